@@ -1,0 +1,48 @@
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types docs bench check constraints clean setup-demo setup-dev
+
+PYTHON := .venv/bin/python
+ARGS ?=
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "  Needs Python 3.11 or newer, nothing else. ARGS=\"...\" is passed on to demo, test and bench."
+
+demo: setup-demo  ## Watch a support network answer a customer, offline
+	@.venv/bin/agentkit demo $(ARGS)
+
+test: setup-dev  ## Run the tests
+	@$(PYTHON) scripts/tiktoken_cache.py
+	@$(PYTHON) -m pytest $(ARGS)
+
+lint: setup-dev  ## Check style, format and the direction of imports
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/lint-imports
+
+types: setup-dev  ## Check types: pyright strict, and that the public ones are complete
+	.venv/bin/pyright
+	@# --verifytypes asks the python on PATH where the package is
+	PATH="$(CURDIR)/.venv/bin:$$PATH" pyright --verifytypes agentkit_py --ignoreexternal
+
+docs: setup-dev  ## Build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+
+bench: setup-dev  ## Measure this machine
+	@$(PYTHON) scripts/tiktoken_cache.py
+	@$(PYTHON) benchmarks/run.py $(ARGS)
+
+check: lint types test docs  ## Everything CI checks, without coverage
+
+constraints:  ## Pin the newest releases in constraints.txt (needs uv)
+	scripts/constraints
+
+clean:  ## Remove what was built and cached, and .venv
+	rm -rf .venv .cache .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist htmlcov site
+	find agentkit_py tests examples benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+setup-demo:
+	@scripts/setup demo
+
+setup-dev:
+	@scripts/setup dev

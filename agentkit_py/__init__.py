@@ -1,0 +1,118 @@
+"""Agents, networks of agents, and exact control over what each of them sees.
+
+Start with `Agent`, `Network`, `tool` and a model (`openai`, `anthropic`, `gemini`, …). Errors are in
+`agentkit_py.errors`, processors also in `agentkit_py.processors`, stores in `agentkit_py.stores`,
+fakes for tests in `agentkit_py.testing`.
+"""
+
+from agentkit_py.engine.agent import Agent, RoutingAgent
+from agentkit_py.engine.create import (
+    create_agent,
+    create_network,
+    create_routing_agent,
+)
+from agentkit_py.engine.default_router import get_default_routing_agent
+from agentkit_py.engine.lifecycle import (
+    AgentContext,
+    Lifecycle,
+    ResultContext,
+    Start,
+    StartContext,
+)
+from agentkit_py.engine.limits import RunLimits
+from agentkit_py.engine.network import Network
+from agentkit_py.engine.network_run import NetworkRun
+from agentkit_py.engine.router import RouterContext
+from agentkit_py.engine.tool import Tool, ToolContext, create_tool, tool
+from agentkit_py.errors import (
+    AgentKitError,
+    ConfigurationError,
+    ModelError,
+    NonRetriableError,
+    RetryAfterError,
+)
+from agentkit_py.history.config import HistoryConfig, HistoryContext
+from agentkit_py.history.result import AgentResult
+from agentkit_py.history.state import State, create_state
+from agentkit_py.messages import (
+    Message,
+    ReasoningMessage,
+    TextContent,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+)
+from agentkit_py.models import anthropic, azure_openai, gemini, grok, openai
+from agentkit_py.models.base import Model, RetryPolicy
+from agentkit_py.processors import (
+    ApproximateTokenizer,
+    ContextReport,
+    HistoryProcessor,
+    ProcessorContext,
+    TiktokenTokenizer,
+    TokenLimiter,
+    ToolCallFilter,
+    apply_processors,
+)
+from agentkit_py.stores import MemoryHistory, SqliteHistory
+
+__all__ = [
+    "Agent",
+    "AgentContext",
+    "AgentKitError",
+    "AgentResult",
+    "ApproximateTokenizer",
+    "ConfigurationError",
+    "ContextReport",
+    "HistoryConfig",
+    "HistoryContext",
+    "HistoryProcessor",
+    "Lifecycle",
+    "MemoryHistory",
+    "Message",
+    "Model",
+    "ModelError",
+    "Network",
+    "NetworkRun",
+    "NonRetriableError",
+    "ProcessorContext",
+    "ReasoningMessage",
+    "ResultContext",
+    "RetryAfterError",
+    "RetryPolicy",
+    "RouterContext",
+    "RoutingAgent",
+    "RunLimits",
+    "SqliteHistory",
+    "Start",
+    "StartContext",
+    "State",
+    "TextContent",
+    "TextMessage",
+    "TiktokenTokenizer",
+    "TokenLimiter",
+    "Tool",
+    "ToolCall",
+    "ToolCallFilter",
+    "ToolCallMessage",
+    "ToolContext",
+    "ToolResultMessage",
+    "Usage",
+    "UserMessage",
+    "anthropic",
+    "apply_processors",
+    "azure_openai",
+    "create_agent",
+    "create_network",
+    "create_routing_agent",
+    "create_state",
+    "create_tool",
+    "gemini",
+    "get_default_routing_agent",
+    "grok",
+    "openai",
+    "tool",
+]

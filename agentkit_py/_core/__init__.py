@@ -1,0 +1,1 @@
+"""Standard-library-only helpers that every layer may use."""

@@ -1,0 +1,1 @@
+"""Agents and networks at work: tools, routers, hooks, and the loops that run them."""

@@ -1,0 +1,326 @@
+"""Agents: a system prompt, tools and a model, and the loop that runs them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from agentkit_py._core.awaiting import resolve
+from agentkit_py.engine.inputs import RunInput, state_of
+from agentkit_py.engine.lifecycle import AgentContext, Lifecycle, ResultContext
+from agentkit_py.engine.limits import Meter, RunLimits
+from agentkit_py.engine.prompt import HistoryMode
+from agentkit_py.engine.scope import RunScope
+from agentkit_py.engine.sync import run_to_end
+from agentkit_py.engine.tool import Tool, ToolLike, as_tool
+from agentkit_py.engine.tool_calls import calls_of
+from agentkit_py.engine.turn import Turn
+from agentkit_py.errors import ConfigurationError, MissingModelError
+from agentkit_py.events.types import Observer, RunCompleted, RunFailed, RunStarted
+from agentkit_py.history.config import HistoryConfig
+from agentkit_py.history.result import AgentResult
+from agentkit_py.history.state import State
+from agentkit_py.history.thread import Thread
+from agentkit_py.messages import UserMessage
+from agentkit_py.models.base import Model, ToolChoice, ToolSpec
+from agentkit_py.processors.apply import as_processor
+from agentkit_py.processors.base import HistoryProcessor, Processor, Tokenizer
+from agentkit_py.processors.tokenizers import CustomTokenizer, as_tokenizer, default_tokenizer
+from agentkit_py.runtime.current import choose_runtime
+from agentkit_py.runtime.port import Runtime
+
+System: TypeAlias = (
+    str | Callable[[], str | Awaitable[str]] | Callable[[AgentContext], str | Awaitable[str]]
+)
+"""A system prompt, or a function that gives one at every inference, with or without context."""
+
+NO_LIMITS = RunLimits()
+
+
+@dataclass(eq=False, kw_only=True)
+class Agent:
+    """An agent: who it is, what it can do, and what it may see.
+
+    An agent is configuration: it holds nothing of a run, and may run in many at the same time.
+    """
+
+    name: str
+    """Unique within a network; routers and histories call the agent by it."""
+
+    system: System
+    """The system prompt, or a function of the context that gives it."""
+
+    description: str = ""
+    """What the agent is for, as routing agents read it."""
+
+    assistant: str = ""
+    """The beginning of each answer (prefill)."""
+
+    tools: Sequence[ToolLike] = ()
+    """What it can call: tools, or bare functions."""
+
+    tool_choice: ToolChoice = "auto"
+    lifecycle: Lifecycle = field(default_factory=Lifecycle)
+    model: Model | None = None
+    """None: the model of the run or of the network."""
+
+    history: HistoryConfig | None = None
+    """Where its threads are kept when it runs by itself; its processors apply in networks too."""
+
+    processors: Sequence[Processor] = ()
+    """What changes the history before this agent's model sees it; after the network's."""
+
+    max_iter: int = 0
+    """Inferences in one turn at the most, each with the tools it asks for; 0 and 1 mean one."""
+
+    parallel_tools: bool = False
+    """Run the calls of one reply at the same time, each on its own fork of the state."""
+
+    history_mode: HistoryMode = "chronological"
+    """When it runs by itself; networks have their own."""
+
+    token_counter: CustomTokenizer | None = None
+    """How reports and limits count tokens; None: tiktoken's o200k_base, or an estimate."""
+
+    tool_map: dict[str, Tool] = field(init=False, repr=False)
+    """The tools by name."""
+
+    specs: tuple[ToolSpec, ...] = field(init=False, repr=False)
+    chain: tuple[HistoryProcessor, ...] = field(init=False, repr=False)
+    tokenizer: Tokenizer = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check what was given, and prepare what would otherwise be done for each message."""
+        if not isinstance(self.name, str) or not self.name:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"An agent's name must be a non-empty string, got {self.name!r}"
+            )
+        if self.max_iter < 0:
+            raise ConfigurationError(
+                f"Agent {self.name!r}: max_iter must be 0 or more, got {self.max_iter}"
+            )
+        self.tool_map = _by_name(self.name, [as_tool(given) for given in self.tools])
+        self._check_choice()
+        self.specs = tuple(tool.spec for tool in self.tool_map.values())
+        self.chain = tuple(as_processor(processor) for processor in self.processors)
+        self.tokenizer = (
+            _DEFAULT if self.token_counter is None else as_tokenizer(self.token_counter)
+        )
+
+    def _check_choice(self) -> None:
+        if self.tool_choice not in ("auto", "any") and self.tool_choice not in self.tool_map:
+            raise ConfigurationError(
+                f"Agent {self.name!r}: tool_choice={self.tool_choice!r} names no tool of it "
+                f"(auto, any, or one of {sorted(self.tool_map)})"
+            )
+
+    def with_model(self, model: Model) -> Agent:
+        """The same agent with another model; everything else is kept."""
+        return dataclasses.replace(self, model=model)
+
+    async def run(
+        self,
+        input: str | UserMessage,  # noqa: A002 - TypeScript's name
+        *,
+        state: State[Any] | Mapping[str, Any] | None = None,
+        thread_id: str | None = None,
+        model: Model | None = None,
+        max_iter: int | None = None,
+        limits: RunLimits = NO_LIMITS,
+        runtime: Runtime | None = None,
+        observer: Observer | None = None,
+    ) -> AgentResult:
+        """Run the agent by itself.
+
+        Args:
+            input: What the user says.
+            state: State to go on with; a new one unless given. All results are appended to it.
+            thread_id: The stored thread to go on with.
+            model: Another model than the agent's.
+            max_iter: Another number of inferences than the agent's.
+            limits: How long, how often and for how much the run may go on.
+            runtime: Another runtime than the ambient one.
+            observer: Gets each event of the run.
+
+        Returns:
+            The result of the last inference.
+
+        Raises:
+            MissingModelError: There is no model.
+            ModelError: A model call failed for good.
+            HistoryError: The thread could not be loaded or saved.
+        """
+        found = choose_runtime(runtime)
+        prefix = found.claim(self.name)
+        given = RunInput.of(input, found, prefix)
+        own = state_of(state, None, thread_id)
+        scope = RunScope(
+            runtime=found,
+            state=own,
+            thread=Thread(self.history, own, given.text, found, prefix),
+            input=given,
+            meter=Meter(limits, found.now(f"{prefix}/start")),
+            mode=self.history_mode,
+            prefix=prefix,
+            observer=observer,
+        )
+        await scope.open()
+        try:
+            result = await run_agent(scope, self, AgentRun(prefix, model=model, max_iter=max_iter))
+        except Exception as error:
+            await scope.settle(error)
+            raise
+        await scope.thread.save_results()
+        return result
+
+    def run_sync(self, input: str | UserMessage, **options: Any) -> AgentResult:  # noqa: A002
+        """`run` for scripts without an event loop; takes the same options.
+
+        Raises:
+            ConfigurationError: An event loop is running here; await `run` instead.
+        """
+        return run_to_end(lambda: self.run(input, **options))
+
+    async def is_enabled(self, scope: RunScope) -> bool:
+        """Whether its lifecycle lets it run now."""
+        hook = self.lifecycle.enabled
+        return hook is None or bool(await resolve(hook(self._context(scope))))
+
+    async def system_prompt(self, scope: RunScope) -> str:
+        """The system prompt for the next inference."""
+        system = self.system
+        if isinstance(system, str):
+            return system
+        takes_context = bool(inspect.signature(system).parameters)
+        arguments = (self._context(scope),) if takes_context else ()
+        return await resolve(system(*arguments))
+
+    def _context(self, scope: RunScope) -> AgentContext:
+        return AgentContext(agent=self, network=scope.network, state=scope.state)
+
+
+@dataclass(eq=False, kw_only=True)
+class RoutingAgent(Agent):
+    """An agent whose answer says which agents are next; its lifecycle needs `on_route`."""
+
+    def __post_init__(self) -> None:
+        """Check that it can route."""
+        super().__post_init__()
+        if self.lifecycle.on_route is None:
+            raise ConfigurationError(
+                f"Routing agent {self.name!r} needs lifecycle=Lifecycle(on_route=…)"
+            )
+
+    async def route(self, scope: RunScope, result: AgentResult) -> Sequence[str]:
+        """Names of the agents that are next."""
+        hook = self.lifecycle.on_route
+        assert hook is not None
+        context = ResultContext(agent=self, network=scope.network, state=scope.state, result=result)
+        return await resolve(hook(context)) or ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRun:
+    """How one agent is run in a scope."""
+
+    path: str
+    """Step id prefix, unique in the scope."""
+
+    model: Model | None = None
+    """Overrides the agent's."""
+
+    default_model: Model | None = None
+    """Where neither the run nor the agent has one."""
+
+    max_iter: int | None = None
+    parent_run_id: str | None = None
+    keep: bool = True
+    """Whether results go to the state; those of routing agents do not."""
+
+
+async def run_agent(scope: RunScope, agent: Agent, how: AgentRun) -> AgentResult:
+    """One agent's turn with its events; returns the last result, all are in the state."""
+    model = how.model or agent.model or how.default_model
+    if model is None:
+        raise MissingModelError(agent.name)
+    turn = Turn(
+        scope=scope,
+        agent=agent,
+        model=model,
+        run_id=scope.runtime.new_id(f"{how.path}/run"),
+        message_id=scope.runtime.new_id(f"{how.path}/message"),
+        path=how.path,
+    )
+    facts: dict[str, Any] = {
+        "run_id": turn.run_id,
+        "name": agent.name,
+        "scope": "agent",
+        "message_id": turn.message_id,
+    }
+    thread_id = scope.state.thread_id
+    await scope.emit(RunStarted(**facts, parent_run_id=how.parent_run_id, thread_id=thread_id))
+    try:
+        result = await _take_turn(turn, how)
+    except Exception as error:
+        if scope.runtime.is_final(error):
+            await scope.emit(RunFailed(**facts, error=error))
+        raise
+    await scope.emit(RunCompleted(**facts, stop_reason=result.stop_reason))
+    return result
+
+
+async def _take_turn(turn: Turn, how: AgentRun) -> AgentResult:
+    scope, agent = turn.scope, turn.agent
+    limit = max(1, how.max_iter if how.max_iter is not None else agent.max_iter)
+    last: AgentResult | None = None
+    for iteration in range(limit):
+        stop = _limit_reached(scope, f"{turn.path}.{iteration}")
+        result = None if stop else await turn.infer(iteration)
+        if result is None:
+            # The turn was stopped before this inference; nothing came of it.
+            break
+        wants_more = bool(calls_of(result.output))
+        reason = _stop_reason(scope, turn.path, iteration, limit) if wants_more else None
+        if reason is not None or not wants_more:
+            result = dataclasses.replace(await turn.finish(result), stop_reason=reason)
+        last = result
+        if how.keep:
+            await scope.add(result)
+        if reason is not None or not wants_more:
+            return result
+    return last or await _stopped(turn, how)
+
+
+async def _stopped(turn: Turn, how: AgentRun) -> AgentResult:
+    blank = turn.blank()
+    reached = _limit_reached(turn.scope, turn.path)
+    if reached is not None:
+        blank = dataclasses.replace(blank, stop_reason=reached)
+    if how.keep and turn.scope.network is not None:
+        await turn.scope.add(blank)
+    return blank
+
+
+def _stop_reason(scope: RunScope, path: str, iteration: int, limit: int) -> str | None:
+    if iteration + 1 >= limit:
+        return "max_iter"
+    return _limit_reached(scope, f"{path}.{iteration}.after")
+
+
+def _limit_reached(scope: RunScope, key: str) -> str | None:
+    return scope.meter.reached(lambda: scope.runtime.now(f"{key}/limit"))
+
+
+def _by_name(agent: str, tools: Sequence[Tool]) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        if tool.name in found:
+            raise ConfigurationError(f"Agent {agent!r} has two tools called {tool.name!r}")
+        found[tool.name] = tool
+    return found
+
+
+_DEFAULT = default_tokenizer()

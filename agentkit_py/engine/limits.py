@@ -1,0 +1,85 @@
+"""Limits of a run, and the meter that says when one is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.messages import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """How long, how often and for how much a run may go on; None: no limit.
+
+    Limits are checked before each model call, so that a run ends with whole results: the call or
+    tool that passes a limit is finished first. The run's ``stop_reason`` names the limit.
+    """
+
+    deadline: float | timedelta | None = None
+    """Seconds from the run's start after which no further model call is made."""
+
+    tool_timeout: float | None = None
+    """Seconds one tool call may take; then it is cancelled and the model reads an error."""
+
+    max_inferences: int | None = None
+    """Model calls, those of routing agents included."""
+
+    max_tokens: int | None = None
+    """Input and output tokens of all model calls, as the providers count them."""
+
+    max_cost: float | None = None
+    """Cost of all model calls, in the currency of `price`."""
+
+    price: Callable[[str, Usage], float] | None = None
+    """What a model call cost: gets the model's name and the usage. Needed for `max_cost`."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits that cannot be meant."""
+        for name in ("tool_timeout", "max_inferences", "max_tokens", "max_cost"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ConfigurationError(f"RunLimits({name}={value!r}): must be positive, or None")
+        if self.max_cost is not None and self.price is None:
+            raise ConfigurationError(
+                "RunLimits(max_cost=…) needs price=…, a function of (model, usage)"
+            )
+
+
+@dataclass(slots=True)
+class Meter:
+    """Counts what a run has used."""
+
+    limits: RunLimits
+    started: datetime
+    inferences: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost: float = 0.0
+
+    def add(self, model: str, usage: Usage | None) -> None:
+        """Count one model call."""
+        self.inferences += 1
+        if usage is None:
+            return
+        self.usage += usage
+        if self.limits.price is not None:
+            self.cost += self.limits.price(model, usage)
+
+    def reached(self, now: Callable[[], datetime]) -> str | None:
+        """Name of the limit that is reached, None if the run may go on."""
+        limits = self.limits
+        if limits.max_inferences is not None and self.inferences >= limits.max_inferences:
+            return "max_inferences"
+        if limits.max_tokens is not None and self.usage.total_tokens >= limits.max_tokens:
+            return "max_tokens"
+        if limits.max_cost is not None and self.cost >= limits.max_cost:
+            return "max_cost"
+        if limits.deadline is not None and now() - self.started >= _span(limits.deadline):
+            return "deadline"
+        return None
+
+
+def _span(deadline: float | timedelta) -> timedelta:
+    return deadline if isinstance(deadline, timedelta) else timedelta(seconds=deadline)

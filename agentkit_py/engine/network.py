@@ -1,0 +1,136 @@
+"""Networks: agents that share a state, and a router that says who is next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentkit_py.engine.agent import NO_LIMITS, Agent
+from agentkit_py.engine.inputs import RunInput, state_of
+from agentkit_py.engine.limits import Meter, RunLimits
+from agentkit_py.engine.network_run import NetworkRun
+from agentkit_py.engine.prompt import HistoryMode
+from agentkit_py.engine.router import Router
+from agentkit_py.engine.scope import RunScope
+from agentkit_py.engine.sync import run_to_end
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.events.types import Observer
+from agentkit_py.history.config import HistoryConfig
+from agentkit_py.history.state import State
+from agentkit_py.history.thread import Thread
+from agentkit_py.messages import UserMessage
+from agentkit_py.models.base import Model
+from agentkit_py.processors.apply import as_processor
+from agentkit_py.processors.base import HistoryProcessor, Processor
+from agentkit_py.runtime.current import choose_runtime
+from agentkit_py.runtime.port import Runtime
+
+DEFAULT_MAX_ITER = 50
+"""Agent turns per run where nobody says otherwise; a run that is stopped by it is logged."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Network:
+    """Agents that share a state, and a router that says who is next.
+
+    A network is configuration: each `run` works on agents, state and stack of its own.
+    """
+
+    name: str
+    agents: Sequence[Agent]
+    description: str = ""
+    default_model: Model | None = None
+    """For agents that have none, and for the default routing agent."""
+
+    router: Router | None = None
+    """A function, a routing agent, or None: the default routing agent."""
+
+    max_iter: int | None = DEFAULT_MAX_ITER
+    """Agent turns in one run at the most; 0 or None: no limit."""
+
+    default_state: State[Any] | None = None
+    """Copied for each run that is given no state."""
+
+    history: HistoryConfig | None = None
+    """Where threads are kept, e.g. ``SqliteHistory("support.db")``."""
+
+    processors: Sequence[Processor] = ()
+    """What changes the history before any agent's model sees it; before the agents' own."""
+
+    history_mode: HistoryMode = "chronological"
+    """How prompt and history are joined; ``"typescript"``: as the TypeScript package does."""
+
+    chain: tuple[HistoryProcessor, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check what was given."""
+        if self.max_iter is not None and self.max_iter < 0:
+            raise ConfigurationError(
+                f"Network {self.name!r}: max_iter must be positive, or 0 or None for no limit, "
+                f"got {self.max_iter}"
+            )
+        names = [agent.name for agent in self.agents]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ConfigurationError(f"Network {self.name!r} has two agents called {twice[0]!r}")
+        self.chain = tuple(as_processor(processor) for processor in self.processors)
+
+    async def run(
+        self,
+        input: str | UserMessage,  # noqa: A002 - TypeScript's name
+        *,
+        state: State[Any] | Mapping[str, Any] | None = None,
+        thread_id: str | None = None,
+        router: Router | None = None,
+        model: Model | None = None,
+        limits: RunLimits = NO_LIMITS,
+        runtime: Runtime | None = None,
+        observer: Observer | None = None,
+    ) -> NetworkRun:
+        """Run the network until its router is done.
+
+        Args:
+            input: What the user says.
+            state: State to go on with; a copy of `default_state`, or a new one, unless given.
+            thread_id: The stored thread to go on with.
+            router: Another router than the network's.
+            model: Overrides the models of all agents.
+            limits: How long, how often and for how much the run may go on.
+            runtime: Another runtime than the ambient one.
+            observer: Gets each event of the run.
+
+        Returns:
+            The run: its state, results, and why it ended (`NetworkRun.stop_reason`).
+
+        Raises:
+            MissingModelError: An agent has no model.
+            ModelError: A model call failed for good.
+            RoutingError: The router returned what is no agent, or no agent is enabled.
+            HistoryError: The thread could not be loaded or saved.
+        """
+        found = choose_runtime(runtime)
+        prefix = found.claim(self.name)
+        given = RunInput.of(input, found, prefix)
+        own = state_of(state, self.default_state, thread_id)
+        scope = RunScope(
+            runtime=found,
+            state=own,
+            thread=Thread(self.history, own, given.text, found, prefix),
+            input=given,
+            meter=Meter(limits, found.now(f"{prefix}/start")),
+            mode=self.history_mode,
+            prefix=prefix,
+            observer=observer,
+        )
+        run = NetworkRun(self, scope, router=router or self.router, model=model)
+        await run.execute()
+        return run
+
+    def run_sync(self, input: str | UserMessage, **options: Any) -> NetworkRun:  # noqa: A002
+        """`run` for scripts without an event loop; takes the same options.
+
+        Raises:
+            ConfigurationError: An event loop is running here; await `run` instead.
+        """
+        return run_to_end(lambda: self.run(input, **options))

@@ -1,0 +1,189 @@
+"""NetworkRun: one run of a network, as routers, tools and hooks see it and as it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentkit_py.engine.agent import Agent, AgentRun, run_agent
+from agentkit_py.engine.default_router import get_default_routing_agent
+from agentkit_py.engine.router import Router, RouterContext, route
+from agentkit_py.engine.scope import RunScope, logger
+from agentkit_py.errors import RoutingError
+from agentkit_py.events.types import AgentsRouted, RunCompleted, RunFailed, RunStarted
+from agentkit_py.history.result import AgentResult
+from agentkit_py.history.state import State
+from agentkit_py.messages import Usage
+from agentkit_py.models.base import Model
+from agentkit_py.processors.report import ContextReport
+
+if TYPE_CHECKING:
+    from agentkit_py.engine.network import Network
+
+DONE = "done"
+
+
+class NetworkRun:
+    """One run of a network.
+
+    Attributes:
+        network: The network's configuration.
+        agents: The agents of this run by name: the network's, and those a router brought in.
+        stack: Names of the agents that are scheduled, the next one first.
+        stop_reason: Why the run ended: ``"done"`` (the router had nobody), ``"max_iter"``,
+            ``"unknown_agent"``, ``"disabled_agent"``, or the name of a limit; None while it runs.
+        stopped_at: The agent name that was unknown or disabled.
+        routing_results: What routing agents answered; it is no part of the state.
+    """
+
+    def __init__(
+        self, network: Network, scope: RunScope, *, router: Router | None, model: Model | None
+    ) -> None:
+        """Begin; `execute` does the work."""
+        self.network = network
+        self.scope = scope
+        self.model = model
+        self.agents: dict[str, Agent] = {agent.name: agent for agent in network.agents}
+        self.stack: list[str] = []
+        self.counter = 0
+        self.routings = 0
+        self.stop_reason: str | None = None
+        self.stopped_at: str | None = None
+        self.last_result: AgentResult | None = None
+        self.routing_results: list[AgentResult] = []
+        self.run_id = scope.runtime.new_id(f"{scope.prefix}/run")
+        self._router = router
+        self._first = 0
+        scope.network = self
+        scope.thread.network = self
+
+    @property
+    def name(self) -> str:
+        """The network's name."""
+        return self.network.name
+
+    @property
+    def state(self) -> State[Any]:
+        """The run's state."""
+        return self.scope.state
+
+    @property
+    def thread_id(self) -> str | None:
+        """The thread that the run belongs to."""
+        return self.state.thread_id
+
+    @property
+    def results(self) -> list[AgentResult]:
+        """The results of this run, in order."""
+        return self.state.get_results_from(self._first)
+
+    @property
+    def text(self) -> str:
+        """What the last agent said."""
+        return self.last_result.text if self.last_result is not None else ""
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all model calls of this run, those of routing agents included."""
+        return self.scope.meter.usage
+
+    @property
+    def context(self) -> list[ContextReport]:
+        """What each inference of this run was allowed to see, in order."""
+        return [result.context for result in self.results if result.context is not None]
+
+    def schedule(self, agent: str | Agent) -> None:
+        """Put an agent at the end of the stack; tools and hooks hand over with this."""
+        self.stack.append(agent if isinstance(agent, str) else self.add_agent(agent))
+
+    def add_agent(self, agent: Agent) -> str:
+        """Add an agent to this run, unless one of its name is there; returns the name."""
+        self.agents.setdefault(agent.name, agent)
+        return agent.name
+
+    async def available_agents(self) -> list[Agent]:
+        """The agents that are enabled now."""
+        return [agent for agent in self.agents.values() if await agent.is_enabled(self.scope)]
+
+    def router_context(self) -> RouterContext:
+        """What a router function decides by."""
+        return RouterContext(
+            input=self.scope.input.text,
+            user_message=self.scope.input.message,
+            network=self,
+            stack=tuple(self.stack),
+            call_count=self.counter,
+            last_result=self.last_result,
+        )
+
+    async def execute(self) -> None:
+        """Open the thread, run agents until the router is done, save what is not saved."""
+        await self.scope.open()
+        self._first = self.state.result_count
+        scope_facts: dict[str, Any] = {
+            "run_id": self.run_id,
+            "name": self.name,
+            "scope": "network",
+            "message_id": self.run_id,
+        }
+        await self.scope.emit(RunStarted(**scope_facts, thread_id=self.thread_id))
+        try:
+            self.stop_reason = await self._loop()
+            await self.scope.thread.save_results()
+        except Exception as error:
+            await self.scope.settle(error)
+            if self.scope.runtime.is_final(error):
+                await self.scope.emit(RunFailed(**scope_facts, error=error))
+            raise
+        await self.scope.emit(RunCompleted(**scope_facts, stop_reason=self.stop_reason))
+
+    async def _loop(self) -> str:
+        if not await self.available_agents():
+            raise RoutingError("no agent is enabled", network=self.name)
+        await self._ask_router()
+        while self.stack:
+            stop = await self._blocked(self.stack.pop(0))
+            if stop is not None:
+                return stop
+            await self._ask_router()
+        return DONE
+
+    async def _blocked(self, name: str) -> str | None:
+        """Run the agent, or say why the run ends instead (also right after it)."""
+        agent = self.agents.get(name)
+        if agent is None or not await agent.is_enabled(self.scope):
+            self.stopped_at = name
+            return "unknown_agent" if agent is None else "disabled_agent"
+        await self._run(agent)
+        return self._limit()
+
+    async def _run(self, agent: Agent) -> None:
+        how = AgentRun(
+            f"{self.scope.prefix}.{agent.name}.{self.counter}",
+            model=self.model,
+            default_model=self.network.default_model,
+            parent_run_id=self.run_id,
+        )
+        self.last_result = await run_agent(self.scope, agent, how)
+        self.counter += 1
+
+    def _limit(self) -> str | None:
+        reached = self.scope.meter.reached(
+            lambda: self.scope.runtime.now(f"{self.scope.prefix}.{self.counter}/limit")
+        )
+        if reached is not None:
+            return reached
+        if self.network.max_iter and self.counter >= self.network.max_iter:
+            logger.warning(
+                "Network %r was stopped after %d agent turns (max_iter); %d scheduled",
+                self.name,
+                self.counter,
+                len(self.stack),
+            )
+            return "max_iter"
+        return None
+
+    async def _ask_router(self) -> None:
+        names = await route(self, self._router or get_default_routing_agent())
+        self.stack.extend(names)
+        event = AgentsRouted(run_id=self.run_id, name=self.name, agents=tuple(names))
+        await self.scope.emit(event)

@@ -1,0 +1,257 @@
+"""Tools: functions that a model may call."""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
+
+from pydantic import BaseModel
+
+from agentkit_py._core.awaiting import is_async_callable
+from agentkit_py._core.json import JsonValue
+from agentkit_py._core.naming import TOOL_NAME
+from agentkit_py.engine.tool_schema import (
+    Arguments,
+    ModelArguments,
+    arguments_of,
+    model_of_signature,
+)
+from agentkit_py.errors import ToolDefinitionError
+from agentkit_py.history.state import State
+from agentkit_py.messages import ToolCall
+from agentkit_py.models.base import ToolSpec
+from agentkit_py.models.schema import drop_added_nulls
+from agentkit_py.runtime.port import StepTools
+
+if TYPE_CHECKING:
+    from agentkit_py.engine.agent import Agent
+    from agentkit_py.engine.network_run import NetworkRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """What a tool's handler may know and use."""
+
+    agent: Agent
+    network: NetworkRun | None
+    """The network run the agent is in; None when it runs by itself."""
+
+    state: State[Any]
+    """The run's state; with parallel tools, this tool's own fork of it."""
+
+    step: StepTools
+    call: ToolCall
+    """The call as the model made it."""
+
+    @property
+    def thread_id(self) -> str | None:
+        """The thread of the run."""
+        return self.state.thread_id
+
+
+class _Invoke(Protocol):
+    def __call__(self, arguments: Any, context: ToolContext, /) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tool:
+    """A function that a model may call. Make one with `tool` or `create_tool`."""
+
+    name: str
+    description: str
+    arguments: Arguments = field(repr=False)
+    invoke: _Invoke = field(repr=False)
+    is_async: bool = field(repr=False)
+    steps: bool = False
+    """Whether it uses several durable steps itself instead of being one."""
+
+    spec: ToolSpec = field(repr=False, default_factory=lambda: ToolSpec(""))
+
+    @property
+    def parameters(self) -> Mapping[str, JsonValue] | None:
+        """JSON Schema of the arguments."""
+        return self.arguments.schema
+
+    def validate(self, call: ToolCall) -> Any:
+        """The validated arguments of ``call``.
+
+        Raises:
+            InvalidArguments: They do not fit the schema.
+        """
+        given = call.input
+        if self.arguments.schema is not None:
+            # Strict schemas make optional fields nullable, so null stands for "not given".
+            given = drop_added_nulls(self.arguments.schema, given)
+        return self.arguments.validate(given)
+
+
+def create_tool(
+    *,
+    name: str,
+    handler: Callable[..., Any],
+    description: str = "",
+    parameters: type[BaseModel] | Mapping[str, JsonValue] | None = None,
+    strict: bool | None = None,
+    steps: bool = False,
+) -> Tool:
+    """Make a tool of a handler that gets its validated input as one value.
+
+    Args:
+        name: What the model calls it: letters, digits, ``_`` and ``-``, at most 64.
+        handler: ``handler(input, ctx)``, ``handler(input)`` or ``handler()``, sync or async. What
+            it returns becomes JSON for the model; None reads as success.
+        description: Tells the model when and how to use it.
+        parameters: A pydantic model (the handler gets an instance), a JSON Schema (the handler
+            gets the dict; needs the extra ``jsonschema``), or None (gets what the model passed).
+        strict: Ask providers that know it for strict arguments; None: where the schema allows it.
+        steps: Whether the handler uses ``ctx.step`` itself for several durable steps.
+
+    Raises:
+        ToolDefinitionError: Name, parameters or handler cannot be used.
+    """
+    arguments = arguments_of(name, parameters)
+    return _build(name, description, arguments, _by_position(name, handler), handler, strict, steps)
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    strict: bool | None = None,
+    steps: bool = False,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    strict: bool | None = None,
+    steps: bool = False,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a tool of a function: type hints give the schema, the docstring the description.
+
+    A parameter annotated `ToolContext` (or called ``ctx``) gets the context and is not shown to
+    the model. Descriptions of arguments come from ``Annotated[…, Field(description=…)]`` or a
+    Google-style docstring.
+
+    Example:
+        ::
+
+            @tool
+            def get_weather(city: str, unit: Literal["c", "f"] = "c") -> dict:
+                "Get the weather for a city."
+
+    Args:
+        function: The function, when used without arguments.
+        name: Another name than the function's.
+        description: Another description than the docstring's first paragraph.
+        strict: Ask providers that know it for strict arguments; None: where the schema allows it.
+        steps: Whether the function uses ``ctx.step`` itself for several durable steps.
+
+    Raises:
+        ToolDefinitionError: The name or signature cannot be used.
+    """
+
+    def make(target: Callable[..., Any]) -> Tool:
+        label = name or getattr(target, "__name__", type(target).__name__)
+        context = _context_parameter(target)
+        model = model_of_signature(label, target, frozenset({context} if context else ()))
+        summary = description if description is not None else _summary(target)
+        arguments = ModelArguments.of(label, model)
+        return _build(
+            label, summary, arguments, _by_name(target, model, context), target, strict, steps
+        )
+
+    return make if function is None else make(function)
+
+
+ToolLike: TypeAlias = Tool | Callable[..., Any]
+"""A tool, or a bare function that becomes one."""
+
+_known: weakref.WeakKeyDictionary[Callable[..., Any], Tool] = weakref.WeakKeyDictionary()
+
+
+def as_tool(given: ToolLike) -> Tool:
+    """``given`` if it is a tool, else the tool made of the function (once per function).
+
+    Raises:
+        ToolDefinitionError: It is neither, or its signature cannot be used.
+    """
+    if isinstance(given, Tool):
+        return given
+    if not callable(given):
+        raise ToolDefinitionError(f"{given!r:.60}", "a tool must be a Tool or a function")
+    try:
+        found = _known.get(given)
+    except TypeError:  # cannot be referenced weakly
+        return tool(given)
+    if found is None:
+        found = _known[given] = tool(given)
+    return found
+
+
+def _build(
+    name: str,
+    description: str,
+    arguments: Arguments,
+    invoke: _Invoke,
+    handler: Callable[..., Any],
+    strict: bool | None,  # noqa: FBT001 - internal
+    steps: bool,  # noqa: FBT001 - internal
+) -> Tool:
+    if not TOOL_NAME.fullmatch(name):
+        raise ToolDefinitionError(
+            name, "a name has 1 to 64 letters, digits, _ or -, and begins with a letter or _"
+        )
+    spec = ToolSpec(name, description, arguments.schema, strict)
+    return Tool(name, description, arguments, invoke, is_async_callable(handler), steps, spec)
+
+
+def _by_position(name: str, handler: Callable[..., Any]) -> _Invoke:
+    parameters = inspect.signature(handler).parameters.values()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [p for p in parameters if p.kind in kinds]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters) or len(places) >= 2:  # noqa: PLR2004
+        return lambda arguments, context, /: handler(arguments, context)
+    if len(places) == 1:
+        return lambda arguments, context, /: handler(arguments)  # noqa: ARG005
+    if any(p.default is p.empty and p.kind is p.KEYWORD_ONLY for p in parameters):
+        raise ToolDefinitionError(name, "its handler must take (input, ctx), (input) or nothing")
+    return lambda arguments, context, /: handler()  # noqa: ARG005
+
+
+def _by_name(
+    function: Callable[..., Any], model: type[BaseModel], context_name: str | None
+) -> _Invoke:
+    names = tuple(model.model_fields)
+
+    def invoke(arguments: Any, context: ToolContext, /) -> Any:
+        given = {name: getattr(arguments, name) for name in names}
+        if context_name is not None:
+            given[context_name] = context
+        return function(**given)
+
+    return invoke
+
+
+def _context_parameter(function: Callable[..., Any]) -> str | None:
+    for parameter in inspect.signature(function).parameters.values():
+        hint = parameter.annotation
+        is_context = hint is ToolContext or (
+            isinstance(hint, str) and hint.split(".")[-1].strip("'\" ") == "ToolContext"
+        )
+        if is_context or parameter.name == "ctx":
+            return parameter.name
+    return None
+
+
+def _summary(function: Callable[..., Any]) -> str:
+    doc = inspect.getdoc(function) or ""
+    return " ".join(doc.split("\n\n")[0].split())

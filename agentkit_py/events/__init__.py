@@ -1,0 +1,1 @@
+"""What happens in a run, and the chunks that streaming makes of it."""

@@ -1,0 +1,104 @@
+"""What happens in a run, as values: observers get them, streaming chunks are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from agentkit_py.messages import Message, ToolCall, ToolResultMessage, Usage
+
+Scope: TypeAlias = Literal["network", "agent"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Event:
+    run_id: str
+    """Id of the network's or agent's run that it happened in."""
+
+    name: str
+    """Name of that network or agent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(_Event):
+    """A network or an agent begins."""
+
+    scope: Scope
+    parent_run_id: str | None = None
+    message_id: str
+    thread_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCompleted(_Event):
+    """It ended as it should."""
+
+    scope: Scope
+    message_id: str
+    stop_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFailed(_Event):
+    """It failed, and nobody will try again."""
+
+    scope: Scope
+    message_id: str
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentsRouted(_Event):
+    """The router chose."""
+
+    agents: tuple[str, ...]
+    """Who is next; empty: the run is done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextBuilt(_Event):
+    """What the model is about to see was put together."""
+
+    report: object
+    """The `ContextReport`; typed loosely since reports live in a higher layer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReplied(_Event):
+    """The model answered; messages as the `on_response` hook left them."""
+
+    message_id: str
+    messages: Sequence[Message]
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStarted(_Event):
+    """A tool is about to be called."""
+
+    message_id: str
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFinished(_Event):
+    """A tool gave a result, or an error that the model will read."""
+
+    message_id: str
+    result: ToolResultMessage
+
+
+Event: TypeAlias = (
+    RunStarted
+    | RunCompleted
+    | RunFailed
+    | AgentsRouted
+    | ContextBuilt
+    | ModelReplied
+    | ToolStarted
+    | ToolFinished
+)
+
+Observer: TypeAlias = Callable[[Event], "Awaitable[None] | None"]
+"""Gets every event of a run, in order; what it raises is logged and does not disturb the run."""

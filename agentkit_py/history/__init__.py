@@ -1,0 +1,1 @@
+"""State, results, and the threads they are kept in."""

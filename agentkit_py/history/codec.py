@@ -1,0 +1,222 @@
+"""Messages and results to JSON and back, in the shapes of the TypeScript package.
+
+Both languages can read one thread table: what TypeScript writes is read here, and what is written
+here it can read; keys that only one side knows are kept out of the other's way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from agentkit_py._core.json import JsonValue
+from agentkit_py.errors import InvalidRecordError
+from agentkit_py.messages import (
+    ContentPart,
+    Message,
+    ReasoningMessage,
+    TextContent,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+)
+
+Record = Mapping[str, Any]
+
+_STOP_BY_DEFAULT = ("tool_call", "tool_result")
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def escape_surrogates(json_text: str) -> str:
+    """JSON text with halves of surrogate pairs as escapes, so that it can be written as UTF-8.
+
+    JavaScript's ``JSON.stringify`` does the same. Reading it gives the same strings.
+    """
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
+
+
+def message_to_dict(message: Message) -> dict[str, Any]:
+    """The message as JSON. Which run it belongs to (``from_history``) is not part of it."""
+    return {**_body(message), **_common(message)}
+
+
+def _body(message: Message) -> dict[str, Any]:
+    match message:
+        case TextMessage(role=role, content=content):
+            return {"type": "text", "role": role, "content": _content_to_json(content)}
+        case ToolCallMessage(tools=tools):
+            calls = [call_to_dict(call) for call in tools]
+            return {"type": "tool_call", "role": "assistant", "tools": calls}
+        case ToolResultMessage(tool=tool, content=content):
+            return {
+                "type": "tool_result",
+                "role": "tool_result",
+                "tool": call_to_dict(tool),
+                "content": content,
+            }
+        case ReasoningMessage(content=content):
+            return {"type": "reasoning", "role": "assistant", "content": content}
+
+
+def _content_to_json(content: object) -> object:
+    if isinstance(content, str):
+        return content
+    return [{"type": "text", "text": part.text} for part in cast("list[ContentPart]", content)]
+
+
+def _common(message: Message) -> dict[str, Any]:
+    found = {
+        "stop_reason": message.stop_reason,
+        "agent": message.agent,
+        "providerMetadata": message.provider_metadata,
+    }
+    record: dict[str, Any] = {k: v for k, v in found.items() if v is not None}
+    if message.stop_reason is None and message.type in _STOP_BY_DEFAULT:
+        record["stop_reason"] = None  # left out, it would be read as "tool"
+    return record
+
+
+def call_to_dict(call: ToolCall) -> dict[str, Any]:
+    """A tool call as JSON."""
+    record: dict[str, Any] = {
+        "type": "tool",
+        "id": call.id,
+        "name": call.name,
+        "input": call.input,
+    }
+    if call.malformed is not None:
+        record["malformed"] = call.malformed
+    if call.provider_metadata is not None:
+        record["providerMetadata"] = call.provider_metadata
+    return record
+
+
+def message_from_dict(record: object, *, where: str = "message", path: str = "") -> Message:
+    """The message that ``record`` holds.
+
+    Raises:
+        InvalidRecordError: Something is missing or of the wrong kind; it names ``where`` and the
+            field, whose path begins with ``path``.
+    """
+    reader = _Reader(record, where, path)
+    kind = reader.one_of("type", tuple(_READERS))
+    return _READERS[kind](reader)
+
+
+def _text(reader: _Reader) -> Message:
+    return TextMessage(
+        cast("Any", reader.one_of("role", ("system", "user", "assistant"))),
+        reader.content(),
+        **reader.common(),
+    )
+
+
+def _tool_call(reader: _Reader) -> Message:
+    return ToolCallMessage(tuple(reader.calls("tools")), **reader.common())
+
+
+def _tool_result(reader: _Reader) -> Message:
+    call = reader.call(reader.value("tool"), "tool")
+    content = cast("JsonValue", reader.value("content"))
+    return ToolResultMessage(call, content, **reader.common())
+
+
+def _reasoning(reader: _Reader) -> Message:
+    return ReasoningMessage(reader.string("content"), **reader.common())
+
+
+class _Reader:
+    """Reads fields of one JSON object, and says which one is wrong."""
+
+    def __init__(self, record: object, where: str, path: str) -> None:
+        self._where, self._path = where, path
+        if not isinstance(record, Mapping):
+            raise self._wrong("", f"expected an object, got {record!r:.80}")
+        self._record = cast("Record", record)
+
+    def _wrong(self, name: str, message: str) -> InvalidRecordError:
+        path = ".".join(part for part in (self._path, name) if part)
+        return InvalidRecordError(message, where=self._where, field=path or "(whole)")
+
+    def value(self, name: str) -> object:
+        if name not in self._record:
+            raise self._wrong(name, "missing")
+        return self._record[name]
+
+    def string(self, name: str) -> str:
+        value = self.value(name)
+        if not isinstance(value, str):
+            raise self._wrong(name, f"expected a string, got {value!r:.80}")
+        return value
+
+    def one_of(self, name: str, allowed: tuple[str, ...]) -> str:
+        value = self.value(name)
+        if not isinstance(value, str) or value not in allowed:
+            names = ", ".join(allowed)
+            raise self._wrong(name, f"expected one of {names}, got {value!r:.80}")
+        return value
+
+    def content(self) -> str | tuple[ContentPart, ...]:
+        value = self.value("content")
+        if isinstance(value, str):
+            return value
+        if not isinstance(value, list):
+            raise self._wrong("content", f"expected a string or a list, got {value!r:.80}")
+        parts = enumerate(cast("list[object]", value))
+        return tuple(self._part(item, f"content[{index}]") for index, item in parts)
+
+    def _part(self, item: object, name: str) -> ContentPart:
+        part = cast("Record", item if isinstance(item, Mapping) else {})
+        text: object = part.get("text")
+        if part.get("type") != "text" or not isinstance(text, str):
+            raise self._wrong(name, f"expected {{type: text, text: …}}, got {item!r:.80}")
+        return TextContent(text)
+
+    def calls(self, name: str) -> list[ToolCall]:
+        value = self.value(name)
+        if not isinstance(value, list):
+            raise self._wrong(name, f"expected a list, got {value!r:.80}")
+        items = enumerate(cast("list[object]", value))
+        return [self.call(item, f"{name}[{index}]") for index, item in items]
+
+    def call(self, item: object, name: str) -> ToolCall:
+        reader = _Reader(item, self._where, f"{self._path}.{name}" if self._path else name)
+        record = reader._record
+        malformed = record.get("malformed")
+        if malformed is not None and not isinstance(malformed, str):
+            raise reader._wrong("malformed", f"expected a string, got {malformed!r:.80}")
+        return ToolCall(
+            reader.string("id"),
+            reader.string("name"),
+            record.get("input", {}),
+            malformed,
+            reader.metadata(),
+        )
+
+    def metadata(self) -> dict[str, JsonValue] | None:
+        value = self._record.get("providerMetadata")
+        if value is not None and not isinstance(value, dict):
+            raise self._wrong("providerMetadata", f"expected an object, got {value!r:.80}")
+        return cast("dict[str, JsonValue] | None", value)
+
+    def common(self) -> dict[str, Any]:
+        stop = self._record.get("stop_reason")
+        if stop not in (None, "tool", "stop"):
+            raise self._wrong("stop_reason", f"expected tool or stop, got {stop!r:.80}")
+        agent = self._record.get("agent")
+        if agent is not None and not isinstance(agent, str):
+            raise self._wrong("agent", f"expected a string, got {agent!r:.80}")
+        found = {"agent": agent, "provider_metadata": self.metadata()}
+        common = {key: value for key, value in found.items() if value is not None}
+        return {**common, "stop_reason": stop} if "stop_reason" in self._record else common
+
+
+_READERS: dict[str, Callable[[_Reader], Message]] = {
+    "text": _text,
+    "tool_call": _tool_call,
+    "tool_result": _tool_result,
+    "reasoning": _reasoning,
+}

@@ -1,0 +1,100 @@
+"""HistoryConfig: how threads are created, loaded and saved, and which processors go with them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from agentkit_py.history.result import AgentResult
+from agentkit_py.history.state import State
+from agentkit_py.messages import UserMessage
+from agentkit_py.processors.apply import as_processors
+from agentkit_py.processors.base import Processor
+from agentkit_py.runtime.port import StepTools
+
+
+class RunView(Protocol):
+    """What hooks and stores may know of the network run they are in."""
+
+    @property
+    def name(self) -> str:
+        """The network's name."""
+        ...
+
+    @property
+    def state(self) -> State[Any]:
+        """The run's state."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryContext:
+    """What a history hook gets."""
+
+    state: State[Any]
+    input: str
+    """The text of the user's message."""
+
+    thread_id: str | None
+    """None only in `create_thread` of a new thread."""
+
+    network: RunView | None = None
+    step: StepTools
+    """Steps, for adapters that want their own; the hook itself is durable without them."""
+
+    user_message: UserMessage | None = None
+    """In `append_user_message`: the message with its id and time filled in."""
+
+    user_result: AgentResult | None = None
+    """In `append_user_message`: the same as it stands in the state."""
+
+    new_results: Sequence[AgentResult] = ()
+    """In `append_results`: the results to save, in order."""
+
+
+CreateThread: TypeAlias = Callable[[HistoryContext], "Awaitable[str | None] | str | None"]
+"""Creates the thread if it is not there, and returns its id (None: keep the one there is)."""
+
+GetResults: TypeAlias = Callable[
+    [HistoryContext], "Sequence[AgentResult] | Awaitable[Sequence[AgentResult]]"
+]
+"""Loads the thread's results, user turns among them, oldest first."""
+
+Append: TypeAlias = Callable[[HistoryContext], "Awaitable[None] | None"]
+"""Saves what the context holds."""
+
+
+class HistoryConfig:
+    """Callbacks to a store; all optional, each sync or async.
+
+    Stores of this library are such configs: ``Network(history=SqliteHistory("support.db"))``.
+
+    Attributes:
+        create_thread: Called at the start of each run that has a store.
+        get: Called when the client gave a thread id and neither results nor messages.
+        append_user_message: Called with the new user message, after `get`.
+        append_results: Called with the new results.
+        processors: History processors that run before those of networks and agents.
+        save_each: Save each result when it is complete, so that a crash loses none; otherwise all
+            are saved at the end of the run.
+    """
+
+    def __init__(
+        self,
+        *,
+        create_thread: CreateThread | None = None,
+        get: GetResults | None = None,
+        append_user_message: Append | None = None,
+        append_results: Append | None = None,
+        processors: Sequence[Processor] = (),
+        save_each: bool = False,
+    ) -> None:
+        """Keep the callbacks."""
+        self.create_thread = create_thread
+        self.get = get
+        self.append_user_message = append_user_message
+        self.append_results = append_results
+        self.processors = tuple(processors)
+        self.chain = as_processors(processors)
+        self.save_each = save_each

@@ -1,0 +1,206 @@
+"""State: what a run knows and remembers — typed data, results, seed messages and the thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, cast
+
+from agentkit_py._core.json import JsonValue
+from agentkit_py.errors import InvalidRecordError, StateConflictError, StateError
+from agentkit_py.history.codec import message_from_dict, message_to_dict
+from agentkit_py.history.result import AgentResult
+from agentkit_py.history.state_data import (
+    changed_keys,
+    check_kind,
+    clone_data,
+    dump_data,
+    load_data,
+    take_key,
+)
+from agentkit_py.messages import Message
+
+D = TypeVar("D")
+
+
+class State(Generic[D]):
+    """Typed data, the results so far, and which thread they belong to.
+
+    Attributes:
+        data: A dict, dataclass instance or pydantic model of the user's. Tools, hooks and routers
+            read and change it.
+        thread_id: The thread this state belongs to, once there is one.
+    """
+
+    def __init__(
+        self,
+        data: D | None = None,
+        *,
+        messages: Iterable[Message] = (),
+        results: Iterable[AgentResult] = (),
+        thread_id: str | None = None,
+    ) -> None:
+        """Begin a state.
+
+        Args:
+            data: The data; an empty dict where none is given.
+            messages: Messages from before all results, e.g. what a client remembers.
+            results: Results so far; a run that is given messages or results loads no thread.
+            thread_id: The thread to go on with.
+
+        Raises:
+            StateError: ``data`` is of no kind that can be used.
+        """
+        start = cast("D", {}) if data is None else data
+        check_kind(start)
+        self.data: D = start
+        self.thread_id = thread_id
+        self._messages = tuple(messages)
+        self._results = list(results)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The seed messages (a copy)."""
+        return list(self._messages)
+
+    @property
+    def results(self) -> list[AgentResult]:
+        """The results so far, user turns among them (a copy of the list)."""
+        return list(self._results)
+
+    @property
+    def result_count(self) -> int:
+        """How many results there are, without copying them."""
+        return len(self._results)
+
+    @property
+    def is_seeded(self) -> bool:
+        """Whether somebody gave messages or results, so that nothing is to be loaded."""
+        return bool(self._messages or self._results)
+
+    def append_result(self, result: AgentResult) -> None:
+        """Add a result at the end."""
+        self._results.append(result)
+
+    def set_results(self, results: Iterable[AgentResult]) -> None:
+        """Replace all results."""
+        self._results = list(results)
+
+    def get_results_from(self, index: int) -> list[AgentResult]:
+        """The results from ``index`` (0-based) on."""
+        return self._results[index:]
+
+    def format_history(
+        self, formatter: Callable[[AgentResult], Sequence[Message]] | None = None
+    ) -> list[Message]:
+        """All messages in order: seed messages, then each result's output and tool results.
+
+        Args:
+            formatter: Makes messages of a result; its output and tool results unless given.
+        """
+        return self.messages_between(0, len(self._results), formatter)
+
+    def messages_between(
+        self,
+        start: int,
+        stop: int,
+        formatter: Callable[[AgentResult], Sequence[Message]] | None = None,
+    ) -> list[Message]:
+        """Messages of the results ``start`` to ``stop``; the seed messages come with result 0."""
+        found: list[Message] = list(self._messages) if start == 0 else []
+        for result in self._results[start:stop]:
+            found.extend(result.messages if formatter is None else formatter(result))
+        return found
+
+    def clone(self) -> State[D]:
+        """A deep copy of the data, with the same (immutable) results and messages."""
+        return State(
+            clone_data(self.data),
+            messages=self._messages,
+            results=self._results,
+            thread_id=self.thread_id,
+        )
+
+    fork = clone
+    """A copy for one of several tools that run in parallel; `merge` brings them together."""
+
+    def merge(self, forks: Sequence[tuple[str, State[D]]]) -> None:
+        """Take over what forks changed, in the order given.
+
+        Args:
+            forks: Tool name and fork of each tool.
+
+        Raises:
+            StateConflictError: Two forks changed the same key; nothing is taken over then.
+        """
+        owners: dict[str, int] = {}
+        base = clone_data(self.data)
+        for index, (tool, fork) in enumerate(forks):
+            keys = changed_keys(base, fork.data)
+            clashes = [key for key in keys if key in owners]
+            if clashes:
+                raise StateConflictError(clashes, (forks[owners[clashes[0]]][0], tool))
+            owners.update(dict.fromkeys(keys, index))
+        for key, index in owners.items():
+            take_key(self.data, forks[index][1].data, key)
+
+    def dump(self) -> dict[str, JsonValue]:
+        """The data as JSON, as a durable run records it.
+
+        Raises:
+            StateError: Something in it is not JSON; the message names the key.
+        """
+        return dump_data(self.data)
+
+    def load(self, dumped: JsonValue) -> None:
+        """Put the data back to what `dump` gave."""
+        self.data = load_data(self.data, dumped)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The state as JSON, in the shape that TypeScript's plain states have."""
+        found: dict[str, Any] = {
+            "data": self.dump(),
+            "results": [result.to_dict() for result in self._results],
+        }
+        if self._messages:
+            found["messages"] = [message_to_dict(message) for message in self._messages]
+        return {**found, "threadId": self.thread_id} if self.thread_id else found
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> State[dict[str, Any]]:
+        """A state from a plain object: ``{data, messages|_messages, results|_results, threadId}``.
+
+        Raises:
+            InvalidRecordError: A message or result in it is not readable.
+            StateError: ``data`` is no object.
+        """
+        data: object = plain.get("data") or {}
+        if not isinstance(data, dict):
+            raise StateError(f"State data must be an object, got {data!r:.80}")
+        messages, results = _items(plain, "messages"), _items(plain, "results")
+        return State(
+            cast("dict[str, Any]", data),
+            messages=[message_from_dict(m, where=f"messages[{i}]") for i, m in enumerate(messages)],
+            results=[
+                AgentResult.from_dict(r, where=f"results[{i}]") for i, r in enumerate(results)
+            ],
+            thread_id=plain.get("threadId"),
+        )
+
+
+def _items(plain: Mapping[str, Any], name: str) -> list[Any]:
+    found: object = plain.get(name) or plain.get(f"_{name}") or []
+    if not isinstance(found, list):
+        problem = f"expected a list, got {found!r:.80}"
+        raise InvalidRecordError(problem, where="state", field=name)
+    return cast("list[Any]", found)
+
+
+def create_state(
+    data: D | None = None,
+    *,
+    messages: Iterable[Message] = (),
+    results: Iterable[AgentResult] = (),
+    thread_id: str | None = None,
+) -> State[D]:
+    """Begin a state; the same as ``State(…)`` under the TypeScript name."""
+    return State(data, messages=messages, results=results, thread_id=thread_id)

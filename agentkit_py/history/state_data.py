@@ -1,0 +1,117 @@
+"""Typed state data: dict, dataclass or pydantic model, to JSON and back, forked and merged.
+
+A run's state must survive being written as JSON and read again unchanged, or a replay would
+decide otherwise than the first run did. What would not survive is found here, and named.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel, TypeAdapter
+
+from agentkit_py._core.json import JsonValue, find_non_json
+from agentkit_py.errors import StateError
+
+D = TypeVar("D")
+
+
+def check_kind(data: object) -> None:
+    """Refuse data that is no dict, dataclass instance or pydantic model.
+
+    Raises:
+        StateError: It is something else.
+    """
+    if isinstance(data, dict | BaseModel):
+        return
+    if dataclasses.is_dataclass(data) and not isinstance(data, type):
+        return
+    raise StateError(
+        f"State data must be a dict, a dataclass instance or a pydantic model, got {data!r:.80}"
+    )
+
+
+def clone_data(data: D) -> D:
+    """A deep copy, so that nothing nested leaks between runs."""
+    return copy.deepcopy(data)
+
+
+def dump_data(data: object) -> dict[str, JsonValue]:
+    """The data as JSON.
+
+    Raises:
+        StateError: Something in it would be lost or changed by JSON; the message names the key.
+    """
+    plain = cast("Any", data)
+    dumped: object = (
+        plain if isinstance(data, dict) else _adapter(type(data)).dump_python(plain, mode="json")
+    )
+    path = find_non_json(dumped, "data")
+    if path is not None:
+        raise StateError(
+            f"State at {path!r} is not plain JSON; store strings, numbers, lists or dicts"
+        )
+    if not isinstance(data, dict):
+        _check_round_trip(data, dumped)
+    return copy.deepcopy(cast("dict[str, JsonValue]", dumped))
+
+
+def _check_round_trip(data: object, dumped: object) -> None:
+    again = _adapter(type(data)).validate_python(dumped)
+    if again == data:
+        return
+    before, after = fields_of(data), fields_of(again)
+    lost = [key for key in before if before[key] != after.get(key)] or [
+        "(a private or excluded field)"
+    ]
+    names = ", ".join(map(repr, lost))
+    raise StateError(
+        f"State of type {type(data).__name__} does not survive JSON: {names} would change. "
+        "Use JSON types, or give the field a pydantic serializer."
+    )
+
+
+def load_data(like: D, dumped: JsonValue) -> D:
+    """Data of the type of ``like`` from what `dump_data` gave."""
+    if isinstance(like, dict):
+        return cast("D", copy.deepcopy(dumped))
+    return cast("D", _adapter(type(like)).validate_python(dumped))
+
+
+@lru_cache(maxsize=256)
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def fields_of(data: object) -> dict[str, Any]:
+    """The top-level keys or fields and their values."""
+    if isinstance(data, Mapping):
+        return dict(cast("Mapping[str, Any]", data))
+    if isinstance(data, BaseModel):
+        return {**dict(data), **(data.model_extra or {})}
+    assert dataclasses.is_dataclass(data)
+    return {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
+
+
+def changed_keys(base: object, fork: object) -> list[str]:
+    """Keys whose values differ between two versions of the same data."""
+    before, after = fields_of(base), fields_of(fork)
+    keys = [*before, *(key for key in after if key not in before)]
+    missing = object()
+    return [key for key in keys if before.get(key, missing) != after.get(key, missing)]
+
+
+def take_key(target: Any, source: object, key: str) -> None:
+    """Copy one key of ``source`` into ``target``; a key that is gone is removed."""
+    values = fields_of(source)
+    if isinstance(target, dict):
+        if key in values:
+            target[key] = values[key]
+        else:
+            cast("dict[str, Any]", target).pop(key, None)
+    elif key in values:
+        setattr(target, key, values[key])

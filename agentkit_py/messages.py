@@ -1,0 +1,246 @@
+"""The messages of a conversation: frozen values, with the JSON shapes of the TypeScript package.
+
+A message is text, a model's tool calls, one tool's result, or a model's reasoning. Messages are
+immutable by contract, their JSON content included: whoever wants another message makes one with
+`dataclasses.replace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from agentkit_py._core.json import JsonObject, JsonValue, dumps
+
+StopReason: TypeAlias = Literal["tool", "stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextContent:
+    """One piece of a text message whose content is a list."""
+
+    text: str
+
+    type: Literal["text"] = "text"
+
+
+ContentPart: TypeAlias = TextContent
+"""What a message's content list may hold."""
+
+
+@dataclass(slots=True)
+class _Memo:
+    """Facts that are computed once per message: its countable text and its token counts."""
+
+    text: str | None = None
+    tokens: dict[str, float] = field(default_factory=dict[str, float])
+    present: Message | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Base:
+    stop_reason: StopReason | None = None
+    """Why the model stopped after this message: for a tool, or because it was done."""
+
+    from_history: bool | None = None
+    """Whether the message is older than the current run; unset: like the message before it."""
+
+    agent: str | None = None
+    """Name of the agent that wrote it."""
+
+    provider_metadata: JsonObject | None = None
+    """Opaque data of the provider that made it, under the provider's name; sent back to it."""
+
+    _memo: _Memo | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "_memo"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in {**state, "_memo": None}.items():
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, slots=True)
+class TextMessage(_Base):
+    """Text of the system, the user or a model."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str | Sequence[ContentPart]
+
+    type: Literal["text"] = field(default="text", kw_only=True)
+
+    @property
+    def text(self) -> str:
+        """The whole text, also of a content list."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(part.text for part in self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's wish to have a tool called."""
+
+    id: str
+    """The provider's id, as it came: it may be empty or repeat within a conversation."""
+
+    name: str
+    input: JsonValue = field(default_factory=dict[str, JsonValue])
+    """The arguments, as they came."""
+
+    malformed: str | None = None
+    """The arguments' text if it was no JSON; `input` is empty then."""
+
+    provider_metadata: JsonObject | None = None
+
+    type: Literal["tool"] = field(default="tool", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallMessage(_Base):
+    """Tool calls of one reply."""
+
+    tools: Sequence[ToolCall]
+    role: Literal["assistant"] = field(default="assistant", kw_only=True)
+    stop_reason: StopReason | None = field(default="tool", kw_only=True)
+
+    type: Literal["tool_call"] = field(default="tool_call", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultMessage(_Base):
+    """What one tool call gave: ``{"data": …}`` or ``{"error": {name, message, …}}``."""
+
+    tool: ToolCall
+    content: JsonValue
+    role: Literal["tool_result"] = field(default="tool_result", kw_only=True)
+    stop_reason: StopReason | None = field(default="tool", kw_only=True)
+
+    type: Literal["tool_result"] = field(default="tool_result", kw_only=True)
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the content is an error envelope."""
+        return isinstance(self.content, dict) and "error" in self.content
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningMessage(_Base):
+    """A model's reasoning; only its own provider gets it back, and only whole."""
+
+    content: str
+    role: Literal["assistant"] = field(default="assistant", kw_only=True)
+
+    type: Literal["reasoning"] = field(default="reasoning", kw_only=True)
+
+
+Message: TypeAlias = TextMessage | ToolCallMessage | ToolResultMessage | ReasoningMessage
+"""Every kind of message; match on the class or on ``type``, and end with `assert_never`."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """What a user said, with what a client may send beside it."""
+
+    content: str | Sequence[ContentPart]
+    id: str | None = None
+    """The client's id of this message; generated where missing."""
+
+    role: Literal["user"] = field(default="user", kw_only=True)
+    state: JsonObject | None = field(default=None, kw_only=True)
+    """Client state, kept with the message in the thread; the library does not read it."""
+
+    client_timestamp: datetime | None = field(default=None, kw_only=True)
+    system_prompt: str | None = field(default=None, kw_only=True)
+    """Added to the agents' system prompts for this run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that one model call, or several added up, cost."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """Those of `input_tokens` that came from the provider's prompt cache."""
+
+    reasoning_tokens: int = 0
+    """Those of `output_tokens` that were reasoning."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        """The sum, field by field."""
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+def text_of(message: Message) -> str:
+    """The text by which a message is counted, computed once per message.
+
+    Texts count as they are, everything else (content lists, calls, results) by its compact JSON:
+    what the upstream proposal counts.
+    """
+    memo = _memo(message)
+    if memo.text is None:
+        memo.text = _countable(message)
+    return memo.text
+
+
+def token_memo(message: Message) -> dict[str, float]:
+    """Token counts of this message by tokenizer key; tokenizers read and fill it.
+
+    They are whole numbers unless a user's own tokenizer gives fractions.
+    """
+    return _memo(message).tokens
+
+
+def as_present(message: Message) -> Message:
+    """The message marked as of the current run (``from_history=False``), made once per message."""
+    if message.from_history is False:
+        return message
+    memo = _memo(message)
+    if memo.present is None:
+        memo.present = replace(message, from_history=False)
+    return memo.present
+
+
+def _memo(message: Message) -> _Memo:
+    memo = message._memo  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
+    if memo is None:
+        memo = _Memo()
+        object.__setattr__(message, "_memo", memo)
+    return memo
+
+
+def _countable(message: Message) -> str:
+    match message:
+        case TextMessage():
+            content = message.content
+            return content if isinstance(content, str) else dumps([_part_text(p) for p in content])
+        case ToolCallMessage():
+            return dumps([_call_text(call) for call in message.tools])
+        case ToolResultMessage():
+            return dumps(message.content)
+        case ReasoningMessage():
+            return message.content
+
+
+def _call_text(call: ToolCall) -> dict[str, JsonValue]:
+    # What could not be read as JSON is sent as the text it was, and costs as much.
+    arguments = call.input if call.malformed is None else call.malformed
+    return {"type": "tool", "id": call.id, "name": call.name, "input": arguments}
+
+
+def _part_text(part: ContentPart) -> dict[str, JsonValue]:
+    return {"type": part.type, "text": part.text}

@@ -1,0 +1,35 @@
+"""Models: what is sent where, and the pure translation of our messages to providers' JSON."""
+
+from __future__ import annotations
+
+from agentkit_py.models.anthropic import anthropic
+from agentkit_py.models.azure_openai import azure_openai
+from agentkit_py.models.base import (
+    Adapter,
+    Model,
+    ModelReply,
+    ModelRequest,
+    RetryPolicy,
+    ToolChoice,
+    ToolSpec,
+    Usage,
+)
+from agentkit_py.models.gemini import gemini
+from agentkit_py.models.grok import grok
+from agentkit_py.models.openai import openai
+
+__all__ = [
+    "Adapter",
+    "Model",
+    "ModelReply",
+    "ModelRequest",
+    "RetryPolicy",
+    "ToolChoice",
+    "ToolSpec",
+    "Usage",
+    "anthropic",
+    "azure_openai",
+    "gemini",
+    "grok",
+    "openai",
+]

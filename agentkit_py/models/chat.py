@@ -1,0 +1,211 @@
+"""OpenAI's chat completions format, which Azure and Grok speak too.
+
+Source: https://platform.openai.com/docs/api-reference/chat/create
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, assert_never
+
+from agentkit_py._core.json import as_list, as_object
+from agentkit_py.messages import (
+    Message,
+    ReasoningMessage,
+    StopReason,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+)
+from agentkit_py.models.arguments import arguments_text, parse_call
+from agentkit_py.models.base import Model, ModelReply, ModelRequest, ToolSpec, Usage
+from agentkit_py.models.reply import checked_body, count, text_or_empty, unexpected
+from agentkit_py.models.schema import openai_form
+from agentkit_py.models.wire import (
+    EMPTY_TURN,
+    Exchange,
+    WireIds,
+    clean,
+    named_choice,
+    result_text,
+    units,
+    wire_name,
+)
+
+# The o-series answers "Unsupported parameter: 'parallel_tool_calls'". The family's name must stand
+# alone in the model's: o3, o4-mini, openai/o1, my-o3-finetune; not gpt-4o or a name like "foo1".
+_O_SERIES = re.compile(r"(?<![a-z0-9])o[134](?![a-z0-9])", re.IGNORECASE)
+
+EMPTY_RESULT = "(empty)"
+"""A tool's empty result, for servers that refuse messages without text."""
+
+
+def encode_chat(
+    model: Model,
+    request: ModelRequest,
+    *,
+    strict: bool = True,
+    refuses_empty: bool = False,
+    max_description: int | None = None,
+) -> dict[str, Any]:
+    """The body of one chat completion.
+
+    Args:
+        model: The model; its default parameters overwrite what is put here, as in TypeScript.
+        request: The inference.
+        strict: Whether the server knows strict schemas.
+        refuses_empty: Whether the server refuses messages without text (xAI does).
+        max_description: How long a tool's description may be (Azure); longer ones are cut.
+    """
+    messages = _messages(request, refuses_empty=refuses_empty)
+    body: dict[str, Any] = {"messages": messages or [_text("user", EMPTY_TURN)]}
+    if request.tools:
+        body["tool_choice"] = _choice(request)
+        if _O_SERIES.search(model.model) is None:
+            body["parallel_tool_calls"] = False
+        body["tools"] = [_tool(spec, max_description, strict=strict) for spec in request.tools]
+    body.update(model.default_parameters)
+    if not body.get("tools"):
+        # Only allowed beside tools; defaults are also used by agents that have none.
+        body.pop("tool_choice", None)
+        body.pop("parallel_tool_calls", None)
+    body.setdefault("model", model.model)
+    return body
+
+
+def _messages(request: ModelRequest, *, refuses_empty: bool) -> list[dict[str, Any]]:
+    ids = WireIds()
+    result: list[dict[str, Any]] = []
+    for unit in units(request.messages):
+        match unit:
+            case TextMessage():
+                message = _text(unit.role, _content(unit))
+                if message["content"] or not refuses_empty:
+                    result.append(message)
+            case Exchange():
+                result += _exchange(unit, ids, EMPTY_RESULT if refuses_empty else "")
+            case ReasoningMessage():
+                pass  # chat completions take no reasoning back
+            case _:
+                assert_never(unit)
+    return result
+
+
+def _text(role: str, content: object) -> dict[str, Any]:
+    return {"role": role, "content": content}
+
+
+def _content(message: TextMessage) -> str | list[dict[str, str]]:
+    if isinstance(message.content, str):
+        return clean(message.content)
+    parts = [{"type": "text", "text": clean(part.text)} for part in message.content if part.text]
+    return parts or ""
+
+
+def _exchange(exchange: Exchange, ids: WireIds, empty: str) -> list[dict[str, Any]]:
+    calls = [(ids.take(call.id), call) for call in exchange.calls]
+    asked = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [_call(wire_id, call) for wire_id, call in calls],
+    }
+    answered = [
+        {"role": "tool", "tool_call_id": wire_id, "content": result_text(content) or empty}
+        for (wire_id, _), content in zip(calls, exchange.results, strict=True)
+    ]
+    return [asked, *answered]
+
+
+def _call(wire_id: str, call: ToolCall) -> dict[str, Any]:
+    function = {"name": wire_name(call.name), "arguments": clean(arguments_text(call))}
+    return {"id": wire_id, "type": "function", "function": function}
+
+
+def _choice(request: ModelRequest) -> object:
+    match request.tool_choice:
+        case "auto":
+            return "auto"
+        case "any":
+            return "required"
+        case _:
+            return {"type": "function", "function": {"name": named_choice(request)}}
+
+
+def _tool(spec: ToolSpec, max_description: int | None, *, strict: bool) -> dict[str, Any]:
+    parameters, is_strict = openai_form(spec, strict=strict)
+    function: dict[str, Any] = {"name": spec.name}
+    if spec.description:
+        function["description"] = spec.description[:max_description]
+    if parameters is not None:
+        function["parameters"] = parameters
+    function["strict"] = is_strict
+    return {"type": "function", "function": function}
+
+
+def decode_chat(model: Model, body: object) -> ModelReply:
+    """The messages of a chat completion.
+
+    A refusal is text: the user has a right to it. Tool calls are one message with all of them.
+
+    Raises:
+        ModelResponseError: There is no choice, or a tool call without function.
+    """
+    found = checked_body(model, body)
+    choices = as_list(found.get("choices"))
+    if not choices:
+        raise unexpected(model, body, "the answer has no choices")
+    messages: list[Message] = []
+    finish_reason: str | None = None
+    for choice in map(as_object, choices):
+        if choice is None:
+            raise unexpected(model, body, "a choice is no object")
+        messages += _choice_messages(model, body, choice)
+        finish_reason = finish_reason or text_or_empty(choice.get("finish_reason")) or None
+    return ModelReply(
+        messages=tuple(messages), usage=_usage(found.get("usage")), finish_reason=finish_reason
+    )
+
+
+def _choice_messages(model: Model, body: object, choice: dict[str, Any]) -> list[Message]:
+    message = as_object(choice.get("message")) or {}
+    calls = [_read_call(model, body, call) for call in as_list(message.get("tool_calls")) or []]
+    stop: StopReason = "tool" if calls else "stop"
+    result: list[Message] = []
+    reasoning = text_or_empty(message.get("reasoning_content"))
+    if reasoning.strip():
+        result.append(ReasoningMessage(reasoning))
+    text = _read_text(message.get("content")) or text_or_empty(message.get("refusal"))
+    if text.strip():
+        result.append(TextMessage("assistant", text, stop_reason=stop))
+    if calls:
+        result.append(ToolCallMessage(calls))
+    return result
+
+
+def _read_text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = [as_object(part) or {} for part in as_list(content) or []]
+    return "".join(text_or_empty(part.get("text")) for part in parts)
+
+
+def _read_call(model: Model, body: object, call: object) -> ToolCall:
+    found = as_object(call) or {}
+    function = as_object(found.get("function"))
+    name = text_or_empty(function.get("name")) if function is not None else ""
+    if function is None or not name:
+        raise unexpected(model, body, "a tool call names no function")
+    return parse_call(text_or_empty(found.get("id")), name, function.get("arguments"))
+
+
+def _usage(usage: object) -> Usage | None:
+    if as_object(usage) is None:
+        return None
+    asked = count(usage, "prompt_tokens")
+    answered = count(usage, "completion_tokens")
+    reasoning = count(usage, "completion_tokens_details", "reasoning_tokens")
+    # xAI counts reasoning beside the completion, OpenAI as a part of it; the total tells.
+    if reasoning and count(usage, "total_tokens") == asked + answered + reasoning:
+        answered += reasoning
+    cached = count(usage, "prompt_tokens_details", "cached_tokens")
+    return Usage(asked, answered, cached, reasoning)

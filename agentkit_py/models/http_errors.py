@@ -1,0 +1,210 @@
+"""A provider's error answers as typed errors. Pure: time is an argument, keys are cut out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from agentkit_py._core.json import as_list, as_object, dumps
+from agentkit_py.errors import (
+    AuthenticationError,
+    BadRequestError,
+    ContextOverflowError,
+    ModelHTTPError,
+    ModelResponseError,
+    ProviderUnavailableError,
+    RateLimitError,
+)
+from agentkit_py.models.base import Model
+
+_MAX_DETAIL = 2000
+_HIDDEN = "[key]"
+_TOO_MANY_REQUESTS = 429
+_FORBIDDEN = frozenset({401, 403})
+_SERVER_ERROR = 500
+
+# OpenAI echoes a masked key ("sk-abc***xyz"), proxies whole ones. Shapes of the five providers.
+_KEY_SHAPES = re.compile(
+    r"\b(?:sk|xai|gsk|pk)-[A-Za-z0-9_*.\-]{6,}|\bAIza[A-Za-z0-9_\-*]{10,}|(?<=Bearer )[^\s\"',;]+"
+)
+_OVERFLOW = re.compile(
+    r"context_length_exceeded|maximum context length|context window|prompt is too long"
+    r"|input token count[^.]{0,80}exceeds|exceeds? the (?:maximum|model'?s)[^.]{0,60}tokens"
+    r"|maximum prompt length|too many (?:input )?tokens|input is too long",
+    re.IGNORECASE,
+)
+_DATE = re.compile(r"[A-Z][a-z]{2}, (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-goog-request-id")
+
+
+def error_from_response(
+    model: Model,
+    status: int,
+    headers: Mapping[str, str],
+    body_text: str,
+    *,
+    now: datetime | None = None,
+    api_key: str | None = None,
+) -> ModelHTTPError:
+    """The error that an answer with an error status stands for.
+
+    Args:
+        model: The model that was called.
+        status: The HTTP status.
+        headers: The answer's headers, names in any case.
+        body_text: The body, JSON or not.
+        now: The time (UTC) against which a ``Retry-After`` date is read; without it dates give
+            no `retry_after`.
+        api_key: The key that was sent, if it is not the model's own; cut out of the detail.
+    """
+    lower = {name.lower(): value for name, value in headers.items()}
+    body = _json_or_none(body_text)
+    detail = redact(_message(body) or _excerpt(body_text) or "no detail", model, api_key)
+    code = _code(body)
+    return _class(status, code, detail)(
+        detail[:_MAX_DETAIL],
+        provider=model.provider,
+        model=model.model,
+        status=status,
+        retry_after=_retry_after(lower, now),
+        request_id=next((lower[name] for name in _REQUEST_IDS if name in lower), None),
+    )
+
+
+def error_in_body(model: Model, body: object) -> ModelResponseError | None:
+    """The error that a body holds although the status said success, else None."""
+    found = as_object(_first(body))
+    if found is None or not found.get("error"):
+        return None
+    detail = redact(_message(found) or "unknown error", model, None)[:_MAX_DETAIL]
+    return ModelResponseError(
+        f"the answer is an error: {detail}",
+        provider=model.provider,
+        model=model.model,
+        excerpt=redact(excerpt_of(body), model, None),
+    )
+
+
+def redact(text: str, model: Model, api_key: str | None) -> str:
+    """``text`` without the key that was sent, and without what looks like one."""
+    for key in (api_key, model.api_key):
+        if key:
+            text = text.replace(key, _HIDDEN)
+    return _KEY_SHAPES.sub(_HIDDEN, text)
+
+
+def excerpt_of(body: object) -> str:
+    """The beginning of an answer, for error messages."""
+    try:
+        return dumps(body)[:500]
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(body).__name__}>"
+
+
+def _class(status: int, code: str, detail: str) -> type[ModelHTTPError]:
+    if status in _FORBIDDEN:
+        return AuthenticationError
+    if status == _TOO_MANY_REQUESTS:
+        return RateLimitError
+    if status >= _SERVER_ERROR:
+        return ProviderUnavailableError
+    if _OVERFLOW.search(code) or _OVERFLOW.search(detail):
+        return ContextOverflowError
+    if "api key not valid" in detail.lower() or code == "API_KEY_INVALID":
+        return AuthenticationError  # Gemini answers a wrong key with 400
+    return BadRequestError
+
+
+def _json_or_none(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _first(body: object) -> object:
+    """The body, or its first element: Gemini sends errors of a stream in a list."""
+    items = as_list(body)
+    return items[0] if items else body
+
+
+def _message(body: object) -> str:
+    """What the provider says, in any of the shapes in use.
+
+    OpenAI, Azure, Gemini, Anthropic: ``{"error": {"message"}}``; xAI: ``{"code", "error": "…"}``;
+    gateways: ``{"message"}`` or ``{"detail"}``.
+    """
+    found = as_object(_first(body))
+    if found is None:
+        return ""
+    inner: Any = found.get("error", found)
+    if isinstance(inner, str):
+        return inner
+    details = as_object(inner)
+    if details is None:
+        return excerpt_of(found)
+    for name in ("message", "detail", "error"):
+        value = details.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return excerpt_of(details)
+
+
+def _code(body: object) -> str:
+    found = as_object(_first(body)) or {}
+    inner = as_object(found.get("error")) or found
+    codes = [inner.get("code"), inner.get("type")]
+    reasons = [
+        detail.get("reason")
+        for detail in map(as_object, as_list(inner.get("details")) or [])
+        if detail is not None
+    ]
+    if "API_KEY_INVALID" in reasons:
+        return "API_KEY_INVALID"
+    return " ".join(code for code in codes if isinstance(code, str))
+
+
+def _excerpt(text: str) -> str:
+    """The beginning of a body that is no JSON, without the tags of an HTML page."""
+    return " ".join(re.sub(r"<[^>]*>", " ", text[:_MAX_DETAIL]).split())
+
+
+def _retry_after(headers: Mapping[str, str], now: datetime | None) -> float | None:
+    milliseconds = _seconds(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    seconds = _seconds(value)
+    if seconds is not None or now is None:
+        return seconds
+    date = _http_date(value)
+    return None if date is None else max(0.0, (date - now).total_seconds())
+
+
+def _http_date(value: str) -> datetime | None:
+    """A date as HTTP writes it since 1999 (RFC 9110, IMF-fixdate), in any locale."""
+    match = _DATE.fullmatch(value.strip())
+    if match is None or match[2] not in _MONTHS:
+        return None
+    day, year, hour, minute, second = (int(match[i]) for i in (1, 3, 4, 5, 6))
+    month = _MONTHS.index(match[2]) + 1
+    try:
+        return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _seconds(value: str | None) -> float | None:
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None

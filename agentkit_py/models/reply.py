@@ -1,0 +1,62 @@
+"""Reading a provider's answer: what all formats share. Nothing here trusts the JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentkit_py._core.json import as_object
+from agentkit_py.errors import ModelResponseError
+from agentkit_py.messages import Message, ToolCallMessage
+from agentkit_py.models.base import Model
+from agentkit_py.models.http_errors import error_in_body, excerpt_of, redact
+
+
+def checked_body(model: Model, body: object) -> dict[str, Any]:
+    """The body if it is an object that is no error.
+
+    Raises:
+        ModelResponseError: It is not.
+    """
+    error = error_in_body(model, body)
+    if error is not None:
+        raise error
+    found = as_object(body)
+    if found is None:
+        raise unexpected(model, body, "the answer is no JSON object")
+    return found
+
+
+def unexpected(model: Model, body: object, what: str) -> ModelResponseError:
+    """The error for an answer that is not what the API promises."""
+    return ModelResponseError(
+        what,
+        provider=model.provider,
+        model=model.model,
+        excerpt=redact(excerpt_of(body), model, None),
+    )
+
+
+def calls_last(messages: list[Message]) -> tuple[Message, ...]:
+    """The messages of one reply with its tool calls at the end, where results follow them.
+
+    Text that a model writes between two calls of one reply would separate calls from results.
+    """
+    calls = [message for message in messages if isinstance(message, ToolCallMessage)]
+    rest = [message for message in messages if not isinstance(message, ToolCallMessage)]
+    return (*rest, *calls)
+
+
+def count(source: object, *names: str) -> int:
+    """The number under a path of names; 0 where there is none."""
+    value: Any = source
+    for name in names:
+        found = as_object(value)
+        value = None if found is None else found.get(name)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return 0
+    return max(0, value)
+
+
+def text_or_empty(value: object) -> str:
+    """``value`` if it is text."""
+    return value if isinstance(value, str) else ""

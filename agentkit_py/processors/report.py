@@ -1,0 +1,137 @@
+"""The report: what each level and processor did to what one model call saw.
+
+Counting tokens costs time, so a report keeps the lists it speaks of and counts when it is read;
+counts of single messages are computed once for all reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentkit_py.messages import Message
+from agentkit_py.processors.base import Level, Tokenizer
+from agentkit_py.processors.tokenizers import count_messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportEntry:
+    """What one processor, or validity, did."""
+
+    level: Level | str
+    """``"history"``, ``"network"``, ``"agent"``, ``"chain"``, ``"validity"`` or ``"on_start"``."""
+
+    name: str
+    before: Sequence[Message] = field(repr=False)
+    after: Sequence[Message] = field(repr=False)
+    tokenizer: Tokenizer = field(repr=False)
+    reason: str = ""
+    """Why, in words; e.g. ``"limit of 2000 tokens"``."""
+
+    kept_back: int = 0
+    """Messages of the agent's own current calls that were dropped and put back."""
+
+    @property
+    def messages_before(self) -> int:
+        """Number of messages it got."""
+        return len(self.before)
+
+    @property
+    def messages_after(self) -> int:
+        """Number of messages it left."""
+        return len(self.after)
+
+    @property
+    def tokens_before(self) -> int:
+        """Tokens of the messages it got."""
+        return count_messages(self.before, self.tokenizer)
+
+    @property
+    def tokens_after(self) -> int:
+        """Tokens of the messages it left."""
+        return count_messages(self.after, self.tokenizer)
+
+    @property
+    def removed(self) -> list[Message]:
+        """Messages that are gone, or were replaced by others."""
+        left = {id(message) for message in self.after}
+        return [message for message in self.before if id(message) not in left]
+
+    @property
+    def added(self) -> list[Message]:
+        """Messages that were not there before, replacements among them."""
+        had = {id(message) for message in self.before}
+        return [message for message in self.after if id(message) not in had]
+
+    @property
+    def changed(self) -> bool:
+        """Whether it did anything at all."""
+        return len(self.before) != len(self.after) or any(
+            a is not b for a, b in zip(self.before, self.after, strict=True)
+        )
+
+    @property
+    def tool_call_ids(self) -> list[str]:
+        """Ids of the tool calls that are gone, in order."""
+        return [call.id for m in self.removed if m.type == "tool_call" for call in m.tools]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures as JSON, under the names of the wire (camelCase)."""
+        return {
+            "level": self.level,
+            "name": self.name,
+            "messagesBefore": self.messages_before,
+            "messagesAfter": self.messages_after,
+            "tokensBefore": self.tokens_before,
+            "tokensAfter": self.tokens_after,
+            "removedToolCallIds": self.tool_call_ids,
+            "reason": self.reason,
+            "keptBack": self.kept_back,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextReport:
+    """What one model call was allowed to see, level by level."""
+
+    agent: str
+    entries: tuple[ReportEntry, ...] = ()
+    prompt: Sequence[Message] = field(default=(), repr=False)
+    """The messages around the history: system prompt, input, prefill."""
+
+    history: Sequence[Message] = field(default=(), repr=False)
+    """The full history before any processor."""
+
+    sent: Sequence[Message] = field(default=(), repr=False)
+    """Everything that was sent, prompt included, in its order."""
+
+    tokenizer: Tokenizer = field(repr=False)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt."""
+        return count_messages(self.prompt, self.tokenizer)
+
+    @property
+    def tokens_before(self) -> int:
+        """Tokens of the full history."""
+        return count_messages(self.history, self.tokenizer)
+
+    @property
+    def tokens_after(self) -> int:
+        """Tokens of the messages that were sent."""
+        return count_messages(self.sent, self.tokenizer)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures as JSON, under the names of the wire (camelCase)."""
+        return {
+            "agent": self.agent,
+            "promptTokens": self.prompt_tokens,
+            "historyMessages": len(self.history),
+            "historyTokens": self.tokens_before,
+            "sentMessages": len(self.sent),
+            "sentTokens": self.tokens_after,
+            "tokenizer": self.tokenizer.key,
+            "processors": [entry.to_dict() for entry in self.entries],
+        }

@@ -1,0 +1,232 @@
+"""Ways of counting tokens, and counts that are computed once per message.
+
+By tiktoken where its encoding can be loaded in bounded time, by an estimate of length otherwise.
+Nothing is loaded before the first text is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count as counter
+from math import ceil
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.messages import Message, text_of, token_memo
+from agentkit_py.processors.base import Tokenizer
+from agentkit_py.runtime.tiktoken_loader import Encoder, load_encoding, warm_up
+
+DEFAULT_ENCODING = "o200k_base"
+"""The encoding of OpenAI's current models; near enough for the other providers'."""
+
+CHARS_PER_TOKEN = {
+    "o200k_base": 4.2,
+    "cl100k_base": 4.0,
+    "p50k_base": 3.8,
+    "r50k_base": 3.5,
+    "gpt2": 3.2,
+}
+"""UTF-16 units of English text per token: the figures of the upstream proposal."""
+
+_OTHER_CHARS_PER_TOKEN = 4.0
+
+
+@runtime_checkable
+class TextCounter(Protocol):
+    """The least a tokenizer of one's own must have."""
+
+    def count(self, text: str) -> float:
+        """How many tokens ``text`` has."""
+        ...
+
+
+CustomTokenizer: TypeAlias = Tokenizer | TextCounter | Callable[[str], float]
+"""What is accepted wherever a tokenizer is: an object that counts, or a function that does."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApproximateTokenizer:
+    """Estimates tokens by the text's length, rounded up.
+
+    Length is counted in UTF-16 units, as in JavaScript, so that both languages give the same
+    figures.
+
+    Raises:
+        ConfigurationError: ``chars_per_token`` is not positive.
+    """
+
+    encoding: str = DEFAULT_ENCODING
+    """The encoding to estimate; one that is not known is taken to have 4 characters per token."""
+
+    chars_per_token: float | None = None
+    """UTF-16 units per token; None: as is usual for the encoding."""
+
+    key: str = field(init=False, repr=False, compare=False, default="")
+    _ratio: float = field(init=False, repr=False, compare=False, default=1.0)
+
+    def __post_init__(self) -> None:
+        ratio = self.chars_per_token
+        key = f"approximate:{self.encoding}"
+        if ratio is None:
+            ratio = CHARS_PER_TOKEN.get(self.encoding, _OTHER_CHARS_PER_TOKEN)
+        elif isinstance(ratio, bool) or not ratio > 0:
+            raise ConfigurationError(f"chars_per_token must be a positive number, not {ratio!r}.")
+        else:
+            key = f"approximate:{ratio!r}"
+        object.__setattr__(self, "_ratio", ratio)
+        object.__setattr__(self, "key", key)
+
+    def count(self, text: str) -> int:
+        """The estimate for ``text``."""
+        return ceil(utf16_length(text) / self._ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class TiktokenTokenizer:
+    """Counts with tiktoken. Special tokens such as ``<|endoftext|>`` count as the text they are.
+
+    The encoding is loaded when the first text is counted; see `agentkit_py.runtime.tiktoken_loader`
+    for where it comes from.
+    """
+
+    encoding: str = DEFAULT_ENCODING
+
+    @property
+    def key(self) -> str:
+        """``tiktoken:`` and the encoding."""
+        return f"tiktoken:{self.encoding}"
+
+    def count(self, text: str) -> int:
+        """How many tokens ``text`` has.
+
+        Raises:
+            ConfigurationError: The encoding cannot be loaded here.
+        """
+        encoder = load_encoding(self.encoding)
+        if encoder is None:
+            raise ConfigurationError(
+                f"tiktoken cannot load the encoding {self.encoding!r} here. Point "
+                "TIKTOKEN_CACHE_DIR at a folder that has it (scripts/tiktoken_cache.py), or use "
+                "default_tokenizer(), which estimates where tiktoken cannot count."
+            )
+        return _tiktoken_count(encoder, text)
+
+
+@dataclass(slots=True)
+class AutoTokenizer:
+    """Counts by tiktoken if its encoding can be loaded, else by estimate; decided when first asked.
+
+    Loading takes part of a second, or a bounded wait without network; `prepare` does it beside the
+    event loop.
+    """
+
+    encoding: str = DEFAULT_ENCODING
+    _chosen: Tokenizer | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def key(self) -> str:
+        """The key of the tokenizer that was chosen."""
+        return self._choose().key
+
+    def count(self, text: str) -> float:
+        """How many tokens ``text`` has."""
+        return self._choose().count(text)
+
+    def _choose(self) -> Tokenizer:
+        if self._chosen is None:
+            encoder = load_encoding(self.encoding)
+            tokenizer = ApproximateTokenizer if encoder is None else TiktokenTokenizer
+            self._chosen = tokenizer(self.encoding)
+        return self._chosen
+
+
+@dataclass(frozen=True, slots=True)
+class _Keyed:
+    """A tokenizer of somebody else's, with a key that nothing else has."""
+
+    counts: Callable[[str], float]
+    key: str
+
+    def count(self, text: str) -> float:
+        return self.counts(text)
+
+
+_custom = counter(1)
+
+
+def default_tokenizer(encoding: str = DEFAULT_ENCODING, *, use_tiktoken: bool = True) -> Tokenizer:
+    """Counts by tiktoken when ``encoding`` can be loaded without hanging, else the estimate.
+
+    Which one is decided when it is first used, once per process and encoding, with one logged
+    warning if it is the estimate.
+    """
+    return AutoTokenizer(encoding) if use_tiktoken else ApproximateTokenizer(encoding)
+
+
+def as_tokenizer(value: CustomTokenizer) -> Tokenizer:
+    """``value`` as a tokenizer: functions and objects without a key get a key of their own.
+
+    Raises:
+        ConfigurationError: ``value`` neither counts nor can be called.
+    """
+    counts = getattr(value, "count", None)
+    if not isinstance(value, type) and callable(counts):
+        if isinstance(getattr(value, "key", None), str):
+            return value  # pyright: ignore[reportReturnType] - has both, whatever it is
+        return _Keyed(counts, f"custom:{next(_custom)}")  # pyright: ignore[reportArgumentType]
+    if callable(value) and not isinstance(value, type):
+        return _Keyed(value, f"custom:{next(_custom)}")
+    raise ConfigurationError(
+        f"A tokenizer is an object with count(text), or a function of a text, not {value!r}."
+    )
+
+
+async def prepare(tokenizer: Tokenizer) -> Tokenizer:
+    """``tokenizer``, with what it needs loaded in a worker thread: counting then does not wait."""
+    if isinstance(tokenizer, AutoTokenizer | TiktokenTokenizer):
+        await warm_up(tokenizer.encoding)
+    return tokenizer
+
+
+def count_text(message: Message, tokenizer: Tokenizer) -> float:
+    """How many tokens one message has; computed once per message and tokenizer."""
+    memo = token_memo(message)
+    key = tokenizer.key
+    known = memo.get(key)
+    if known is None:
+        known = memo[key] = tokenizer.count(text_of(message))
+    return known
+
+
+def count_messages(messages: Sequence[Message], tokenizer: Tokenizer) -> int:
+    """How many tokens the messages have together; fractions of custom tokenizers are rounded up."""
+    if not messages:
+        return 0
+    key = tokenizer.key
+    total: float = 0
+    for message in messages:
+        memo = token_memo(message)
+        known = memo.get(key)
+        if known is None:
+            known = memo[key] = tokenizer.count(text_of(message))
+        total += known
+    return ceil(total)
+
+
+def utf16_length(text: str) -> int:
+    """Length in UTF-16 units, which is what JavaScript calls a string's length."""
+    if text.isascii():
+        return len(text)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+_TIKTOKEN_CHUNK = 200_000
+"""Characters handed to tiktoken at once: a million blanks in a row make its regex engine panic."""
+
+
+def _tiktoken_count(encoder: Encoder, text: str) -> int:
+    if len(text) <= _TIKTOKEN_CHUNK:
+        return len(encoder.encode_ordinary(text))
+    chunks = range(0, len(text), _TIKTOKEN_CHUNK)
+    return sum(len(encoder.encode_ordinary(text[i : i + _TIKTOKEN_CHUNK])) for i in chunks)

@@ -1,0 +1,254 @@
+"""DirectRuntime: runs here and now, with httpx, and remembers nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+import weakref
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias, TypeVar
+
+import anyio
+import httpx
+
+from agentkit_py._core.json import JsonValue, dumps
+from agentkit_py.errors import (
+    ConfigurationError,
+    ModelConnectionError,
+    ModelResponseError,
+    ModelTimeoutError,
+)
+from agentkit_py.models.base import Model
+from agentkit_py.models.http_errors import error_from_response, error_in_body
+from agentkit_py.runtime.port import Recordable
+from agentkit_py.runtime.retrying import Sleep, with_retries
+
+T = TypeVar("T")
+_Clients: TypeAlias = dict[httpx.AsyncBaseTransport | None, httpx.AsyncClient]
+
+
+class DirectSteps:
+    """Steps without durability: everything simply happens."""
+
+    async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:  # noqa: ARG002
+        """Call ``handler``."""
+        return await handler()
+
+    async def sleep(self, step_id: str, duration: int | timedelta) -> None:  # noqa: ARG002
+        """Wait in this process."""
+        seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration / 1000
+        await anyio.sleep(seconds)
+
+    async def wait_for_event(
+        self,
+        step_id: str,
+        *,
+        event: str,
+        if_exp: str | None = None,  # noqa: ARG002
+        timeout: int | timedelta,  # noqa: ARG002 - the SDK's signature
+    ) -> Any:
+        """Events need Inngest.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        raise ConfigurationError(
+            f"Step {step_id!r} waits for the event {event!r}, which only an Inngest function can. "
+            "Run the network inside one."
+        )
+
+    async def invoke_by_id(
+        self,
+        step_id: str,
+        *,
+        function_id: str,
+        app_id: str | None = None,  # noqa: ARG002
+        data: dict[str, Any] | None = None,  # noqa: ARG002
+        timeout: int | timedelta | None = None,  # noqa: ARG002 - the SDK's signature
+    ) -> Any:
+        """Inngest functions need Inngest.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        raise ConfigurationError(
+            f"Step {step_id!r} invokes the function {function_id!r}, which only an Inngest function "
+            "can. Run the network inside one."
+        )
+
+
+class DirectRuntime:
+    """The in-process runtime: model calls over httpx with retries, everything else directly.
+
+    Args:
+        transport: An httpx transport for all requests, e.g. ``FakeProvider().transport``.
+        environment: Where API keys are looked up; the process environment unless given.
+        sleep: How to wait between attempts; tests pass one that returns at once.
+        publish: Receives streaming chunks.
+    """
+
+    def __init__(
+        self,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        environment: Mapping[str, str] | None = None,
+        sleep: Sleep = anyio.sleep,
+        publish: Callable[[dict[str, Any]], Awaitable[None]] | None = None,
+    ) -> None:
+        """Keep what was given; connections are opened when needed."""
+        self._transport = transport
+        self._environment = os.environ if environment is None else environment
+        self._sleep = sleep
+        self._publish = publish
+        self._steps = DirectSteps()
+        # Connections belong to the event loop that opened them, so each loop has its client.
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Clients] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    @property
+    def step(self) -> DirectSteps:
+        """Steps that simply happen."""
+        return self._steps
+
+    def claim(self, name: str) -> str:
+        """The name itself: ids of steps that nobody remembers need not be unique."""
+        return name
+
+    def new_id(self, key: str) -> str:  # noqa: ARG002
+        """A random UUID."""
+        return str(uuid.uuid4())
+
+    def now(self, key: str) -> datetime:  # noqa: ARG002
+        """The clock."""
+        return datetime.now(UTC)
+
+    async def infer(
+        self,
+        step_id: str,  # noqa: ARG002
+        model: Model,
+        make_body: Callable[[], dict[str, Any]],
+        on_delta: Callable[[Any], Awaitable[None]] | None = None,  # noqa: ARG002
+    ) -> object:
+        """Send the request, again where the model's retry policy allows it.
+
+        Raises:
+            ModelError: The last attempt failed.
+            ConfigurationError: No API key was given and none is in the environment.
+        """
+        if model.respond is not None:
+            return await model.respond(make_body())
+        key = self._api_key(model)
+        content = dumps(make_body()).encode()
+        headers = {"content-type": "application/json", **model.adapter.headers(model, key)}
+        return await with_retries(
+            lambda: self._send(model, key, headers, content), model.retry, self._sleep
+        )
+
+    async def _send(
+        self, model: Model, key: str | None, headers: dict[str, str], content: bytes
+    ) -> object:
+        where = {"provider": model.provider, "model": model.model}
+        try:
+            response = await self._client(model).post(
+                model.adapter.url(model), content=content, headers=headers, timeout=model.timeout
+            )
+        except httpx.TimeoutException as error:
+            raise ModelTimeoutError(**where, timeout=model.timeout) from error
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise ModelConnectionError(
+                f"could not reach {model.base_url}: {error or type(error).__name__}", **where
+            ) from error
+        if not response.is_success:
+            raise error_from_response(
+                model,
+                response.status_code,
+                response.headers,
+                response.text,
+                now=datetime.now(UTC),
+                api_key=key,
+            )
+        return _json_of(model, response)
+
+    def _api_key(self, model: Model) -> str | None:
+        variable = model.adapter.key_variable
+        key = model.api_key or self._environment.get(variable)
+        if not key and model.key_required:
+            raise ConfigurationError(
+                f"No API key for {model.provider} model {model.model!r}: set {variable} or pass api_key=…"
+            )
+        return key
+
+    def _client(self, model: Model) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        clients = self._clients.setdefault(loop, {})
+        transport = model.transport or self._transport
+        client = clients.get(transport)
+        if client is None or client.is_closed:
+            client = clients[transport] = httpx.AsyncClient(transport=transport)
+        return client
+
+    async def aclose(self) -> None:
+        """Close this event loop's connections; the next call opens new ones."""
+        clients = self._clients.pop(asyncio.get_running_loop(), {})
+        for client in clients.values():
+            await client.aclose()
+
+    async def effect(
+        self,
+        step_id: str,  # noqa: ARG002
+        handler: Callable[[], Awaitable[JsonValue]],
+        changes: Recordable,  # noqa: ARG002
+        /,
+    ) -> JsonValue:
+        """Call ``handler``; what it changed stays changed."""
+        return await handler()
+
+    async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
+        """Run all at the same time."""
+
+        async def settle(call: Callable[[], Awaitable[T]]) -> T | Exception:
+            try:
+                return await call()
+            except Exception as error:  # noqa: BLE001 - errors are values here
+                return error
+
+        return list(await asyncio.gather(*(settle(call) for call in calls)))
+
+    async def publish(self, chunk: dict[str, Any]) -> None:
+        """Hand the chunk on, if anybody listens."""
+        if self._publish is not None:
+            await self._publish(chunk)
+
+    def is_final(self, error: Exception) -> bool:  # noqa: ARG002
+        """Always: nobody runs a direct run again."""
+        return True
+
+
+def _json_of(model: Model, response: httpx.Response) -> object:
+    try:
+        body: object = response.json()
+    except ValueError as error:
+        kind = response.headers.get("content-type", "no content type")
+        raise ModelResponseError(
+            f"answered with something that is no JSON ({kind})",
+            provider=model.provider,
+            model=model.model,
+            excerpt=response.text,
+        ) from error
+    failure = error_in_body(model, body)
+    if failure is not None:
+        raise failure
+    return body
+
+
+_shared: list[DirectRuntime] = []
+
+
+def shared_runtime() -> DirectRuntime:
+    """The runtime of runs that were given none; it keeps connections open between runs."""
+    if not _shared:
+        _shared.append(DirectRuntime())
+    return _shared[0]

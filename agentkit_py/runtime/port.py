@@ -1,0 +1,114 @@
+"""The port between the engine and the world.
+
+Above: the engine, which never knows which runtime it has. Below: `DirectRuntime` (httpx, remembers
+nothing) and `InngestRuntime` (steps that happen once, however often the function is replayed).
+The fake for tests is not a runtime but a provider (`agentkit_py.testing.FakeProvider`) or a model
+(`ScriptedModel`), so that the code under test is the code that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from agentkit_py._core.json import JsonValue
+from agentkit_py.models.base import Model
+
+T = TypeVar("T")
+
+
+class StepTools(Protocol):
+    """What handlers get as ``ctx.step``; `inngest.Step` fits it by shape."""
+
+    async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
+        """Run ``handler`` as a step: durable runtimes remember what it returned."""
+        ...
+
+    async def sleep(self, step_id: str, duration: int | timedelta) -> None:
+        """Wait for ``duration`` (milliseconds, or a timedelta)."""
+        ...
+
+    async def wait_for_event(
+        self, step_id: str, *, event: str, if_exp: str | None = None, timeout: int | timedelta
+    ) -> Any:
+        """Wait for an event; None if it does not come within ``timeout`` (ms or timedelta)."""
+        ...
+
+    async def invoke_by_id(
+        self,
+        step_id: str,
+        *,
+        function_id: str,
+        app_id: str | None = None,
+        data: dict[str, Any] | None = None,
+        timeout: int | timedelta | None = None,
+    ) -> Any:
+        """Call another Inngest function and wait for what it returns."""
+        ...
+
+
+class Recordable(Protocol):
+    """What a user's callback may change beside its result: the state and the schedule of a run."""
+
+    def record(self) -> JsonValue:
+        """Everything that may have changed, as JSON."""
+        ...
+
+    def replay(self, recorded: JsonValue, /) -> None:
+        """Apply again what `record` gave."""
+        ...
+
+
+@runtime_checkable
+class Runtime(Protocol):
+    """Everything the engine asks of the world."""
+
+    @property
+    def step(self) -> StepTools:
+        """The steps that users' tools and hooks may use themselves."""
+        ...
+
+    def claim(self, name: str) -> str:
+        """A prefix for step ids that no other run in this execution has, like ``name:2``."""
+        ...
+
+    def new_id(self, key: str) -> str:
+        """An id for the thing called ``key``: random, or computed alike on each replay."""
+        ...
+
+    def now(self, key: str) -> datetime:
+        """The time (UTC) at which ``key`` happened; a replay gives the same."""
+        ...
+
+    async def infer(
+        self,
+        step_id: str,
+        model: Model,
+        make_body: Callable[[], dict[str, Any]],
+        on_delta: Callable[[Any], Awaitable[None]] | None = None,
+    ) -> object:
+        """Send one request and return the answer's JSON; the body is made only when it is sent.
+
+        Raises:
+            ModelError: The call failed, and was tried as often as the model's policy says.
+        """
+        ...
+
+    async def effect(
+        self, step_id: str, handler: Callable[[], Awaitable[JsonValue]], changes: Recordable, /
+    ) -> JsonValue:
+        """Run a user's callback once, and apply what it changed again on every replay."""
+        ...
+
+    async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
+        """Run all to their end; results in the order given, errors as values."""
+        ...
+
+    async def publish(self, chunk: dict[str, Any]) -> None:
+        """Send a streaming chunk to whoever listens; never fails the run."""
+        ...
+
+    def is_final(self, error: Exception) -> bool:
+        """Whether nobody will try again after ``error``."""
+        ...

@@ -1,0 +1,237 @@
+"""One SQLite file: opening and migrating it, a pool of connections, transactions, errors by name.
+
+Everything here blocks and is called in worker threads. The module loads when a store is first used.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3  # noqa: TID253 - this module itself loads lazily
+import time
+import weakref
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import TypeVar
+
+from agentkit_py.errors import HistoryError, StoreVersionError
+from agentkit_py.stores._sqlite_schema import APPLICATION_ID, MIGRATIONS, VERSION
+
+T = TypeVar("T")
+
+_RETRY_PAUSE = 0.01
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pooled:
+    connection: sqlite3.Connection
+    file: tuple[int, int] | None
+    """Device and inode at opening: a file that was replaced has others."""
+
+    generation: int
+
+
+class SqliteFile:
+    """Connections to one file, each used by one thread at a time."""
+
+    def __init__(self, path: Path, busy_timeout: float) -> None:
+        self.path = path
+        self._busy_timeout = busy_timeout
+        self._idle: list[_Pooled] = []
+        self._generation = 0
+        self._lock = Lock()
+        # SQLite lets one connection write and has the others poll; queueing here is quicker.
+        self._writing = Lock()
+        weakref.finalize(self, _close_own, self._idle, os.getpid())
+
+    def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a query; it sees the file as of one moment."""
+        with (
+            self._errors_named(),
+            self._connection() as connection,
+            _transaction(connection, "BEGIN"),
+        ):
+            return query(connection)
+
+    def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a change in a transaction: if it raises, or the process dies, nothing changed."""
+        with (
+            self._errors_named(),
+            self._connection() as connection,
+            self._turn(),
+            _transaction(connection, "BEGIN IMMEDIATE"),
+        ):
+            return change(connection)
+
+    def close(self) -> None:
+        """Close all connections; those in use close when they are done."""
+        with self._lock:
+            self._generation += 1
+            _close_all(self._idle)
+
+    @contextmanager
+    def _turn(self) -> Generator[None, None, None]:
+        if not self._writing.acquire(timeout=self._busy_timeout):
+            raise HistoryError(self._busy())
+        try:
+            yield
+        finally:
+            self._writing.release()
+
+    @contextmanager
+    def _connection(self) -> Generator[sqlite3.Connection, None, None]:
+        pooled = self._take() or self._open()
+        try:
+            yield pooled.connection
+        finally:
+            with self._lock:
+                if pooled.generation == self._generation:
+                    self._idle.append(pooled)
+                else:
+                    pooled.connection.close()
+
+    def _take(self) -> _Pooled | None:
+        file = _identity(self.path)
+        with self._lock:
+            while self._idle:
+                pooled = self._idle.pop()
+                if pooled.file == file:
+                    return pooled
+                # Somebody removed or replaced the file; what we wrote would go to the old one.
+                pooled.connection.close()
+        return None
+
+    def _open(self) -> _Pooled:
+        # Processes that create one file at the same moment can be refused at once, without the
+        # usual waiting: SQLite does so where waiting could be a deadlock, in the change to WAL.
+        deadline = time.monotonic() + self._busy_timeout
+        while True:
+            try:
+                return self._connect()
+            except sqlite3.OperationalError as error:
+                if _code(error) not in _BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(_RETRY_PAUSE)
+
+    def _connect(self) -> _Pooled:
+        connection = sqlite3.connect(
+            self.path, timeout=self._busy_timeout, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._prepare(connection)
+        except Exception:
+            connection.close()
+            raise
+        return _Pooled(connection, _identity(self.path), self._generation)
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        # Before anything is changed: it may be somebody else's file.
+        with _transaction(connection, "BEGIN"):
+            version = self._version(connection)
+        # A file system that cannot do WAL keeps another mode, as safe but slower.
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if version < VERSION:
+            with _transaction(connection, "BEGIN IMMEDIATE"):
+                self._migrate(connection)
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+        mark = _pragma(connection, "application_id")
+        version = _pragma(connection, "user_version")
+        if mark != APPLICATION_ID and (mark or version or tables):
+            raise HistoryError(
+                f"{self.path} is another program's SQLite database; "
+                "give threads a file of their own."
+            )
+        if version > VERSION:
+            raise StoreVersionError(str(self.path), found=version, supported=VERSION)
+        return version
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        # Read again inside the transaction: another process may have done it meanwhile.
+        for statements in MIGRATIONS[self._version(connection) :]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    @contextmanager
+    def _errors_named(self) -> Generator[None, None, None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise HistoryError(self._explain(error)) from error
+        except UnicodeEncodeError as error:
+            raise HistoryError(f"{error.object!r:.80} is not valid Unicode.") from error
+
+    def _explain(self, error: sqlite3.Error) -> str:
+        code = _code(error)
+        if code in _BUSY:
+            return self._busy()
+        if code == sqlite3.SQLITE_CANTOPEN:
+            return f"{self.path} cannot be opened: {_why_not(self.path)}"
+        reasons = {
+            sqlite3.SQLITE_NOTADB: "is not an SQLite database",
+            sqlite3.SQLITE_READONLY: "is read-only; both the file and its folder must be writable",
+            sqlite3.SQLITE_FULL: "cannot grow, the disk is full; nothing was saved",
+            sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a backup",
+        }
+        return f"{self.path} {reasons.get(code, 'failed')} ({error})"
+
+    def _busy(self) -> str:
+        return (
+            f"{self.path} was locked by another writer for longer than busy_timeout="
+            f"{self._busy_timeout:g} s; nothing was saved."
+        )
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str) -> Generator[None, None, None]:
+    connection.execute(begin)
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+
+def _code(error: sqlite3.Error) -> int:
+    # The low byte is the kind, the rest says more. Errors of the Python module have no code.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _why_not(path: Path) -> str:
+    if path.is_dir():
+        return "it is a folder; name a file"
+    if not path.parent.is_dir():
+        return f"the folder {path.parent} does not exist"
+    return "permission denied, or the folder is read-only"
+
+
+def _close_own(pooled: list[_Pooled], process: int) -> None:
+    # A forked process inherits its parent's connections, and must not even close them.
+    if os.getpid() == process:
+        _close_all(pooled)
+
+
+def _close_all(pooled: list[_Pooled]) -> None:
+    while pooled:
+        pooled.pop().connection.close()

@@ -1,0 +1,126 @@
+"""The queries of a SqliteHistory, each a plain function of a connection inside a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.stores.records import (
+    Row,
+    StoredResult,
+    ThreadInfo,
+    check_same,
+    decode_row,
+    load_metadata,
+    now,
+)
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+
+def nothing(connection: Connection) -> None:
+    """Ask nothing: opening the file has done what is to be done."""
+
+
+def add_thread(
+    connection: Connection, thread_id: str, user_id: str | None, title: str, metadata: str
+) -> None:
+    """Add a thread unless it is there."""
+    time = now()
+    connection.execute(
+        "INSERT INTO threads VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+        (thread_id, user_id, title, metadata, time, time),
+    )
+
+
+def append_rows(connection: Connection, thread_id: str, rows: Sequence[Row]) -> None:
+    """Add the rows that are new at the end of a thread."""
+    first = count_results(connection, thread_id)
+    position = first
+    for row in rows:
+        if row.id is not None and _is_stored(connection, thread_id, row):
+            continue
+        connection.execute(
+            "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (thread_id, position, row.id, row.agent_name, row.created_at, row.json, row.metadata),
+        )
+        position += 1
+    if position > first:
+        connection.execute("UPDATE threads SET updated_at = ? WHERE id = ?", (now(), thread_id))
+
+
+def _is_stored(connection: Connection, thread_id: str, row: Row) -> bool:
+    query = "SELECT json FROM results WHERE thread_id = ? AND id = ?"
+    found = connection.execute(query, (thread_id, row.id)).fetchone()
+    if found is not None:
+        check_same(thread_id, row, found[0])
+    return found is not None
+
+
+def thread_exists(connection: Connection, thread_id: str) -> bool:
+    """Whether there is such a thread."""
+    query = "SELECT 1 FROM threads WHERE id = ?"
+    return connection.execute(query, (thread_id,)).fetchone() is not None
+
+
+def count_results(connection: Connection, thread_id: str) -> int:
+    """How many results a thread has: the next position, since there are no gaps."""
+    query = "SELECT MAX(position) FROM results WHERE thread_id = ?"
+    highest: int | None = connection.execute(query, (thread_id,)).fetchone()[0]
+    if highest is None and not thread_exists(connection, thread_id):
+        raise ThreadNotFoundError(thread_id)
+    return 0 if highest is None else highest + 1
+
+
+def records(connection: Connection, thread_id: str) -> list[StoredResult]:
+    """A thread's results, oldest first."""
+    # As bytes: the driver would refuse the whole query over one damaged text, without saying which.
+    query = (
+        "SELECT position, CAST(json AS BLOB), CAST(metadata AS BLOB) FROM results "
+        "WHERE thread_id = ? ORDER BY position"
+    )
+    rows = connection.execute(query, (thread_id,)).fetchall()
+    if not rows and not thread_exists(connection, thread_id):
+        raise ThreadNotFoundError(thread_id)
+    return [decode_row(thread_id, *row) for row in rows]
+
+
+def get_thread(connection: Connection, thread_id: str) -> ThreadInfo:
+    """One thread."""
+    query = "SELECT * FROM threads WHERE id = ?"
+    row = connection.execute(query, (thread_id,)).fetchone()
+    if row is None:
+        raise ThreadNotFoundError(thread_id)
+    return _info(row)
+
+
+def select_threads(
+    connection: Connection, limit: int | None, user_id: str | None
+) -> list[ThreadInfo]:
+    """Threads, those changed last first."""
+    most = -1 if limit is None else min(limit, 2**63 - 1)
+    if user_id is None:
+        query = "SELECT * FROM threads ORDER BY updated_at DESC, rowid DESC LIMIT ?"
+        return [_info(row) for row in connection.execute(query, (most,))]
+    query = "SELECT * FROM threads WHERE user_id = ? ORDER BY updated_at DESC, rowid DESC LIMIT ?"
+    return [_info(row) for row in connection.execute(query, (user_id, most))]
+
+
+def _info(row: tuple[str, str | None, str, str, str, str]) -> ThreadInfo:
+    thread_id, user_id, title, metadata, created, updated = row
+    return ThreadInfo(
+        id=thread_id,
+        user_id=user_id,
+        title=title,
+        metadata=load_metadata(metadata, thread_id),
+        created_at=datetime.fromisoformat(created),
+        updated_at=datetime.fromisoformat(updated),
+    )
+
+
+def delete_thread(connection: Connection, thread_id: str) -> bool:
+    """Remove a thread; its results go with it."""
+    return connection.execute("DELETE FROM threads WHERE id = ?", (thread_id,)).rowcount > 0

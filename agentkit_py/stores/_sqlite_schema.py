@@ -1,0 +1,40 @@
+"""The tables of a SqliteHistory file, and how files of older versions become files of this one."""
+
+from __future__ import annotations
+
+APPLICATION_ID = 0x41674B74
+"""Marks our files ("AgKt"), so that another program's file is not taken for one of ours."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """
+        CREATE TABLE threads (
+            id          TEXT PRIMARY KEY NOT NULL,
+            user_id     TEXT,
+            title       TEXT NOT NULL,
+            metadata    TEXT NOT NULL,  -- JSON object of the application's
+            created_at  TEXT NOT NULL,  -- UTC, fixed width: sorts by time
+            updated_at  TEXT NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE results (
+            thread_id   TEXT NOT NULL REFERENCES threads (id) ON DELETE CASCADE,
+            position    INTEGER NOT NULL,  -- from 0 in each thread, without gaps
+            id          TEXT,              -- of the result; NULL where it has none
+            agent_name  TEXT NOT NULL,     -- 'user': what the user said
+            created_at  TEXT NOT NULL,
+            json        TEXT NOT NULL,     -- the result as AgentKit for TypeScript exports it
+            metadata    TEXT,              -- JSON object kept beside it, e.g. the client's state
+            PRIMARY KEY (thread_id, position),
+            UNIQUE (thread_id, id)
+        )
+        """,
+        "CREATE INDEX threads_by_time ON threads (updated_at)",
+        "CREATE INDEX threads_by_user ON threads (user_id, updated_at)",
+    ),
+)
+"""Statements that lead from version n to n + 1. Entries are only ever added."""
+
+VERSION = len(MIGRATIONS)
+"""The newest version this library knows; files say theirs in ``PRAGMA user_version``."""

@@ -1,0 +1,201 @@
+"""HistoryStore: what every store can do, and how it serves a run's thread."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from agentkit_py._core.json import JsonObject
+from agentkit_py.errors import ConfigurationError, HistoryError
+from agentkit_py.history.config import HistoryConfig, HistoryContext
+from agentkit_py.history.result import AgentResult
+from agentkit_py.messages import Message
+from agentkit_py.processors.base import Processor
+from agentkit_py.stores.records import (
+    Row,
+    StoredResult,
+    ThreadInfo,
+    check_text,
+    encode_row,
+    encode_rows,
+    title_of,
+)
+
+
+class HistoryStore(HistoryConfig, ABC):
+    """A place where threads live, usable as ``history=…`` of agents and networks.
+
+    A store for another database implements the abstract methods; everything else follows. Results
+    are only ever added: what is stored is never rewritten. Every write happens whole or not at all,
+    and a result whose id its thread already holds is not added again, so a write can be repeated.
+    """
+
+    def __init__(self, *, processors: Sequence[Processor] = ()) -> None:
+        """Connect the run's callbacks to the store's methods."""
+        super().__init__(
+            create_thread=self._create_for_run,
+            get=self._load_for_run,
+            append_user_message=self._append_users_turn,
+            append_results=self._append_new_results,
+            processors=processors,
+            save_each=True,
+        )
+
+    # What a database has to do.
+
+    @abstractmethod
+    async def setup(self) -> None:
+        """Create or update the tables. Not needed: the first use does it."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of connections. A store that is used after that connects again."""
+
+    @abstractmethod
+    async def add_thread(
+        self,
+        thread_id: str | None = None,
+        *,
+        user_id: str | None = None,
+        title: str = "",
+        metadata: JsonObject | None = None,
+    ) -> str:
+        """Create a thread and return its id; one that is there already stays as it is.
+
+        Args:
+            thread_id: Its id, a new one unless given.
+            user_id: Whose thread it is.
+            title: A title for lists.
+            metadata: JSON that is kept with the thread; the library does not read it.
+
+        Raises:
+            HistoryError: The id is empty or no valid Unicode, or the metadata is not JSON.
+        """
+
+    @abstractmethod
+    async def _append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
+        """Add rows at the end, in order, those whose id is there already left out.
+
+        All or none is written, also if the caller is cancelled. `check_same` says whether a row may
+        be left out.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+        """
+
+    @abstractmethod
+    async def records(self, thread_id: str) -> list[StoredResult]:
+        """The results with their positions and what is kept beside them, oldest first.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+            InvalidRecordError: A stored row is damaged.
+        """
+
+    @abstractmethod
+    async def get_thread(self, thread_id: str) -> ThreadInfo:
+        """What is known of a thread.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+        """
+
+    @abstractmethod
+    async def _select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
+        """Threads, those changed last first."""
+
+    @abstractmethod
+    async def thread_exists(self, thread_id: str) -> bool:
+        """Whether there is such a thread."""
+
+    @abstractmethod
+    async def count_results(self, thread_id: str) -> int:
+        """How many results the thread has, user turns among them.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+        """
+
+    @abstractmethod
+    async def delete_thread(self, thread_id: str) -> bool:
+        """Remove a thread with all its results; False if there was none."""
+
+    # What follows from it.
+
+    async def list_threads(
+        self, limit: int | None = 50, user_id: str | None = None
+    ) -> list[ThreadInfo]:
+        """Threads, those changed last first.
+
+        Args:
+            limit: How many at most; None: all.
+            user_id: Only those of this user.
+        """
+        if limit is not None and limit < 0:
+            raise ConfigurationError(f"limit must be 0 or more, or None for all, got {limit}")
+        return await self._select_threads(limit, user_id)
+
+    async def load(self, thread_id: str) -> list[AgentResult]:
+        """The results of a thread, user turns among them, oldest first.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+            InvalidRecordError: A stored row is damaged.
+        """
+        return [record.result for record in await self.records(thread_id)]
+
+    async def messages(self, thread_id: str) -> list[Message]:
+        """All messages of a thread in the order a model would see them.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+            InvalidRecordError: A stored row is damaged.
+        """
+        return [message for result in await self.load(thread_id) for message in result.messages]
+
+    async def append(self, thread_id: str, results: Sequence[AgentResult]) -> None:
+        """Add results at the end of a thread, all or none; those whose id is there are left out.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+            HistoryError: A result is not JSON, or another one is stored under its id.
+        """
+        await self._append_rows(thread_id, encode_rows(results, thread_id))
+
+    async def __aenter__(self) -> Self:
+        """Set the store up; leaving the block closes it."""
+        await self.setup()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _create_for_run(self, context: HistoryContext) -> str:
+        return await self.add_thread(context.thread_id, title=title_of(context.input))
+
+    async def _load_for_run(self, context: HistoryContext) -> list[AgentResult]:
+        return await self.load(_thread_of(context))
+
+    async def _append_users_turn(self, context: HistoryContext) -> None:
+        if context.user_result is None:
+            return
+        state = context.user_message.state if context.user_message else None
+        thread_id = _thread_of(context)
+        beside = None if state is None else {"state": state}
+        await self._append_rows(thread_id, [encode_row(context.user_result, thread_id, beside)])
+
+    async def _append_new_results(self, context: HistoryContext) -> None:
+        await self.append(_thread_of(context), context.new_results)
+
+
+def _thread_of(context: HistoryContext) -> str:
+    if context.thread_id is None:
+        raise HistoryError("The run has no thread id; create_thread has to come first.")
+    return check_text("thread id", context.thread_id)

@@ -1,0 +1,143 @@
+"""MemoryHistory: threads that live as long as the process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from threading import Lock
+
+from agentkit_py._core.json import JsonObject
+from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.processors.base import Processor
+from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.records import (
+    Row,
+    StoredResult,
+    ThreadInfo,
+    check_same,
+    check_text,
+    decode_row,
+    encode_metadata,
+    load_metadata,
+    new_thread_id,
+    now,
+)
+
+
+@dataclass(slots=True)
+class _Thread:
+    info: ThreadInfo
+    metadata: str
+    rows: list[Row] = field(default_factory=list[Row])
+    by_id: dict[str, Row] = field(default_factory=dict[str, Row])
+
+
+class MemoryHistory(HistoryStore):
+    """Threads in memory, for tests and scripts.
+
+    It keeps what `SqliteHistory` would, as JSON: nobody's later changes reach what is stored, and
+    what a database would refuse is refused here too.
+    """
+
+    def __init__(self, *, processors: Sequence[Processor] = ()) -> None:
+        """Begin without threads.
+
+        Args:
+            processors: History processors that run before those of networks and agents.
+        """
+        super().__init__(processors=processors)
+        self._threads: dict[str, _Thread] = {}
+        # Several event loops, each in its own thread, may share one store.
+        self._lock = Lock()
+
+    async def setup(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing to do: the threads stay."""
+
+    async def add_thread(
+        self,
+        thread_id: str | None = None,
+        *,
+        user_id: str | None = None,
+        title: str = "",
+        metadata: JsonObject | None = None,
+    ) -> str:
+        """Create a thread and return its id; one that is there already stays as it is."""
+        key = new_thread_id() if thread_id is None else check_text("thread id", thread_id)
+        kept = encode_metadata(metadata, key)
+        owner = None if user_id is None else check_text("user id", user_id)
+        time = datetime.fromisoformat(now())
+        info = ThreadInfo(id=key, user_id=owner, title=title, created_at=time, updated_at=time)
+        with self._lock:
+            if key not in self._threads:
+                self._threads[key] = _Thread(info, kept)
+        return key
+
+    def _thread(self, thread_id: str) -> _Thread:
+        found = self._threads.get(thread_id)
+        if found is None:
+            raise ThreadNotFoundError(thread_id)
+        return found
+
+    async def _append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
+        with self._lock:
+            thread = self._thread(thread_id)
+            new = _new_rows(thread_id, thread.by_id, rows)
+            if not new:
+                return
+            thread.rows.extend(new)
+            thread.by_id.update({row.id: row for row in new if row.id is not None})
+            thread.info = replace(thread.info, updated_at=datetime.fromisoformat(now()))
+
+    async def records(self, thread_id: str) -> list[StoredResult]:
+        """The results with their positions and what is kept beside them, oldest first."""
+        with self._lock:
+            rows = list(self._thread(thread_id).rows)
+        return [decode_row(thread_id, n, row.json, row.metadata) for n, row in enumerate(rows)]
+
+    async def get_thread(self, thread_id: str) -> ThreadInfo:
+        """What is known of a thread."""
+        with self._lock:
+            return _info(self._thread(thread_id))
+
+    async def _select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
+        with self._lock:
+            found = [t for t in self._threads.values() if user_id in (None, t.info.user_id)]
+        # The sort is stable and then turned round: of two changed at one moment, the newer first.
+        found.sort(key=lambda thread: thread.info.updated_at)
+        return [_info(thread) for thread in found[::-1][:limit]]
+
+    async def thread_exists(self, thread_id: str) -> bool:
+        """Whether there is such a thread."""
+        with self._lock:
+            return thread_id in self._threads
+
+    async def count_results(self, thread_id: str) -> int:
+        """How many results the thread has, user turns among them."""
+        with self._lock:
+            return len(self._thread(thread_id).rows)
+
+    async def delete_thread(self, thread_id: str) -> bool:
+        """Remove a thread with all its results; False if there was none."""
+        with self._lock:
+            return self._threads.pop(thread_id, None) is not None
+
+
+def _new_rows(thread_id: str, stored: dict[str, Row], rows: Sequence[Row]) -> list[Row]:
+    known, new = dict[str, Row](), list[Row]()
+    for row in rows:
+        there = None if row.id is None else known.get(row.id) or stored.get(row.id)
+        if there is not None:
+            check_same(thread_id, row, there.json)
+            continue
+        new.append(row)
+        if row.id is not None:
+            known[row.id] = row
+    return new
+
+
+def _info(thread: _Thread) -> ThreadInfo:
+    return replace(thread.info, metadata=load_metadata(thread.metadata, thread.info.id))

@@ -1,0 +1,158 @@
+"""SqliteHistory: threads in one file, safe for several processes at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agentkit_py._core.json import JsonObject
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.processors.base import Processor
+from agentkit_py.stores import _sqlite_rows as queries
+from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.records import (
+    Row,
+    StoredResult,
+    ThreadInfo,
+    check_text,
+    encode_metadata,
+    new_thread_id,
+)
+
+if TYPE_CHECKING:
+    from agentkit_py.stores._sqlite_file import SqliteFile
+
+T = TypeVar("T")
+
+
+class SqliteHistory(HistoryStore):
+    """Threads in an SQLite file: ``Network(history=SqliteHistory("support.db"))``.
+
+    The file is created when it is first needed. Several processes, event loops and threads may use
+    it at the same time. Each result is on disk when the call that saves it returns (WAL,
+    synchronous FULL), so a process that is killed in the middle of a turn leaves the results it
+    finished.
+
+    Attributes:
+        path: The file.
+        busy_timeout: Seconds to wait for other writers.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        processors: Sequence[Processor] = (),
+        busy_timeout: float = 30.0,
+    ) -> None:
+        """Remember the file; nothing is opened yet.
+
+        Args:
+            path: The file; its folder has to exist. A relative path is relative to the folder that
+                is current now.
+            processors: History processors that run before those of networks and agents.
+            busy_timeout: Seconds to wait for other writers before a write fails.
+
+        Raises:
+            ConfigurationError: ``path`` is no path of a file, e.g. ``":memory:"``.
+        """
+        super().__init__(processors=processors)
+        self.path = _checked(path)
+        self.busy_timeout = busy_timeout
+        self._files: dict[int, SqliteFile] = {}
+        self._lock = Lock()
+
+    def __repr__(self) -> str:
+        return f"SqliteHistory({str(self.path)!r})"
+
+    def _file(self) -> SqliteFile:
+        from agentkit_py.stores._sqlite_file import SqliteFile  # noqa: PLC0415 - loads sqlite3
+
+        # A forked process must not touch its parent's connections, not even to close them: they
+        # stay in the dictionary, unused.
+        process = os.getpid()
+        with self._lock:
+            if process not in self._files:
+                self._files[process] = SqliteFile(self.path, self.busy_timeout)
+            return self._files[process]
+
+    async def _read(self, query: Callable[..., T], *arguments: Any) -> T:
+        return await _in_worker(lambda: self._file().read(lambda c: query(c, *arguments)))
+
+    async def _write(self, change: Callable[..., T], *arguments: Any) -> T:
+        return await _in_worker(lambda: self._file().write(lambda c: change(c, *arguments)))
+
+    async def setup(self) -> None:
+        """Create the file and its tables, or bring it to this version.
+
+        Raises:
+            StoreVersionError: A newer version of the library wrote the file.
+            HistoryError: The path cannot be opened, or is no file of ours.
+        """
+        await self._read(queries.nothing)
+
+    async def close(self) -> None:
+        """Close the file. A store that is used after that opens it again."""
+        await _in_worker(lambda: self._file().close())
+
+    async def add_thread(
+        self,
+        thread_id: str | None = None,
+        *,
+        user_id: str | None = None,
+        title: str = "",
+        metadata: JsonObject | None = None,
+    ) -> str:
+        """Create a thread and return its id; one that is there already stays as it is."""
+        key = new_thread_id() if thread_id is None else check_text("thread id", thread_id)
+        owner = None if user_id is None else check_text("user id", user_id)
+        kept = encode_metadata(metadata, key)
+        await self._write(queries.add_thread, key, owner, title, kept)
+        return key
+
+    async def _append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
+        await self._write(queries.append_rows, thread_id, rows)
+
+    async def records(self, thread_id: str) -> list[StoredResult]:
+        """The results with their positions and what is kept beside them, oldest first."""
+        return await self._read(queries.records, thread_id)
+
+    async def get_thread(self, thread_id: str) -> ThreadInfo:
+        """What is known of a thread."""
+        return await self._read(queries.get_thread, thread_id)
+
+    async def _select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
+        return await self._read(queries.select_threads, limit, user_id)
+
+    async def thread_exists(self, thread_id: str) -> bool:
+        """Whether there is such a thread."""
+        return await self._read(queries.thread_exists, thread_id)
+
+    async def count_results(self, thread_id: str) -> int:
+        """How many results the thread has, user turns among them."""
+        return await self._read(queries.count_results, thread_id)
+
+    async def delete_thread(self, thread_id: str) -> bool:
+        """Remove a thread with all its results; False if there was none."""
+        return await self._write(queries.delete_thread, thread_id)
+
+
+async def _in_worker(work: Callable[[], T]) -> T:
+    from anyio import to_thread  # noqa: PLC0415 - anyio is not needed before a store is used
+
+    # A worker is never interrupted: what was begun when the caller is cancelled is finished.
+    return await to_thread.run_sync(work)
+
+
+def _checked(path: str | os.PathLike[str]) -> Path:
+    name = os.fspath(path)
+    if name == ":memory:":
+        raise ConfigurationError(
+            "SqliteHistory keeps threads in a file; for threads in memory use MemoryHistory()."
+        )
+    if not name or "\0" in name or name.startswith("file:"):
+        raise ConfigurationError(f"SqliteHistory needs the path of a file, got {name!r}")
+    return Path(name).absolute()

@@ -1,0 +1,89 @@
+"""Which provider a URL speaks to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .types import ProviderName
+
+# The prefixes let one server speak for all, as openai and grok share /v1/chat/completions.
+PREFIXES: dict[ProviderName, str] = {
+    "openai": "/openai/v1",
+    "azure_openai": "/azure",
+    "anthropic": "/anthropic/v1",
+    "gemini": "/gemini/v1beta",
+    "grok": "/grok/v1",
+}
+
+_DEPLOYMENT = r"/openai/deployments/(?P<model>[^/]+)/chat/completions"
+_GENERATE = (
+    r"/v1(?:beta|alpha)?/models/(?P<model>[^/:]+):(?P<verb>generateContent|streamGenerateContent)"
+)
+_ROUTES: tuple[tuple[ProviderName, re.Pattern[str]], ...] = (
+    ("azure_openai", re.compile(rf"(?:/azure)?{_DEPLOYMENT}")),
+    ("azure_openai", re.compile(r"/azure/openai/v1/chat/completions")),
+    ("grok", re.compile(r"/grok/v1/chat/completions")),
+    ("openai", re.compile(r"(?:/openai)?/v1/chat/completions")),
+    ("anthropic", re.compile(r"(?:/anthropic)?/v1/messages")),
+    ("gemini", re.compile(rf"(?:/gemini)?{_GENERATE}")),
+)
+
+_HOSTS: dict[str, ProviderName] = {
+    "api.x.ai": "grok",
+    "api.openai.com": "openai",
+    "api.anthropic.com": "anthropic",
+    "generativelanguage.googleapis.com": "gemini",
+}
+_CHAT = re.compile(r"(?:/openai)?/v1/chat/completions")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a request goes.
+
+    Attributes:
+        model: The model or deployment in the path, or empty.
+        streams: Whether the path itself asks for a stream (Gemini has a verb for it).
+    """
+
+    provider: ProviderName
+    model: str = ""
+    streams: bool = False
+
+
+def route(host: str, path: str) -> Route | None:
+    """Return where this host and path lead, or `None` if nobody lives there.
+
+    A real provider's host decides alone: `api.x.ai/v1/chat/completions` is Grok, and
+    `api.openai.com/v1/messages` is nothing.
+    """
+    clean = re.sub(r"/{2,}", "/", path).rstrip("/") or "/"
+    owner = _owner(host)
+    if owner in ("grok", "azure_openai") and _CHAT.fullmatch(clean):
+        return Route(owner)
+    for provider, pattern in _ROUTES:
+        found = pattern.fullmatch(clean)
+        if found is not None and owner in (None, provider):
+            groups = found.groupdict()
+            verb = groups.get("verb") or ""
+            return Route(provider, groups.get("model") or "", verb.startswith("stream"))
+    return None
+
+
+def provider_of(host: str, path: str) -> ProviderName:
+    """Return whose error shape an unknown path should get; OpenAI's if nothing hints at one."""
+    owner = _owner(host)
+    if owner is not None:
+        return owner
+    for provider, prefix in PREFIXES.items():
+        if path.startswith(prefix.rsplit("/v1", 1)[0] + "/"):
+            return provider
+    return "gemini" if path.startswith("/v1beta") else "openai"
+
+
+def _owner(host: str) -> ProviderName | None:
+    name = host.split(":", 1)[0].lower()
+    if name.endswith((".openai.azure.com", ".cognitiveservices.azure.com")):
+        return "azure_openai"
+    return _HOSTS.get(name)

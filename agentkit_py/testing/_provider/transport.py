@@ -1,0 +1,87 @@
+"""The fake provider as an httpx transport: no socket, any host."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, cast
+
+import httpx
+
+from .handler import Answer, Handler
+
+
+class FakeTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
+    """Answers `httpx.AsyncClient` and `httpx.Client` alike.
+
+    httpx leaves time-outs to the transport, so a reply that is slower than the request's read
+    time-out raises `httpx.ReadTimeout` here, after that time, as a network transport would.
+    """
+
+    def __init__(self, handler: Handler) -> None:
+        """Answer with this handler."""
+        self._handler = handler
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request of an async client."""
+        answer = await self._answer(request, await request.aread())
+        wait, timed_out = _wait(request, answer)
+        if wait:
+            await asyncio.sleep(wait)
+        return _response(request, answer, timed_out=timed_out)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request of a sync client."""
+        answer = _run(self._answer(request, request.read()))
+        wait, timed_out = _wait(request, answer)
+        if wait:
+            time.sleep(wait)
+        return _response(request, answer, timed_out=timed_out)
+
+    async def _answer(self, request: httpx.Request, content: bytes) -> Answer:
+        target = request.url.raw_path.decode("ascii")
+        headers = [(name, value) for name, value in request.headers.items()]
+        return await self._handler.answer(
+            request.method, request.url.host, target, headers, content
+        )
+
+    def close(self) -> None:
+        """Do nothing: there is no connection, and clients share the transport."""
+
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection, and clients share the transport."""
+
+
+def _wait(request: httpx.Request, answer: Answer) -> tuple[float, bool]:
+    timeouts = cast("dict[str, float | None]", request.extensions.get("timeout") or {})
+    limit = timeouts.get("read")
+    if limit is not None and answer.delay > limit:
+        return limit, True
+    return answer.delay, False
+
+
+def _response(request: httpx.Request, answer: Answer, *, timed_out: bool) -> httpx.Response:
+    if timed_out:
+        raise httpx.ReadTimeout("The read operation timed out", request=request)
+    if answer.disconnect:
+        message = "Server disconnected without sending a response."
+        raise httpx.RemoteProtocolError(message, request=request)
+    return httpx.Response(
+        answer.status, headers=dict(answer.headers), content=answer.body, request=request
+    )
+
+
+def _run(coroutine: Any) -> Answer:
+    """Run the handler to its end from sync code, also inside a running event loop.
+
+    Nearly always it does not wait for anything; only a replies-callable can.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return cast("Answer", done.value)
+    coroutine.close()
+    raise RuntimeError(
+        "A FakeProvider whose replies are made by a coroutine that waits needs httpx.AsyncClient, "
+        "or real HTTP (`with provider:`)."
+    )

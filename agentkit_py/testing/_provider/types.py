@@ -1,0 +1,144 @@
+"""What goes in and out of a `FakeProvider`: requests seen, rejections, scripted replies."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+ProviderName: TypeAlias = Literal["openai", "azure_openai", "anthropic", "gemini", "grok"]
+
+PROVIDERS: tuple[ProviderName, ...] = ("openai", "azure_openai", "anthropic", "gemini", "grok")
+
+
+class _Missing:
+    """The type of `MISSING`; `None` is a valid JSON body and cannot mean "no body given"."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a request was refused.
+
+    Attributes:
+        rule: The rule's id, such as `openai.unanswered_tool_call`.
+        message: The message that the provider would answer with.
+        pointer: Where in the body the problem is, such as `messages[3].tool_calls[0].id`.
+        status: The HTTP status of the answer.
+        code: The machine-readable code, where the provider has one.
+    """
+
+    rule: str
+    message: str
+    pointer: str = ""
+    status: int = 400
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedRequest:
+    """One request as the provider got it.
+
+    Attributes:
+        provider: Which provider was asked.
+        method: The HTTP method.
+        path: The path as sent, without the query.
+        query: The query's parameters (the last one wins where one is repeated).
+        headers: The headers, names in lower case.
+        body: The parsed JSON body, or the raw text if it was not JSON.
+        model: The model, taken from the path or the body; empty if there is none.
+        rejection: Why it was refused, or `None`.
+        exhausted: Whether the request was fine and the script had no reply left for it.
+    """
+
+    provider: ProviderName
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)  # holds the API key
+    body: Any
+    model: str = ""
+    rejection: Rejection | None = None
+    exhausted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raw:
+    """An exact answer, for provider JSON word for word and for failures.
+
+    Attributes:
+        json: The body as a JSON value.
+        text: The body as text, sent as it is; for answers that are not JSON.
+        reply: A scripted reply rendered as usual; for `Raw(delay=…, reply="…")`.
+        status: The HTTP status.
+        headers: More response headers, such as `{"retry-after": "2"}`.
+        content_type: The body's media type.
+        disconnect: Close the connection instead of answering.
+        delay: Seconds to wait before the answer (or the disconnect).
+    """
+
+    json: Any = MISSING
+    text: str | None = None
+    reply: str | Mapping[str, Any] | None = None
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    content_type: str = "application/json"
+    disconnect: bool = False
+    delay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorReply:
+    """An error in the shape of whichever provider is asked."""
+
+    status: int
+    message: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+Reply: TypeAlias = str | Mapping[str, Any] | Raw | ErrorReply
+ReplySource: TypeAlias = Callable[[ReceivedRequest], Reply | Awaitable[Reply]]
+
+
+def text(value: str, *, usage: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Return a reply in which the assistant says `value`."""
+    reply: dict[str, Any] = {"text": value}
+    if usage is not None:
+        reply["usage"] = dict(usage)
+    return reply
+
+
+def tool_call(
+    name: str, arguments: Mapping[str, Any] | str | None = None, *, id: str | None = None
+) -> dict[str, Any]:
+    """Return a reply that calls one tool; arguments given as `str` are sent as they are."""
+    return {"tool_calls": [_call(name, {} if arguments is None else arguments, id)]}
+
+
+def tool_calls(
+    *calls: tuple[str, Mapping[str, Any] | str], text: str | None = None
+) -> dict[str, Any]:
+    """Return a reply that calls several tools at once, each given as `(name, arguments)`."""
+    reply: dict[str, Any] = {"tool_calls": [_call(name, args, None) for name, args in calls]}
+    if text is not None:
+        reply["text"] = text
+    return reply
+
+
+def error(status: int, message: str, *, headers: Mapping[str, str] | None = None) -> ErrorReply:
+    """Return an error reply with this status, in the shape of the provider that is asked."""
+    return ErrorReply(status, message, dict(headers or {}))
+
+
+def _call(name: str, arguments: Mapping[str, Any] | str, id: str | None) -> dict[str, Any]:
+    call: dict[str, Any] = {"name": name, "arguments": arguments}
+    if id is not None:
+        call["id"] = id
+    return call

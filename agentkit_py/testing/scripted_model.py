@@ -1,0 +1,167 @@
+"""A model that answers from a script, behind the strict provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any, Literal, TypeAlias
+
+from agentkit_py._core.json import dumps
+from agentkit_py.errors import ScriptError
+from agentkit_py.messages import Message, ReasoningMessage, TextMessage, ToolCallMessage
+from agentkit_py.models import anthropic, azure_openai, gemini, grok, openai
+from agentkit_py.models.base import Model, RetryPolicy
+from agentkit_py.testing.provider import FakeProvider, ReceivedRequest, Reply
+
+Provider: TypeAlias = Literal["openai", "azure_openai", "anthropic", "gemini", "grok"]
+
+ScriptedReply: TypeAlias = Reply | Message | Sequence[Message]
+"""A text, `tool_call(…)`, exact provider JSON (`Raw`), a message, or the messages of one reply."""
+
+_KEY = "sk-scripted"
+
+
+def _make(provider: Provider, **options: Any) -> Model:
+    if provider == "azure_openai":
+        endpoint = "https://scripted.openai.azure.com"
+        return azure_openai("gpt-4o", endpoint=endpoint, api_version="2024-10-21", **options)
+    factories: dict[str, tuple[Callable[..., Model], str]] = {
+        "openai": (openai, "gpt-4o"),
+        "anthropic": (anthropic, "claude-sonnet-4-5"),
+        "gemini": (gemini, "gemini-2.5-flash"),
+        "grok": (grok, "grok-4"),
+    }
+    factory, name = factories[provider]
+    return factory(options.pop("model", name), **options)
+
+
+class ScriptedModel(Model):
+    """A model for tests: replies in order, in the wire format of the provider you name.
+
+    Its requests are made and checked as real ones are: what the real provider would refuse gets
+    its 400 (`BadRequestError` in the run), and `rejections` says which rule was broken.
+
+    Example:
+        ::
+
+            model = ScriptedModel(tool_call("get_weather", {"city": "Paris"}), "It is sunny.")
+            agent = Agent(name="weather", system="…", tools=[get_weather], model=model)
+            result = await agent.run("Weather in Paris?", max_iter=2)
+            model.assert_finished()
+    """
+
+    fake: FakeProvider
+
+    def __init__(
+        self,
+        *replies: ScriptedReply,
+        provider: Provider = "openai",
+        strict: bool = True,
+        **options: Any,
+    ) -> None:
+        """Write the script.
+
+        Args:
+            replies: The replies, in order.
+            provider: Whose wire format is spoken.
+            strict: Whether bad requests are refused.
+            options: For the model's factory, e.g. ``model="gpt-5"`` or ``timeout=1``.
+        """
+        fake = FakeProvider([_rendered(reply) for reply in replies], strict=strict)
+        options = {"api_key": _KEY, "retry": RetryPolicy(attempts=1), **options}
+        made = _make(provider, **options)
+        for item in fields(Model):
+            object.__setattr__(self, item.name, getattr(made, item.name))
+        object.__setattr__(self, "transport", fake.transport)
+        object.__setattr__(self, "fake", fake)
+
+    @property
+    def requests(self) -> list[ReceivedRequest]:
+        """Every request it got, refused ones included."""
+        return self.fake.requests
+
+    @property
+    def bodies(self) -> list[Any]:
+        """The requests' JSON bodies."""
+        return [request.body for request in self.fake.requests]
+
+    def reply(self, *replies: ScriptedReply) -> None:
+        """Go on with the script."""
+        self.fake.reply(*(_rendered(reply) for reply in replies))
+
+    def assert_finished(self) -> None:
+        """Check that the script was used up, and no request was refused or left without reply.
+
+        Raises:
+            ScriptError: It was otherwise.
+        """
+        if self.fake.rejections:
+            raise ScriptError(f"Requests were refused: {self.fake.rejections}")
+        if self.fake.exhausted:
+            raise ScriptError("The model was asked more often than the script has replies")
+        if self.fake.remaining:
+            raise ScriptError(f"{self.fake.remaining} scripted replies were not asked for")
+
+    def assert_saw(self, *texts: str, request: int = -1) -> None:
+        """Check that a request holds these texts, in this order.
+
+        Args:
+            texts: What is to be found.
+            request: Which request, 0 the first, -1 the last.
+
+        Raises:
+            ScriptError: One is not there, or stands before the one before.
+        """
+        body = self._body_text(request)
+        at = 0
+        for text in texts:
+            found = body.find(text, at)
+            if found < 0:
+                where = "after the text before it " if at else ""
+                raise ScriptError(
+                    f"Request {request} does not hold {text!r} {where}: {body[:2000]}"
+                )
+            at = found + len(text)
+
+    def assert_not_saw(self, *texts: str, request: int = -1) -> None:
+        """Check that a request holds none of these texts.
+
+        Raises:
+            ScriptError: It holds one.
+        """
+        body = self._body_text(request)
+        for text in texts:
+            if text in body:
+                raise ScriptError(f"Request {request} holds {text!r}: {body[:2000]}")
+
+    def _body_text(self, request: int) -> str:
+        try:
+            return dumps(self.bodies[request])
+        except IndexError:
+            raise ScriptError(
+                f"There is no request {request}; the model got {len(self.bodies)}"
+            ) from None
+
+
+def _rendered(reply: ScriptedReply) -> Reply:
+    if isinstance(reply, TextMessage | ToolCallMessage | ReasoningMessage):
+        return _of_messages([reply])
+    if isinstance(reply, list | tuple):
+        return _of_messages(reply)
+    return reply  # type: ignore[return-value]
+
+
+def _of_messages(messages: Sequence[Message]) -> Reply:
+    found: dict[str, Any] = {}
+    for message in messages:
+        match message:
+            case TextMessage():
+                found["text"] = found.get("text", "") + message.text
+            case ToolCallMessage(tools=tools):
+                calls = [{"id": c.id, "name": c.name, "arguments": c.input} for c in tools]
+                found["tool_calls"] = [*found.get("tool_calls", []), *calls]
+            case ReasoningMessage(content=content):
+                found["reasoning"] = content
+            case _:
+                raise ScriptError(f"A model cannot reply with {message!r}")
+    return found

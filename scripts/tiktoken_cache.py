@@ -1,0 +1,207 @@
+"""Fill a folder with tiktoken's encodings without asking the host that tiktoken itself asks.
+
+tiktoken downloads its vocabulary on first use. Behind a firewall, in a container without network
+and in tests that may not depend on a foreign host, point ``TIKTOKEN_CACHE_DIR`` at a folder made by
+this script instead. The files come out of packages on the package indexes, which such places
+usually mirror: the wheels of ``llama-index-core`` and ``litellm``, or the npm package
+``gpt-tokenizer``. Each file is checked against the SHA-256 that the installed tiktoken expects, so
+it does not matter who delivered it.
+
+Run:
+    python scripts/tiktoken_cache.py [FOLDER] [--encodings NAME ...] [--require]
+
+Needs nothing but the standard library and tiktoken. Ends with status 0 and a note when nothing
+could be had, since agentkit_py then counts tokens approximately; with ``--require`` that is
+status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DEFAULT_FOLDER = ROOT / ".cache" / "tiktoken"
+NEEDED = ("o200k_base", "cl100k_base")
+EXTRA = ("p50k_base", "r50k_base")
+WHEELS = ("llama-index-core", "litellm")
+NPM_PACKAGE = "gpt-tokenizer"
+TIMEOUT = 300
+"""Seconds that one download may take."""
+
+_DECLARATION = re.compile(r'"(?P<url>[a-z]+://[^"]+)",\s*expected_hash="(?P<sha256>[0-9a-f]{64})"')
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """One vocabulary file as tiktoken looks for it."""
+
+    name: str
+    cache_name: str
+    """The file's name in the cache folder: the SHA-1 of the address tiktoken would ask."""
+    sha256: str
+
+    def fits(self, data: bytes) -> bool:
+        """Whether ``data`` is this vocabulary."""
+        return hashlib.sha256(data).hexdigest() == self.sha256
+
+
+def encodings(names: list[str]) -> list[Encoding]:
+    """What the installed tiktoken expects for ``names``, read from its own source."""
+    from tiktoken_ext import openai_public
+
+    found: list[Encoding] = []
+    for name in names:
+        match = _DECLARATION.search(inspect.getsource(getattr(openai_public, name)))
+        if match is None:
+            say(f"this version of tiktoken does not say where {name} comes from: left out")
+            continue
+        cache_name = hashlib.sha1(match["url"].encode()).hexdigest()  # noqa: S324 - tiktoken's name
+        found.append(Encoding(name, cache_name, match["sha256"]))
+    return found
+
+
+def fill(folder: Path, wanted: list[Encoding], *, extra: list[Encoding]) -> list[Encoding]:
+    """Put ``wanted`` (and what else of ``extra`` turns up on the way) into ``folder``.
+
+    Returns:
+        The encodings of ``wanted`` that are still missing.
+    """
+    missing = _missing(folder, wanted)
+    for source, label in _sources():
+        if not missing:
+            break
+        with tempfile.TemporaryDirectory(prefix="tiktoken-cache-") as scratch:
+            archive = source(Path(scratch))
+            if archive is None:
+                say(f"{label}: could not be downloaded")
+                continue
+            _take(archive, folder, [*missing, *_missing(folder, extra)], label)
+        missing = _missing(folder, wanted)
+    return missing
+
+
+def _missing(folder: Path, wanted: list[Encoding]) -> list[Encoding]:
+    return [e for e in wanted if not _is_there(folder / e.cache_name, e)]
+
+
+def _is_there(path: Path, encoding: Encoding) -> bool:
+    return path.is_file() and encoding.fits(path.read_bytes())
+
+
+def _sources() -> Iterator[tuple[Callable[[Path], Path | None], str]]:
+    for wheel in WHEELS:
+        yield lambda scratch, wheel=wheel: _download_wheel(wheel, scratch), f"wheel {wheel}"
+    yield _download_npm, f"npm package {NPM_PACKAGE}"
+
+
+def _download_wheel(name: str, scratch: Path) -> Path | None:
+    wanted = ["--no-deps", "--only-binary", ":all:", "--dest", str(scratch), name]
+    for pip in _pips():
+        if _run([*pip, "download", "--quiet", "--disable-pip-version-check", *wanted]):
+            return next(scratch.glob("*.whl"), None)
+    return None
+
+
+def _pips() -> Iterator[list[str]]:
+    """Ways to call pip: this Python's own, one that uv brings, one on PATH."""
+    yield [sys.executable, "-m", "pip"]
+    if shutil.which("uv"):
+        yield ["uv", "tool", "run", "--quiet", "pip"]
+    if pip := shutil.which("pip3"):
+        yield [pip]
+
+
+def _download_npm(scratch: Path) -> Path | None:
+    npm = shutil.which("npm")
+    if npm and _run([npm, "pack", "--silent", "--pack-destination", str(scratch), NPM_PACKAGE]):
+        return next(scratch.glob("*.tgz"), None)
+    return None
+
+
+def _run(command: list[str]) -> bool:
+    try:
+        done = subprocess.run(  # noqa: S603 - our own command lines
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _take(archive: Path, folder: Path, wanted: list[Encoding], label: str) -> None:
+    by_name = {key: e for e in wanted for key in (e.cache_name, f"{e.name}.tiktoken")}
+    for member, read in _members(archive):
+        encoding = by_name.get(Path(member).name)
+        if encoding is None:
+            continue
+        data = read()
+        if encoding.fits(data):
+            _write(folder / encoding.cache_name, data)
+            say(f"{encoding.name} from {label}")
+        else:
+            say(f"{label}: {member} is not the {encoding.name} that tiktoken expects, left out")
+
+
+def _members(archive: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            for name in wheel.namelist():
+                yield name, lambda name=name: wheel.read(name)
+        return
+    with tarfile.open(archive) as tarball:
+        for info in tarball:
+            content = tarball.extractfile(info)
+            if content is not None:
+                yield info.name, content.read
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole or not at all, also when two set-ups run at the same time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as draft:
+        draft.write(data)
+    Path(draft.name).chmod(0o644)
+    Path(draft.name).replace(path)
+
+
+def say(text: str) -> None:
+    """One line for the person who runs the set-up."""
+    print(f"tiktoken cache: {text}", file=sys.stderr)
+
+
+def main() -> int:
+    """Parse the command line, fill the folder, say what is in it."""
+    parser = argparse.ArgumentParser(description="Fill a folder with tiktoken's encodings.")
+    parser.add_argument("folder", nargs="?", type=Path, default=DEFAULT_FOLDER)
+    parser.add_argument("--encodings", nargs="+", default=list(NEEDED), metavar="NAME")
+    parser.add_argument("--require", action="store_true", help="status 1 if one is missing")
+    options = parser.parse_args()
+    wanted = encodings(options.encodings)
+    extra = [e for e in encodings(list(EXTRA)) if e not in wanted]
+    if not _missing(options.folder, wanted):
+        return 0
+    missing = fill(options.folder, wanted, extra=extra)
+    if not missing:
+        say(f"complete; use it with TIKTOKEN_CACHE_DIR={os.path.relpath(options.folder)}")
+        return 0
+    names = ", ".join(e.name for e in missing)
+    say(f"NOT available: {names}. Token counts are approximate; tests of real tiktoken are skipped")
+    say("(with CI=true they fail). See docs/guides/offline-tiktoken.md.")
+    return 1 if options.require else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

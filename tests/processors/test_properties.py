@@ -1,0 +1,330 @@
+"""Any processors on any history: what the model sees is whole, and nothing is touched in vain."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit_py.messages import (
+    Message,
+    ReasoningMessage,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+)
+from agentkit_py.processors import (
+    ApproximateTokenizer,
+    Processor,
+    ProcessorContext,
+    TokenLimiter,
+    ToolCallFilter,
+    apply_processors,
+    ensure_valid,
+)
+from agentkit_py.processors.groups import pair, segments
+from agentkit_py.processors.tokenizers import count_messages
+
+TOKENIZER = ApproximateTokenizer()
+CONTEXT = ProcessorContext(tokenizer=TOKENIZER)
+
+# Few ids and tools, so that they collide; an id may be missing, as in Gemini's replies.
+tool_calls = st.builds(
+    ToolCall, st.sampled_from(["a", "b", ""]), st.sampled_from(["search", "calc"])
+)
+texts = st.builds(
+    TextMessage, st.sampled_from(["system", "user", "assistant"]), st.text(max_size=20)
+)
+reasonings = st.builds(ReasoningMessage, st.text(max_size=5))
+call_messages = st.builds(ToolCallMessage, st.lists(tool_calls, max_size=3))
+nameless = st.builds(ToolCall, st.sampled_from(["a", "b"]), st.just(""))
+results = st.builds(
+    ToolResultMessage, tool_calls | nameless, st.text(max_size=20).map(lambda text: {"data": text})
+)
+any_lists = st.lists(texts | reasonings | call_messages | results, max_size=14)
+
+
+@st.composite
+def groups(draw: st.DrawFn, calls: st.SearchStrategy[ToolCall] = tool_calls) -> list[Message]:
+    """One reply's call messages, reasoning among them, with all results in any order."""
+    messages: list[Message] = []
+    made: list[ToolCall] = []
+    for _ in range(draw(st.integers(1, 3))):
+        messages += draw(st.lists(reasonings, max_size=1))
+        tools = draw(st.lists(calls, min_size=1, max_size=2))
+        messages.append(ToolCallMessage(tools))
+        made += tools
+    answered = draw(st.permutations(made))
+    return [*messages, *(ToolResultMessage(call, {"data": call.name}) for call in answered)]
+
+
+@st.composite
+def valid_lists(draw: st.DrawFn) -> list[Message]:
+    """Histories as runs write them."""
+    stretches = draw(st.lists(st.lists(texts, max_size=2) | groups(), max_size=6))
+    return [message for stretch in stretches for message in stretch]
+
+
+def faults(messages: Sequence[Message]) -> list[str]:
+    """What a provider would refuse, found by reading the list as a grammar."""
+    found: list[str] = []
+    rest = list(messages)
+    while rest:
+        message = rest.pop(0)
+        if isinstance(message, ToolResultMessage):
+            found.append("a result without its call")
+        if not isinstance(message, ToolCallMessage):
+            continue
+        if not message.tools:
+            found.append("no calls")
+        asked = list(message.tools)
+        while (ahead := _reasoning_ahead(rest)) < len(rest) and isinstance(
+            following := rest[ahead], ToolCallMessage
+        ):
+            asked += following.tools
+            del rest[: ahead + 1]
+        answers = rest[: len(asked)]
+        if Counter(ids(asked)) != Counter(
+            ids(m.tool for m in answers if isinstance(m, ToolResultMessage))
+        ):
+            found.append("calls and the results after them differ")
+        del rest[: len(asked)]
+    return found
+
+
+def _reasoning_ahead(messages: Sequence[Message]) -> int:
+    return next(
+        (i for i, m in enumerate(messages) if not isinstance(m, ReasoningMessage)), len(messages)
+    )
+
+
+def ids(calls: object) -> list[str]:
+    """What providers pair by."""
+    return [call.id for call in calls]  # type: ignore[attr-defined]
+
+
+def same(one: Sequence[Message], other: Sequence[Message]) -> bool:
+    """Whether two lists hold the same objects."""
+    return [id(m) for m in one] == [id(m) for m in other]
+
+
+def _drop(messages: list[Message], chance: random.Random) -> list[Message]:
+    return [m for m in messages if chance.random() < 0.6]
+
+
+def _repeat(messages: list[Message], chance: random.Random) -> list[Message]:
+    return messages + messages[: chance.randrange(len(messages) + 1)]
+
+
+def _double(messages: list[Message], chance: random.Random) -> list[Message]:
+    return [m for m in messages for _ in range(chance.randrange(1, 3))]
+
+
+def _reverse(messages: list[Message], chance: random.Random) -> list[Message]:
+    return messages[::-1]
+
+
+def _shuffle(messages: list[Message], chance: random.Random) -> list[Message]:
+    chance.shuffle(messages)
+    return messages
+
+
+def _rewrite(messages: list[Message], chance: random.Random) -> list[Message]:
+    return [replace(m) if chance.random() < 0.5 else m for m in messages]
+
+
+def _halve_calls(messages: list[Message], chance: random.Random) -> list[Message]:
+    return [
+        replace(m, tools=m.tools[: len(m.tools) // 2]) if isinstance(m, ToolCallMessage) else m
+        for m in messages
+    ]
+
+
+def _insert_texts(messages: list[Message], chance: random.Random) -> list[Message]:
+    role = chance.choice(["user", "assistant"])
+    new = TextMessage("user" if role == "user" else "assistant", "between")
+    return [x for m in messages for x in ((m, new) if chance.random() < 0.3 else (m,))]
+
+
+HOSTILE = [_drop, _repeat, _double, _reverse, _shuffle, _rewrite, _halve_calls, _insert_texts]
+"""What users' functions may do to a list."""
+
+
+def hostile(
+    work: Callable[[list[Message], random.Random], list[Message]], seed: int
+) -> Callable[[Sequence[Message]], list[Message]]:
+    """A processor function that does ``work`` the same way for the same seed."""
+    return lambda messages: work(list(messages), random.Random(seed))
+
+
+tools = st.lists(st.sampled_from(["search", "calc", "other"]), max_size=2)
+filters: st.SearchStrategy[ToolCallFilter] = st.builds(
+    lambda mode, names, persist: ToolCallFilter(
+        include=names if mode == "include" else None,
+        exclude=names if mode == "exclude" else None,
+        persist_results=persist,
+    ),
+    st.sampled_from(["include", "exclude", "neither"]),
+    tools,
+    st.booleans(),
+)
+limiters = st.integers(1, 60).map(TokenLimiter)
+hostiles = st.builds(hostile, st.sampled_from(HOSTILE), st.integers(0, 1000))
+chains: st.SearchStrategy[list[Processor]] = st.lists(filters | limiters | hostiles, max_size=5)
+
+
+def run(
+    messages: Sequence[Message], chain: Sequence[Processor], context: ProcessorContext = CONTEXT
+) -> Sequence[Message]:
+    """What the chain leaves."""
+    return asyncio.run(apply_processors(messages, chain, context))
+
+
+@given(any_lists, chains)
+def test_whatever_processors_do_validity_makes_calls_and_results_whole(
+    messages: list[Message], chain: list[Processor]
+) -> None:
+    """Promise 2, checked by a reader of its own; a second pass finds nothing to do."""
+    before = list(messages)
+    left = run(messages, chain)
+    whole, _ = ensure_valid(left)
+    assert faults(whole) == []
+    again, repairs = ensure_valid(whole)
+    assert again is whole
+    assert repairs == []
+    assert same(messages, before)
+
+
+@given(any_lists)
+def test_a_list_is_returned_itself_exactly_when_nothing_was_repaired(
+    messages: list[Message],
+) -> None:
+    """So that a report which says nothing means that nothing happened."""
+    whole, repairs = ensure_valid(messages)
+    assert (whole is messages) == (repairs == [])
+    assert (faults(messages) == []) or repairs != []
+
+
+@given(valid_lists())
+def test_a_valid_list_comes_back_object_for_object(messages: list[Message]) -> None:
+    """Also with repeated ids, parallel calls over several messages and results in any order."""
+    assert faults(messages) == []
+    whole, repairs = ensure_valid(messages)
+    assert whole is messages
+    assert repairs == []
+
+
+@given(any_lists)
+def test_validity_loses_no_text_and_no_call(messages: list[Message]) -> None:
+    """Only results without calls, and messages without calls, are dropped."""
+    whole, _ = ensure_valid(messages)
+    kept = {id(m) for m in whole}
+    lost = [m for m in messages if id(m) not in kept]
+    assert all(m.type == "tool_result" or (m.type == "tool_call" and not m.tools) for m in lost)
+
+
+@given(any_lists)
+def test_pairing_and_segments_agree(messages: list[Message]) -> None:
+    """Segments cover the list in order, and no result lies in another segment than its call."""
+    pairing = pair(messages)
+    stretches = list(segments(messages, pairing))
+    assert [i for stretch in stretches for i in stretch] == list(range(len(messages)))
+    where = {i: n for n, stretch in enumerate(stretches) for i in stretch}
+    for result, (call, place) in pairing.calls.items():
+        assert where[result] == where[call]
+        assert call < result
+        assert pairing.answers[call][place] == result
+
+
+@given(any_lists, st.integers(1, 60))
+def test_a_limited_history_is_the_end_of_the_whole_one_and_fits(
+    messages: list[Message], limit: int
+) -> None:
+    """Nothing in between is missing, and no call is parted from its result."""
+    left = run(messages, [TokenLimiter(limit)])
+    assert count_messages(left, TOKENIZER) <= limit
+    start = len(messages) - len(left)
+    assert same(left, messages[start:])
+    parted = [r for r, (call, _) in pair(messages).calls.items() if call < start <= r]
+    assert parted == []
+
+
+@given(valid_lists(), st.integers(1, 60))
+def test_limiting_a_valid_history_leaves_a_valid_one(messages: list[Message], limit: int) -> None:
+    """Without validity's help."""
+    assert faults(run(messages, [TokenLimiter(limit)])) == []
+
+
+@given(valid_lists(), filters)
+def test_filtering_a_valid_history_leaves_a_valid_one(
+    messages: list[Message], chosen: ToolCallFilter
+) -> None:
+    """Without validity's help, and what is not filtered keeps its objects and order."""
+    left = run(messages, [chosen])
+    assert faults(left) == []
+    calls = [call for m in left if isinstance(m, ToolCallMessage) for call in m.tools]
+    had = [call for m in messages if isinstance(m, ToolCallMessage) for call in m.tools]
+    assert [id(c) for c in calls] == [id(c) for c in had if chosen.keeps(c.name)]
+    stayed = [m for m in messages if m.type in ("text", "tool_result")]
+    gone = {id(m) for m in stayed} - {id(m) for m in left}
+    assert all(
+        isinstance(m, ToolResultMessage) and not chosen.keeps(m.tool.name)
+        for m in stayed
+        if id(m) in gone
+    )
+
+
+@given(any_lists, filters)
+def test_no_call_of_a_filtered_tool_is_left(
+    messages: list[Message], chosen: ToolCallFilter
+) -> None:
+    """In any list, valid or not; filtering twice is filtering once."""
+    left = run(messages, [chosen])
+    calls = [c for m in left if isinstance(m, ToolCallMessage) for c in m.tools]
+    assert all(chosen.keeps(call.name) for call in calls)
+    assert same(run(left, [chosen]), left)
+
+
+own_calls = st.builds(
+    ToolCall, st.uuids().map(str), st.sampled_from(["search", "calc", "refund"])
+)
+
+
+@given(any_lists, st.lists(groups(own_calls), min_size=1, max_size=2), any_lists, chains)
+def test_protected_calls_are_always_there(
+    before: list[Message],
+    own: list[list[Message]],
+    after: list[Message],
+    chain: list[Processor],
+) -> None:
+    """Itself or rewritten, each with its result, in order, and validity drops none of them."""
+    ours = [message for group in own for message in group]
+    context = replace(CONTEXT, protected=frozenset(map(id, ours)))
+    left = run([*before, *ours, *after], chain, context)
+    whole, _ = ensure_valid(left)
+    assert faults(whole) == []
+    for seen in (left, whole):
+        assert _is_subsequence([_shape(m) for m in ours], [_shape(m) for m in seen])
+    answered = {m.tool.id for m in whole if isinstance(m, ToolResultMessage) and not m.is_error}
+    assert {m.tool.id for m in ours if isinstance(m, ToolResultMessage)} <= answered
+
+
+def _shape(message: Message) -> tuple[object, ...]:
+    match message:
+        case ToolCallMessage():
+            return ("calls", *ids(message.tools))
+        case ToolResultMessage():
+            return ("result", message.tool.id)
+        case _:
+            return (message.type,)
+
+
+def _is_subsequence(part: Sequence[object], whole: Sequence[object]) -> bool:
+    rest = iter(whole)
+    return all(item in rest for item in part)

@@ -1,0 +1,42 @@
+"""Every store, and the values that its tests store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from agentkit_py.history.result import AgentResult
+from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[HistoryStore]:
+    """A new store of each kind."""
+    made = MemoryHistory() if request.param == "memory" else SqliteHistory(tmp_path / "threads.db")
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where an SQLite file may be made."""
+    return tmp_path / "threads.db"
+
+
+@pytest.fixture
+def reply() -> Callable[[str], AgentResult]:
+    """Makes an agent's result that calls a tool, with ids made of the name given."""
+
+    def make(name: str) -> AgentResult:
+        call = ToolCall(f"call-{name}", "lookup", {"order": name})
+        return AgentResult(
+            "billing",
+            [TextMessage("assistant", f"looking {name} up"), ToolCallMessage((call,))],
+            [ToolResultMessage(call, {"data": {"found": name}})],
+            id=f"result-{name}",
+        )
+
+    return make

@@ -1,0 +1,185 @@
+"""The rules of DESIGN.md that no linter knows."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import agentkit_py
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "agentkit_py"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+MAX_MODULE_LINES = 400
+MAX_BODY_LINES = 40
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(path: Path) -> Iterator[Function]:
+    """Every function of a module, nested ones and methods too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, Function):
+            yield node
+
+
+def body_lines(function: Function) -> int:
+    """Lines from the first statement after the docstring to the end."""
+    body = function.body
+    if ast.get_docstring(function, clean=False) is not None:
+        body = body[1:]
+    if not body:
+        return 0
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1
+
+
+def named(path: Path) -> str:
+    """A path as messages show it."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_no_module_is_longer_than_400_lines() -> None:
+    """A module that does not fit in the head is two modules."""
+    lengths = {named(p): len(p.read_text(encoding="utf-8").splitlines()) for p in MODULES}
+    assert {name: n for name, n in lengths.items() if n > MAX_MODULE_LINES} == {}
+
+
+def test_no_function_body_is_longer_than_40_lines() -> None:
+    """Nine of ten bodies in the best libraries have fewer than 30 lines."""
+    lengths = {
+        f"{named(p)}:{f.lineno} {f.name}": body_lines(f) for p in MODULES for f in functions(p)
+    }
+    assert {name: n for name, n in lengths.items() if n > MAX_BODY_LINES} == {}
+
+
+def test_the_length_of_a_body_leaves_out_its_docstring(tmp_path: Path) -> None:
+    """The measure itself: docstring and signature do not count, blank lines and comments do."""
+    module = tmp_path / "module.py"
+    signature, docstring = "def f(\n    a,\n):\n", '    """One.\n\n    Two.\n    """\n'
+    module.write_text(signature + docstring + "    a = 1\n\n    # why\n    return a\n")
+    assert [body_lines(f) for f in functions(module)] == [4]
+
+
+def catches_everything(handler: ast.ExceptHandler) -> bool:
+    """Whether the handler is bare or names BaseException."""
+    if handler.type is None:
+        return True
+    names = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(ast.unparse(name).split(".")[-1] == "BaseException" for name in names)
+
+
+def test_nothing_catches_base_exception() -> None:
+    """A durable step ends a request by raising one through us; to catch it breaks the run."""
+    found = [
+        f"{named(path)}:{node.lineno}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ExceptHandler) and catches_everything(node)
+    ]
+    assert found == []
+
+
+def test_the_engine_never_asks_which_runtime_it_has() -> None:
+    """What differs between runtimes lies behind the port."""
+    asks = re.compile(r"InngestRuntime|isinstance\(.*untime|(import .*|\w\.)DirectRuntime")
+    found = [
+        f"{named(path)}:{number}: {line.strip()}"
+        for path in sorted((PACKAGE / "engine").rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if asks.search(line)
+    ]
+    assert found == []
+
+
+# Put together here, so that this file does not hold what it looks for.
+HOSTS = ["py" + "pi.org", "python" + "hosted.org", "registry.npm" + "js.org"]
+FOREIGN = re.compile(
+    "|".join([*map(re.escape, HOSTS), r"(?<![\w./~-])/(?:work|root|(?:home|Users)/\w+)/"])
+)
+
+
+def project_files() -> list[Path]:
+    """What is committed or will be: neither ignored nor deleted."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git clone, e.g. an unpacked sdist")
+def test_no_file_names_a_package_index_or_a_folder_of_one_machine() -> None:
+    """Both differ from machine to machine, and the second says whose it was."""
+    found = [
+        f"{named(path)}:{number}: {line.strip()[:100]}"
+        for path in project_files()
+        for number, line in enumerate(
+            path.read_text(encoding="utf-8", errors="ignore").splitlines(), start=1
+        )
+        if FOREIGN.search(line)
+    ]
+    assert found == []
+
+
+def test_constraints_are_names_and_versions_only() -> None:
+    """No hashes, addresses or options: they tie the pins to one index."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    assert [p for p in pins if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*==[a-z0-9.+!]+", p)] == []
+
+
+def test_every_public_name_is_listed_once_and_resolves() -> None:
+    """The order of the list is ruff's business (RUF022)."""
+    names = list(agentkit_py.__all__)
+    assert [n for n in names if names.count(n) > 1] == []
+    assert [n for n in names if not hasattr(agentkit_py, n)] == []
+
+
+def test_the_root_has_no_class_or_function_that_is_not_listed() -> None:
+    """What was imported there and forgotten in the list would be public by accident."""
+    ours = {
+        name
+        for name, value in vars(agentkit_py).items()
+        if not name.startswith("_")
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__.startswith("agentkit_py")
+    }
+    assert ours - set(agentkit_py.__all__) == set()
+
+
+def has_docstring(value: object) -> bool:
+    """Whether a class or function has a docstring (a dataclass makes one up from its fields)."""
+    if not (inspect.isclass(value) or inspect.isroutine(value)):
+        return True  # constants and type aliases cannot carry one at run time
+    return bool(value.__doc__) and not (value.__doc__ or "").startswith(f"{value.__name__}(")
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    """And so has the package."""
+    assert agentkit_py.__doc__
+    assert [n for n in agentkit_py.__all__ if not has_docstring(getattr(agentkit_py, n))] == []
+
+
+SLOW_TO_IMPORT = ["httpx", "inngest", "jsonschema", "mcp", "rich", "sqlite3", "tiktoken", "typer"]
+
+
+def test_importing_the_package_loads_nothing_that_may_not_be_needed() -> None:
+    """Each loads when it is first used."""
+    script = f"import sys, agentkit_py; print(*[m for m in {SLOW_TO_IMPORT} if m in sys.modules])"
+    # Measured without coverage, which loads sqlite3 itself.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("COV")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
