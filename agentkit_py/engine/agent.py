@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py.engine.inputs import RunInput, state_of
 from agentkit_py.engine.lifecycle import AgentContext, Lifecycle, ResultContext
-from agentkit_py.engine.limits import Meter, RunLimits
+from agentkit_py.engine.options import RunOptions, new_scope
 from agentkit_py.engine.prompt import HistoryMode
 from agentkit_py.engine.scope import RunScope
+from agentkit_py.engine.stream import RunStream, watched
 from agentkit_py.engine.sync import run_to_end
 from agentkit_py.engine.tool import Tool, ToolLike, as_tool
 from agentkit_py.engine.tool_calls import calls_of
@@ -22,22 +22,23 @@ from agentkit_py.errors import ConfigurationError, MissingModelError
 from agentkit_py.events.types import Observer, RunCompleted, RunFailed, RunStarted
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.result import AgentResult
-from agentkit_py.history.state import State
-from agentkit_py.history.thread import Thread
 from agentkit_py.messages import UserMessage
 from agentkit_py.models.base import Model, ToolChoice, ToolSpec
 from agentkit_py.processors.apply import as_processor
 from agentkit_py.processors.base import HistoryProcessor, Processor, Tokenizer
 from agentkit_py.processors.tokenizers import CustomTokenizer, as_tokenizer, default_tokenizer
-from agentkit_py.runtime.current import choose_runtime
-from agentkit_py.runtime.port import Runtime
 
 System: TypeAlias = (
     str | Callable[[], str | Awaitable[str]] | Callable[[AgentContext], str | Awaitable[str]]
 )
 """A system prompt, or a function that gives one at every inference, with or without context."""
 
-NO_LIMITS = RunLimits()
+
+class AgentOptions(RunOptions, total=False):
+    """Options of an agent's run."""
+
+    max_iter: int | None
+    """Another number of inferences than the agent's."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -75,6 +76,9 @@ class Agent:
 
     max_iter: int = 0
     """Inferences in one turn at the most, each with the tools it asks for; 0 and 1 mean one."""
+
+    stream_before_response: bool = False
+    """Stream replies before `on_response` has seen them; otherwise such an agent's text waits."""
 
     parallel_tools: bool = False
     """Run the calls of one reply at the same time, each on its own fork of the state."""
@@ -124,65 +128,64 @@ class Agent:
     async def run(
         self,
         input: str | UserMessage,  # noqa: A002 - TypeScript's name
-        *,
-        state: State[Any] | Mapping[str, Any] | None = None,
-        thread_id: str | None = None,
-        model: Model | None = None,
-        max_iter: int | None = None,
-        limits: RunLimits = NO_LIMITS,
-        runtime: Runtime | None = None,
-        observer: Observer | None = None,
+        **options: Unpack[AgentOptions],
     ) -> AgentResult:
         """Run the agent by itself.
 
         Args:
             input: What the user says.
-            state: State to go on with; a new one unless given. All results are appended to it.
-            thread_id: The stored thread to go on with.
-            model: Another model than the agent's.
-            max_iter: Another number of inferences than the agent's.
-            limits: How long, how often and for how much the run may go on.
-            runtime: Another runtime than the ambient one.
-            observer: Gets each event of the run.
+            options: See `AgentOptions`.
 
         Returns:
-            The result of the last inference.
+            The result of the last inference; all results are in the state.
 
         Raises:
             MissingModelError: There is no model.
             ModelError: A model call failed for good.
             HistoryError: The thread could not be loaded or saved.
         """
-        found = choose_runtime(runtime)
-        prefix = found.claim(self.name)
-        given = RunInput.of(input, found, prefix)
-        own = state_of(state, None, thread_id)
-        scope = RunScope(
-            runtime=found,
-            state=own,
-            thread=Thread(self.history, own, given.text, found, prefix),
-            input=given,
-            meter=Meter(limits, found.now(f"{prefix}/start")),
-            mode=self.history_mode,
-            prefix=prefix,
-            observer=observer,
+        return await self._run(input, options, tokens=False)
+
+    def run_sync(
+        self,
+        input: str | UserMessage,  # noqa: A002 - TypeScript's name
+        **options: Unpack[AgentOptions],
+    ) -> AgentResult:
+        """`run` for scripts without an event loop.
+
+        Raises:
+            ConfigurationError: An event loop is running here; await `run` instead.
+        """
+        return run_to_end(lambda: self._run(input, options, tokens=False))
+
+    def stream(
+        self,
+        input: str | UserMessage,  # noqa: A002 - TypeScript's name
+        **options: Unpack[AgentOptions],
+    ) -> RunStream[AgentResult]:
+        """`run` as an async iterator over its events, replies piece by piece among them."""
+
+        def begin(observer: Observer) -> Awaitable[AgentResult]:
+            seen = watched(options.get("observer"), observer)
+            return self._run(input, {**options, "observer": seen}, tokens=True)
+
+        return RunStream(begin)
+
+    async def _run(
+        self, given: str | UserMessage, options: AgentOptions, *, tokens: bool
+    ) -> AgentResult:
+        scope = new_scope(
+            self.name, given, options, history=self.history, mode=self.history_mode, tokens=tokens
         )
+        how = AgentRun(scope.prefix, model=options.get("model"), max_iter=options.get("max_iter"))
         await scope.open()
         try:
-            result = await run_agent(scope, self, AgentRun(prefix, model=model, max_iter=max_iter))
+            result = await run_agent(scope, self, how)
         except Exception as error:
             await scope.settle(error)
             raise
         await scope.thread.save_results()
         return result
-
-    def run_sync(self, input: str | UserMessage, **options: Any) -> AgentResult:  # noqa: A002
-        """`run` for scripts without an event loop; takes the same options.
-
-        Raises:
-            ConfigurationError: An event loop is running here; await `run` instead.
-        """
-        return run_to_end(lambda: self.run(input, **options))
 
     async def is_enabled(self, scope: RunScope) -> bool:
         """Whether its lifecycle lets it run now."""
@@ -260,15 +263,21 @@ async def run_agent(scope: RunScope, agent: Agent, how: AgentRun) -> AgentResult
         "scope": "agent",
         "message_id": turn.message_id,
     }
-    thread_id = scope.state.thread_id
-    await scope.emit(RunStarted(**facts, parent_run_id=how.parent_run_id, thread_id=thread_id))
+    started = RunStarted(
+        **facts,
+        parent_run_id=how.parent_run_id,
+        thread_id=scope.state.thread_id,
+        user_id=scope.user_id,
+        routing=not how.keep,
+    )
+    await scope.emitter.emit(started)
     try:
         result = await _take_turn(turn, how)
     except Exception as error:
         if scope.runtime.is_final(error):
-            await scope.emit(RunFailed(**facts, error=error))
+            await scope.emitter.emit(RunFailed(**facts, error=error))
         raise
-    await scope.emit(RunCompleted(**facts, stop_reason=result.stop_reason))
+    await scope.emitter.emit(RunCompleted(**facts, stop_reason=result.stop_reason))
     return result
 
 

@@ -108,6 +108,6 @@ These agents are on the team:
 {agents}
 </agents>
 
-Read the conversation so far. If the user's latest request is answered, or waits for the user, call \
-`done`. Otherwise call `select_agent` with the name of the one agent that is best able to take the \
-next step. Do not send a task to an agent that has just finished it."""
+Read the conversation so far. If the user's latest request is answered, or waits for the user, \
+call `done`. Otherwise call `select_agent` with the name of the one agent that is best able to \
+take the next step. Do not send a task to an agent that has just finished it."""

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
-from agentkit_py.engine.agent import NO_LIMITS, Agent
-from agentkit_py.engine.inputs import RunInput, state_of
-from agentkit_py.engine.limits import Meter, RunLimits
+from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.network_run import NetworkRun
+from agentkit_py.engine.options import RunOptions, new_scope
 from agentkit_py.engine.prompt import HistoryMode
 from agentkit_py.engine.router import Router
-from agentkit_py.engine.scope import RunScope
+from agentkit_py.engine.stream import RunStream, watched
 from agentkit_py.engine.sync import run_to_end
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.types import Observer
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.state import State
-from agentkit_py.history.thread import Thread
 from agentkit_py.messages import UserMessage
 from agentkit_py.models.base import Model
 from agentkit_py.processors.apply import as_processor
 from agentkit_py.processors.base import HistoryProcessor, Processor
-from agentkit_py.runtime.current import choose_runtime
-from agentkit_py.runtime.port import Runtime
 
 DEFAULT_MAX_ITER = 50
 """Agent turns per run where nobody says otherwise; a run that is stopped by it is logged."""
+
+
+class NetworkOptions(RunOptions, total=False):
+    """Options of a network's run."""
+
+    router: Router | None
+    """Another router than the network's."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -79,26 +82,13 @@ class Network:
     async def run(
         self,
         input: str | UserMessage,  # noqa: A002 - TypeScript's name
-        *,
-        state: State[Any] | Mapping[str, Any] | None = None,
-        thread_id: str | None = None,
-        router: Router | None = None,
-        model: Model | None = None,
-        limits: RunLimits = NO_LIMITS,
-        runtime: Runtime | None = None,
-        observer: Observer | None = None,
+        **options: Unpack[NetworkOptions],
     ) -> NetworkRun:
         """Run the network until its router is done.
 
         Args:
             input: What the user says.
-            state: State to go on with; a copy of `default_state`, or a new one, unless given.
-            thread_id: The stored thread to go on with.
-            router: Another router than the network's.
-            model: Overrides the models of all agents.
-            limits: How long, how often and for how much the run may go on.
-            runtime: Another runtime than the ambient one.
-            observer: Gets each event of the run.
+            options: See `NetworkOptions`.
 
         Returns:
             The run: its state, results, and why it ended (`NetworkRun.stop_reason`).
@@ -109,28 +99,46 @@ class Network:
             RoutingError: The router returned what is no agent, or no agent is enabled.
             HistoryError: The thread could not be loaded or saved.
         """
-        found = choose_runtime(runtime)
-        prefix = found.claim(self.name)
-        given = RunInput.of(input, found, prefix)
-        own = state_of(state, self.default_state, thread_id)
-        scope = RunScope(
-            runtime=found,
-            state=own,
-            thread=Thread(self.history, own, given.text, found, prefix),
-            input=given,
-            meter=Meter(limits, found.now(f"{prefix}/start")),
-            mode=self.history_mode,
-            prefix=prefix,
-            observer=observer,
-        )
-        run = NetworkRun(self, scope, router=router or self.router, model=model)
-        await run.execute()
-        return run
+        return await self._run(input, options, tokens=False)
 
-    def run_sync(self, input: str | UserMessage, **options: Any) -> NetworkRun:  # noqa: A002
-        """`run` for scripts without an event loop; takes the same options.
+    def run_sync(
+        self,
+        input: str | UserMessage,  # noqa: A002 - TypeScript's name
+        **options: Unpack[NetworkOptions],
+    ) -> NetworkRun:
+        """`run` for scripts without an event loop.
 
         Raises:
             ConfigurationError: An event loop is running here; await `run` instead.
         """
-        return run_to_end(lambda: self.run(input, **options))
+        return run_to_end(lambda: self._run(input, options, tokens=False))
+
+    def stream(
+        self,
+        input: str | UserMessage,  # noqa: A002 - TypeScript's name
+        **options: Unpack[NetworkOptions],
+    ) -> RunStream[NetworkRun]:
+        """`run` as an async iterator over its events, replies piece by piece among them."""
+
+        def begin(observer: Observer) -> Awaitable[NetworkRun]:
+            seen = watched(options.get("observer"), observer)
+            return self._run(input, {**options, "observer": seen}, tokens=True)
+
+        return RunStream(begin)
+
+    async def _run(
+        self, given: str | UserMessage, options: NetworkOptions, *, tokens: bool
+    ) -> NetworkRun:
+        scope = new_scope(
+            self.name,
+            given,
+            options,
+            history=self.history,
+            mode=self.history_mode,
+            default_state=self.default_state,
+            tokens=tokens,
+        )
+        router = options.get("router") or self.router
+        run = NetworkRun(self, scope, router=router, model=options.get("model"))
+        await run.execute()
+        return run

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit_py.engine.agent import Agent, AgentRun, run_agent
 from agentkit_py.engine.default_router import get_default_routing_agent
+from agentkit_py.engine.emitter import logger
 from agentkit_py.engine.router import Router, RouterContext, route
-from agentkit_py.engine.scope import RunScope, logger
+from agentkit_py.engine.scope import RunScope
 from agentkit_py.errors import RoutingError
 from agentkit_py.events.types import AgentsRouted, RunCompleted, RunFailed, RunStarted
 from agentkit_py.history.result import AgentResult
@@ -125,16 +126,17 @@ class NetworkRun:
             "scope": "network",
             "message_id": self.run_id,
         }
-        await self.scope.emit(RunStarted(**scope_facts, thread_id=self.thread_id))
+        started = RunStarted(**scope_facts, thread_id=self.thread_id, user_id=self.scope.user_id)
+        await self.scope.emitter.emit(started)
         try:
             self.stop_reason = await self._loop()
             await self.scope.thread.save_results()
         except Exception as error:
             await self.scope.settle(error)
             if self.scope.runtime.is_final(error):
-                await self.scope.emit(RunFailed(**scope_facts, error=error))
+                await self.scope.emitter.emit(RunFailed(**scope_facts, error=error))
             raise
-        await self.scope.emit(RunCompleted(**scope_facts, stop_reason=self.stop_reason))
+        await self.scope.emitter.emit(RunCompleted(**scope_facts, stop_reason=self.stop_reason))
 
     async def _loop(self) -> str:
         if not await self.available_agents():
@@ -186,4 +188,4 @@ class NetworkRun:
         names = await route(self, self._router or get_default_routing_agent())
         self.stack.extend(names)
         event = AgentsRouted(run_id=self.run_id, name=self.name, agents=tuple(names))
-        await self.scope.emit(event)
+        await self.scope.emitter.emit(event)

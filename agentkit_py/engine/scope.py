@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
+from agentkit_py.engine.emitter import Emitter, logger
 from agentkit_py.engine.inputs import RunInput
 from agentkit_py.engine.limits import Meter
 from agentkit_py.engine.prompt import HistoryMode
-from agentkit_py.events.types import Event, Observer
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State
+from agentkit_py.history.state_data import fields_of
 from agentkit_py.history.thread import Thread
 from agentkit_py.messages import Message, as_present
 from agentkit_py.runtime.port import Runtime
 
 if TYPE_CHECKING:
     from agentkit_py.engine.network_run import NetworkRun
-
-logger = logging.getLogger("agentkit_py")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,48 +35,70 @@ class RunScope:
     prefix: str
     """Unique prefix of this run's step ids."""
 
-    observer: Observer | None = None
+    emitter: Emitter
     network: NetworkRun | None = None
     past: Sequence[Message] = ()
     """The messages from before this run, put together once."""
 
     _present: list[Message] = field(default_factory=list[Message])
     _seen: int = 0
+    _last: AgentResult | None = None
+    _added: list[AgentResult] = field(default_factory=list[AgentResult])
+
+    @property
+    def user_id(self) -> str | None:
+        """Who the state says the user is; chunks carry it."""
+        fields = fields_of(self.state.data)
+        found = fields.get("user_id") or fields.get("userId")
+        return found if isinstance(found, str) else None
 
     async def open(self) -> None:
         """Load the thread, remember what is past, and keep and save what the user said."""
         await self.thread.open()
-        self.past = tuple(self.state.format_history())
+        self.past = tuple(_as_past(self.state.format_history()))
         user = None
         if self.mode == "chronological" and self.input.message.content:
             user = self.input.as_result()
             self.state.append_result(user)
-        self._seen = self.state.result_count
+        self._remember()
         await self.thread.save_user_message(self.input.message, user)
 
     async def add(self, result: AgentResult) -> None:
         """Append a completed result to the state, and to the thread if its store wants it now."""
         self.state.append_result(result)
+        self._added.append(result)
         await self.thread.result_done()
 
     def present(self) -> Sequence[Message]:
         """The messages of this run so far, without what the user said; each is made only once."""
-        if self.state.result_count < self._seen:  # somebody replaced the results
-            self._seen, self.past = 0, ()
-            self._present.clear()
-        new = self.state.messages_between(self._seen, self.state.result_count)
-        self._present.extend(as_present(message) for message in new)
-        self._seen = self.state.result_count
+        new = self._begin_again() if self._is_replaced() else self._new_results()
+        self._present.extend(as_present(m) for result in new for m in result.messages)
+        self._remember()
         return self._present
 
-    async def emit(self, event: Event) -> None:
-        """Tell the observer; what it raises must not disturb the run."""
-        if self.observer is None:
-            return
-        try:
-            await resolve(self.observer(event))
-        except Exception:
-            logger.exception("An observer failed on %s; the run goes on", type(event).__name__)
+    def _new_results(self) -> Sequence[AgentResult]:
+        return self.state.get_results_from(self._seen)
+
+    def _remember(self) -> None:
+        self._seen = self.state.result_count
+        self._last = self.state.get_results_from(self._seen - 1)[0] if self._seen else None
+
+    def _is_replaced(self) -> bool:
+        """Whether a tool or hook put other results in place of those that were looked at."""
+        seen = self.state.get_results_from(self._seen - 1) if self._seen else []
+        return (seen[0] if seen else None) is not self._last
+
+    def _begin_again(self) -> Sequence[AgentResult]:
+        """Sort what there is now: what this run did not make is past; this run's own results."""
+        own = set(map(id, self._added))
+        results = self.state.results
+        question = self.input.message.id
+        past = [r for r in results if id(r) not in own and r.id != question]
+        self.past = tuple(
+            _as_past([*self.state.messages, *(m for result in past for m in result.messages)])
+        )
+        self._present.clear()
+        return [result for result in results if id(result) in own]
 
     async def settle(self, error: Exception) -> None:
         """Save what was completed before ``error``, once nobody will try the run again."""
@@ -87,8 +106,13 @@ class RunScope:
             return
         try:
             await self.thread.save_results()
-        except Exception:
+        except Exception:  # noqa: BLE001 - the run's own error is the one to raise
             logger.exception("The completed results of a failed run could not be saved")
+
+
+def _as_past(messages: Iterable[Message]) -> Iterable[Message]:
+    """Messages from before a run; what another run marked as its own is past now."""
+    return (replace(m, from_history=True) if m.from_history is False else m for m in messages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,7 @@ def _by_position(name: str, handler: Callable[..., Any]) -> _Invoke:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = [p for p in parameters if p.kind in kinds]
     if any(p.kind is p.VAR_POSITIONAL for p in parameters) or len(places) >= 2:  # noqa: PLR2004
-        return lambda arguments, context, /: handler(arguments, context)
+        return handler
     if len(places) == 1:
         return lambda arguments, context, /: handler(arguments)  # noqa: ARG005
     if any(p.default is p.empty and p.kind is p.KEYWORD_ONLY for p in parameters):

@@ -68,10 +68,10 @@ class ToolRunner:
 
     async def _run_one(self, index: int, call: ToolCall, state: State[Any]) -> ToolResultMessage:
         where = {"run_id": self.run_id, "name": self.agent.name, "message_id": self.message_id}
-        await self.scope.emit(ToolStarted(**where, call=call))
+        await self.scope.emitter.emit(ToolStarted(**where, call=call))
         content = await self._content(f"{self.path}.tool.{index}.{call.name}", call, state)
         result = ToolResultMessage(call, content, agent=self.agent.name)
-        await self.scope.emit(ToolFinished(**where, result=result))
+        await self.scope.emitter.emit(ToolFinished(**where, result=result))
         return result
 
     async def _content(self, step_id: str, call: ToolCall, state: State[Any]) -> JsonValue:

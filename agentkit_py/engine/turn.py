@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,9 @@ from agentkit_py.engine.lifecycle import ResultContext, Start, StartContext
 from agentkit_py.engine.prompt import assemble, join
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.tool_calls import ToolRunner, calls_of
-from agentkit_py.events.types import ContextBuilt, ModelReplied
+from agentkit_py.events.types import ContextBuilt, ModelReplied, ReplyDelta
 from agentkit_py.history.result import AgentResult
-from agentkit_py.messages import Message
+from agentkit_py.messages import Delta, Message
 from agentkit_py.models.base import Model, ModelRequest
 from agentkit_py.processors.apply import run_chain
 from agentkit_py.processors.base import HistoryProcessor, Level, ProcessorContext
@@ -52,12 +52,17 @@ class Turn:
         """One inference with its tools; None if `on_start` said stop."""
         step = f"{self.path}.{iteration}"
         seen = await self._look()
-        await self.scope.emit(
-            ContextBuilt(run_id=self.run_id, name=self.agent.name, report=seen.report)
+        await self.scope.emitter.emit(
+            ContextBuilt(
+                run_id=self.run_id,
+                name=self.agent.name,
+                message_id=self.message_id,
+                report=seen.report,
+            )
         )
         if seen.stop:
             return None
-        result = await self._ask(seen, step)
+        result = await self._ask(seen, step, first=iteration == 0)
         calls = calls_of(result.output)
         if not calls:
             return result
@@ -178,7 +183,7 @@ class Turn:
         )
         return await resolve(hook(context)) or Start(prompt, history)
 
-    async def _ask(self, seen: Seen, step: str) -> AgentResult:
+    async def _ask(self, seen: Seen, step: str, *, first: bool) -> AgentResult:
         scope, agent, model = self.scope, self.agent, self.model
         request = ModelRequest(
             messages=seen.joined,
@@ -187,7 +192,9 @@ class Turn:
             agent=agent.name,
             prefill=seen.prefill,
         )
-        body = await scope.runtime.infer(f"{step}.infer", model, lambda: model.encode(request))
+        body = await scope.runtime.infer(
+            f"{step}.infer", model, lambda: model.encode(request), self._on_delta()
+        )
         reply = model.decode(body)
         scope.meter.add(model.model, reply.usage)
         result = AgentResult(
@@ -198,12 +205,12 @@ class Turn:
             seen.prompt,
             seen.history,
             reply=body,
-            id=scope.runtime.new_id(step),
+            id=self.message_id if first else scope.runtime.new_id(step),
             usage=reply.usage,
             context=seen.report,
         )
         result = await self._on_response(result)
-        await scope.emit(
+        await scope.emitter.emit(
             ModelReplied(
                 run_id=self.run_id,
                 name=agent.name,
@@ -213,6 +220,19 @@ class Turn:
             )
         )
         return result
+
+    def _on_delta(self) -> Callable[[Delta], Awaitable[None]] | None:
+        hook, agent = self.agent.lifecycle.on_response, self.agent
+        if not self.scope.emitter.tokens or (hook and not agent.stream_before_response):
+            return None
+
+        async def told(delta: Delta) -> None:
+            event = ReplyDelta(
+                run_id=self.run_id, name=agent.name, message_id=self.message_id, delta=delta
+            )
+            await self.scope.emitter.emit(event)
+
+        return told
 
     async def _on_response(self, result: AgentResult) -> AgentResult:
         hook = self.agent.lifecycle.on_response

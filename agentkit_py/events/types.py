@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
-from agentkit_py.messages import Message, ToolCall, ToolResultMessage, Usage
+from agentkit_py.messages import Delta, Message, ToolCall, ToolResultMessage, Usage
 
 Scope: TypeAlias = Literal["network", "agent"]
 
@@ -28,6 +28,11 @@ class RunStarted(_Event):
     parent_run_id: str | None = None
     message_id: str
     thread_id: str | None = None
+    user_id: str | None = None
+    """The state's ``user_id`` or ``userId``, where it has one."""
+
+    routing: bool = False
+    """Whether it is a routing agent, whose answers are no part of the conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +61,28 @@ class AgentsRouted(_Event):
     """Who is next; empty: the run is done."""
 
 
+class Report(Protocol):
+    """What this layer needs of a `ContextReport`, which lives in a higher one."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures as JSON."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextBuilt(_Event):
     """What the model is about to see was put together."""
 
-    report: object
-    """The `ContextReport`; typed loosely since reports live in a higher layer."""
+    message_id: str
+    report: Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyDelta(_Event):
+    """A piece of the model's reply arrived; the whole follows as `ModelReplied`."""
+
+    message_id: str
+    delta: Delta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +116,7 @@ Event: TypeAlias = (
     | RunFailed
     | AgentsRouted
     | ContextBuilt
+    | ReplyDelta
     | ModelReplied
     | ToolStarted
     | ToolFinished

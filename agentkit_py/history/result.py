@@ -55,6 +55,8 @@ class AgentResult:
         """Normalise lists to tuples, the time to UTC, and sign the messages."""
         object.__setattr__(self, "output", _signed(self.output, self.agent_name))
         object.__setattr__(self, "tool_calls", _signed(self.tool_calls, self.agent_name))
+        object.__setattr__(self, "prompt", tuple(self.prompt))
+        object.__setattr__(self, "history", tuple(self.history))
         if self.created_at.tzinfo is None:
             object.__setattr__(self, "created_at", self.created_at.replace(tzinfo=UTC))
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from agentkit_py._core.json import JsonValue, find_non_json
 from agentkit_py.errors import StateError
@@ -36,8 +38,16 @@ def check_kind(data: object) -> None:
 
 
 def clone_data(data: D) -> D:
-    """A deep copy, so that nothing nested leaks between runs."""
-    return copy.deepcopy(data)
+    """A deep copy, so that nothing nested leaks between runs.
+
+    Raises:
+        StateError: Something in it cannot be copied; the message names the key.
+    """
+    try:
+        return copy.deepcopy(data)
+    except Exception as error:
+        key = _first_failing(data, copy.deepcopy)
+        raise StateError(f"State key {key!r} cannot be copied: {error}") from error
 
 
 def dump_data(data: object) -> dict[str, JsonValue]:
@@ -46,10 +56,7 @@ def dump_data(data: object) -> dict[str, JsonValue]:
     Raises:
         StateError: Something in it would be lost or changed by JSON; the message names the key.
     """
-    plain = cast("Any", data)
-    dumped: object = (
-        plain if isinstance(data, dict) else _adapter(type(data)).dump_python(plain, mode="json")
-    )
+    dumped = cast("object", data) if isinstance(data, dict) else _dump_typed(data)
     path = find_non_json(dumped, "data")
     if path is not None:
         raise StateError(
@@ -58,6 +65,26 @@ def dump_data(data: object) -> dict[str, JsonValue]:
     if not isinstance(data, dict):
         _check_round_trip(data, dumped)
     return copy.deepcopy(cast("dict[str, JsonValue]", dumped))
+
+
+def _dump_typed(data: object) -> object:
+    try:
+        return _adapter(type(data)).dump_python(cast("Any", data), mode="json")
+    except (PydanticSchemaGenerationError, PydanticSerializationError) as error:
+        key = _first_failing(data, to_jsonable_python)
+        raise StateError(
+            f"State of type {type(data).__name__} cannot be stored as JSON, "
+            f"its field {key!r} cannot: {error}"
+        ) from error
+
+
+def _first_failing(data: object, attempt: Callable[[Any], object]) -> str:
+    for key, value in fields_of(data).items():
+        try:
+            attempt(value)
+        except Exception:  # noqa: BLE001 - values of users may raise anything
+            return key
+    return "(unknown)"
 
 
 def _check_round_trip(data: object, dumped: object) -> None:
@@ -76,10 +103,22 @@ def _check_round_trip(data: object, dumped: object) -> None:
 
 
 def load_data(like: D, dumped: JsonValue) -> D:
-    """Data of the type of ``like`` from what `dump_data` gave."""
+    """Data of the type of ``like`` from what `dump_data` gave.
+
+    Raises:
+        StateError: It does not fit the type; the message names the field.
+    """
     if isinstance(like, dict):
+        check_kind(dumped)
         return cast("D", copy.deepcopy(dumped))
-    return cast("D", _adapter(type(like)).validate_python(dumped))
+    try:
+        return cast("D", _adapter(type(like)).validate_python(dumped))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or "(whole)"
+        raise StateError(
+            f"Stored state does not fit {type(like).__name__}, field {field!r}: {first['msg']}"
+        ) from error
 
 
 @lru_cache(maxsize=256)

@@ -29,6 +29,7 @@ _FORMATS = {
     "number": frozenset({"float", "double"}),
     "integer": frozenset({"int32", "int64"}),
 }
+_ONLY_FOR = {"properties": "object", "required": "object", "items": "array"}
 _FREE_FORM = "A JSON object, written as text."
 
 
@@ -92,6 +93,9 @@ class _Converter:
     ) -> dict[str, Any]:
         kind = next((kind for kind in kinds if kind != "null"), "string")
         result = {key: value for key, value in node.items() if key in _KEPT}
+        for name in _ONLY_FOR.keys() & result.keys():
+            if _ONLY_FOR[name] != kind:
+                del result[name]
         result["type"] = kind
         if "null" in kinds:
             result["nullable"] = True

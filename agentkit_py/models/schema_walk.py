@@ -154,7 +154,9 @@ def _require_object(schema: Schema) -> None:
 
 
 def _as_object_schema(root: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", **{"properties": {}, **root, "type": "object"}}
+    result: dict[str, Any] = {"type": "object", "properties": {}, **root}
+    result["type"] = "object"
+    return result
 
 
 def _with_branches(root: dict[str, Any], branches: list[Schema], *, every: bool) -> dict[str, Any]:

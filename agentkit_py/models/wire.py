@@ -85,9 +85,11 @@ def _units(messages: Sequence[Message]) -> Iterator[Unit]:
                 yield message
                 index += 1
             case ToolCallMessage():
-                calls, results, index = _group(messages, index)
-                if calls:
-                    yield pair(calls, results)
+                group = _Group()
+                index = group.read(messages, index)
+                yield from group.thoughts
+                if group.calls:
+                    yield pair(group.calls, group.results)
             case ToolResultMessage():
                 # A result without a call cannot be sent anywhere; valid histories have none.
                 index += 1
@@ -95,21 +97,36 @@ def _units(messages: Sequence[Message]) -> Iterator[Unit]:
                 assert_never(message)
 
 
-def _group(
-    messages: Sequence[Message], index: int
-) -> tuple[list[ToolCall], list[ToolResultMessage], int]:
-    calls: list[ToolCall] = []
-    results: list[ToolResultMessage] = []
-    while index < len(messages):
-        message = messages[index]
-        if isinstance(message, ToolCallMessage) and not results:
-            calls.extend(message.tools)
-        elif isinstance(message, ToolResultMessage):
-            results.append(message)
-        else:
-            break
-        index += 1
-    return calls, results, index
+class _Group:
+    """Consecutive calls with their results, and what the model thought between the calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[ToolCall] = []
+        self.thoughts: list[ReasoningMessage] = []
+        self.results: list[ToolResultMessage] = []
+
+    def read(self, messages: Sequence[Message], index: int) -> int:
+        """Read the group that begins at ``index``; returns the index after it."""
+        end = index
+        pending: list[ReasoningMessage] = []
+        for place in range(index, len(messages)):
+            message = messages[place]
+            if isinstance(message, ToolResultMessage):
+                self.results.append(message)
+            elif self.results or isinstance(message, TextMessage):
+                break
+            elif isinstance(message, ToolCallMessage):
+                self.calls.extend(message.tools)
+                self.thoughts += pending
+                pending = []
+            else:
+                # Thoughts are the group's if a further call or a result follows.
+                pending.append(message)
+                continue
+            end = place + 1
+        if self.results:
+            self.thoughts += pending
+        return end
 
 
 def pair(calls: Sequence[ToolCall], results: Sequence[ToolResultMessage]) -> Exchange:

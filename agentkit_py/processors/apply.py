@@ -69,7 +69,7 @@ async def run_chain(
     ]
     if not steps:
         return ChainOutcome(history)
-    tokenizer = context.tokenizer or default_tokenizer()
+    tokenizer = default_tokenizer() if context.tokenizer is None else context.tokenizer
     entries: list[ReportEntry] = []
     # Processors get a tuple, so that one that works in place fails instead of doing damage.
     current = tuple(history)

@@ -163,13 +163,15 @@ def call_groups(messages: Sequence[Message], pairing: Pairing | None = None) -> 
     """The call groups of a list, in order; each call and each answered call's result is in one.
 
     Call messages belong to one group if nothing stands between them but reasoning, or texts of the
-    model while a call before is still waiting for its result: then all came in one reply.
+    model while a call before is still waiting for its result: then all came in one reply. Messages
+    without calls begin no group and part none.
     """
     pairing = pair(messages) if pairing is None else pairing
     groups: list[CallGroup] = []
     index = 0
     while index < len(messages):
-        if isinstance(messages[index], ToolCallMessage):
+        message = messages[index]
+        if isinstance(message, ToolCallMessage) and message.tools:
             group, index = _read_group(messages, index, pairing)
             groups.append(group)
         else:
@@ -201,9 +203,9 @@ def _next_call(messages: Sequence[Message], last: int, reach: int) -> int | None
     has_text = False
     for index in range(last + 1, len(messages)):
         match messages[index]:
-            case ToolCallMessage():
+            case ToolCallMessage() as message if message.tools:
                 return index if not has_text or reach > index else None
-            case ReasoningMessage():
+            case ToolCallMessage() | ReasoningMessage():
                 continue
             case TextMessage(role="assistant"):
                 has_text = True

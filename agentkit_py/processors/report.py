@@ -6,11 +6,12 @@ counts of single messages are computed once for all reports.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentkit_py.messages import Message
+from agentkit_py.messages import Message, ToolCall, ToolCallMessage
 from agentkit_py.processors.base import Level, Tokenizer
 from agentkit_py.processors.tokenizers import count_messages
 
@@ -73,8 +74,16 @@ class ReportEntry:
 
     @property
     def tool_call_ids(self) -> list[str]:
-        """Ids of the tool calls that are gone, in order."""
-        return [call.id for m in self.removed if m.type == "tool_call" for call in m.tools]
+        """Ids of the tool calls that are gone, in order; of equal calls the older are gone."""
+        left = Counter((call.id, call.name) for call in _calls(self.after))
+        gone: list[str] = []
+        for call in reversed(_calls(self.before)):
+            key = (call.id, call.name)
+            if left[key]:
+                left[key] -= 1
+            else:
+                gone.append(call.id)
+        return gone[::-1]
 
     def to_dict(self) -> dict[str, Any]:
         """The figures as JSON, under the names of the wire (camelCase)."""
@@ -89,6 +98,10 @@ class ReportEntry:
             "reason": self.reason,
             "keptBack": self.kept_back,
         }
+
+
+def _calls(messages: Sequence[Message]) -> list[ToolCall]:
+    return [call for m in messages if isinstance(m, ToolCallMessage) for call in m.tools]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,8 +75,8 @@ class TokenLimiter(HistoryProcessor):
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
         """The newest messages that fit."""
-        tokenizer = self._tokenizer or context.tokenizer or default_tokenizer()
-        await prepare(tokenizer)
+        given = context.tokenizer if self._tokenizer is None else self._tokenizer
+        tokenizer = await prepare(default_tokenizer() if given is None else given)
         protected = [m for m in messages if id(m) in context.protected] if context.protected else []
         reserved = sum(count_text(message, tokenizer) for message in protected)
         fitting = self._first_fitting(messages, context, tokenizer, reserved)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count as counter
 from math import ceil
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, cast
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, text_of, token_memo
@@ -32,7 +32,6 @@ CHARS_PER_TOKEN = {
 _OTHER_CHARS_PER_TOKEN = 4.0
 
 
-@runtime_checkable
 class TextCounter(Protocol):
     """The least a tokenizer of one's own must have."""
 
@@ -153,6 +152,7 @@ class _Keyed:
 
 
 _custom = counter(1)
+_NO_TOKENIZERS = (type, str, bytes, list, tuple)
 
 
 def default_tokenizer(encoding: str = DEFAULT_ENCODING, *, use_tiktoken: bool = True) -> Tokenizer:
@@ -170,11 +170,13 @@ def as_tokenizer(value: CustomTokenizer) -> Tokenizer:
     Raises:
         ConfigurationError: ``value`` neither counts nor can be called.
     """
-    counts = getattr(value, "count", None)
-    if not isinstance(value, type) and callable(counts):
-        if isinstance(getattr(value, "key", None), str):
-            return value  # pyright: ignore[reportReturnType] - has both, whatever it is
-        return _Keyed(counts, f"custom:{next(_custom)}")  # pyright: ignore[reportArgumentType]
+    candidate = cast("object", value)
+    counts = getattr(candidate, "count", None)
+    # Strings and lists count as well, but something else.
+    if not isinstance(candidate, _NO_TOKENIZERS) and callable(counts):
+        if isinstance(getattr(candidate, "key", None), str):
+            return cast("Tokenizer", candidate)
+        return _Keyed(cast("Callable[[str], float]", counts), f"custom:{next(_custom)}")
     if callable(value) and not isinstance(value, type):
         return _Keyed(value, f"custom:{next(_custom)}")
     raise ConfigurationError(

@@ -140,7 +140,7 @@ class _Filtering:
 
     def _rest(self, message: ToolCallMessage) -> ToolCallMessage | None:
         tools = [call for call in message.tools if self._keeps(message, call)]
-        if tools and len(tools) == len(message.tools):
+        if len(tools) == len(message.tools):
             return message
         return replace(message, tools=tuple(tools)) if tools else None
 
@@ -155,9 +155,13 @@ class _Filtering:
 
     def _stays(self, index: int, message: Message) -> bool:
         """Whether a message stays for its own sake: results that answer no call have a tool too."""
-        if isinstance(message, ToolResultMessage) and index not in self._pairing.calls:
-            return self._keeps(message, message.tool)
-        return True
+        match message:
+            case ToolResultMessage() if index not in self._pairing.calls:
+                return self._keeps(message, message.tool)
+            case ToolCallMessage():
+                return len(message.tools) > 0
+            case _:
+                return True
 
     def _summaries(self, group: CallGroup) -> list[Message]:
         """A line for each call message of ``group`` that loses calls."""

@@ -151,25 +151,27 @@ def _repair(messages: Sequence[Message]) -> tuple[list[Message], list[Repair]]:
     repairs: list[Repair] = []
     answered: set[Key] = set()
     for index, message in enumerate(messages):
-        group = groups.get(index)
-        if group is not None:
-            repaired += _whole_group(messages, group, pairing, repairs)
-        elif isinstance(message, ToolResultMessage):
-            repairs += _loose_result(message, index, pairing, answered)
+        if index in groups:
+            repaired += _whole_group(messages, groups[index], pairing, repairs)
+        if isinstance(message, ToolResultMessage) and index in grouped:
+            answered.add(key_of(message.tool))
         elif index not in grouped:
-            repaired.append(message)
+            reason = _no_place(message, answered)
+            repaired += [message] if reason is None else []
+            repairs += [] if reason is None else [reason]
     return repaired, repairs
 
 
-def _loose_result(
-    message: ToolResultMessage, index: int, pairing: Pairing, answered: set[Key]
-) -> list[Repair]:
-    """What to say of a result at its own place; its group has taken it, if it has one."""
-    key = key_of(message.tool)
-    if index in pairing.calls:
-        answered.add(key)
-        return []
-    return [Repair("dropped_duplicate" if key in answered else "dropped_orphan", *key)]
+def _no_place(message: Message, answered: set[Key]) -> Repair | None:
+    """Why a message that belongs to no call group has no place in a valid list; None: it has."""
+    match message:
+        case ToolResultMessage():
+            key = key_of(message.tool)
+            return Repair("dropped_duplicate" if key in answered else "dropped_orphan", *key)
+        case ToolCallMessage():
+            return Repair("dropped_empty")
+        case TextMessage() | ReasoningMessage():
+            return None
 
 
 def _whole_group(

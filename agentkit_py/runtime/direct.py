@@ -74,8 +74,8 @@ class DirectSteps:
             ConfigurationError: Always.
         """
         raise ConfigurationError(
-            f"Step {step_id!r} invokes the function {function_id!r}, which only an Inngest function "
-            "can. Run the network inside one."
+            f"Step {step_id!r} invokes the function {function_id!r}, which only an Inngest "
+            "function can. Run the network inside one."
         )
 
 
@@ -177,7 +177,8 @@ class DirectRuntime:
         key = model.api_key or self._environment.get(variable)
         if not key and model.key_required:
             raise ConfigurationError(
-                f"No API key for {model.provider} model {model.model!r}: set {variable} or pass api_key=…"
+                f"No API key for {model.provider} model {model.model!r}: "
+                f"set {variable} or pass api_key=…"
             )
         return key
 

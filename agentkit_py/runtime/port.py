@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from agentkit_py._core.json import JsonValue
+from agentkit_py.messages import Delta
 from agentkit_py.models.base import Model
 
 T = TypeVar("T")
@@ -86,9 +87,12 @@ class Runtime(Protocol):
         step_id: str,
         model: Model,
         make_body: Callable[[], dict[str, Any]],
-        on_delta: Callable[[Any], Awaitable[None]] | None = None,
+        on_delta: Callable[[Delta], Awaitable[None]] | None = None,
     ) -> object:
         """Send one request and return the answer's JSON; the body is made only when it is sent.
+
+        With ``on_delta``, the reply is streamed where model and runtime can; what is returned is
+        the same either way.
 
         Raises:
             ModelError: The call failed, and was tried as often as the model's policy says.

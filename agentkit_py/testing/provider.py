@@ -7,9 +7,9 @@ with FakeProvider([tool_call("search", {"q": "refund"}), "Done."]) as provider:
 assert not provider.rejections
 ```
 
-It speaks OpenAI chat completions, Azure OpenAI, Anthropic Messages, Gemini generateContent and Grok,
-over HTTP on loopback or as an httpx transport. A request that the real provider would refuse gets
-that provider's 400; each rule says in its docstring where it is published.
+It speaks OpenAI chat completions, Azure OpenAI, Anthropic Messages, Gemini generateContent and
+Grok, over HTTP on loopback or as an httpx transport. A request that the real provider would refuse
+gets that provider's 400; each rule says in its docstring where it is published.
 """
 
 from __future__ import annotations

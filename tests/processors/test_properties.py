@@ -160,16 +160,21 @@ def hostile(
     work: Callable[[list[Message], random.Random], list[Message]], seed: int
 ) -> Callable[[Sequence[Message]], list[Message]]:
     """A processor function that does ``work`` the same way for the same seed."""
-    return lambda messages: work(list(messages), random.Random(seed))
+    return lambda messages: work(list(messages), random.Random(seed))  # noqa: S311
+
+
+def tool_call_filter(mode: str, names: list[str], persist: bool) -> ToolCallFilter:
+    """A filter of one of the three modes."""
+    return ToolCallFilter(
+        include=names if mode == "include" else None,
+        exclude=names if mode == "exclude" else None,
+        persist_results=persist,
+    )
 
 
 tools = st.lists(st.sampled_from(["search", "calc", "other"]), max_size=2)
 filters: st.SearchStrategy[ToolCallFilter] = st.builds(
-    lambda mode, names, persist: ToolCallFilter(
-        include=names if mode == "include" else None,
-        exclude=names if mode == "exclude" else None,
-        persist_results=persist,
-    ),
+    tool_call_filter,
     st.sampled_from(["include", "exclude", "neither"]),
     tools,
     st.booleans(),
@@ -291,9 +296,7 @@ def test_no_call_of_a_filtered_tool_is_left(
     assert same(run(left, [chosen]), left)
 
 
-own_calls = st.builds(
-    ToolCall, st.uuids().map(str), st.sampled_from(["search", "calc", "refund"])
-)
+own_calls = st.builds(ToolCall, st.uuids().map(str), st.sampled_from(["search", "calc", "refund"]))
 
 
 @given(any_lists, st.lists(groups(own_calls), min_size=1, max_size=2), any_lists, chains)
@@ -303,14 +306,15 @@ def test_protected_calls_are_always_there(
     after: list[Message],
     chain: list[Processor],
 ) -> None:
-    """Itself or rewritten, each with its result, in order, and validity drops none of them."""
+    """Itself or rewritten, in order; and validity, which may move a result up, drops none."""
     ours = [message for group in own for message in group]
     context = replace(CONTEXT, protected=frozenset(map(id, ours)))
     left = run([*before, *ours, *after], chain, context)
     whole, _ = ensure_valid(left)
     assert faults(whole) == []
-    for seen in (left, whole):
-        assert _is_subsequence([_shape(m) for m in ours], [_shape(m) for m in seen])
+    shapes = [_shape(m) for m in ours]
+    assert _is_subsequence(shapes, [_shape(m) for m in left])
+    assert Counter(shapes) <= Counter(_shape(m) for m in whole)
     answered = {m.tool.id for m in whole if isinstance(m, ToolResultMessage) and not m.is_error}
     assert {m.tool.id for m in ours if isinstance(m, ToolResultMessage)} <= answered
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -16,7 +16,7 @@ from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundE
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State
 from agentkit_py.history.thread import Thread
-from agentkit_py.messages import Message, TextMessage, ToolResultMessage, UserMessage
+from agentkit_py.messages import Message, TextMessage, ToolCall, ToolResultMessage, UserMessage
 from agentkit_py.models.base import Usage
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory
@@ -84,20 +84,17 @@ async def test_a_thread_that_the_client_names_is_made_under_that_name(store: His
 
 async def test_results_come_back_equal(store: HistoryStore) -> None:
     """Ids, usage, time to the microsecond, contents of every kind."""
-    call = {"id": "", "name": "nothing", "input": None, "type": "tool"}
-    result = AgentResult.from_dict(
-        {
-            "agentName": "räuber 🐟",
-            "output": [{"type": "tool_call", "role": "assistant", "tools": [call, call]}],
-            "toolCalls": [
-                {"type": "tool_result", "role": "tool_result", "tool": call, "content": None},
-                {"type": "tool_result", "role": "tool_result", "tool": call, "content": {"data": []}},
-            ],
-            "createdAt": "2024-05-06T07:08:09.123456Z",
-            "id": "r1",
-            "usage": {"inputTokens": 3, "outputTokens": 4, "cachedTokens": 1, "reasoningTokens": 2},
-        }
-    )
+    call: dict[str, Any] = {"id": "", "name": "nothing", "input": None, "type": "tool"}
+    answer: dict[str, Any] = {"type": "tool_result", "role": "tool_result", "tool": call}
+    record: dict[str, Any] = {
+        "agentName": "räuber 🐟",
+        "output": [{"type": "tool_call", "role": "assistant", "tools": [call, call]}],
+        "toolCalls": [{**answer, "content": None}, {**answer, "content": {"data": []}}],
+        "createdAt": "2024-05-06T07:08:09.123456Z",
+        "id": "r1",
+        "usage": {"inputTokens": 3, "outputTokens": 4, "cachedTokens": 1, "reasoningTokens": 2},
+    }
+    result = AgentResult.from_dict(record)
     thread_id = await store.add_thread()
     await store.append(thread_id, [result])
     assert await store.load(thread_id) == [result]
@@ -107,7 +104,9 @@ async def test_results_come_back_equal(store: HistoryStore) -> None:
 async def test_what_was_sent_and_the_raw_answer_are_not_stored(store: HistoryStore) -> None:
     """They repeat the thread in each result."""
     seen = (TextMessage("user", "before"),)
-    result = AgentResult("a", (TextMessage("assistant", "x"),), (), prompt=seen, history=seen, reply={})
+    result = AgentResult(
+        "a", (TextMessage("assistant", "x"),), (), prompt=seen, history=seen, reply={}
+    )
     thread_id = await store.add_thread()
     await store.append(thread_id, [result])
     (loaded,) = await store.load(thread_id)
@@ -192,7 +191,9 @@ async def test_a_result_that_is_not_json_is_refused_and_nothing_of_the_call_is_s
     for content in (wrong, {"data": float("nan")}):
         broken = ToolResultMessage(bad.tool_calls[0].tool, content)
         results = [reply("good"), AgentResult("billing", bad.output, [broken])]
-        with pytest.raises(HistoryError, match=r"Thread 't': a result of 'billing' .* not plain JSON"):
+        with pytest.raises(
+            HistoryError, match=r"Thread 't': a result of 'billing' .* not plain JSON"
+        ):
             await store.append(thread_id, results)
     assert await store.count_results(thread_id) == 0
 
@@ -222,21 +223,19 @@ async def test_what_callers_change_later_does_not_reach_the_store(store: History
     """Neither what was saved nor what was loaded."""
     content: dict[str, Any] = {"data": ["kept"]}
     metadata: dict[str, Any] = {"tags": ["kept"]}
-    record = {"type": "tool", "id": "1", "name": "t", "input": {}}
-    message = {"type": "tool_result", "role": "tool_result", "tool": record, "content": content}
-    result = AgentResult.from_dict(
-        {"agentName": "a", "output": [], "toolCalls": [message], "createdAt": "2024-01-01T00:00:00Z"}
-    )
+    answer = ToolResultMessage(ToolCall("1", "t"), content)
+    result = AgentResult("a", (), (answer,))
     thread_id = await store.add_thread(metadata=metadata)
     await store.append(thread_id, [result])
-    for _ in range(2):
+    for _ in range(2):  # first what was saved, then what was loaded
         content["data"].append("changed")
         metadata["tags"].append("changed")
         (loaded,) = await store.load(thread_id)
         assert loaded.tool_calls[0].content == {"data": ["kept"]}
         info = await store.get_thread(thread_id)
         assert info.metadata == {"tags": ["kept"]}
-        content, metadata = loaded.tool_calls[0].content, dict(info.metadata)  # type: ignore[assignment]
+        content = cast("dict[str, Any]", loaded.tool_calls[0].content)
+        metadata = cast("dict[str, Any]", info.metadata)
 
 
 async def test_the_clients_state_is_kept_beside_its_message(store: HistoryStore) -> None:

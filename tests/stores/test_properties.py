@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -55,14 +57,21 @@ messages = (
     | st.builds(ReasoningMessage, texts, **common)
 )
 tokens = st.integers(0, 2**40)
-hours = st.integers(-12, 14).map(lambda hour: timedelta(hours=hour))
-times = st.datetimes(datetime(1000, 1, 1), datetime(9000, 1, 1))
+
+
+def moment(microseconds: int, zone: int) -> datetime:
+    """A time some microseconds after 2000, as a clock some hours off Greenwich shows it."""
+    offset = timezone(timedelta(hours=zone))
+    return datetime(2000, 1, 1, tzinfo=offset) + timedelta(microseconds=microseconds)
+
+
+times = st.builds(moment, st.integers(0, 10**17), st.integers(-12, 14))
 results = st.builds(
     AgentResult,
     texts,
     st.lists(messages, max_size=4),
     st.lists(tool_results, max_size=3),
-    st.builds(lambda time, offset: time.replace(tzinfo=UTC) + offset, times, hours),
+    times,
     usage=st.none() | st.builds(Usage, tokens, tokens, tokens, tokens),
 )
 threads = st.lists(st.lists(results, max_size=3), max_size=3)
@@ -89,9 +98,6 @@ def check_round_trip(store: HistoryStore, batches: list[list[AgentResult]]) -> N
 
 def numbered(batches: list[list[AgentResult]]) -> list[list[AgentResult]]:
     """The same with an id on every second result."""
-    from dataclasses import replace
-    from itertools import count
-
     number = count()
     return [
         [replace(result, id=f"r{n}") if (n := next(number)) % 2 else result for result in batch]
@@ -99,6 +105,7 @@ def numbered(batches: list[list[AgentResult]]) -> list[list[AgentResult]]:
     ]
 
 
+@settings(max_examples=50)
 @given(threads.map(numbered))
 def test_memory_gives_back_what_it_got(batches: list[list[AgentResult]]) -> None:
     """Whatever it is."""

@@ -1,5 +1,6 @@
 """What SqliteHistory promises of its file."""
 
+# ruff: noqa: ASYNC221, ASYNC240 - nothing else runs in these loops
 from __future__ import annotations
 
 import asyncio
@@ -7,9 +8,10 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -27,7 +29,7 @@ Reply = Callable[[str], AgentResult]
 
 
 @contextmanager
-def raw(path: Path) -> Iterator[sqlite3.Connection]:
+def raw(path: Path) -> Generator[sqlite3.Connection, None, None]:
     """The file as another program sees it; every statement is committed at once."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         yield connection
@@ -82,16 +84,20 @@ async def test_a_closed_store_leaves_one_file(path: Path) -> None:
     assert [found.name for found in path.parent.iterdir()] == [path.name]
 
 
-async def test_a_store_that_is_forgotten_closes_its_file(path: Path) -> None:
+async def test_a_process_that_ends_without_closing_its_store_leaves_one_file(path: Path) -> None:
     """Nobody has to call close()."""
-    store = SqliteHistory(path)
-    await store.setup()
-    assert len(list(path.parent.iterdir())) > 1
-    del store
-    import gc
-
-    gc.collect()
+    script = (
+        "import asyncio, os, sys; from agentkit_py.stores import SqliteHistory\n"
+        "store = SqliteHistory(sys.argv[1]); asyncio.run(store.add_thread('t'))\n"
+        "print(len(os.listdir(os.path.dirname(sys.argv[1]))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, path], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "3"
     assert [found.name for found in path.parent.iterdir()] == [path.name]
+    async with SqliteHistory(path) as store:
+        assert await store.thread_exists("t")
 
 
 async def test_the_file_is_safe_against_power_loss_and_readers_never_wait(path: Path) -> None:
@@ -129,7 +135,7 @@ async def test_rows_hold_the_json_that_typescript_reads(path: Path, reply: Reply
         (text, valid) = other.execute("SELECT json, json_valid(json) FROM results").fetchone()
     assert valid
     assert text.startswith(
-        '{"agentName":"billing","output":[{"type":"text","role":"assistant","content":"looking a up"'
+        '{"agentName":"billing","output":[{"type":"text","role":"assistant","content":"looking '
     )
     assert '"toolCalls":[{"type":"tool_result","role":"tool_result","tool":{"type":"tool",' in text
 
@@ -201,22 +207,19 @@ store = SqliteHistory(sys.argv[1])
 asyncio.run(store.close())  # loads everything, while we may still read all folders
 if os.geteuid() == 0:
     os.setuid(65534)  # permissions do not bind root
-try:
-    asyncio.run(store.add_thread("new"))
-except HistoryError as error:
-    print(error)
+for store in (store, SqliteHistory(sys.argv[1] + ".new")):
+    try:
+        asyncio.run(store.add_thread("new"))
+    except HistoryError as error:
+        print(error)
 """
 
 
-async def test_a_read_only_file_is_an_error_that_says_so(tmp_path: Path) -> None:
+async def test_a_read_only_file_or_folder_is_an_error_that_says_so() -> None:
     """The text names the file and what has to be writable."""
-    import tempfile
-
     # Not in tmp_path: its parents are closed to everybody else, which would be another error.
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder:
         path = Path(folder) / "threads.db"
-        with raw(path) as other:
-            other.execute("PRAGMA user_version = 0")
         await make(path)
         with raw(path) as other:
             other.execute("PRAGMA journal_mode = DELETE")
@@ -226,8 +229,9 @@ async def test_a_read_only_file_is_an_error_that_says_so(tmp_path: Path) -> None
             [sys.executable, "-c", READ_ONLY, path], capture_output=True, text=True, check=True
         )
         Path(folder).chmod(0o755)
-    assert str(path) in done.stdout
-    assert "read-only" in done.stdout
+    old, new = done.stdout.splitlines()
+    assert f"{path} is read-only; both the file and its folder must be writable" in old
+    assert f"{path}.new cannot be opened: permission denied" in new
 
 
 async def test_a_damaged_file_is_an_error_that_says_so(path: Path) -> None:
@@ -244,7 +248,7 @@ async def test_a_disk_that_is_full_is_an_error_and_stores_nothing(path: Path) ->
     """SQLite's own limit on the size of a file gives the same error as a full disk."""
     store = SqliteHistory(path)
     await store.add_thread("t")
-    file = store._file()
+    file = store._file()  # pyright: ignore[reportPrivateUsage] - the limit is per connection
     file.read(lambda connection: connection.execute("PRAGMA max_page_count = 20").fetchone())
     big = [AgentResult.from_user("x" * 10_000) for _ in range(50)]
     with pytest.raises(HistoryError, match=r"the disk is full; nothing was saved"):
@@ -327,6 +331,21 @@ async def test_writers_of_one_store_give_up_too(path: Path) -> None:
         found = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(error) for error in found] == [HistoryError] * 3
     await store.close()
+
+
+async def test_closing_lets_a_save_that_is_under_way_finish(path: Path) -> None:
+    """Its connection closes when it is done."""
+    store = SqliteHistory(path)
+    await store.add_thread("t")
+    with raw(path) as other:
+        other.execute("BEGIN IMMEDIATE")
+        save = asyncio.create_task(store.append("t", [AgentResult.from_user("hi")]))
+        await asyncio.sleep(0)
+        await store.close()
+    await save
+    assert await store.count_results("t") == 1
+    await store.close()
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("steps", range(6))

@@ -99,6 +99,11 @@ def run_together(processes: Sequence[subprocess.Popen[str]]) -> list[int]:
     return codes
 
 
+def expected_ids(count: int) -> list[str]:
+    """The ids of a turn's user message and its first results."""
+    return ["m", *(f"r{number}" for number in range(count - 1))]
+
+
 async def test_four_processes_save_into_one_thread_at_once(path: Path) -> None:
     """Nothing is lost, nothing doubled, and each one's results stand in its order."""
     names = ["a", "b", "c", "d"]
@@ -133,7 +138,10 @@ async def test_a_turn_that_is_killed_leaves_the_thread_with_what_was_finished(
     async with SqliteHistory(path) as store:
         results = await store.load("t")
         assert len(results) >= saved
-        assert [result.id for result in results] == ["m", *(f"r{n}" for n in range(len(results) - 1))]
+        assert [result.id for result in results] == [
+            "m",
+            *(f"r{n}" for n in range(len(results) - 1)),
+        ]
         assert all(result.tool_calls for result in results[1:])
         await store.append("t", [results[-1]])
         assert await store.count_results("t") == len(results)
@@ -151,5 +159,5 @@ async def test_ctrl_c_in_a_turn_leaves_the_thread_with_what_was_finished(path: P
     assert process.returncode != 0
     async with SqliteHistory(path) as store:
         results = await store.load("t")
-    assert [result.id for result in results] == ["m", *(f"r{n}" for n in range(len(results) - 1))]
+    assert [result.id for result in results] == expected_ids(len(results))
     assert len(results) >= 5

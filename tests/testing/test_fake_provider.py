@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 import socket
@@ -121,7 +122,7 @@ def key_header(provider: ProviderName, key: str) -> dict[str, str]:
 
 
 def corpus(kind: str) -> Iterator[Example]:
-    """Yield the good or the bad requests of the corpus, for each provider that they are meant for."""
+    """Yield the good or the bad requests of the corpus, for each provider that they are for."""
     for name, providers in FILES.items():
         document = json.loads((CORPUS / f"{name}.json").read_text())
         for data in document[kind]:
@@ -266,6 +267,52 @@ def test_an_unknown_optional_rule_is_an_error() -> None:
         FakeProvider(extra_rules=["anthropic.nope"])
 
 
+JUNK: list[Any] = [
+    *(None, True, -1, 1.5, "", "x"),
+    *(
+        [],
+        {},
+        [None],
+        [[]],
+        [{}],
+        {"a": 1},
+        {"type": []},
+        {"type": {}},
+        {"name": [], "type": "text"},
+    ),
+]
+
+
+def spoilt(value: Any, junk: Iterator[Any]) -> Iterator[Any]:
+    """Yield a JSON value in many versions: in each, one place in it holds something else."""
+    yield next(junk)
+    if isinstance(value, list | dict):
+        items = cast("dict[Any, Any] | list[Any]", value)
+        for key in list(items) if isinstance(items, dict) else range(len(items)):
+            for inner in spoilt(items[key], junk):
+                copy: Any = items.copy()
+                copy[key] = inner
+                yield copy
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_request_however_odd_breaks_the_provider(name: ProviderName) -> None:
+    """Every place of every good request filled with junk gives an answer, not an exception."""
+    provider = FakeProvider(lambda _: "ok", extra_rules=["anthropic.tool_blocks_without_tools"])
+    junk = itertools.cycle(JUNK)
+    statuses: set[int] = set()
+    for example in corpus("good"):
+        if example.provider != name:
+            continue
+        request = example.build()
+        del request.headers["content-length"]
+        for body in spoilt(json.loads(example.content), junk):
+            content = json.dumps(body)
+            odd = httpx.Request("POST", request.url, headers=request.headers, content=content)
+            statuses.add(provider.transport.handle_request(odd).status_code)
+    assert {200, 400} <= statuses <= {200, 400, 501}
+
+
 def test_validation_is_fast_enough_for_a_large_replay() -> None:
     """Requests of a hundred messages take a few milliseconds at most."""
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -277,10 +324,10 @@ def test_validation_is_fast_enough_for_a_large_replay() -> None:
     ]
     provider = FakeProvider(lambda _: "ok")
     request = simple("openai", messages=turn * 25)
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(50):
         assert send(provider, request.build()).status_code == 200
-    assert (time.perf_counter() - start) / 50 < 0.05
+    assert (time.process_time() - start) / 50 < 0.05
 
 
 # ----------------------------------------------------------------------------------------- replies
@@ -357,7 +404,7 @@ def test_gemini_replies_look_like_the_real_ones() -> None:
 
 
 def test_gemini_3_signs_the_first_call_and_wants_the_signature_back() -> None:
-    """What the fake Gemini 3 sends can be sent back to it as it is, and not without the signature."""
+    """What the fake Gemini 3 sends can be sent back to it as it is, signature included."""
     request: dict[str, Any] = {"model": "gemini-3-pro-preview"}
     provider = FakeProvider([tool_calls(("f", {}), ("g", {})), "Done."])
     base: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
@@ -365,7 +412,9 @@ def test_gemini_3_signs_the_first_call_and_wants_the_signature_back() -> None:
         "content"
     ]
     assert [("thoughtSignature" in part) for part in content["parts"]] == [True, False]
-    responses = [{"functionResponse": {"name": name, "response": {}}} for name in ("f", "g")]
+    responses: list[dict[str, Any]] = [
+        {"functionResponse": {"name": name, "response": {}}} for name in ("f", "g")
+    ]
     base["contents"] += [content, {"role": "user", "parts": responses}]
     assert send(provider, Example("gemini", request, base).build()).status_code == 200
 
@@ -455,7 +504,7 @@ def test_replies_can_be_computed() -> None:
     assert [request.provider for request in provider.requests] == ["openai", "openai", "gemini"]
 
 
-# ---------------------------------------------------------------------------------- ways to reach it
+# -------------------------------------------------------------------------------- ways to reach it
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -579,14 +628,20 @@ def test_a_waiting_callable_needs_an_async_client() -> None:
 
 async def test_a_delay_is_waited_for_and_can_time_out() -> None:
     """The transport keeps the client's read time-out, as httpx leaves that to transports."""
-    provider = FakeProvider([Raw(delay=0.001, reply="slow"), Raw(delay=60), Raw(delay=60)])
+    provider = FakeProvider([Raw(delay=0.001, reply="slow"), Raw(delay=60)])
     async with httpx.AsyncClient(transport=provider.transport, timeout=0.01) as client:
         assert "slow" in (await client.send(simple("openai").build())).text
         with pytest.raises(httpx.ReadTimeout):
             await client.send(client.build_request("POST", **parts_of("openai")))
-    with httpx.Client(transport=provider.transport, timeout=0.01) as sync:
+
+
+def test_a_delay_times_out_for_sync_clients_too() -> None:
+    """The same holds for `httpx.Client`."""
+    provider = FakeProvider([Raw(delay=0.001, reply="slow"), Raw(delay=60)])
+    with httpx.Client(transport=provider.transport, timeout=0.01) as client:
+        assert "slow" in client.send(client.build_request("POST", **parts_of("openai"))).text
         with pytest.raises(httpx.ReadTimeout):
-            sync.send(sync.build_request("POST", **parts_of("openai")))
+            client.send(client.build_request("POST", **parts_of("openai")))
 
 
 def parts_of(name: ProviderName) -> dict[str, Any]:
@@ -597,11 +652,16 @@ def parts_of(name: ProviderName) -> dict[str, Any]:
 
 async def test_a_delay_can_be_cancelled() -> None:
     """A cancelled request does not wait for its answer."""
-    provider = FakeProvider([Raw(delay=60)])
+    asked = asyncio.Event()
+
+    def reply(_: ReceivedRequest) -> Reply:
+        asked.set()
+        return Raw(delay=60)
+
+    provider = FakeProvider(reply)
     async with httpx.AsyncClient(transport=provider.transport) as client:
         task = asyncio.create_task(client.send(simple("openai").build()))
-        while not provider.requests:
-            await asyncio.sleep(0)
+        await asked.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -614,7 +674,7 @@ def test_a_disconnect_is_a_transport_error() -> None:
         send(provider, simple("openai").build())
     with provider, httpx.Client() as client:
         url = provider.base_url("openai") + "/chat/completions"
-        arguments = {**parts_of("openai"), "url": url}
+        arguments: dict[str, Any] = {**parts_of("openai"), "url": url}
         arguments["headers"] = key_header("openai", KEY)
         with pytest.raises(httpx.RemoteProtocolError):
             client.post(**arguments)
@@ -624,12 +684,29 @@ def test_a_disconnect_is_a_transport_error() -> None:
 def test_the_server_times_out_and_stops_while_a_reply_waits() -> None:
     """Stopping does not wait for a reply that takes a minute."""
     with FakeProvider([Raw(delay=60)]) as provider, httpx.Client(timeout=0.05) as client:
-        arguments = {**parts_of("openai"), "url": provider.base_url("openai") + "/chat/completions"}
+        arguments: dict[str, Any] = {
+            **parts_of("openai"),
+            "url": provider.base_url("openai") + "/chat/completions",
+        }
         arguments["headers"] = key_header("openai", KEY)
         with pytest.raises(httpx.ReadTimeout):
             client.post(**arguments)
     assert len(provider.requests) == 1
     assert not [thread for thread in threading.enumerate() if thread.name == "fake-provider"]
+
+
+def test_a_failing_script_is_a_500_that_says_so() -> None:
+    """An exception in a replies-callable does not look like a lost connection."""
+
+    def reply(_: ReceivedRequest) -> Reply:
+        raise KeyError("turn 3")
+
+    with FakeProvider(reply) as provider, httpx.Client() as client:
+        url = provider.base_url("openai") + "/chat/completions"
+        content = simple("openai").content
+        response = client.post(url, headers=key_header("openai", KEY), content=content)
+    assert response.status_code == 500
+    assert "KeyError: 'turn 3'" in response.text
 
 
 def test_chunked_bodies_are_accepted() -> None:

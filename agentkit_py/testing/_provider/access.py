@@ -24,8 +24,8 @@ def sent_key(request: Inbound) -> str:
 _NO_KEY = {
     "openai": "You didn't provide an API key. You need to provide your API key in an Authorization "
     "header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
-    "azure_openai": "Access denied due to missing subscription key. Make sure to include subscription "
-    "key when making requests to an API.",
+    "azure_openai": "Access denied due to missing subscription key. Make sure to include "
+    "subscription key when making requests to an API.",
     "anthropic": "x-api-key header is required",
     "gemini": "Method doesn't allow unregistered callers (callers without established identity). "
     "Please use API Key or other form of API consumer identity to call this API.",
@@ -46,8 +46,9 @@ def missing_key(request: Inbound) -> Problem | None:
     """Every request carries an API key.
 
     Sources: the authentication sections of platform.openai.com/docs/api-reference,
-    learn.microsoft.com/azure/ai-services/openai/reference, platform.claude.com/docs/en/api/overview,
-    ai.google.dev/api and docs.x.ai. (The real Gemini answers 403 here; one status keeps tests simple.)
+    learn.microsoft.com/azure/ai-services/openai/reference,
+    platform.claude.com/docs/en/api/overview, ai.google.dev/api and docs.x.ai. (The real Gemini
+    answers 403 here; one status keeps tests simple.)
     """
     if sent_key(request):
         return None

@@ -9,21 +9,23 @@ from .rules import Inbound, Problem, is_int, is_number, names, rule
 
 # anthropic-python 2.10, types/message_create_params.py, generated from Anthropic's specification,
 # and the beta fields of types/beta/message_create_params.py.
-_FIELDS = names("""model messages max_tokens cache_control container diagnostics inference_geo metadata
+_FIELDS = names("""model messages max_tokens cache_control container diagnostics inference_geo
+metadata
     output_config service_tier speed stop_sequences stream system temperature thinking tool_choice
     tools top_k top_p user_profile_id context_management mcp_servers output_format""")
+_LEAST_BUDGET = 1024
 _THINKING = ("enabled", "disabled", "adaptive", "between_tools")
 _VERSION = re.compile(r"claude-(?:opus|sonnet|haiku|fable|mythos)-(\d)(?:-(\d{1,2}))?(?![\d])")
 
 
-def version(model: str) -> tuple[int, int] | None:
-    """Return the generation of a Claude 4 or later model, or `None` if the name does not tell.
+def version(model: str) -> tuple[int, int]:
+    """Return the generation of a Claude 4 or later model, or (0, 0) if the name does not tell.
 
     Names with a date instead of a minor version (`claude-sonnet-4-20250514`) are x.0; older names
-    (`claude-3-5-sonnet-…`) give `None`.
+    (`claude-3-5-sonnet-…`) give (0, 0).
     """
     found = _VERSION.search(model)
-    return (int(found[1]), int(found[2] or 0)) if found else None
+    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
 
 
 def thinking_type(request: Inbound) -> str | None:
@@ -102,7 +104,7 @@ def temperature_and_top_p(request: Inbound) -> Problem | None:
     """
     if request.body.get("temperature") is None or request.body.get("top_p") is None:
         return None
-    if (version(request.model) or (0, 0)) < (4, 5):
+    if version(request.model) < (4, 5):
         return None
     words = (
         "`temperature` and `top_p` cannot both be specified for this model. Please use only one."
@@ -172,7 +174,7 @@ def thinking_config(request: Inbound) -> Problem | None:
         return None
     budget: Any = cast("dict[str, Any]", thinking).get("budget_tokens")
     where = "thinking.budget_tokens"
-    if not is_int(budget) or budget < 1024:
+    if not is_int(budget) or budget < _LEAST_BUDGET:
         words = "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"
         return Problem(words, where)
     interleaved = "interleaved-thinking" in request.headers.get("anthropic-beta", "")
@@ -186,7 +188,8 @@ def thinking_with_sampling(request: Inbound) -> Problem | None:
     """With thinking enabled, the temperature is 1 and there is no `top_k`.
 
     Source: platform.claude.com/docs/en/build-with-claude/extended-thinking, "Feature
-    compatibility"; "`temperature` may only be set to 1 when thinking is enabled" is the API's answer.
+    compatibility"; "`temperature` may only be set to 1 when thinking is enabled" is the API's
+    answer.
     """
     if thinking_type(request) not in ("enabled", "adaptive"):
         return None

@@ -135,7 +135,7 @@ def unknown_role(request: Inbound) -> Problem | None:
 def _takes_system(model: str) -> bool:
     if "claude-sonnet-5" in model and "claude-sonnet-5-" not in model:
         return False
-    return (version(model) or (0, 0)) >= (4, 8)
+    return version(model) >= (4, 8)
 
 
 @rule("anthropic")
@@ -162,7 +162,7 @@ def unknown_block(request: Inbound) -> Problem | None:
     for index, number, block in blocks(request):
         where = f"messages[{index}].content[{number}]"
         kind = cast("Any", block).get("type") if isinstance(cast("Any", block), dict) else None
-        if kind not in _BLOCK_FIELDS:
+        if not isinstance(kind, str) or kind not in _BLOCK_FIELDS:
             words = f"Input tag '{kind}' found using 'type' does not match any of the expected tags"
             return Problem(f"messages.{index}.content.{number}: {words}", where)
         role = given[index]["role"]
@@ -203,8 +203,8 @@ def block_fields(request: Inbound) -> Problem | None:
 def unsigned_thinking(request: Inbound) -> Problem | None:
     """A thinking block has its text and its signature.
 
-    Source: platform.claude.com/docs/en/build-with-claude/extended-thinking ("thinking blocks must be
-    passed back unmodified"); "thinking.signature: Field required" is the API's answer.
+    Source: platform.claude.com/docs/en/build-with-claude/extended-thinking ("thinking blocks must
+    be passed back unmodified"); "thinking.signature: Field required" is the API's answer.
     """
     for index, number, block in blocks(request):
         if block["type"] != "thinking":

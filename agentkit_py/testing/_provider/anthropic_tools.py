@@ -6,14 +6,15 @@ import re
 from typing import Any, cast
 
 from .anthropic_body import thinking_type
-from .rules import Inbound, Problem, names, rule
+from .rules import Inbound, Problem, is_name_list, names, rule
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _SERVER_TOOL = re.compile(r"[a-z0-9_]+_\d{8}|mcp_toolset")
 _TYPES = names("string number integer boolean object array null")
 # anthropic-python 2.10, types/tool_param.py.
-_FIELDS = names("""name description input_schema type cache_control strict defer_loading allowed_callers
+_FIELDS = names("""name description input_schema type cache_control strict defer_loading
+allowed_callers
     eager_input_streaming input_examples""")
 
 
@@ -119,21 +120,16 @@ def _trouble(schema: dict[str, Any]) -> tuple[str, str] | None:
     if schema.keys() & {"oneOf", "allOf", "anyOf"}:
         return "", "input_schema does not support oneOf, allOf, or anyOf at the top level"
     invalid = "JSON schema is invalid. It must match JSON Schema draft 2020-12"
-    properties: Any = schema.get("properties")
-    if properties is not None:
-        if not isinstance(properties, dict):
-            return ".properties", "Input should be a valid dictionary"
-        for name, value in cast("dict[str, Any]", properties).items():
-            if not _KEY.fullmatch(name):
-                return ".properties", "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
-            if not _is_schema(value):
-                return "", invalid
-    required: Any = schema.get("required")
-    if required is not None:
-        names = cast("list[Any]", required) if isinstance(required, list) else [None]
-        if not all(isinstance(name, str) for name in names):
-            return "", invalid
-    return None
+    properties: Any = {} if schema.get("properties") is None else schema["properties"]
+    if not isinstance(properties, dict):
+        return ".properties", "Input should be a valid dictionary"
+    given = cast("dict[str, Any]", properties)
+    if not all(_KEY.fullmatch(name) for name in given):
+        return ".properties", "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
+    required: Any = [] if schema.get("required") is None else schema["required"]
+    if is_name_list(required) and all(map(_is_schema, given.values())):
+        return None
+    return "", invalid
 
 
 def _is_schema(value: Any) -> bool:
@@ -144,7 +140,7 @@ def _is_schema(value: Any) -> bool:
     schema = cast("dict[str, Any]", value)
     kind: Any = schema.get("type")
     kinds = cast("list[Any]", kind) if isinstance(kind, list) else [kind]
-    if any(one is not None and one not in _TYPES for one in kinds):
+    if any(not isinstance(one, str) or one not in _TYPES for one in kinds if one is not None):
         return False
     items: Any = schema.get("items")
     return items is None or _is_schema(items)

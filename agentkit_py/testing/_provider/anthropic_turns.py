@@ -20,8 +20,8 @@ _NO_PREFILL = (
 class Turn:
     """Neighbouring messages of one role, which the API combines into a single turn.
 
-    Source: platform.claude.com/docs/en/api/messages/create ("Consecutive `user` or `assistant` turns
-    in your request will be combined into a single turn").
+    Source: platform.claude.com/docs/en/api/messages/create ("Consecutive `user` or `assistant`
+    turns in your request will be combined into a single turn").
     """
 
     role: str
@@ -109,8 +109,8 @@ def duplicate_tool_result(request: Inbound) -> Problem | None:
             call_id = block["tool_use_id"]
             if call_id in seen:
                 words = (
-                    f"messages.{turn.index}.content: each tool_use must have a single result. Found "
-                    f"multiple `tool_result` blocks with id: {call_id}"
+                    f"messages.{turn.index}.content: each tool_use must have a single result. "
+                    f"Found multiple `tool_result` blocks with id: {call_id}"
                 )
                 return Problem(words, f"{where}.tool_use_id")
             seen.add(call_id)
@@ -189,7 +189,7 @@ def missing_thinking_block(request: Inbound) -> Problem | None:
     `thinking` is enabled, a final `assistant` message must start with a thinking block".
     """
     given = turns(request)
-    if thinking_type(request) != "enabled" or len(given) < 2 or given[-1].role != "user":
+    if thinking_type(request) != "enabled" or given[-1].role != "user" or not given[:-1]:
         return None
     last = given[-2]
     if not last.of("tool_use") or last.items[0][1]["type"] in _THINKING:
@@ -197,8 +197,8 @@ def missing_thinking_block(request: Inbound) -> Problem | None:
     kind = last.items[0][1]["type"]
     words = (
         f"messages.{last.index}.content.0.type: Expected `thinking` or `redacted_thinking`, but "
-        f"found `{kind}`. When `thinking` is enabled, a final `assistant` message must start with a "
-        "thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks)."
+        f"found `{kind}`. When `thinking` is enabled, a final `assistant` message must start with "
+        "a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks)."
     )
     return Problem(words, last.items[0][0])
 
@@ -215,7 +215,7 @@ def prefill_not_supported(request: Inbound) -> Problem | None:
     if given[-1]["role"] != "assistant":
         return None
     where = f"messages[{len(given) - 1}]"
-    modern = (version(request.model) or (0, 0)) >= (4, 6) or "claude-mythos" in request.model
+    modern = version(request.model) >= (4, 6) or "claude-mythos" in request.model
     if modern or thinking_type(request) in ("enabled", "adaptive"):
         return Problem(_NO_PREFILL, where)
     return None
@@ -246,9 +246,9 @@ def tool_blocks_without_tools(request: Inbound) -> Problem | None:
     """A conversation that contains tool calls or results defines tools. Off by default.
 
     Source: github.com/anthropics/anthropic-sdk-python/issues/494 and 849: "Requests which include
-    `tool_use` or `tool_result` blocks must define tools" was the API's answer until 27 February 2025,
-    when Anthropic dropped the rule (an Anthropic developer in issue 849). Bedrock still has it
-    ("The toolConfig field must be defined", github.com/elastic/kibana/pull/246943).
+    `tool_use` or `tool_result` blocks must define tools" was the API's answer until 27 February
+    2025, when Anthropic dropped the rule (an Anthropic developer in issue 849). Bedrock still has
+    it ("The toolConfig field must be defined", github.com/elastic/kibana/pull/246943).
     """
     if request.body.get("tools"):
         return None

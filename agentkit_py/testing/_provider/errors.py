@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 from .types import ProviderName, Rejection
@@ -55,20 +56,19 @@ def error_body(
     code: str | None = None,
 ) -> dict[str, Any]:
     """Return the JSON of an error as this provider words it."""
+    failed = status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if provider == "anthropic":
-        kind = _ANTHROPIC_TYPES.get(
-            status, "api_error" if status >= 500 else "invalid_request_error"
-        )
+        kind = _ANTHROPIC_TYPES.get(status, "api_error" if failed else "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": message}}
     if provider == "gemini":
-        name = _GEMINI_STATUSES.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
+        name = _GEMINI_STATUSES.get(status, "INTERNAL" if failed else "INVALID_ARGUMENT")
         return {"error": {"code": status, "message": message, "status": name}}
     if provider == "grok":
         # xAI takes OpenAI's requests but has errors of its own, flat and with a text for a code:
         # github.com/livekit/agents/issues/3114.
-        prefix = "Invalid request content: " if status == 400 else ""
+        prefix = "Invalid request content: " if status == HTTPStatus.BAD_REQUEST else ""
         return {"code": _GROK_CODES.get(status, "Internal error"), "error": prefix + message}
-    kind = _OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    kind = _OPENAI_TYPES.get(status, "server_error" if failed else "invalid_request_error")
     return {
         "error": {
             "message": message,

@@ -5,22 +5,26 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-from .rules import Inbound, Problem, is_int, is_number, names, rule
+from .rules import Inbound, Problem, is_int, is_name_list, is_number, names, rule
 
 # ai.google.dev/api/generate-content, "Request body", plus google-genai 3.3 (models.py, *_to_mldev).
 # Google's JSON takes the camelCase and the snake_case name of every field.
 _FIELDS = names("""model contents tools toolConfig safetySettings systemInstruction generationConfig
     cachedContent store serviceTier""")
-_CONFIG_FIELDS = names("""stopSequences responseMimeType responseSchema responseJsonSchema responseFormat
+_CONFIG_FIELDS = names("""stopSequences responseMimeType responseSchema responseJsonSchema
+responseFormat
     responseModalities candidateCount maxOutputTokens temperature topP topK seed presencePenalty
     frequencyPenalty responseLogprobs logprobs enableEnhancedCivicAnswers speechConfig
     thinkingConfig imageConfig mediaResolution routingConfig audioTimestamp""")
-_DATA = names("""text inlineData functionCall functionResponse fileData executableCode codeExecutionResult
+_DATA = names("""text inlineData functionCall functionResponse fileData executableCode
+codeExecutionResult
     toolCall toolResponse""")
-_BESIDES = names("""thought thoughtSignature videoMetadata partMetadata mediaResolution audioTranscription
+_BESIDES = names("""thought thoughtSignature videoMetadata partMetadata mediaResolution
+audioTranscription
     mediaProcessing speechMetadata""")
 _CALL_FIELDS = frozenset({"id", "name", "args", "partialArgs", "willContinue"})
 _RESPONSE_FIELDS = frozenset({"id", "name", "response", "willContinue", "scheduling", "parts"})
+_MAX_STOPS = 5
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 _CAMEL: dict[str, str] = {}
 
@@ -171,8 +175,9 @@ def part_without_data(request: Inbound) -> Problem | None:
     """A part has a data field, and an empty text is none (unless it carries a thought signature).
 
     Source: the API's answer "required oneof field 'data' must have one initialized field", e.g.
-    github.com/router-for-me/CLIProxyAPI/issues/1293; ai.google.dev/gemini-api/docs/thought-signatures
-    for signatures that arrive in a part with empty text and go back in one.
+    github.com/router-for-me/CLIProxyAPI/issues/1293;
+    ai.google.dev/gemini-api/docs/thought-signatures for signatures that arrive in a part with empty
+    text and go back in one.
     """
     for index, (_, parts) in enumerate(contents(request)):
         for number, part in enumerate(parts):
@@ -219,9 +224,12 @@ def _call_problem(value: Any, where: str) -> Problem | None:
     if not isinstance(given.get("name"), str) or not given["name"]:
         words = f"* GenerateContentRequest.{where}.name: Name cannot be empty.\n"
         return Problem(words, f"{where}.name")
+    if not isinstance(given.get("id", ""), str):
+        return Problem(f"Invalid value at '{where}.id' (TYPE_STRING)", f"{where}.id")
     args = given.get("args")
     if args is not None and not isinstance(args, dict):
-        words = f"Invalid value at '{where}.args' (type.googleapis.com/google.protobuf.Struct), {args!r}"
+        struct = "(type.googleapis.com/google.protobuf.Struct)"
+        words = f"Invalid value at '{where}.args' {struct}, {args!r}"
         return Problem(words, f"{where}.args")
     return None
 
@@ -236,6 +244,8 @@ def _response_problem(value: Any, where: str) -> Problem | None:
     if not isinstance(given.get("name"), str) or not given["name"]:
         words = f"* GenerateContentRequest.{where}.name: Name cannot be empty.\n"
         return Problem(words, f"{where}.name")
+    if not isinstance(given.get("id", ""), str):
+        return Problem(f"Invalid value at '{where}.id' (TYPE_STRING)", f"{where}.id")
     response = given.get("response")
     if not isinstance(response, dict):
         struct = "(type.googleapis.com/google.protobuf.Struct)"
@@ -318,16 +328,23 @@ def generation_config(request: Inbound) -> Problem | None:
     for name in config:
         if camel(name) not in _CONFIG_FIELDS:
             return unknown_name(name, where)
-    clean = camel_keys(config)
+    return _range_problem(camel_keys(config), where)
+
+
+def _range_problem(clean: dict[str, Any], where: str) -> Problem | None:
     for name, (whole, low, high) in _RANGES.items():
         value = clean.get(name)
         if value is None:
             continue
         kind_ok = is_int(value) if whole else is_number(value)
         if not kind_ok or not low <= value <= high:
-            words = f"* GenerateContentRequest.{where}.{name}: {name} must be in the range [{low}, {high}].\n"
+            words = f"{name} must be in the range [{low}, {high}].\n"
+            words = f"* GenerateContentRequest.{where}.{name}: {words}"
             return Problem(words, f"{where}.{name}")
-    if len(clean.get("stopSequences") or []) > 5:
+    stops: Any = clean.get("stopSequences") or []
+    if not is_name_list(stops) or len(stops) > _MAX_STOPS:
         place = f"{where}.stop_sequences"
-        return Problem(f"* GenerateContentRequest.{place}: at most 5 stop sequences.\n", place)
+        return Problem(
+            f"* GenerateContentRequest.{place}: at most 5 stop sequences, all strings.\n", place
+        )
     return None

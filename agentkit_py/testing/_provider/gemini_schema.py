@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from .gemini_body import camel, camel_keys, unknown_name
-from .rules import Problem, names
+from .rules import Problem, is_name_list, names
 
 # ai.google.dev/api/caching#Schema.
 _FIELDS = names("""type format title description nullable enum maxItems minItems properties required
@@ -42,6 +42,19 @@ def parser_trouble(schema: Any, where: str, depth: int = 0) -> Problem | None:
         if camel(name) not in _FIELDS:
             return unknown_name(name, where)
     clean = camel_keys(given)
+    problem = _value_problem(clean, where)
+    if problem is not None:
+        return problem
+    if depth >= _MAX_DEPTH:
+        return Problem(f"'{where}': message nested too deeply.", where)
+    for place, inner in _children(clean, where, values="number"):
+        trouble = parser_trouble(inner, place, depth + 1)
+        if trouble is not None:
+            return trouble
+    return None
+
+
+def _value_problem(clean: dict[str, Any], where: str) -> Problem | None:
     kind = clean.get("type")
     if isinstance(kind, list):
         words = 'Invalid JSON payload received. Unknown name "type" at '
@@ -58,23 +71,20 @@ def parser_trouble(schema: Any, where: str, depth: int = 0) -> Problem | None:
         value = clean.get(name)
         if value is not None and not isinstance(value, expected):
             return Problem(f"Invalid value at '{where}.{name}', {value!r}", f"{where}.{name}")
+    if not is_name_list(clean.get("required") or []):
+        place = f"{where}.required"
+        return Problem(f"Invalid value at '{place}' (TYPE_STRING), {clean['required']!r}", place)
     for number, value in enumerate(clean.get("enum") or []):
         if not isinstance(value, str):
             place = f"{where}.enum[{number}]"
             return Problem(f"Invalid value at '{place}' (TYPE_STRING), {value!r}", place)
-    if depth >= _MAX_DEPTH:
-        return Problem(f"'{where}': message nested too deeply.", where)
-    for place, inner in _children(clean, where, values="number"):
-        trouble = parser_trouble(inner, place, depth + 1)
-        if trouble is not None:
-            return trouble
     return None
 
 
 def service_trouble(schema: dict[str, Any], where: str, *, top: bool = False) -> Problem | None:
     """Return what the service objects to in a schema that could be parsed."""
     clean = camel_keys(schema)
-    trouble = _own_trouble(clean, where, top=top)
+    trouble = _own_trouble(clean, top=top)
     if trouble is not None:
         field, words = trouble
         return Problem(f"* GenerateContentRequest.{where}{field}: {words}\n", f"{where}{field}")
@@ -85,7 +95,7 @@ def service_trouble(schema: dict[str, Any], where: str, *, top: bool = False) ->
     return None
 
 
-def _own_trouble(schema: dict[str, Any], where: str, *, top: bool) -> tuple[str, str] | None:
+def _own_trouble(schema: dict[str, Any], *, top: bool) -> tuple[str, str] | None:
     kind = str(schema.get("type") or "").upper()
     if top and kind != "OBJECT":
         return "", "functionDeclaration parameters schema should be of type OBJECT."
@@ -97,10 +107,12 @@ def _own_trouble(schema: dict[str, Any], where: str, *, top: bool) -> tuple[str,
     for number, name in enumerate(cast("list[Any]", schema.get("required") or [])):
         if name not in properties:
             return f".required[{number}]", "property is not defined"
-    if kind == "ARRAY" and schema.get("items") is None:
-        return ".items", "missing field."
-    if kind != "ARRAY" and schema.get("items") is not None:
-        return ".items", "only allowed for ARRAY type"
+    if (kind == "ARRAY") != (schema.get("items") is not None):
+        return ".items", "missing field." if kind == "ARRAY" else "only allowed for ARRAY type"
+    return _string_trouble(schema, kind)
+
+
+def _string_trouble(schema: dict[str, Any], kind: str) -> tuple[str, str] | None:
     enum = cast("list[str]", schema.get("enum") or [])
     if enum and kind != "STRING":
         return ".enum", "only allowed for STRING type"

@@ -7,13 +7,16 @@ from typing import Any, cast
 
 from .gemini_body import body, camel, camel_keys, unknown_name
 from .gemini_schema import parser_trouble, service_trouble
-from .rules import Inbound, Problem, names, rule
+from .rules import Inbound, Problem, is_name_list, names, rule
 
-# google-genai 3.3 gives 128 characters; ai.google.dev/api/caching#FunctionDeclaration still says 64.
+# google-genai 3.3 gives 128 characters; ai.google.dev/api/caching#FunctionDeclaration still says
+# 64.
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
-_TOOL_FIELDS = names("""functionDeclarations googleSearch googleSearchRetrieval codeExecution urlContext computerUse
+_TOOL_FIELDS = names("""functionDeclarations googleSearch googleSearchRetrieval codeExecution
+urlContext computerUse
     fileSearch googleMaps mcpServers retrieval""")
-_DECLARATION_FIELDS = names("""name description parameters parametersJsonSchema response responseJsonSchema
+_DECLARATION_FIELDS = names("""name description parameters parametersJsonSchema response
+responseJsonSchema
     behavior""")
 _MODES = ("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")
 
@@ -25,7 +28,7 @@ def _tools(request: Inbound) -> list[Any]:
     given: Any = body(request).get("tools")
     if isinstance(given, dict):
         return [given]
-    return cast("list[Any]", given or [])
+    return cast("list[Any]", given) if isinstance(given, list) else []
 
 
 def declarations(request: Inbound) -> list[Declaration]:
@@ -35,7 +38,7 @@ def declarations(request: Inbound) -> list[Declaration]:
         found = []
         for index, tool in enumerate(_tools(request)):
             inner: Any = camel_keys(tool).get("functionDeclarations") or []
-            given = cast("list[dict[str, Any]]", [inner] if isinstance(inner, dict) else inner)
+            given = cast("list[dict[str, Any]]", inner if isinstance(inner, list) else [inner])
             found.extend(
                 (f"tools[{index}].function_declarations[{number}]", camel_keys(one))
                 for number, one in enumerate(given)
@@ -46,11 +49,14 @@ def declarations(request: Inbound) -> list[Declaration]:
 
 @rule("gemini")
 def tool_shape(request: Inbound) -> Problem | None:
-    """A tool has known fields; a function declaration too, and a name.
+    """`tools` is a list of objects with known fields, function declarations being objects too.
 
-    Source: ai.google.dev/api/caching#Tool and #FunctionDeclaration; "Unknown name … Cannot find
-    field" is the answer of Google's JSON parser.
+    Source: ai.google.dev/api/caching#Tool; "Unknown name … Cannot find field" is the answer of
+    Google's JSON parser.
     """
+    given: Any = body(request).get("tools")
+    if given is not None and not isinstance(given, list | dict):
+        return Problem(f"Invalid value at 'tools' (Tool), {given!r}", "tools")
     for index, tool in enumerate(_tools(request)):
         where = f"tools[{index}]"
         if not isinstance(tool, dict):
@@ -58,6 +64,21 @@ def tool_shape(request: Inbound) -> Problem | None:
         for name in cast("dict[str, Any]", tool):
             if camel(name) not in _TOOL_FIELDS:
                 return unknown_name(name, where)
+        inner: Any = camel_keys(cast("dict[str, Any]", tool)).get("functionDeclarations") or []
+        listed = cast("list[Any]", inner if isinstance(inner, list) else [inner])
+        if not all(isinstance(one, dict) for one in listed):
+            place = f"{where}.function_declarations"
+            return Problem(f"Invalid value at '{place}' (FunctionDeclaration)", place)
+    return None
+
+
+@rule("gemini")
+def declaration_fields(request: Inbound) -> Problem | None:
+    """A function declaration is an object with known fields.
+
+    Source: ai.google.dev/api/caching#FunctionDeclaration; "Unknown name … Cannot find field" is the
+    answer of Google's JSON parser.
+    """
     for where, one in declarations(request):
         for name in one:
             if name not in _DECLARATION_FIELDS:
@@ -77,8 +98,8 @@ def function_name(request: Inbound) -> Problem | None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             words = (
                 f"* GenerateContentRequest.{where}.name: Invalid function name. Must start with a "
-                "letter or an underscore. Must be alphameric (a-z, A-Z, 0-9), underscores (_), dots "
-                "(.), colons (:), or dashes (-), with a maximum length of 128.\n"
+                "letter or an underscore. Must be alphameric (a-z, A-Z, 0-9), underscores (_), "
+                "dots (.), colons (:), or dashes (-), with a maximum length of 128.\n"
             )
             return Problem(words, f"{where}.name")
     return None
@@ -125,8 +146,8 @@ def invalid_schema(request: Inbound) -> Problem | None:
 
     Source: the API's answers "should be non-empty for OBJECT type" (github.com/agno-agi/agno/
     issues/2112), "items: missing field.", "required[0]: property is not defined", "enum: only
-    allowed for STRING type", "only 'enum' and 'date-time' are supported for STRING type". A function
-    without parameters leaves `parameters` out.
+    allowed for STRING type", "only 'enum' and 'date-time' are supported for STRING type". A
+    function without parameters leaves `parameters` out.
     """
     for where, one in declarations(request):
         if one.get("parameters") is None:
@@ -197,15 +218,17 @@ def allowed_function_names(request: Inbound) -> Problem | None:
     is ANY or VALIDATED. Function names should match [FunctionDeclaration.name]").
     """
     config = _calling_config(request)
-    names = cast("list[Any]", (config or {}).get("allowedFunctionNames") or [])
-    if config is None or not names:
+    listed: Any = (config or {}).get("allowedFunctionNames") or []
+    if config is None or not listed:
         return None
     where = "tool_config.function_calling_config.allowed_function_names"
     if config.get("mode") not in ("ANY", "VALIDATED"):
         words = "allowed_function_names should be set only when function calling mode is ANY."
         return Problem(words, where)
+    if not is_name_list(listed):
+        return Problem(f"Invalid value at '{where}' (TYPE_STRING), {listed!r}", where)
     declared = {one["name"] for _, one in declarations(request)}
-    unknown = [name for name in names if name not in declared]
+    unknown = [name for name in cast("list[str]", listed) if name not in declared]
     if unknown:
         words = f"allowed_function_names: {unknown[0]} is not among the function_declarations."
         return Problem(words, where)

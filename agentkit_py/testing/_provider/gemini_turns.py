@@ -60,8 +60,8 @@ def last_role(request: Inbound) -> Problem | None:
 def misplaced_function_part(request: Inbound) -> Problem | None:
     """The model calls, the user (or function) responds; one content does not do both.
 
-    Source: ai.google.dev/gemini-api/docs/function-calling: calls are in the model's content, and the
-    response is sent "as role user". Google words it as the turn's place.
+    Source: ai.google.dev/gemini-api/docs/function-calling: calls are in the model's content, and
+    the response is sent "as role user". Google words it as the turn's place.
     """
     for index, (role, parts) in enumerate(contents(request)):
         if role != "model" and _of(parts, "functionCall"):
@@ -171,8 +171,9 @@ def missing_thought_signature(request: Inbound) -> Problem | None:
                 "Function call is missing a thought_signature in functionCall parts. This is "
                 "required for tools to work correctly, and missing thought_signature may lead to "
                 "degraded model performance. Additional data, function call "
-                f"`default_api:{first['functionCall']['name']}` , position {index + 1}. Please refer "
-                "to https://ai.google.dev/gemini-api/docs/thought-signatures for more details."
+                f"`default_api:{first['functionCall']['name']}` , position {index + 1}. "
+                "Please refer to https://ai.google.dev/gemini-api/docs/thought-signatures for more "
+                "details."
             )
             return Problem(words, f"contents[{index}]")
     return None

@@ -119,7 +119,8 @@ class Handler:
         return self._render(seen, reply)
 
     async def _next_reply(self, seen: ReceivedRequest) -> Reply | None:
-        # Recorded before a callable runs (it may look at the record), after a queue was found empty.
+        # Recorded before a callable runs (it may look at the record), after a queue was found
+        # empty.
         if self.queue:
             self.requests.append(seen)
             return self.queue.popleft()
@@ -127,7 +128,7 @@ class Handler:
             return None
         self.requests.append(seen)
         made = self.source(seen)
-        return cast("Reply", await made) if inspect.isawaitable(made) else made
+        return await made if inspect.isawaitable(made) else made
 
     def _render(self, seen: ReceivedRequest, reply: Reply) -> Answer:
         if isinstance(reply, ErrorReply):
@@ -164,7 +165,8 @@ def _model(where: Route | None, body: Any) -> str:
 
 
 def _asks_for_stream(inbound: Inbound) -> bool:
-    return isinstance(inbound.body, dict) and inbound.body.get("stream") is True
+    body: Any = inbound.body
+    return isinstance(body, dict) and cast("dict[str, Any]", body).get("stream") is True
 
 
 def _received(method: str, inbound: Inbound, rejection: Rejection | None) -> ReceivedRequest:

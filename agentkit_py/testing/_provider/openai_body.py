@@ -9,7 +9,8 @@ from .rules import OPENAI_AND_AZURE, OPENAI_LIKE, Inbound, Problem, is_int, is_n
 
 # openai-python 3.51, types/chat/completion_create_params.py, is generated from OpenAI's own
 # specification: every field of the request body is listed there.
-_ARGUMENTS = names("""messages model audio frequency_penalty function_call functions logit_bias logprobs
+_ARGUMENTS = names("""messages model audio frequency_penalty function_call functions logit_bias
+logprobs
     max_completion_tokens max_tokens metadata modalities moderation n parallel_tool_calls prediction
     presence_penalty prompt_cache_key prompt_cache_options prompt_cache_retention reasoning_effort
     response_format safety_identifier seed service_tier stop store stream stream_options temperature
@@ -17,6 +18,7 @@ _ARGUMENTS = names("""messages model audio frequency_penalty function_call funct
 # learn.microsoft.com/azure/ai-services/openai/reference adds "on your data".
 _AZURE_ARGUMENTS = _ARGUMENTS | {"data_sources", "user_security_context"}
 
+_MAX_STOPS = 4
 _REASONING = re.compile(r"o[134](-|$)|gpt-5(-mini|-nano)?(-\d|$)")
 _NO_PARALLEL = re.compile(r"o[134](-|$)")
 
@@ -124,7 +126,7 @@ def too_many_stops(request: Inbound) -> Problem | None:
         return None
     if isinstance(stop, list):
         items = cast("list[Any]", stop)
-        if len(items) <= 4 and all(isinstance(item, str) for item in items):
+        if len(items) <= _MAX_STOPS and all(isinstance(item, str) for item in items):
             return None
     return Problem("Invalid 'stop': expected a string or an array of up to 4 strings.", "stop")
 

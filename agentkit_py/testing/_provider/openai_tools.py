@@ -9,6 +9,7 @@ from .rules import OPENAI_AND_AZURE, OPENAI_LIKE, Inbound, Problem, rule
 from .strict_schema import schema_trouble, strict_trouble
 
 _MAX_TOOLS = 128
+_MAX_DESCRIPTION = 1024
 
 
 def _functions(request: Inbound) -> list[tuple[int, dict[str, Any]]]:
@@ -71,7 +72,7 @@ def too_many_tools(request: Inbound) -> Problem | None:
     Source: platform.openai.com/docs/api-reference/chat/create ("A max of 128 functions are
     supported"); docs.x.ai says the same.
     """
-    tools = request.body.get("tools") or []
+    tools = cast("list[Any]", request.body.get("tools") or [])
     if len(tools) <= _MAX_TOOLS:
         return None
     words = f"Expected an array with maximum length {_MAX_TOOLS}, but got an array with length "
@@ -123,7 +124,7 @@ def description_too_long(request: Inbound) -> Problem | None:
     """
     for index, function in _functions(request):
         length = len(str(function.get("description") or ""))
-        if length > 1024:
+        if length > _MAX_DESCRIPTION:
             where = f"tools[{index}].function.description"
             words = "string too long. Expected a string with maximum length 1024, but got a string"
             message = f"Invalid '{where}': {words} with length {length} instead."
@@ -135,9 +136,10 @@ def description_too_long(request: Inbound) -> Problem | None:
 def parameters_schema(request: Inbound) -> Problem | None:
     """`parameters`, where given, is a JSON schema of an object that a parser would accept.
 
-    Source: the API's answers "schema must be a JSON Schema of 'type: "object"', got 'type: "None"'",
-    "object schema missing properties" (github.com/langchain-ai/langchain-mcp-adapters/pull/343) and
-    "array schema missing items". For Grok only the first is known.
+    Source: the API's answers "schema must be a JSON Schema of 'type: "object"', got 'type:
+    "None"'", "object schema missing properties"
+    (github.com/langchain-ai/langchain-mcp-adapters/pull/343) and "array schema missing items". For
+    Grok only the first is known.
     """
     for index, function in _functions(request):
         if "parameters" not in function:

@@ -256,7 +256,8 @@ def _gemini_parts(reply: Neutral, model: str, ids: Ids) -> list[dict[str, Any]]:
             made["id"] = call.id
         part: dict[str, Any] = {"functionCall": made}
         if position == 0 and model.startswith("gemini-3"):
-            # Only the first call of a step is signed (ai.google.dev/gemini-api/docs/thought-signatures).
+            # Only the first call of a step is signed
+            # (ai.google.dev/gemini-api/docs/thought-signatures).
             part["thoughtSignature"] = f"c2ln{ids.next('').zfill(4)}"
         parts.append(part)
     return parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from .types import PROVIDERS, ProviderName, Rejection
 
@@ -124,6 +124,11 @@ def first_rejection(request: Inbound, rules: Iterable[Rule]) -> Rejection | None
 def names(text: str) -> frozenset[str]:
     """Return the set of the names in a text, which is easier to compare with a reference."""
     return frozenset(text.split())
+
+
+def is_name_list(value: Any) -> bool:
+    """Return whether a JSON value is a list of strings."""
+    return isinstance(value, list) and all(isinstance(one, str) for one in cast("list[Any]", value))
 
 
 def is_int(value: Any) -> bool:

@@ -12,9 +12,11 @@ from .handler import Answer, Handler
 
 # Whole recorded conversations travel in one body, so the limit on a line is no limit on a body.
 _LINE_LIMIT = 1 << 20
+_REQUEST_LINE_WORDS = 3  # method, target, version
+_UNLISTED = {529: "Overloaded"}  # Anthropic's own
 
 
-class _BadRequest(Exception):
+class _BadRequestError(Exception):
     """The bytes are not HTTP/1.1; the connection is closed with a 400."""
 
 
@@ -27,6 +29,7 @@ class LoopbackServer:
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port: int = self._socket.getsockname()[1]
         self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._main, name="fake-provider", daemon=True)
 
@@ -36,24 +39,22 @@ class LoopbackServer:
 
     def stop(self) -> None:
         """Close every connection, waiting replies included, and end the thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
 
     def _main(self) -> None:
-        asyncio.set_event_loop(self._loop)
         # A client that goes away mid-answer is everyday life here, not news for stderr.
         self._loop.set_exception_handler(lambda _loop, _context: None)
-        opening = asyncio.start_server(self._accept, sock=self._socket, limit=_LINE_LIMIT)
-        server = self._loop.run_until_complete(opening)
-        try:
-            self._loop.run_forever()
-        finally:
-            server.close()
-            for task in self._connections:
-                task.cancel()
-            waiting = asyncio.gather(*self._connections, return_exceptions=True)
-            self._loop.run_until_complete(waiting)
-            self._loop.close()
+        self._loop.run_until_complete(self._run())
+        self._loop.close()
+
+    async def _run(self) -> None:
+        server = await asyncio.start_server(self._accept, sock=self._socket, limit=_LINE_LIMIT)
+        await self._stopping.wait()
+        server.close()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -80,12 +81,12 @@ class LoopbackServer:
                 if fields.get("expect", "").lower() == "100-continue":
                     writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 content = await _read_body(reader, fields)
-            except (_BadRequest, ValueError, asyncio.LimitOverrunError):
+            except (_BadRequestError, ValueError, asyncio.LimitOverrunError):
                 writer.write(_encode(Answer(400, {}, b"Bad Request"), keep_alive=False))
                 await writer.drain()
                 return
             host = fields.get("host", "")
-            answer = await self._handler.answer(method, host, target, headers, content)
+            answer = await self._answer(method, host, target, headers, content)
             if answer.delay:
                 await asyncio.sleep(answer.delay)
             if answer.disconnect:
@@ -96,6 +97,15 @@ class LoopbackServer:
             if not keep_alive:
                 return
 
+    async def _answer(
+        self, method: str, host: str, target: str, headers: list[tuple[str, str]], content: bytes
+    ) -> Answer:
+        try:
+            return await self._handler.answer(method, host, target, headers, content)
+        except Exception as error:  # noqa: BLE001 - a script's mistake; nobody awaits this thread
+            words = f"FakeProvider's script failed: {type(error).__name__}: {error}"
+            return Answer(500, {"content-type": "text/plain"}, words.encode())
+
 
 async def _read_head(
     reader: asyncio.StreamReader,
@@ -105,17 +115,17 @@ async def _read_head(
         block = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as error:
         if error.partial.strip():
-            raise _BadRequest from error
+            raise _BadRequestError from error
         return None
     first, *lines = block.decode("latin-1").strip("\r\n").split("\r\n")
     words = first.split(" ")
-    if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        raise _BadRequest
+    if len(words) != _REQUEST_LINE_WORDS or not words[2].startswith("HTTP/1."):
+        raise _BadRequestError
     headers: list[tuple[str, str]] = []
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon:
-            raise _BadRequest
+            raise _BadRequestError
         headers.append((name.strip(), value.strip()))
     return words[0], words[1], headers
 
@@ -139,7 +149,7 @@ def _encode(answer: Answer, *, keep_alive: bool) -> bytes:
     try:
         phrase = HTTPStatus(answer.status).phrase
     except ValueError:
-        phrase = "Overloaded" if answer.status == 529 else "Unknown"
+        phrase = _UNLISTED.get(answer.status, "Unknown")
     headers = {
         **answer.headers,
         "content-length": str(len(answer.body)),

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-from .rules import names
+from .rules import is_name_list, names
 
-# platform.openai.com/docs/guides/structured-outputs#supported-schemas: types, "Supported properties"
-# of strings (pattern, format), numbers (multipleOf and the four bounds), arrays (minItems, maxItems),
-# enum, const, anyOf, definitions and references. Annotations ($schema, title, description) pass.
-# github.com/openai/openai-node/pull/1988 confirms minLength, maxLength and default as outside of it.
-_STRICT_KEYWORDS = names("""$schema $id $comment $defs $ref definitions title description type enum const anyOf properties
+# From platform.openai.com/docs/guides/structured-outputs#supported-schemas: types, "Supported
+# properties" of strings (pattern, format), numbers (multipleOf and the four bounds), arrays
+# (minItems, maxItems), enum, const, anyOf, definitions and references. Annotations ($schema, title,
+# description) pass. github.com/openai/openai-node/pull/1988 confirms minLength, maxLength and
+# default as outside of it.
+_STRICT_KEYWORDS = names("""$schema $id $comment $defs $ref definitions title description type enum
+const anyOf properties
     required additionalProperties items pattern format multipleOf minimum maximum exclusiveMinimum
     exclusiveMaximum minItems maxItems""")
 _TYPES = names("string number integer boolean object array null")
@@ -28,22 +30,22 @@ def _types(schema: dict[str, Any]) -> list[Any]:
 def schemas(schema: Any, context: Context = ()) -> Iterator[tuple[Context, Any]]:
     """Yield a schema and every schema inside it, each with the path that the API would name."""
     yield context, schema
-    if not isinstance(schema, dict) or len(context) > _MAX_DEPTH:
-        return
-    given = cast("dict[str, Any]", schema)
+    if isinstance(schema, dict) and len(context) <= _MAX_DEPTH:
+        for step, inner in _inside(cast("dict[str, Any]", schema)):
+            yield from schemas(inner, (*context, *step))
+
+
+def _inside(schema: dict[str, Any]) -> Iterator[tuple[Context, Any]]:
     for key in ("properties", "$defs", "definitions"):
-        inner = given.get(key)
-        if isinstance(inner, dict):
-            for name, value in cast("dict[str, Any]", inner).items():
-                yield from schemas(value, (*context, key, name))
+        if isinstance(schema.get(key), dict):
+            for name, value in cast("dict[str, Any]", schema[key]).items():
+                yield (key, name), value
     for key in ("anyOf", "oneOf", "allOf"):
-        options = given.get(key)
-        if isinstance(options, list):
-            for number, value in enumerate(cast("list[Any]", options)):
-                yield from schemas(value, (*context, key, str(number)))
-    for key in ("items", "additionalProperties"):
-        if isinstance(given.get(key), dict):
-            yield from schemas(given[key], (*context, key))
+        if isinstance(schema.get(key), list):
+            for number, value in enumerate(cast("list[Any]", schema[key])):
+                yield (key, str(number)), value
+    single = ("items", "additionalProperties")
+    yield from (((key,), schema[key]) for key in single if isinstance(schema.get(key), dict))
 
 
 def schema_trouble(schema: Any, *, lenient: bool = False) -> str | None:
@@ -68,14 +70,14 @@ def schema_trouble(schema: Any, *, lenient: bool = False) -> str | None:
 
 def _shape_trouble(schema: dict[str, Any], *, top: bool) -> str | None:
     for kind in _types(schema):
-        if kind is not None and kind not in _TYPES:
+        if kind is not None and not (isinstance(kind, str) and kind in _TYPES):
             return f"{kind!r} is not valid under any of the given schemas."
     if top and "properties" not in schema:
         return "object schema missing properties."
     if "properties" in schema and not isinstance(schema["properties"], dict):
         return f"{schema['properties']!r} is not of type 'object'."
-    if "required" in schema and not isinstance(schema["required"], list):
-        return f"{schema['required']!r} is not of type 'array'."
+    if not is_name_list(schema.get("required", [])):
+        return f"{schema['required']!r} is not of type 'array' of strings."
     if "array" in _types(schema) and "items" not in schema:
         return "array schema missing items."
     return None
@@ -91,6 +93,9 @@ def strict_trouble(schema: Any, *, defaults: bool) -> str | None:
     if not isinstance(schema, dict) or cast("dict[str, Any]", schema).get("type") != "object":
         kind: Any = cast("dict[str, Any]", schema).get("type") if isinstance(schema, dict) else None
         return f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."
+    trouble = schema_trouble(schema)
+    if trouble is not None:
+        return trouble
     allowed = _STRICT_KEYWORDS | {"default"} if defaults else _STRICT_KEYWORDS
     for context, inner in schemas(cast("Any", schema)):
         if not isinstance(inner, dict):
@@ -111,8 +116,10 @@ def _strict_shape_trouble(schema: dict[str, Any], allowed: frozenset[str]) -> st
             return f"'{keyword}' is not permitted."
     if "type" not in schema and "anyOf" not in schema and not schema.keys() & {"enum", "const"}:
         return "schema must have a 'type' key."
-    if "object" not in _types(schema):
-        return None
+    return _strict_object_trouble(schema) if "object" in _types(schema) else None
+
+
+def _strict_object_trouble(schema: dict[str, Any]) -> str | None:
     if schema.get("additionalProperties") is not False:
         return "'additionalProperties' is required to be supplied and to be false."
     properties = cast("dict[str, Any]", schema.get("properties") or {})

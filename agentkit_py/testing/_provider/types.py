@@ -116,7 +116,10 @@ def text(value: str, *, usage: Mapping[str, int] | None = None) -> dict[str, Any
 
 
 def tool_call(
-    name: str, arguments: Mapping[str, Any] | str | None = None, *, id: str | None = None
+    name: str,
+    arguments: Mapping[str, Any] | str | None = None,
+    *,
+    id: str | None = None,  # noqa: A002 - what providers call it
 ) -> dict[str, Any]:
     """Return a reply that calls one tool; arguments given as `str` are sent as they are."""
     return {"tool_calls": [_call(name, {} if arguments is None else arguments, id)]}
@@ -137,8 +140,8 @@ def error(status: int, message: str, *, headers: Mapping[str, str] | None = None
     return ErrorReply(status, message, dict(headers or {}))
 
 
-def _call(name: str, arguments: Mapping[str, Any] | str, id: str | None) -> dict[str, Any]:
+def _call(name: str, arguments: Mapping[str, Any] | str, call_id: str | None) -> dict[str, Any]:
     call: dict[str, Any] = {"name": name, "arguments": arguments}
-    if id is not None:
-        call["id"] = id
+    if call_id is not None:
+        call["id"] = call_id
     return call

@@ -1,0 +1,204 @@
+"""`agentkit chat`: talk to a network or an agent in the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from rich.console import Console
+from rich.text import Text
+
+from agentkit_py.cli.context_table import print_context
+from agentkit_py.cli.target import Target
+from agentkit_py.cli.transcript import Transcript
+from agentkit_py.engine.network import Network
+from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.config import HistoryConfig
+from agentkit_py.history.result import USER
+from agentkit_py.history.state import State
+from agentkit_py.models.base import Model
+from agentkit_py.processors.report import ContextReport
+from agentkit_py.runtime.current import close_shared_runtime
+from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory
+
+_SHOWN = 6
+"""Messages of a resumed thread that are shown."""
+
+_HELP = """\
+/context   what each agent saw in the last turn
+/thread    this thread's id, and how to come back to it
+/quit      end (so does Ctrl-D)
+Ctrl-C     stop the agents; what they had finished stays in the thread"""
+
+
+def with_history(target: Target, db: Path | None) -> tuple[Target, str]:
+    """The target with a place for its threads, and a sentence that says which."""
+    if target.history is not None:
+        ignored = " (--db is not used)" if db is not None else ""
+        return target, f"Threads are kept by its own history, {target.history!r}{ignored}."
+    if db is not None:
+        return replace(target, history=SqliteHistory(db)), f"Threads are kept in {db}."
+    sentence = "It keeps no threads, so this one ends with the chat; --db FILE would keep it."
+    return replace(target, history=MemoryHistory()), sentence
+
+
+@dataclass(slots=True)
+class Chat:
+    """A conversation with one target, until its user has enough.
+
+    Attributes:
+        thread_id: The thread; None before the first turn where the history makes ids itself.
+        failed: How many turns ended with an error.
+    """
+
+    target: Target
+    console: Console
+    transcript: Transcript
+    resume: str = ""
+    """The command that comes back to this thread, without the thread's id."""
+
+    thread_id: str | None = None
+    user_id: str | None = None
+    model: Model | None = None
+    debug: bool = False
+    failed: int = 0
+    _reports: Sequence[ContextReport] = ()
+    _commands: dict[str, Callable[[], None]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Name the commands."""
+        self._commands = {
+            "/help": lambda: self.console.print(_HELP, markup=False),
+            "/context": self._show_context,
+            "/thread": self._show_thread,
+        }
+
+    @property
+    def _history(self) -> HistoryConfig | None:
+        return self.target.history
+
+    def run(self) -> None:
+        """Read and answer until the end of the input.
+
+        Raises:
+            ThreadNotFoundError: The thread to resume is not there.
+            HistoryError: The store cannot be used.
+        """
+        with asyncio.Runner() as runner:
+            try:
+                self._begin(runner)
+                self._loop(runner)
+            finally:
+                runner.run(_close(self._history))
+        self._show_thread()
+
+    def _begin(self, runner: asyncio.Runner) -> None:
+        if self.thread_id is not None:
+            runner.run(self._show_past(self.thread_id))
+        elif isinstance(self._history, HistoryStore):
+            self.thread_id = str(uuid4())
+        if isinstance(self._history, HistoryStore):
+            self.console.print(f"Thread {self.thread_id}. /help for help.", style="dim")
+        self.console.print()
+
+    def _loop(self, runner: asyncio.Runner) -> None:
+        while True:
+            line = self._read()
+            if line is None or line == "/quit":
+                return
+            command = self._commands.get(line)
+            if command is not None:
+                command()
+            elif line.startswith("/"):
+                self.console.print(Text(f"There is no {line.split()[0]}; try /help.", "yellow"))
+            elif line:
+                self._take_turn(runner, line)
+            if line:
+                self.console.print()
+
+    def _read(self) -> str | None:
+        """The next line; None at the end."""
+        try:
+            if sys.stdin.isatty():
+                return input("> ").strip()
+            line = sys.stdin.readline()
+        except EOFError:
+            self.console.print()
+            return None
+        except KeyboardInterrupt:
+            if not sys.stdin.isatty():
+                raise
+            self.console.print("\nCtrl-D or /quit ends the chat.", style="dim")
+            return ""
+        if line.strip():
+            self.console.print(Text(f"> {line.strip()}"), soft_wrap=True)
+        return line.strip() if line else None
+
+    def _take_turn(self, runner: asyncio.Runner, line: str) -> None:
+        try:
+            runner.run(self._answer(line))
+        except KeyboardInterrupt:
+            self.console.print()
+            self.console.print(Text("  ■ stopped; the thread keeps what was finished", "yellow"))
+        except Exception as error:
+            if self.debug:
+                raise
+            self.failed += 1
+            self.console.print(Text(f"  ✗ {type(error).__name__}: {error}", "red"))
+
+    async def _answer(self, line: str) -> None:
+        state = self._new_state()
+        if isinstance(self._history, HistoryStore) and self.user_id is not None:
+            await self._history.add_thread(self.thread_id, user_id=self.user_id, title=line[:80])
+        try:
+            await self.target.run(line, state=state, model=self.model, observer=self.transcript)
+        finally:
+            # Nothing durable runs here, so this happens exactly once, also when it was stopped.
+            self.thread_id = state.thread_id or self.thread_id
+            found = [r.context for r in state.results if r.context is not None]
+            self._reports = found or self._reports
+
+    def _new_state(self) -> State[Any]:
+        """As every run begins: the network's default data, and the thread to load."""
+        default = self.target.default_state if isinstance(self.target, Network) else None
+        state: State[Any] = State() if default is None else default.clone()
+        state.thread_id = self.thread_id
+        return state
+
+    async def _show_past(self, thread_id: str) -> None:
+        store = self._history
+        if not isinstance(store, HistoryStore):
+            return
+        if not await store.thread_exists(thread_id):
+            raise ThreadNotFoundError(thread_id)
+        results = await store.load(thread_id)
+        count = sum(len(result.messages) for result in results)
+        self.console.print(f"{count} messages so far; the last ones:", style="dim")
+        texts = [(r.agent_name, m.text) for r in results for m in r.output if m.type == "text"]
+        for name, text in texts[-_SHOWN:]:
+            self.transcript.past("you" if name == USER else name, text, is_user=name == USER)
+
+    def _show_context(self) -> None:
+        if self._reports:
+            print_context(self.console, self._reports)
+        else:
+            self.console.print("Nothing was asked yet.", style="dim")
+
+    def _show_thread(self) -> None:
+        if self.thread_id is None:
+            return
+        line = Text(f"Thread {self.thread_id}", "dim")
+        if self.resume and not isinstance(self._history, MemoryHistory):
+            line.append(f"; come back with: {self.resume} {self.thread_id}")
+        self.console.print(line, soft_wrap=True)
+
+
+async def _close(history: HistoryConfig | None) -> None:
+    await close_shared_runtime()
+    if isinstance(history, HistoryStore):
+        await history.close()

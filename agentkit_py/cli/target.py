@@ -1,0 +1,121 @@
+"""``MODULE:OBJECT`` and ``PROVIDER:NAME``: what users name on the command line."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from agentkit_py.engine.agent import Agent
+from agentkit_py.engine.network import Network
+from agentkit_py.errors import AgentKitError, ConfigurationError
+from agentkit_py.models import anthropic, azure_openai, gemini, grok, openai
+from agentkit_py.models.base import Model
+
+Target: TypeAlias = Network | Agent
+
+_EXAMPLE = "e.g. support:network for the object `network` in support.py"
+_FACTORIES: dict[str, Callable[..., Model]] = {
+    "openai": openai,
+    "anthropic": anthropic,
+    "gemini": gemini,
+    "grok": grok,
+}
+_AZURE_ENDPOINT = "AZURE_OPENAI_ENDPOINT"
+
+
+def load_target(spec: str) -> Target:
+    """The network or agent that ``MODULE:OBJECT`` names; a function without arguments is called.
+
+    Raises:
+        ConfigurationError: There is no such module or object, or it is neither.
+    """
+    name, colon, path = spec.partition(":")
+    if not (colon and name and path):
+        raise ConfigurationError(f"{spec!r} is not MODULE:OBJECT, {_EXAMPLE}.")
+    if name.endswith(".py") or "/" in name or "\\" in name:
+        raise ConfigurationError(f"{name!r} is a file; name the module instead, {_EXAMPLE}.")
+    found = _import(name)
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise ConfigurationError(f"{name!r} has no {path!r}.{_suggestion(found)}")
+        found = getattr(found, part)
+    if callable(found) and not isinstance(found, type):
+        found = _call(spec, found)
+    if not isinstance(found, Target):
+        raise ConfigurationError(
+            f"{spec!r} is {_kind(found)}; a Network, an Agent, or a function without arguments "
+            "that returns one is needed."
+        )
+    return found
+
+
+def _import(name: str) -> object:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise ConfigurationError(f"{name!r} cannot be imported: {error}.") from error
+        raise ConfigurationError(f"There is no module {name!r} in {here} or installed.") from error
+    except AgentKitError as error:
+        raise ConfigurationError(f"{name!r} cannot be imported: {error}") from error
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(f"{name!r} cannot be imported: {what}") from error
+
+
+def _call(spec: str, factory: Callable[[], object]) -> object:
+    try:
+        return factory()
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(f"{spec!r} was called without arguments: {what}") from error
+
+
+def _suggestion(module: object) -> str:
+    names = [name for name, value in vars(module).items() if isinstance(value, Target)]
+    return f" It has {', '.join(map(repr, names))}." if names else ""
+
+
+def _kind(value: object) -> str:
+    return (
+        f"the class {value.__name__}"
+        if isinstance(value, type)
+        else f"of type {type(value).__name__}"
+    )
+
+
+def load_model(spec: str, *, base_url: str | None = None) -> Model:
+    """The model that ``PROVIDER:NAME`` names, its key in the environment.
+
+    Raises:
+        ConfigurationError: The provider is not known, or its key is missing.
+    """
+    provider, colon, name = spec.partition(":")
+    if not (colon and provider and name):
+        raise ConfigurationError(f"{spec!r} is not PROVIDER:NAME, e.g. openai:gpt-4.1.")
+    model = _make(provider, name, base_url)
+    variable = model.adapter.key_variable
+    if model.key_required and not os.environ.get(variable):
+        raise ConfigurationError(f"{spec} needs an API key in the environment variable {variable}.")
+    return model
+
+
+def _make(provider: str, name: str, base_url: str | None) -> Model:
+    if provider in ("azure", "azure_openai"):
+        endpoint = base_url or os.environ.get(_AZURE_ENDPOINT)
+        if not endpoint:
+            raise ConfigurationError(
+                f"{provider}:{name} needs {_AZURE_ENDPOINT} in the environment."
+            )
+        return azure_openai(name, endpoint=endpoint)
+    if provider not in _FACTORIES:
+        known = ", ".join([*_FACTORIES, "azure_openai"])
+        raise ConfigurationError(f"There is no provider {provider!r}; known are {known}.")
+    return _FACTORIES[provider](name, base_url=base_url)

@@ -1,0 +1,79 @@
+"""Telling the world what happens in a run; whoever listens cannot disturb it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from agentkit_py._core.awaiting import resolve
+from agentkit_py.events.project import Projector
+from agentkit_py.events.types import Event, Observer
+from agentkit_py.runtime.port import Runtime
+
+logger = logging.getLogger("agentkit_py")
+
+Publish: TypeAlias = Callable[[dict[str, Any]], "Awaitable[None] | None"]
+"""Sends one streaming chunk; what it raises is logged and does not disturb the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamingConfig:
+    """How a run is streamed to a front end, in the chunks of the TypeScript package."""
+
+    publish: Publish | None = None
+    """Gets each chunk, in order; None: the runtime's own way, e.g. Inngest realtime."""
+
+    tokens: bool = True
+    """Stream replies as the model writes them, where provider and runtime can."""
+
+    simulate_chunking: bool = False
+    """Cut texts that arrive whole into small deltas, as TypeScript's ``simulateChunking`` does."""
+
+    extended: bool = True
+    """Also send ``usage.updated`` and ``metadata.updated``, which TypeScript only declares."""
+
+
+@dataclass(slots=True)
+class Emitter:
+    """Hands events to the observer, and their chunks to whoever streams."""
+
+    runtime: Runtime
+    observer: Observer | None = None
+    streaming: StreamingConfig | None = None
+    tokens: bool = False
+    """Whether the observer wants replies piece by piece."""
+
+    _projector: Projector | None = field(default=None, init=False)
+    _failed: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare the projection, if anybody streams."""
+        config = self.streaming
+        if config is not None:
+            self._projector = Projector(config.simulate_chunking, config.extended)
+            self.tokens = self.tokens or config.tokens
+
+    async def emit(self, event: Event) -> None:
+        """Tell the observer, then publish the chunks."""
+        if self.observer is not None:
+            try:
+                await resolve(self.observer(event))
+            except Exception:
+                logger.exception("An observer failed on %s; the run goes on", type(event).__name__)
+        if self._projector is not None:
+            for chunk in self._projector.feed(event):
+                now = self.runtime.now("chunk")
+                await self._publish(chunk.to_dict(int(now.timestamp() * 1000)))
+
+    async def _publish(self, chunk: dict[str, Any]) -> None:
+        config = self.streaming
+        publish = config.publish if config is not None and config.publish else self.runtime.publish
+        try:
+            await resolve(publish(chunk))
+        except Exception:
+            # One traceback says what is wrong; one per chunk would bury everything else.
+            if not self._failed:
+                logger.exception("A chunk could not be published; the run goes on")
+            self._failed = True

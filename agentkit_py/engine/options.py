@@ -1,0 +1,92 @@
+"""What every run may be told, and the scope that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from agentkit_py.engine.emitter import Emitter, StreamingConfig
+from agentkit_py.engine.inputs import RunInput, state_of
+from agentkit_py.engine.limits import Meter, RunLimits
+from agentkit_py.engine.prompt import HistoryMode
+from agentkit_py.engine.scope import RunScope
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.events.types import Observer
+from agentkit_py.history.config import HistoryConfig
+from agentkit_py.history.state import State
+from agentkit_py.history.thread import Thread
+from agentkit_py.messages import UserMessage
+from agentkit_py.models.base import Model
+from agentkit_py.runtime.current import choose_runtime
+from agentkit_py.runtime.port import Runtime
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of every run; all may be left out."""
+
+    state: State[Any] | Mapping[str, Any] | None
+    """State to go on with, or a plain ``{data, results, messages, threadId}``."""
+
+    thread_id: str | None
+    """The stored thread to go on with."""
+
+    model: Model | None
+    """Overrides the agents' models."""
+
+    limits: RunLimits | None
+    """How long, how often and for how much the run may go on."""
+
+    runtime: Runtime | None
+    """Another runtime than the ambient one."""
+
+    observer: Observer | None
+    """Gets each event of the run, in order."""
+
+    streaming: StreamingConfig | None
+    """Streams the run to a front end."""
+
+
+NO_LIMITS = RunLimits()
+
+
+def new_scope(
+    name: str,
+    input: str | UserMessage,  # noqa: A002 - TypeScript's name
+    options: RunOptions,
+    *,
+    history: HistoryConfig | None,
+    mode: HistoryMode,
+    default_state: State[Any] | None = None,
+    tokens: bool = False,
+) -> RunScope:
+    """The scope of a run of the agent or network ``name``.
+
+    Raises:
+        ConfigurationError: An option is not known, or input or state cannot be used.
+    """
+    _check(options)
+    runtime = choose_runtime(options.get("runtime"))
+    prefix = runtime.claim(name)
+    given = RunInput.of(input, runtime, prefix)
+    state = state_of(options.get("state"), default_state, options.get("thread_id"))
+    return RunScope(
+        runtime=runtime,
+        state=state,
+        thread=Thread(history, state, given.text, runtime, prefix),
+        input=given,
+        meter=Meter(options.get("limits") or NO_LIMITS, runtime.now(f"{prefix}/start")),
+        mode=mode,
+        prefix=prefix,
+        emitter=Emitter(runtime, options.get("observer"), options.get("streaming"), tokens),
+    )
+
+
+_KNOWN = RunOptions.__optional_keys__ | {"router", "max_iter"}
+
+
+def _check(options: RunOptions) -> None:
+    unknown = sorted(options.keys() - _KNOWN)
+    if unknown:
+        raise ConfigurationError(
+            f"run() has no option {unknown[0]!r}; it has {', '.join(sorted(_KNOWN))}"
+        )

@@ -1,0 +1,312 @@
+"""From events to chunks: pure, and the same events always give the same chunks.
+
+Sequence numbers, chunk ids and part ids are counted, never random, so that a replayed run publishes
+its chunks again under the same ids and a consumer can drop what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentkit_py._core.json import JsonValue, dumps
+from agentkit_py.events.chunks import (
+    OUTPUT_CHUNK,
+    TEXT_CHUNK,
+    Chunk,
+    EventName,
+    split_text,
+)
+from agentkit_py.events.types import (
+    AgentsRouted,
+    ContextBuilt,
+    Event,
+    ModelReplied,
+    ReplyDelta,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    ToolFinished,
+    ToolStarted,
+)
+from agentkit_py.messages import (
+    Message,
+    ReasoningDelta,
+    ReasoningMessage,
+    TextDelta,
+    TextMessage,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallMessage,
+)
+
+_Draft = tuple[EventName, dict[str, Any]]
+
+
+@dataclass(slots=True)
+class _Part:
+    """A part whose deltas are on the wire already, while the reply still arrives."""
+
+    id: str
+    kind: str
+    tool: str | None = None
+
+
+@dataclass(slots=True)
+class Projector:
+    """Turns one run's events into chunks.
+
+    Args:
+        simulate_chunking: Cut texts that arrive whole into small deltas.
+        extended: Also send what TypeScript declares and never sends: ``usage.updated`` after each
+            reply, and ``metadata.updated`` of type ``context_update`` with the report before it.
+    """
+
+    simulate_chunking: bool = False
+    extended: bool = True
+    _sequence: int = 0
+    _parts: int = 0
+    _root: RunStarted | None = None
+    _hidden: set[str] = field(default_factory=set[str])
+    _live: dict[tuple[str, int], _Part] = field(default_factory=dict[tuple[str, int], _Part])
+    _announced: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+
+    def feed(self, event: Event) -> list[Chunk]:
+        """The chunks that ``event`` becomes."""
+        if isinstance(event, RunStarted):
+            if self._root is None:
+                self._root = event
+            if event.routing:
+                self._hidden.add(event.run_id)
+        if event.run_id in self._hidden:
+            return []
+        return [self._number(name, data) for name, data in self._drafts(event)]
+
+    def _number(self, name: EventName, data: dict[str, Any]) -> Chunk:
+        root = self._root
+        if root is not None and root.thread_id is not None:
+            data["threadId"] = root.thread_id
+        if root is not None and root.user_id is not None:
+            data["userId"] = root.user_id
+        chunk = Chunk(name, data, self._sequence)
+        self._sequence += 1
+        return chunk
+
+    def _drafts(self, event: Event) -> Iterator[_Draft]:
+        match event:
+            case RunStarted() | RunCompleted() | RunFailed():
+                return self._run(event)
+            case ContextBuilt():
+                return self._context(event)
+            case ReplyDelta():
+                return self._delta(event)
+            case ModelReplied():
+                return self._reply(event)
+            case ToolStarted():
+                return self._call(event)
+            case ToolFinished():
+                return self._output(event)
+            case AgentsRouted():
+                return iter(())
+
+    def _run(self, event: RunStarted | RunCompleted | RunFailed) -> Iterator[_Draft]:
+        if isinstance(event, RunStarted):
+            yield "run.started", _started(event)
+            return
+        if isinstance(event, RunFailed):
+            failure = {"error": str(event.error), "recoverable": False}
+            yield "run.failed", {**self._ended(event), **failure}
+        else:
+            yield "run.completed", self._ended(event)
+        if self._root is not None and event.run_id == self._root.run_id:
+            yield "stream.ended", {"scope": event.scope, "messageId": event.message_id}
+
+    def _ended(self, event: RunCompleted | RunFailed) -> dict[str, Any]:
+        data: dict[str, Any] = {"runId": event.run_id, "scope": event.scope, "name": event.name}
+        # As in TypeScript, an agent by itself leaves the message id to stream.ended.
+        if self._root is None or self._root.scope == "network":
+            data["messageId"] = event.message_id
+        return data
+
+    def _context(self, event: ContextBuilt) -> Iterator[_Draft]:
+        if self.extended:
+            yield (
+                "metadata.updated",
+                {
+                    "runId": event.run_id,
+                    "messageId": event.message_id,
+                    "type": "context_update",
+                    "metadata": event.report.to_dict(),
+                },
+            )
+
+    def _part_id(self, message_id: str) -> str:
+        self._parts += 1
+        return f"tool_{message_id.replace('-', '')[:8]}_{self._parts:08d}_{_base36(self._parts)}"
+
+    def _create(self, event: Any, kind: str, tool: str | None = None) -> tuple[_Part, _Draft]:
+        part = _Part(self._part_id(event.message_id), kind, tool)
+        return part, ("part.created", self._described(event, part))
+
+    def _described(self, event: Any, part: _Part) -> dict[str, Any]:
+        tool = {"toolName": part.tool} if part.tool is not None else {}
+        return {
+            "partId": part.id,
+            "runId": event.run_id,
+            "messageId": event.message_id,
+            "type": part.kind,
+            "metadata": {**tool, "agentName": event.name},
+        }
+
+    def _completed(self, event: Any, part: _Part, content: JsonValue) -> _Draft:
+        data = self._described(event, part)
+        metadata = data.pop("metadata")
+        data["finalContent"] = content
+        return "part.completed", {**data, "metadata": metadata} if part.tool is not None else data
+
+    def _delta(self, event: ReplyDelta) -> Iterator[_Draft]:
+        delta = event.delta
+        key = (event.message_id, delta.index)
+        part = self._live.get(key)
+        if part is None:
+            tool = delta.name if isinstance(delta, ToolCallDelta) else None
+            part, created = self._create(event, _KINDS[type(delta)], tool)
+            self._live[key] = part
+            yield created
+        if delta.delta:
+            yield self._piece(event, part, delta.delta)
+
+    def _piece(self, event: Any, part: _Part, delta: str) -> _Draft:
+        data = {"partId": part.id, "messageId": event.message_id, "delta": delta}
+        if part.kind == "tool-call":
+            data["toolName"] = part.tool or ""
+        return _DELTA_EVENTS[part.kind], data
+
+    def _reply(self, event: ModelReplied) -> Iterator[_Draft]:
+        live = [part for key, part in self._live.items() if key[0] == event.message_id]
+        self._live = {k: part for k, part in self._live.items() if k[0] != event.message_id}
+        if live:
+            yield from self._close(event, live)
+        else:
+            for message in event.messages:
+                yield from self._whole(event, message)
+        if self.extended and event.usage is not None:
+            yield "usage.updated", _usage(event)
+
+    def _close(self, event: ModelReplied, live: list[_Part]) -> Iterator[_Draft]:
+        """Complete the parts that were streamed, in the order of the reply."""
+        for kind, tool, content in _contents(event.messages):
+            part = next((p for p in live if p.kind == kind and p.tool == tool), None)
+            if part is None:
+                continue
+            live.remove(part)
+            if tool is not None:
+                key = (event.message_id, tool)
+                self._announced[key] = self._announced.get(key, 0) + 1
+            yield self._completed(event, part, content)
+        for part in live:  # what a hook took out of the reply after it was streamed
+            yield "part.failed", {**self._described(event, part), "error": "removed from the reply"}
+
+    def _whole(self, event: ModelReplied, message: Message) -> Iterator[_Draft]:
+        if isinstance(message, TextMessage) and message.text:
+            yield from self._text_part(event, "text", message.text)
+        elif isinstance(message, ReasoningMessage) and message.content:
+            yield from self._text_part(event, "reasoning", message.content)
+
+    def _text_part(self, event: ModelReplied, kind: str, text: str) -> Iterator[_Draft]:
+        part, created = self._create(event, kind)
+        yield created
+        for piece in self._pieces(text, TEXT_CHUNK):
+            yield self._piece(event, part, piece)
+        yield self._completed(event, part, text)
+
+    def _pieces(self, text: str, size: int) -> list[str]:
+        return split_text(text, size) if self.simulate_chunking else [text]
+
+    def _call(self, event: ToolStarted) -> Iterator[_Draft]:
+        call = event.call
+        key = (event.message_id, call.name)
+        if self._announced.get(key, 0):  # its arguments were streamed as they arrived
+            self._announced[key] -= 1
+            return
+        part, created = self._create(event, "tool-call", call.name)
+        yield created
+        for piece in self._pieces(_arguments(call), TEXT_CHUNK):
+            yield (
+                "tool_call.arguments.delta",
+                {
+                    "partId": part.id,
+                    "delta": piece,
+                    "toolName": call.name,
+                    "messageId": event.message_id,
+                },
+            )
+        yield self._completed(event, part, call.input)
+
+    def _output(self, event: ToolFinished) -> Iterator[_Draft]:
+        result = event.result
+        part, created = self._create(event, "tool-output", result.tool.name)
+        yield created
+        for piece in self._pieces(dumps(result.content), OUTPUT_CHUNK):
+            yield self._piece(event, part, piece)
+        yield self._completed(event, part, result.content)
+
+
+_KINDS = {TextDelta: "text", ReasoningDelta: "reasoning", ToolCallDelta: "tool-call"}
+_DELTA_EVENTS: dict[str, EventName] = {
+    "text": "text.delta",
+    "reasoning": "reasoning.delta",
+    "tool-call": "tool_call.arguments.delta",
+    "tool-output": "tool_call.output.delta",
+}
+
+
+def _started(event: RunStarted) -> dict[str, Any]:
+    parent = {"parentRunId": event.parent_run_id} if event.parent_run_id else {}
+    return {
+        "runId": event.run_id,
+        **parent,
+        "scope": event.scope,
+        "name": event.name,
+        "messageId": event.message_id,
+    }
+
+
+def _usage(event: ModelReplied) -> dict[str, Any]:
+    usage = event.usage
+    assert usage is not None
+    return {
+        "runId": event.run_id,
+        "messageId": event.message_id,
+        "usage": {
+            "inputTokens": usage.input_tokens,
+            "outputTokens": usage.output_tokens,
+            "totalTokens": usage.total_tokens,
+            "cachedTokens": usage.cached_tokens,
+            "reasoningTokens": usage.reasoning_tokens,
+        },
+    }
+
+
+def _contents(messages: Any) -> Iterator[tuple[str, str | None, JsonValue]]:
+    for message in messages:
+        if isinstance(message, TextMessage):
+            yield "text", None, message.text
+        elif isinstance(message, ReasoningMessage):
+            yield "reasoning", None, message.content
+        elif isinstance(message, ToolCallMessage):
+            for call in message.tools:
+                yield "tool-call", call.name, call.input
+
+
+def _arguments(call: ToolCall) -> str:
+    return call.malformed if call.malformed is not None else dumps(call.input)
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while number:
+        number, rest = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[rest] + digits
+    return digits or "0"

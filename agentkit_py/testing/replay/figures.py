@@ -1,0 +1,129 @@
+"""What came of a replay, in numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentkit_py.messages import ToolCallMessage
+from agentkit_py.processors.report import ContextReport
+from agentkit_py.testing.provider import Rejection
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What came of one conversation in one pass."""
+
+    conversation: str
+    line: int
+    thread_id: str
+    turns: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    tokens_sent: int = 0
+    foreign_calls: int = 0
+    """Tool calls that were sent to an agent that does not have the tool."""
+
+    wrong_reports: int = 0
+    """Reports whose figures do not add up."""
+
+    rejections: list[Rejection] = field(default_factory=list[Rejection])
+    missing_tools: list[str] = field(default_factory=list[str])
+    """Tools that the recording calls and no agent of the network has."""
+
+    error: str | None = None
+    """What ended the replay of this conversation early."""
+
+    difference: str | None = None
+    """Where the thread differs from the recording."""
+
+    @property
+    def fine(self) -> bool:
+        """Whether nothing was refused and the thread is what was recorded."""
+        return not (self.rejections or self.error or self.difference or self.wrong_reports)
+
+    def add(self, report: ContextReport, tools: Mapping[str, frozenset[str]]) -> None:
+        """Count one model call; ``tools``: the names that each agent has."""
+        own = tools.get(report.agent, frozenset())
+        called = [c.name for m in report.sent if isinstance(m, ToolCallMessage) for c in m.tools]
+        self.foreign_calls += sum(name not in own for name in called)
+        self.tokens_sent += report.tokens_after
+        self.wrong_reports += not adds_up(report)
+
+
+@dataclass(slots=True)
+class Figures:
+    """What came of all conversations of one pass."""
+
+    conversations: int = 0
+    turns: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    tokens_sent: int = 0
+    foreign_calls: int = 0
+    wrong_reports: int = 0
+    rejected: int = 0
+    differing: int = 0
+    rules: Counter[str] = field(default_factory=Counter[str])
+    """How often each rule of the provider was broken."""
+
+    missing_tools: Counter[str] = field(default_factory=Counter[str])
+    """In how many conversations each tool was called that the network does not have."""
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one conversation."""
+        self.conversations += 1
+        self.turns += outcome.turns
+        self.model_calls += outcome.model_calls
+        self.tool_calls += outcome.tool_calls
+        self.tokens_sent += outcome.tokens_sent
+        self.foreign_calls += outcome.foreign_calls
+        self.wrong_reports += outcome.wrong_reports
+        self.rejected += len(outcome.rejections)
+        self.differing += outcome.difference is not None
+        self.rules.update(rejection.rule for rejection in outcome.rejections)
+        self.missing_tools.update(outcome.missing_tools)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures as JSON."""
+        return {
+            "conversations": self.conversations,
+            "turns": self.turns,
+            "modelCalls": self.model_calls,
+            "toolCalls": self.tool_calls,
+            "tokensSent": self.tokens_sent,
+            "foreignToolCallsSent": self.foreign_calls,
+            "reportsThatDoNotAddUp": self.wrong_reports,
+            "requestsRejected": self.rejected,
+            "threadsThatDiffer": self.differing,
+            "rulesBroken": dict(self.rules),
+            "missingTools": dict(self.missing_tools),
+        }
+
+
+def adds_up(report: ContextReport) -> bool:
+    """Whether a report's figures are consistent, from the full history to what was sent.
+
+    Each entry goes on where the one before ended. What the last one left is what was sent beside
+    the prompt; making calls and results whole comes after that and counts the prompt in.
+    """
+    tokens, messages = report.tokens_before, len(report.history)
+    joined = False
+    for entry in report.entries:
+        if entry.level == "validity" and not joined and entry is report.entries[-1]:
+            joined = entry.messages_before == messages + len(report.prompt)
+            tokens += report.prompt_tokens if joined else 0
+            messages += len(report.prompt) if joined else 0
+        if (entry.tokens_before, entry.messages_before) != (tokens, messages):
+            return False
+        tokens, messages = entry.tokens_after, entry.messages_after
+    if not joined:
+        tokens, messages = tokens + report.prompt_tokens, messages + len(report.prompt)
+    return (tokens, messages) == (report.tokens_after, len(report.sent))
+
+
+def total(figures: Sequence[Figures], name: str) -> int:
+    """One figure over several passes."""
+    return sum(getattr(one, name) for one in figures)

@@ -1,0 +1,158 @@
+"""Somebody's own network under a recording: its agents, tools, processors and router.
+
+The model's replies are the recorded ones. So are the tools' answers, unless live tools are asked
+for: to replay a thousand conversations must not book a thousand flights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, TypeAlias, cast
+
+from agentkit_py._core.awaiting import resolve
+from agentkit_py.engine.agent import Agent, RoutingAgent
+from agentkit_py.engine.network import Network
+from agentkit_py.engine.router import Routed, RouterContext
+from agentkit_py.engine.tool import Tool, ToolContext
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.config import HistoryConfig
+from agentkit_py.processors.base import Processor
+from agentkit_py.testing.replay.recording import Conversation
+from agentkit_py.testing.replay.script import Script
+
+NetworkSource: TypeAlias = Network | Callable[[], Network | Awaitable[Network]]
+"""A network, or a function that makes one for each conversation."""
+
+
+class OwnNetwork:
+    """Makes a copy of a given network for each conversation; the given one stays as it is."""
+
+    def __init__(
+        self,
+        source: NetworkSource,
+        *,
+        strip: bool = False,
+        processors: Sequence[Processor] | None = None,
+        live_tools: bool = False,
+    ) -> None:
+        """Choose what is changed in the copy.
+
+        Args:
+            source: The network, or a function that makes it.
+            strip: Leave out all processors, those of agents and of its history too.
+            processors: Take these as the network's processors instead of its own.
+            live_tools: Call the tools really.
+        """
+        self._source = source
+        self._strip = strip
+        self._processors = processors
+        self._live = live_tools
+
+    async def network(
+        self,
+        conversation: Conversation,  # noqa: ARG002 - what recorded networks are made of
+        script: Script,
+        history: HistoryConfig,
+    ) -> Network:
+        """The network for one conversation; its threads go to ``history``.
+
+        Raises:
+            ConfigurationError: What was given is no network and makes none.
+        """
+        given = await network_of(self._source)
+        adapt = _Adapter(script, strip=self._strip, live=self._live)
+        store = copy(history)
+        if given.history is not None and not self._strip:
+            store.processors, store.chain = given.history.processors, given.history.chain
+        processors = given.processors if self._processors is None else self._processors
+        return replace(
+            given,
+            agents=[adapt.agent(agent) for agent in given.agents],
+            router=adapt.router(given),
+            history=store,
+            processors=() if self._strip else processors,
+        )
+
+
+async def network_of(source: object) -> Network:
+    """The network that ``source`` is or makes.
+
+    Raises:
+        ConfigurationError: It is none and makes none.
+    """
+    made = source
+    if not isinstance(source, Network) and callable(source):
+        made = await resolve(cast("Callable[[], object]", source)())
+    if not isinstance(made, Network):
+        raise ConfigurationError(f"expected a Network, or a function that makes one, got {made!r:.80}")
+    return made
+
+
+class _Adapter:
+    """Turns agents, tools and router of one network into those of a replay."""
+
+    def __init__(self, script: Script, *, strip: bool, live: bool) -> None:
+        self._script = script
+        self._strip = strip
+        self._live = live
+        self._adapted: dict[int, tuple[Agent, Agent]] = {}
+
+    def agent(self, agent: Agent) -> Agent:
+        """The agent with recorded tools, the same one for the same agent."""
+        known = self._adapted.get(id(agent))
+        if known is None:
+            # The original is kept too: its id must not be given to another object.
+            known = self._adapted[id(agent)] = (agent, self._changed(agent))
+        return known[1]
+
+    def _changed(self, agent: Agent) -> Agent:
+        changes: dict[str, Any] = {}
+        if not self._live:
+            changes["tools"] = [self._recorded(tool) for tool in agent.tool_map.values()]
+        if self._strip:
+            changes |= {"processors": (), "history": None}
+        return replace(agent, **changes)
+
+    def _recorded(self, tool: Tool) -> Tool:
+        async def invoke(_arguments: object, context: ToolContext, /) -> str | None:
+            return self._script.answer(context.call)
+
+        return replace(tool, invoke=invoke, is_async=True, steps=False)
+
+    def router(self, network: Network) -> Callable[[RouterContext], Awaitable[Routed]]:
+        """The network's router; where a model would choose, the agent that has the next tools.
+
+        A turn ends where the recording of it ends, whoever the router wants next.
+        """
+
+        async def route(context: RouterContext) -> Routed:
+            if self._script.upcoming is None:
+                return None
+            chosen: Any = network.router
+            if chosen is not None and not isinstance(chosen, Agent):
+                chosen = await resolve(chosen(context))
+                if not isinstance(chosen, RoutingAgent):
+                    return self._mine(chosen)
+            return self._by_tools(context)
+
+        return route
+
+    def _mine(self, chosen: Any) -> Routed:
+        """What the router chose, with agents that it brought in adapted as the others are."""
+        if isinstance(chosen, Agent):
+            return self.agent(chosen)
+        if isinstance(chosen, Sequence) and not isinstance(chosen, str):
+            return [self._mine(item) for item in cast("Sequence[Any]", chosen)]  # type: ignore[misc]
+        return chosen
+
+    def _by_tools(self, context: RouterContext) -> str:
+        reply = self._script.upcoming
+        wanted = {call.name for call in reply.calls} if reply is not None else set[str]()
+        agents = [a for a in context.network.agents.values() if not isinstance(a, RoutingAgent)]
+        fitting = [agent for agent in agents if wanted and wanted <= agent.tool_map.keys()]
+        last = context.last_result
+        if last is not None and not fitting:
+            return last.agent_name  # who called the tools also says what came of it
+        return (fitting or agents)[0].name

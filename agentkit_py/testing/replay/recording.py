@@ -1,0 +1,242 @@
+"""Recorded conversations: OpenAI's chat format, one JSON object per line.
+
+Read line by line, so that a file may be larger than memory. A line that cannot be used is an error
+that names line and field; the lines after it are read all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from agentkit_py._core.json import JsonObject, as_list
+from agentkit_py.errors import InvalidRecordError
+from agentkit_py.testing.replay.reading import (
+    Fields,
+    arguments_of,
+    content_of,
+    json_of_line,
+    tool_name,
+)
+
+_SYSTEM = ("system", "developer")
+_ROLES = (*_SYSTEM, "user", "assistant", "tool")
+
+
+@dataclass(slots=True)
+class RecordedCall:
+    """A tool call of a recorded reply, and what the tool answered."""
+
+    id: str
+    name: str
+    arguments: JsonObject
+    written: str
+    """The arguments as the model wrote them."""
+
+    result: str | None = None
+    """None only while the recording is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedReply:
+    """One assistant message, with the tool messages that answer it."""
+
+    text: str | None
+    calls: tuple[RecordedCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTurn:
+    """What the user said, and everything until the user spoke again."""
+
+    text: str
+    replies: list[RecordedReply]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One line of a recording."""
+
+    id: str
+    line: int
+    system: str
+    turns: list[RecordedTurn]
+
+    @property
+    def tools(self) -> list[str]:
+        """Names of the tools that are called, each once, in order of their first call."""
+        replies = (reply for turn in self.turns for reply in turn.replies)
+        return list(dict.fromkeys(call.name for reply in replies for call in reply.calls))
+
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages without the system's, in the form that threads are compared in.
+
+        Results of one reply stand in the order of its calls.
+        """
+        found: list[dict[str, Any]] = []
+        for turn in self.turns:
+            found.append({"role": "user", "content": turn.text})
+            for reply in turn.replies:
+                found += _reply_messages(reply)
+        return found
+
+
+def _reply_messages(reply: RecordedReply) -> list[dict[str, Any]]:
+    calls = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in reply.calls]
+    asked = {"role": "assistant", "content": reply.text, "tool_calls": calls}
+    answers = [
+        {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": call.result}
+        for call in reply.calls
+    ]
+    return [asked, *answers]
+
+
+def read_conversations(path: Path) -> Iterator[Conversation | InvalidRecordError]:
+    """The conversations of a file, and in place of each line that cannot be used its error.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    seen: dict[str, int] = {}
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            if not raw.strip():
+                continue
+            try:
+                found = conversation_of_line(raw, number)
+                _check_new(found, seen)
+            except InvalidRecordError as error:
+                yield error
+            else:
+                yield found
+
+
+def _check_new(conversation: Conversation, seen: dict[str, int]) -> None:
+    first = seen.setdefault(conversation.id, conversation.line)
+    if first != conversation.line:
+        raise InvalidRecordError(
+            f"{conversation.id!r:.80} is the id of line {first} already",
+            where=f"line {conversation.line}",
+            field="id",
+        )
+
+
+def conversation_of_line(raw: bytes, number: int) -> Conversation:
+    """The conversation in one line.
+
+    Raises:
+        InvalidRecordError: It is no JSON, or no conversation that can be replayed.
+    """
+    where = f"line {number}"
+    fields = Fields.of(json_of_line(raw, where), where, "")
+    name = fields.string("id")
+    reader = _Messages(where)
+    for index, item in enumerate(fields.list("messages")):
+        reader.read(Fields.of(item, where, f"messages[{index}]"))
+    return Conversation(name, number, reader.system, reader.finish())
+
+
+class _Messages:
+    """Reads the messages of one conversation, in order."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._system: list[str] = []
+        self._turns: list[RecordedTurn] = []
+        # Calls of the last reply that no tool message has answered yet, with their paths.
+        self._open: list[tuple[RecordedCall, str]] = []
+
+    @property
+    def system(self) -> str:
+        """The system messages, joined; empty if there is none."""
+        return "\n\n".join(self._system)
+
+    def read(self, fields: Fields) -> None:
+        """Read the next message."""
+        role = fields.string("role")
+        if role not in _ROLES:
+            fields.wrong("role", f"unknown role {role!r:.40}; known are {', '.join(_ROLES)}")
+        if role == "tool":
+            self._result(fields)
+            return
+        self._check_answered()
+        if role in _SYSTEM:
+            if self._turns:
+                fields.wrong("role", f"a {role} message can only be replayed before the first user's")
+            self._system.append(content_of(fields))
+        elif role == "user":
+            self._turns.append(RecordedTurn(self._users_text(fields), []))
+        else:
+            self._reply(fields)
+
+    def finish(self) -> list[RecordedTurn]:
+        """The turns, once all messages are read."""
+        self._check_answered()
+        if not self._turns:
+            raise InvalidRecordError(
+                "there is no user message, so nothing to replay", where=self._where, field="messages"
+            )
+        return self._turns
+
+    def _users_text(self, fields: Fields) -> str:
+        return content_of(fields) or fields.wrong("content", "a user message needs text")
+
+    def _reply(self, fields: Fields) -> None:
+        if not self._turns:
+            fields.wrong("role", "an assistant message before the first user message answers nothing")
+        optional = "content" not in fields.record or fields.record["content"] is None
+        text = None if optional else content_of(fields)
+        given = fields.record.get("tool_calls")
+        calls = [] if given is None else as_list(given)
+        if calls is None:
+            fields.wrong("tool_calls", f"expected a list, got {given!r:.80}")
+        read = tuple(
+            self._call(Fields.of(call, self._where, fields.at(f"tool_calls[{index}]")))
+            for index, call in enumerate(calls)
+        )
+        # Models send blank text beside calls; no thread keeps it.
+        said = text if text and text.strip() else None
+        if said is None and not read:
+            fields.wrong("content", "an assistant message without tool calls needs text")
+        self._turns[-1].replies.append(RecordedReply(said, read))
+
+    def _call(self, fields: Fields) -> RecordedCall:
+        kind = fields.record.get("type", "function")
+        if kind != "function":
+            fields.wrong("type", f"only function calls can be replayed, not {kind!r:.40}")
+        function = Fields.of(fields.value("function"), self._where, fields.at("function"))
+        arguments, written = arguments_of(function)
+        call = RecordedCall(fields.string("id"), tool_name(function), arguments, written)
+        self._open.append((call, fields.path))
+        return call
+
+    def _result(self, fields: Fields) -> None:
+        if not self._open:
+            fields.wrong("role", "this tool message answers no call")
+        call = self._answered(fields)
+        name = fields.record.get("name")
+        if name not in (None, call.name):
+            fields.wrong("name", f"the call is one of {call.name!r}, got {name!r:.80}")
+        call.result = content_of(fields)
+
+    def _answered(self, fields: Fields) -> RecordedCall:
+        """The first open call of this id: ids repeat, but within a reply the order tells."""
+        call_id = fields.string("tool_call_id")
+        for index, (call, _) in enumerate(self._open):
+            if call.id == call_id:
+                del self._open[index]
+                return call
+        waiting = ", ".join(repr(call.id) for call, _ in self._open)
+        fields.wrong("tool_call_id", f"expected {waiting:.200}, got {call_id!r:.80}")
+
+    def _check_answered(self) -> None:
+        if self._open:
+            call, path = self._open[0]
+            _unanswered(call, self._where, path)
+
+
+def _unanswered(call: RecordedCall, where: str, path: str) -> NoReturn:
+    problem = f"the call of {call.name!r} has no result (a tool message that answers it)"
+    raise InvalidRecordError(problem, where=where, field=path)

@@ -1,0 +1,197 @@
+"""Running recorded conversations: workers, each with a strict provider of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import httpx
+
+from agentkit_py.engine.limits import RunLimits
+from agentkit_py.engine.network import Network
+from agentkit_py.errors import InvalidRecordError
+from agentkit_py.history.config import HistoryConfig
+from agentkit_py.models import anthropic, azure_openai, gemini, grok, openai
+from agentkit_py.models.base import Model, RetryPolicy
+from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.stores.base import HistoryStore
+from agentkit_py.testing.provider import FakeProvider, ReceivedRequest, Reply
+from agentkit_py.testing.replay.comparing import difference
+from agentkit_py.testing.replay.figures import Figures, Outcome
+from agentkit_py.testing.replay.recording import Conversation, RecordedTurn
+from agentkit_py.testing.replay.script import Script
+
+_MODELS: dict[str, Callable[..., Model]] = {
+    "openai": lambda url, **how: openai("gpt-4.1", base_url=url, **how),
+    "azure_openai": lambda url, **how: azure_openai("gpt-4.1", endpoint=url, **how),
+    "anthropic": lambda url, **how: anthropic("claude-sonnet-4-5", base_url=url, **how),
+    "gemini": lambda url, **how: gemini("gemini-2.5-flash", base_url=url, **how),
+    "grok": lambda url, **how: grok("grok-4", base_url=url, **how),
+}
+PROVIDERS = tuple(_MODELS)
+"""Whose wire formats a replay can speak."""
+
+
+class NetworkMaker(Protocol):
+    """Makes the network of one conversation."""
+
+    async def network(
+        self, conversation: Conversation, script: Script, history: HistoryConfig
+    ) -> Network:
+        """The network; its threads go to ``history``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One way to run each conversation."""
+
+    name: str
+    """Ends the ids of its threads."""
+
+    maker: NetworkMaker
+    figures: Figures = field(default_factory=Figures)
+
+
+@dataclass(slots=True, kw_only=True)
+class Replay:
+    """Recorded conversations, run once for each pass."""
+
+    store: HistoryStore
+    passes: Sequence[Pass]
+    provider: str = "openai"
+    concurrency: int = 4
+    bad_lines: int = 0
+    existing: int = 0
+    """Threads whose id was taken, by an earlier replay into the same store."""
+
+    on_bad_line: Callable[[InvalidRecordError], None] = lambda _error: None
+    on_outcome: Callable[[Pass, Outcome], None] = lambda _pass, _outcome: None
+    on_conversation: Callable[[], None] = lambda: None
+
+    @property
+    def fine(self) -> bool:
+        """Whether every line could be read, no request was refused and no thread differs."""
+        return not self.bad_lines and all(
+            not (one.figures.rejected or one.figures.differing or one.figures.wrong_reports)
+            for one in self.passes
+        )
+
+    async def run(self, feed: Iterator[Conversation | InvalidRecordError]) -> None:
+        """Run all conversations of ``feed``, several at a time, as they are read.
+
+        Raises:
+            OSError: The feed's file cannot be read on.
+        """
+        # Of its own, so that no proxy of the environment stands before the loopback.
+        runtime = DirectRuntime(transport=httpx.AsyncHTTPTransport())
+        workers = [
+            asyncio.create_task(self._work(feed, runtime)) for _ in range(self.concurrency)
+        ]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            await runtime.aclose()
+
+    async def _work(
+        self, feed: Iterator[Conversation | InvalidRecordError], runtime: DirectRuntime
+    ) -> None:
+        script = Script()
+
+        def reply(_request: ReceivedRequest) -> Reply:
+            return script.reply()
+
+        with FakeProvider(reply) as fake:
+            model = _MODELS[self.provider](
+                fake.base_url(self.provider), api_key="sk-replay", retry=RetryPolicy(attempts=1)
+            )
+            for item in feed:
+                if isinstance(item, InvalidRecordError):
+                    self.bad_lines += 1
+                    self.on_bad_line(item)
+                    continue
+                for one in self.passes:
+                    outcome = await self._replay(item, one, _Stage(script, fake, model, runtime))
+                    one.figures.add(outcome)
+                    self.on_outcome(one, outcome)
+                self.on_conversation()
+
+    async def _replay(self, conversation: Conversation, one: Pass, stage: _Stage) -> Outcome:
+        outcome = Outcome(conversation=conversation.id, line=conversation.line, thread_id="")
+        try:
+            outcome.thread_id = await self._free_thread(f"{conversation.id}:{one.name}")
+            network = await one.maker.network(conversation, stage.script, self.store)
+            outcome.missing_tools = _missing_tools(conversation, network)
+            for turn in conversation.turns:
+                await stage.play(turn, network, outcome)
+        except Exception as error:  # noqa: BLE001 - of users' code too; the others still run
+            outcome.error = f"{type(error).__name__}: {error}"
+        outcome.model_calls = len(stage.fake.requests)
+        outcome.rejections = stage.fake.rejections
+        stage.fake.requests.clear()
+        outcome.difference = await self._difference(conversation, outcome)
+        return outcome
+
+    async def _free_thread(self, name: str) -> str:
+        """A thread id that is not taken: a store may hold threads of earlier replays."""
+        thread_id, number = name, 1
+        while await self.store.thread_exists(thread_id):
+            number += 1
+            thread_id = f"{name}~{number}"
+        self.existing += number > 1
+        return thread_id
+
+    async def _difference(self, conversation: Conversation, outcome: Outcome) -> str | None:
+        try:
+            found = difference(conversation, await self.store.load(outcome.thread_id))
+        except Exception as error:  # noqa: BLE001 - a thread that cannot be read differs
+            found = f"the thread cannot be read: {error}"
+        if outcome.error is None:
+            return found
+        return outcome.error if found is None else f"{found}, because of {outcome.error}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """What one worker plays conversations with."""
+
+    script: Script
+    fake: FakeProvider
+    model: Model
+    runtime: DirectRuntime
+
+    async def play(self, turn: RecordedTurn, network: Network, outcome: Outcome) -> None:
+        """One run of the network, for one recorded user message."""
+        self.script.begin(turn)
+        most = len(turn.replies)
+        # An agent that loops by itself must not ask for more than was recorded.
+        limits = RunLimits(max_inferences=most) if most else RunLimits()
+        run = await network.run(
+            turn.text,
+            thread_id=outcome.thread_id,
+            model=self.model,
+            limits=limits,
+            runtime=self.runtime,
+        )
+        tools = {name: frozenset(agent.tool_map) for name, agent in run.agents.items()}
+        for report in run.context:
+            outcome.add(report, tools)
+        outcome.turns += 1
+        outcome.tool_calls += sum(len(result.tool_calls) for result in run.results)
+        if self.script.remaining:
+            raise _EndedEarly(run.stop_reason, self.script.remaining)
+
+
+class _EndedEarly(Exception):  # noqa: N818 - never leaves this module
+    def __init__(self, reason: str | None, remaining: int) -> None:
+        super().__init__(f"the run ended ({reason}) with {remaining} recorded replies to go")
+
+
+def _missing_tools(conversation: Conversation, network: Network) -> list[str]:
+    known = {name for agent in network.agents for name in agent.tool_map}
+    return [name for name in conversation.tools if name not in known]

@@ -1,0 +1,18 @@
+"""The rows, in the order of the table."""
+
+from __future__ import annotations
+
+from measuring import Case, Effort
+
+from cases import creation, imports, processing, runs, storing
+
+
+def all_cases(effort: Effort) -> list[Case]:
+    """Every row."""
+    return [
+        *imports.CASES,
+        *creation.CASES,
+        *runs.CASES,
+        *processing.cases(effort.sizes),
+        *storing.CASES,
+    ]

@@ -1,0 +1,241 @@
+"""How things are measured: contenders take turns, round by round, and every round gives a ratio.
+
+A `Case` is one row: what is measured, in which unit, and its contenders. The first contender is
+ours, the others are what it is compared with: a floor in plain Python today, other libraries later.
+A machine that is busy for a moment slows all contenders of a round, so ratios are taken within
+rounds and are steadier than times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How thoroughly to measure."""
+
+    rounds: int
+    """At the most."""
+
+    seconds: float
+    """How long one contender works in one round, roughly; longer if one operation takes longer."""
+
+    budget: float
+    """Seconds for one row, roughly; slow rows get fewer rounds, but three at least."""
+
+    sizes: tuple[int, ...]
+    """How many messages processors get."""
+
+
+SIZES = (1_000, 10_000, 100_000)
+THOROUGH = Effort(rounds=25, seconds=0.02, budget=5.0, sizes=SIZES)
+QUICK = Effort(rounds=3, seconds=0.005, budget=0.5, sizes=SIZES)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What cases may use while they are measured; the stack is closed after each case."""
+
+    effort: Effort
+    loop: asyncio.Runner
+    stack: ExitStack
+
+
+class NotHere(Exception):  # noqa: N818 - no error: the row says why it is empty
+    """A case cannot be measured on this machine; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one contender needed per operation, in one round."""
+
+    value: float
+    cpu: float | None = None
+    """The process's CPU seconds per operation, where time is what is measured."""
+
+
+class Contender(Protocol):
+    """One way of doing what a row is about."""
+
+    @property
+    def name(self) -> str:
+        """What the table calls it."""
+        ...
+
+    def sample(self, count: int) -> Sample:
+        """Do it ``count`` times."""
+        ...
+
+    def check(self) -> None:
+        """Assert that everything done so far was what the row says."""
+        ...
+
+
+@dataclass(slots=True)
+class Timed:
+    """Times a function, sync or async, in seconds per call."""
+
+    name: str
+    do: Callable[[Any], Any]
+    """Gets what `prepare` made for this call, or None."""
+
+    loop: asyncio.Runner
+    prepare: Callable[[], Any] | None = None
+    """Makes the input of one call; this is not timed."""
+
+    verify: Callable[[Any, int], None] | None = None
+    """Gets what the last call returned, and how many calls there were altogether."""
+
+    done: int = 0
+    _last: Any = field(default=None, init=False)
+
+    def sample(self, count: int) -> Sample:
+        """Call it ``count`` times."""
+        make = self.prepare
+        inputs = [None] * count if make is None else [make() for _ in range(count)]
+        # What was there before is not looked at again: only what the calls make is collected.
+        gc.collect()
+        gc.freeze()
+        if inspect.iscoroutinefunction(self.do):
+            wall, cpu = self.loop.run(self._run_async(inputs))
+        else:
+            wall, cpu = self._run(inputs)
+        gc.unfreeze()
+        self.done += count
+        return Sample(wall / count, cpu / count)
+
+    def check(self) -> None:
+        """Assert that the calls did what the row says."""
+        if self.verify is not None:
+            self.verify(self._last, self.done)
+
+    def _run(self, inputs: Sequence[Any]) -> tuple[float, float]:
+        do, last = self.do, None
+        cpu, start = time.process_time(), time.perf_counter()
+        for item in inputs:
+            last = do(item)
+        wall, used = time.perf_counter() - start, time.process_time() - cpu
+        self._last = last
+        return wall, used
+
+    async def _run_async(self, inputs: Sequence[Any]) -> tuple[float, float]:
+        do, last = self.do, None
+        cpu, start = time.process_time(), time.perf_counter()
+        for item in inputs:
+            last = await do(item)
+        wall, used = time.perf_counter() - start, time.process_time() - cpu
+        self._last = last
+        return wall, used
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One row."""
+
+    name: str
+    unit: str
+    """What the figure counts, e.g. ``"µs"``; see `SCALES`."""
+
+    make: Callable[[Session], Sequence[Contender]]
+    """Sets everything up and gives the contenders, ours first."""
+
+    fixed_count: int | None = None
+    """Operations per round, where the time they take must not decide."""
+
+
+SCALES = {"µs": 1e6, "ms": 1e3, "KiB": 1 / 1024}
+"""By what a sample's seconds or bytes are multiplied for a unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Median, least and most of the rounds."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Figure:
+        """The figure of some values."""
+        found = sorted(values)
+        return cls(statistics.median(found), found[0], found[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One contender's figures."""
+
+    name: str
+    rounds: int
+    value: Figure
+    cpu: Figure | None
+    ratio: Figure | None
+    """Ours divided by this one, within each round; None for ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A case with its figures, or with the reason why there are none."""
+
+    case: Case
+    lines: tuple[Line, ...] = ()
+    missing: str = ""
+    failed: bool = False
+    """Whether what was done was not what the row says."""
+
+
+def measure(case: Case, session: Session) -> Row:
+    """Measure one case."""
+    try:
+        contenders = case.make(session)
+    except NotHere as reason:
+        return Row(case, missing=str(reason))
+    counts = [_calibrate(one, case, session.effort) for one in contenders]
+    samples: list[list[Sample]] = [[] for _ in contenders]
+    start = time.perf_counter()
+    for number in range(session.effort.rounds):
+        order = range(len(contenders))
+        for index in order if number % 2 == 0 else reversed(order):
+            samples[index].append(contenders[index].sample(counts[index]))
+        if number >= 2 and time.perf_counter() - start > session.effort.budget:
+            break
+    for one in contenders:
+        one.check()
+    return Row(case, tuple(_line(case, one, samples, i) for i, one in enumerate(contenders)))
+
+
+def _calibrate(contender: Contender, case: Case, effort: Effort) -> int:
+    """Warm up, check that it does what it should, and find how often to do it in a round."""
+    first = contender.sample(1)
+    contender.check()
+    if case.fixed_count is not None:
+        return case.fixed_count
+    second = contender.sample(1)
+    once = max(min(first.value, second.value), 1e-7)
+    return max(1, min(20_000, round(effort.seconds / once)))
+
+
+def _line(
+    case: Case, contender: Contender, samples: Sequence[Sequence[Sample]], index: int
+) -> Line:
+    scale = SCALES[case.unit]
+    ours, own = samples[0], samples[index]
+    cpu = [one.cpu * scale for one in own if one.cpu is not None]
+    ratios = [a.value / b.value for a, b in zip(ours, own, strict=True) if b.value > 0]
+    return Line(
+        contender.name,
+        len(own),
+        Figure.of(one.value * scale for one in own),
+        Figure.of(cpu) if cpu else None,
+        Figure.of(ratios) if index and ratios else None,
+    )

@@ -1,0 +1,189 @@
+"""A thread's life in one run: which callbacks are called, in which order, with what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from agentkit_py.history.config import HistoryConfig, HistoryContext
+from agentkit_py.history.result import AgentResult
+from agentkit_py.history.state import State
+from agentkit_py.history.thread import Thread
+from agentkit_py.messages import TextMessage, UserMessage
+from agentkit_py.runtime.direct import DirectRuntime
+
+OLD = AgentResult("a", [TextMessage("assistant", "old")])
+NEW = AgentResult("a", [TextMessage("assistant", "new")])
+MESSAGE = UserMessage("hi", "m1", client_timestamp=datetime(2024, 1, 1, tzinfo=UTC))
+
+
+class Recorder:
+    """Callbacks that write down what they get."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.saved: list[AgentResult] = []
+        self.contexts: list[HistoryContext] = []
+
+    def create(self, context: HistoryContext) -> str:
+        self.calls.append(f"create {context.thread_id}")
+        self.contexts.append(context)
+        return context.thread_id or "made"
+
+    async def get(self, context: HistoryContext) -> Sequence[AgentResult]:
+        self.calls.append(f"get {context.thread_id}")
+        return [OLD]
+
+    def append_user(self, context: HistoryContext) -> None:
+        self.calls.append("user")
+        self.contexts.append(context)
+
+    async def append(self, context: HistoryContext) -> None:
+        self.calls.append(f"append {len(context.new_results)}")
+        self.saved.extend(context.new_results)
+
+    def config(self, *, save_each: bool = False) -> HistoryConfig:
+        """All four callbacks, sync and async ones mixed."""
+        return HistoryConfig(
+            create_thread=self.create,
+            get=self.get,
+            append_user_message=self.append_user,
+            append_results=self.append,
+            save_each=save_each,
+        )
+
+
+def thread_of(config: HistoryConfig | None, state: State[Any]) -> Thread:
+    """A run's thread."""
+    return Thread(config, state, "hi", DirectRuntime(), "run")
+
+
+async def take_turn(thread: Thread) -> None:
+    """Open, the user's message, one result, the end."""
+    await thread.open()
+    turn = AgentResult.from_user("hi", id="m1", created_at=MESSAGE.client_timestamp)
+    thread.state.append_result(turn)
+    await thread.save_user_message(MESSAGE, turn)
+    thread.state.append_result(NEW)
+    await thread.result_done()
+    await thread.save_results()
+
+
+async def test_a_new_thread_is_created_and_nothing_is_loaded() -> None:
+    """There is nothing to load."""
+    recorder, state = Recorder(), State[Any]()
+    await take_turn(thread_of(recorder.config(), state))
+    assert recorder.calls == ["create None", "user", "append 1"]
+    assert (state.thread_id, recorder.saved) == ("made", [NEW])
+
+
+async def test_a_thread_that_the_client_names_is_loaded_before_the_message_is_saved() -> None:
+    """So the new message is never loaded as an old one."""
+    recorder, state = Recorder(), State[Any](thread_id="t")
+    await take_turn(thread_of(recorder.config(), state))
+    assert recorder.calls == ["create t", "get t", "user", "append 1"]
+    assert [result.agent_name for result in state.results] == ["a", "user", "a"]
+    assert recorder.saved == [NEW]
+
+
+@pytest.mark.parametrize("seed", [{"results": [OLD]}, {"messages": [TextMessage("user", "x")]}])
+async def test_nothing_is_loaded_when_the_client_brings_the_history(seed: dict[str, Any]) -> None:
+    """Nor is what it brought saved again."""
+    recorder, state = Recorder(), State[Any](thread_id="t", **seed)
+    await take_turn(thread_of(recorder.config(), state))
+    assert recorder.calls == ["create t", "user", "append 1"]
+    assert recorder.saved == [NEW]
+
+
+async def test_results_are_saved_one_by_one_where_the_store_wants_it() -> None:
+    """And not again at the end."""
+    recorder = Recorder()
+    await take_turn(thread_of(recorder.config(save_each=True), State[Any]()))
+    assert recorder.calls == ["create None", "user", "append 1"]
+
+
+async def test_the_hook_gets_the_message_and_how_it_stands_in_the_state() -> None:
+    """With the thread's id, which is there by then."""
+    recorder, state = Recorder(), State[Any]()
+    await take_turn(thread_of(recorder.config(), state))
+    context = recorder.contexts[1]
+    assert (context.user_message, context.user_result) == (MESSAGE, state.results[0])
+    assert (context.thread_id, context.input, context.state) == ("made", "hi", state)
+
+
+async def test_a_message_that_states_do_not_keep_is_saved_all_the_same() -> None:
+    """In TypeScript's mode; the results after it are all saved too."""
+    recorder, state = Recorder(), State[Any]()
+    thread = thread_of(recorder.config(), state)
+    await thread.open()
+    await thread.save_user_message(MESSAGE, None)
+    state.append_result(NEW)
+    await thread.save_results()
+    stored = recorder.contexts[1].user_result
+    assert stored == AgentResult.from_user("hi", id="m1", created_at=MESSAGE.client_timestamp)
+    assert recorder.saved == [NEW]
+
+
+async def test_a_save_that_failed_is_made_up_for_by_the_next() -> None:
+    """Nothing counts as saved before the store says so."""
+    saved: list[AgentResult] = []
+    failures = [OSError("gone")]
+
+    def append(context: HistoryContext) -> None:
+        if failures:
+            raise failures.pop()
+        saved.extend(context.new_results)
+
+    thread = thread_of(HistoryConfig(append_results=append), State[Any]())
+    await thread.open()
+    thread.state.append_result(NEW)
+    with pytest.raises(OSError, match="gone"):
+        await thread.save_results()
+    assert thread.unsaved() == [NEW]
+    await thread.save_results()
+    assert (saved, thread.unsaved()) == ([NEW], [])
+
+
+async def test_a_thread_without_a_store_does_nothing() -> None:
+    """Neither names itself nor counts anything as saved."""
+    state = State[Any](results=[OLD])
+    await take_turn(thread_of(None, state))
+    assert state.thread_id is None
+
+
+async def test_a_store_that_only_loads_gets_a_thread_id_made_here() -> None:
+    """So that a later run has something to ask for."""
+    recorder, state = Recorder(), State[Any]()
+    await take_turn(thread_of(HistoryConfig(get=recorder.get), state))
+    assert state.thread_id
+    assert recorder.calls == []
+
+
+@pytest.mark.parametrize("thread_id", [None, "t"])
+async def test_a_store_that_only_appends_leaves_the_thread_id_alone(thread_id: str | None) -> None:
+    """It may not need one."""
+    recorder, state = Recorder(), State[Any](thread_id=thread_id)
+    await take_turn(thread_of(HistoryConfig(append_results=recorder.append), state))
+    assert (state.thread_id, recorder.saved) == (thread_id, [NEW])
+
+
+async def test_create_thread_that_returns_nothing_keeps_the_thread_there_is() -> None:
+    """As in TypeScript."""
+
+    def create(context: HistoryContext) -> None:
+        return None
+
+    state = State[Any](thread_id="t")
+    await take_turn(thread_of(HistoryConfig(create_thread=create), state))
+    assert state.thread_id == "t"
+
+
+def test_a_config_without_callbacks_is_fine() -> None:
+    """All are optional, processors too."""
+    config = HistoryConfig()
+    assert (config.create_thread, config.get, config.processors, config.save_each) == (
+        None, None, (), False,
+    )  # fmt: skip
