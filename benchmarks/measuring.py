@@ -30,15 +30,18 @@ class Effort:
     """How long one contender works in one round, roughly; longer if one operation takes longer."""
 
     budget: float
-    """Seconds for one row, roughly; slow rows get fewer rounds, but three at least."""
+    """Seconds for one row, roughly; slow rows get fewer rounds."""
+
+    least: int
+    """Rounds that also a slow row gets."""
 
     sizes: tuple[int, ...]
     """How many messages processors get."""
 
 
 SIZES = (1_000, 10_000, 100_000)
-THOROUGH = Effort(rounds=25, seconds=0.02, budget=5.0, sizes=SIZES)
-QUICK = Effort(rounds=3, seconds=0.005, budget=0.5, sizes=SIZES)
+THOROUGH = Effort(rounds=25, seconds=0.02, budget=5.0, least=3, sizes=SIZES)
+QUICK = Effort(rounds=3, seconds=0.003, budget=0.2, least=1, sizes=SIZES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +210,8 @@ def measure(case: Case, session: Session) -> Row:
         order = range(len(contenders))
         for index in order if number % 2 == 0 else reversed(order):
             samples[index].append(contenders[index].sample(counts[index]))
-        if number >= 2 and time.perf_counter() - start > session.effort.budget:
+        spent = time.perf_counter() - start
+        if number + 1 >= session.effort.least and spent > session.effort.budget:
             break
     for one in contenders:
         one.check()
@@ -220,8 +224,9 @@ def _calibrate(contender: Contender, case: Case, effort: Effort) -> int:
     contender.check()
     if case.fixed_count is not None:
         return case.fixed_count
-    second = contender.sample(1)
-    once = max(min(first.value, second.value), 1e-7)
+    if first.value > effort.seconds:
+        return 1
+    once = max(contender.sample(1).value, 1e-7)
     return max(1, min(20_000, round(effort.seconds / once)))
 
 

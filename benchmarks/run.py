@@ -19,7 +19,6 @@ from cases import all_cases
 from measuring import QUICK, THOROUGH, Case, Effort, Row, Session, measure
 from report import as_json, introduction, machine, table
 
-
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -154,7 +154,7 @@ def demo(  # noqa: PLR0913 - the options of the command
 
 
 @app.command()
-def chat(  # noqa: PLR0913 - the options of the command
+def chat(
     ctx: typer.Context,
     target: Annotated[
         str,

@@ -39,7 +39,7 @@ def shorten(text: str, width: int) -> str:
 def wrap(console: Console, text: str, indent: int) -> list[str]:
     """``text`` as lines that fit the console after an indent."""
     whole = Text(clean(text).expandtabs(4))
-    return [line.plain for line in whole.wrap(console, max(console.width - indent, 20))]
+    return [line.plain.rstrip() for line in whole.wrap(console, max(console.width - indent, 20))]
 
 
 def rule(console: Console, title: str) -> None:

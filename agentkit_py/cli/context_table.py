@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agentkit_py.cli.console import shorten
 from agentkit_py.messages import Message
 from agentkit_py.processors.report import ContextReport, ReportEntry
 
 _COLUMNS = ("agent", "level", "processor", "messages", "tokens", "why")
+_NUMBERS = ("messages", "tokens")
+_GAP = 2
+
+_Row: TypeAlias = tuple[str, str, str, str, str, str]
 
 
 def print_context(console: Console, reports: Sequence[ContextReport]) -> None:
     """Show, for each agent, what became of the history before its last model call."""
     last = {report.agent: report for report in reports}
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    rows = [row for report in last.values() for row in _rows(report)]
+    table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim")
     for name in _COLUMNS:
-        numbers = name in ("messages", "tokens")
-        table.add_column(
-            name, justify="right" if numbers else "left", no_wrap=True, overflow="ellipsis"
-        )
-    for report in last.values():
-        _add_rows(table, report)
+        table.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
+    # Shortened here: rich would take the room from the figures.
+    room = console.width - _width(row[:-1] for row, _ in rows)
+    for row, style in rows:
+        agent, *cells, why = row
+        table.add_row(Text(agent, "bold"), *cells, shorten(why, room), style=style)
     console.print()
     console.print(Text("What each agent saw (its last model call of this turn)", "bold"))
     console.print(table)
@@ -37,21 +45,22 @@ def print_context(console: Console, reports: Sequence[ContextReport]) -> None:
             console.print(line)
 
 
-def _add_rows(table: Table, report: ContextReport) -> None:
-    for index, entry in enumerate(report.entries):
-        table.add_row(
-            Text(report.agent if index == 0 else "", "bold"),
-            entry.level,
-            entry.name,
-            _change(entry.messages_before, entry.messages_after),
-            _change(entry.tokens_before, entry.tokens_after),
-            _why(entry),
-            style="" if entry.changed else "dim",
-        )
-    first = "" if report.entries else report.agent
-    sent = (Text(str(len(report.sent)), "bold"), Text(str(report.tokens_after), "bold"))
-    note = Text("prompt included", "dim")
-    table.add_row(Text(first, "bold"), "", Text("= sent", "bold"), *sent, note)
+def _rows(report: ContextReport) -> Iterable[tuple[_Row, str]]:
+    agent = report.agent
+    for entry in report.entries:
+        messages = _change(entry.messages_before, entry.messages_after)
+        tokens = _change(entry.tokens_before, entry.tokens_after)
+        style = "" if entry.changed else "dim"
+        yield (agent, entry.level, entry.name, messages, tokens, _why(entry)), style
+        agent = ""
+    sent = (str(len(report.sent)), str(report.tokens_after))
+    yield (agent, "", "= sent", *sent, "with system prompt and question"), "bold"
+
+
+def _width(rows: Iterable[tuple[str, ...]]) -> int:
+    """Columns that everything but the last cell takes, gaps included."""
+    widths = [max(map(cell_len, column)) for column in zip(_COLUMNS[:-1], *rows, strict=True)]
+    return sum(widths) + _GAP * len(_COLUMNS)
 
 
 def _change(before: int, after: int) -> str:

@@ -24,7 +24,7 @@ _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
 _USER = "bold"
 _USUAL_ENDS = (None, "done", "on_start")
 
-TYPING_DELAY = 0.02
+TYPING_DELAY = 0.012
 """Seconds between two words, where somebody is watching."""
 
 
@@ -86,8 +86,9 @@ class Transcript:
                 self._line(Text(f"  {line}"))
                 continue
             self._console.print("  ", end="")
-            for word in line.split(" "):
-                self._console.print(Text(f"{word} "), end="", soft_wrap=True)
+            before, *after = line.split(" ")
+            for word in [before, *(f" {word}" for word in after)]:
+                self._console.print(Text(word), end="", soft_wrap=True)
                 await asyncio.sleep(self._delay)
             self._console.print()
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.events.project import Projector
-from agentkit_py.events.types import Event, Observer
+from agentkit_py.events.types import Event, Observer, ReplyDelta
 from agentkit_py.runtime.port import Runtime
 
 logger = logging.getLogger("agentkit_py")
@@ -66,6 +66,12 @@ class Emitter:
             for chunk in self._projector.feed(event):
                 now = self.runtime.now("chunk")
                 await self._publish(chunk.to_dict(int(now.timestamp() * 1000)))
+
+    async def skip(self, event: ReplyDelta, count: int) -> None:
+        """Count pieces that were told when the call really happened, without telling them again."""
+        if self._projector is not None:
+            for _ in range(count):
+                self._projector.feed(event)
 
     async def _publish(self, chunk: dict[str, Any]) -> None:
         config = self.streaming

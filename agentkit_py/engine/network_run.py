@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentkit_py.engine.agent import Agent, AgentRun, run_agent
+from agentkit_py.engine.changes import Scheduled
 from agentkit_py.engine.default_router import get_default_routing_agent
 from agentkit_py.engine.emitter import logger
 from agentkit_py.engine.router import Router, RouterContext, route
@@ -29,7 +32,8 @@ class NetworkRun:
     Attributes:
         network: The network's configuration.
         agents: The agents of this run by name: the network's, and those a router brought in.
-        stack: Names of the agents that are scheduled, the next one first.
+        stack: Names of the agents that are scheduled, the next one first; a tuple of names where
+            several run at the same time.
         stop_reason: Why the run ended: ``"done"`` (the router had nobody), ``"max_iter"``,
             ``"unknown_agent"``, ``"disabled_agent"``, or the name of a limit; None while it runs.
         stopped_at: The agent name that was unknown or disabled.
@@ -44,7 +48,7 @@ class NetworkRun:
         self.scope = scope
         self.model = model
         self.agents: dict[str, Agent] = {agent.name: agent for agent in network.agents}
-        self.stack: list[str] = []
+        self.stack: list[Scheduled] = []
         self.counter = 0
         self.routings = 0
         self.stop_reason: str | None = None
@@ -56,6 +60,7 @@ class NetworkRun:
         self._first = 0
         scope.network = self
         scope.thread.network = self
+        scope.changes.network = self
 
     @property
     def name(self) -> str:
@@ -149,24 +154,47 @@ class NetworkRun:
             await self._ask_router()
         return DONE
 
-    async def _blocked(self, name: str) -> str | None:
-        """Run the agent, or say why the run ends instead (also right after it)."""
-        agent = self.agents.get(name)
-        if agent is None or not await agent.is_enabled(self.scope):
-            self.stopped_at = name
-            return "unknown_agent" if agent is None else "disabled_agent"
-        await self._run(agent)
+    async def _blocked(self, scheduled: Scheduled) -> str | None:
+        """Run who is scheduled, or say why the run ends instead (also right after it)."""
+        names = (scheduled,) if isinstance(scheduled, str) else scheduled
+        for name in names:
+            agent = self.agents.get(name)
+            if agent is None or not await agent.is_enabled(self.scope):
+                self.stopped_at = name
+                return "unknown_agent" if agent is None else "disabled_agent"
+        agents = [self.agents[name] for name in names]
+        if len(agents) == 1:
+            self.last_result = await run_agent(self.scope, agents[0], self._how(agents[0], 0))
+        else:
+            await self._run_together(agents)
+        self.counter += len(agents)
         return self._limit()
 
-    async def _run(self, agent: Agent) -> None:
-        how = AgentRun(
-            f"{self.scope.prefix}.{agent.name}.{self.counter}",
+    def _how(self, agent: Agent, index: int) -> AgentRun:
+        return AgentRun(
+            f"{self.scope.prefix}.{agent.name}.{self.counter + index}",
             model=self.model,
             default_model=self.network.default_model,
             parent_run_id=self.run_id,
         )
-        self.last_result = await run_agent(self.scope, agent, how)
-        self.counter += 1
+
+    async def _run_together(self, agents: Sequence[Agent]) -> None:
+        """Run agents at the same time, each on its own fork; join in the order given."""
+        first = self.state.result_count
+        forks = [(agent.name, self.scope.fork()) for agent in agents]
+        turns = [
+            partial(run_agent, fork, agent, self._how(agent, index))
+            for index, (agent, (_, fork)) in enumerate(zip(agents, forks, strict=True))
+        ]
+        outcomes = await self.scope.runtime.parallel(turns)
+        for _, fork in forks:  # also of those beside one that failed
+            for result in fork.state.get_results_from(first):
+                await self.scope.add(result)
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+            self.last_result = outcome
+        self.state.merge([(name, fork.state) for name, fork in forks])
 
     def _limit(self) -> str | None:
         reached = self.scope.meter.reached(
@@ -185,7 +213,8 @@ class NetworkRun:
         return None
 
     async def _ask_router(self) -> None:
-        names = await route(self, self._router or get_default_routing_agent())
-        self.stack.extend(names)
+        scheduled = await route(self, self._router or get_default_routing_agent())
+        self.stack.extend(scheduled)
+        names = [n for item in scheduled for n in ((item,) if isinstance(item, str) else item)]
         event = AgentsRouted(run_id=self.run_id, name=self.name, agents=tuple(names))
         await self.scope.emitter.emit(event)

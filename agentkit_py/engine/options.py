@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from agentkit_py.engine.changes import RunChanges
 from agentkit_py.engine.emitter import Emitter, StreamingConfig
 from agentkit_py.engine.inputs import RunInput, state_of
 from agentkit_py.engine.limits import Meter, RunLimits
@@ -69,10 +70,12 @@ def new_scope(
     prefix = runtime.claim(name)
     given = RunInput.of(input, runtime, prefix)
     state = state_of(options.get("state"), default_state, options.get("thread_id"))
+    changes = RunChanges(state)
     return RunScope(
         runtime=runtime,
         state=state,
-        thread=Thread(history, state, given.text, runtime, prefix),
+        thread=Thread(history, state, given.text, runtime, prefix, changes),
+        changes=changes,
         input=given,
         meter=Meter(options.get("limits") or NO_LIMITS, runtime.now(f"{prefix}/start")),
         mode=mode,

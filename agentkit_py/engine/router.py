@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.engine.agent import Agent, AgentRun, RoutingAgent, run_agent
+from agentkit_py.engine.changes import Scheduled
 from agentkit_py.errors import RoutingError
 from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import UserMessage
@@ -25,7 +26,7 @@ class RouterContext:
 
     user_message: UserMessage
     network: NetworkRun
-    stack: Sequence[str]
+    stack: Sequence[Scheduled]
     """Names of the agents that are already scheduled."""
 
     call_count: int
@@ -35,7 +36,24 @@ class RouterContext:
     """The last agent's last result."""
 
 
-Routed: TypeAlias = Agent | str | Sequence[Agent | str] | None
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Agents that run at the same time; see `together`."""
+
+    agents: tuple[Agent | str, ...]
+
+
+def together(*agents: Agent | str) -> Together:
+    """For routers: let these agents run at the same time.
+
+    Each gets its own copy of the state and sees the conversation as it was before. Results join
+    the state in the order given here, and so do changes of state data; two agents that change the
+    same key are an error (`StateConflictError`).
+    """
+    return Together(agents)
+
+
+Routed: TypeAlias = Agent | str | Together | Sequence[Agent | str | Together] | None
 """Agents, or their names; None or empty: the run is done. A routing agent is asked."""
 
 RouterFunction: TypeAlias = Callable[[RouterContext], Routed | Awaitable[Routed]]
@@ -44,7 +62,7 @@ Router: TypeAlias = RouterFunction | RoutingAgent
 """What a network's ``router`` may be."""
 
 
-async def route(run: NetworkRun, router: Router) -> list[str]:
+async def route(run: NetworkRun, router: Router) -> list[Scheduled]:
     """Names of the agents that are next; agents that are new to the network join it."""
     chosen: Any = router
     if not isinstance(router, Agent):
@@ -71,7 +89,7 @@ async def _ask(run: NetworkRun, agent: RoutingAgent) -> Sequence[str]:
 def _as_list(run: NetworkRun, chosen: object) -> list[object]:
     if chosen is None:
         return []
-    if isinstance(chosen, Agent | str):
+    if isinstance(chosen, Agent | str | Together):
         return [chosen]
     if isinstance(chosen, Sequence):
         return list(cast("Sequence[object]", chosen))
@@ -81,7 +99,13 @@ def _as_list(run: NetworkRun, chosen: object) -> list[object]:
     )
 
 
-def _join(run: NetworkRun, item: object) -> str:
+def _join(run: NetworkRun, item: object) -> Scheduled:
+    if isinstance(item, Together):
+        return tuple(_join_one(run, agent) for agent in item.agents)
+    return _join_one(run, item)
+
+
+def _join_one(run: NetworkRun, item: object) -> str:
     if isinstance(item, str):
         return item
     if isinstance(item, RoutingAgent):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from agentkit_py._core.json import JsonValue
+from agentkit_py.engine.changes import RunChanges
 from agentkit_py.engine.emitter import Emitter, logger
 from agentkit_py.engine.inputs import RunInput
 from agentkit_py.engine.limits import Meter
@@ -36,6 +36,9 @@ class RunScope:
     """Unique prefix of this run's step ids."""
 
     emitter: Emitter
+    changes: RunChanges
+    """What is recorded with each callback that runs in a step."""
+
     network: NetworkRun | None = None
     past: Sequence[Message] = ()
     """The messages from before this run, put together once."""
@@ -62,6 +65,14 @@ class RunScope:
             self.state.append_result(user)
         self._remember()
         await self.thread.save_user_message(self.input.message, user)
+
+    def fork(self) -> RunScope:
+        """A scope for an agent that runs beside others: own state, and nothing is saved by it."""
+        state = self.state.fork()
+        runs = RunChanges(state, self.changes.network)
+        thread = Thread(None, state, self.input.text, self.runtime, self.prefix, runs)
+        present = list(self._present)
+        return replace(self, state=state, changes=runs, thread=thread, _present=present)
 
     async def add(self, result: AgentResult) -> None:
         """Append a completed result to the state, and to the thread if its store wants it now."""
@@ -105,7 +116,7 @@ class RunScope:
         if not self.runtime.is_final(error):
             return
         try:
-            await self.thread.save_results()
+            await self.thread.save_results(lost=True)
         except Exception:  # noqa: BLE001 - the run's own error is the one to raise
             logger.exception("The completed results of a failed run could not be saved")
 
@@ -113,24 +124,3 @@ class RunScope:
 def _as_past(messages: Iterable[Message]) -> Iterable[Message]:
     """Messages from before a run; what another run marked as its own is past now."""
     return (replace(m, from_history=True) if m.from_history is False else m for m in messages)
-
-
-@dataclass(frozen=True, slots=True)
-class RunChanges:
-    """What a user's callback may change: the state's data and the network's schedule."""
-
-    state: State[Any]
-    network: NetworkRun | None
-
-    def record(self) -> JsonValue:
-        """Both as JSON."""
-        stack = list(self.network.stack) if self.network is not None else []
-        return {"state": self.state.dump(), "stack": stack}
-
-    def replay(self, recorded: JsonValue, /) -> None:
-        """Put both to what was recorded."""
-        assert isinstance(recorded, dict)
-        self.state.load(recorded["state"])
-        stack = recorded["stack"]
-        if self.network is not None and isinstance(stack, list):
-            self.network.stack[:] = [str(name) for name in stack]

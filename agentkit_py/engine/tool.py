@@ -17,6 +17,8 @@ from agentkit_py.engine.tool_schema import (
     Arguments,
     ModelArguments,
     arguments_of,
+    doc_of,
+    field_name,
     model_of_signature,
 )
 from agentkit_py.errors import ToolDefinitionError
@@ -165,9 +167,7 @@ def tool(
         model = model_of_signature(label, target, frozenset({context} if context else ()))
         summary = description if description is not None else _summary(target)
         arguments = ModelArguments.of(label, model)
-        return _build(
-            label, summary, arguments, _by_name(target, model, context), target, strict, steps
-        )
+        return _build(label, summary, arguments, _by_name(target, context), target, strict, steps)
 
     return make if function is None else make(function)
 
@@ -221,19 +221,18 @@ def _by_position(name: str, handler: Callable[..., Any]) -> _Invoke:
     if any(p.kind is p.VAR_POSITIONAL for p in parameters) or len(places) >= 2:  # noqa: PLR2004
         return handler
     if len(places) == 1:
-        return lambda arguments, context, /: handler(arguments)  # noqa: ARG005
+        return lambda arguments, _context, /: handler(arguments)
     if any(p.default is p.empty and p.kind is p.KEYWORD_ONLY for p in parameters):
         raise ToolDefinitionError(name, "its handler must take (input, ctx), (input) or nothing")
-    return lambda arguments, context, /: handler()  # noqa: ARG005
+    return lambda _arguments, _context, /: handler()  # noqa: PLW0108 - it takes no arguments
 
 
-def _by_name(
-    function: Callable[..., Any], model: type[BaseModel], context_name: str | None
-) -> _Invoke:
-    names = tuple(model.model_fields)
+def _by_name(function: Callable[..., Any], context_name: str | None) -> _Invoke:
+    parameters = [name for name in inspect.signature(function).parameters if name != context_name]
+    fields = {name: field_name(name) for name in parameters}
 
     def invoke(arguments: Any, context: ToolContext, /) -> Any:
-        given = {name: getattr(arguments, name) for name in names}
+        given = {name: getattr(arguments, field) for name, field in fields.items()}
         if context_name is not None:
             given[context_name] = context
         return function(**given)
@@ -253,5 +252,4 @@ def _context_parameter(function: Callable[..., Any]) -> str | None:
 
 
 def _summary(function: Callable[..., Any]) -> str:
-    doc = inspect.getdoc(function) or ""
-    return " ".join(doc.split("\n\n")[0].split())
+    return " ".join(doc_of(function).split("\n\n")[0].split())

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import from_json, to_json, to_jsonable_python
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py._core.json import JsonValue
-from agentkit_py.engine.scope import RunChanges, RunScope
+from agentkit_py._core.json import JsonValue, find_non_json
+from agentkit_py.engine.changes import RunChanges
+from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.tool import Tool, ToolContext
 from agentkit_py.engine.tool_schema import InvalidArguments
 from agentkit_py.errors import ToolDefinitionError, passes_through
@@ -129,8 +130,12 @@ def _to_json(tool: Tool, value: object) -> JsonValue:
     if value is None:
         return f"{tool.name} successfully executed"
     try:
-        return to_jsonable_python(value, inf_nan_mode="strings")
-    except PydanticSerializationError as error:
+        plain = to_jsonable_python(value)
+        # What is left that JSON has no form for are NaN and the infinities.
+        if find_non_json(plain) is not None:
+            plain = from_json(to_json(plain, inf_nan_mode="strings"))
+        return plain
+    except (ValueError, RecursionError) as error:  # pydantic's own are ValueErrors, too
         raise ToolDefinitionError(
             tool.name, f"it returned {type(value).__name__}, which has no JSON form: {error}"
         ) from error

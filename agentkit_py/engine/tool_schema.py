@@ -147,7 +147,7 @@ def model_of_signature(
         ToolDefinitionError: A parameter has no type hint, or cannot be passed by name.
     """
     hints = _hints(tool, function)
-    described = _argument_docs(inspect.getdoc(function) or "")
+    described = _argument_docs(doc_of(function))
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name in skip:
@@ -156,21 +156,39 @@ def model_of_signature(
             raise ToolDefinitionError(tool, f"parameter {parameter} cannot be passed by name")
         if parameter.name not in hints:
             raise ToolDefinitionError(tool, f"parameter {parameter.name!r} needs a type hint")
-        fields[parameter.name] = (
-            hints[parameter.name],
-            _field(parameter, described.get(parameter.name)),
-        )
+        hint = hints[parameter.name]
+        field = _field(parameter, hint, described.get(parameter.name))
+        fields[field_name(parameter.name)] = (hint, field)
     try:
         return create_model(tool, __config__=ConfigDict(extra="forbid"), **fields)
     except (PydanticUserError, NameError, TypeError) as error:
         raise ToolDefinitionError(tool, f"cannot use its signature: {error}") from error
 
 
-def _field(parameter: inspect.Parameter, description: str | None) -> FieldInfo:
+def field_name(parameter: str) -> str:
+    """The model's field for a parameter: the same, unless pydantic uses that name itself."""
+    taken = hasattr(BaseModel, parameter) or parameter.startswith(("_", "model_"))
+    return f"argument_{parameter}" if taken else parameter
+
+
+def _field(parameter: inspect.Parameter, hint: object, description: str | None) -> FieldInfo:
     default = ... if parameter.default is parameter.empty else parameter.default
     if isinstance(default, FieldInfo):
         return default
-    return cast("FieldInfo", Field(default, description=description))
+    facts: dict[str, Any] = {}
+    own = FieldInfo.from_annotation(cast("Any", hint))
+    if description is not None and own.description is None:
+        facts["description"] = description
+    if field_name(parameter.name) != parameter.name and own.alias is None:
+        facts["alias"] = parameter.name
+    return cast("FieldInfo", Field(default, **facts))
+
+
+def doc_of(function: Callable[..., Any]) -> str:
+    """The docstring of a function, or of an object's ``__call__``."""
+    if inspect.isroutine(function):
+        return inspect.getdoc(function) or ""
+    return inspect.getdoc(type(function).__call__) or inspect.getdoc(function) or ""
 
 
 def _hints(tool: str, function: Callable[..., Any]) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py.engine.emitter import Emitter
 from agentkit_py.engine.lifecycle import ResultContext, Start, StartContext
 from agentkit_py.engine.prompt import assemble, join
 from agentkit_py.engine.scope import RunScope
@@ -19,6 +20,7 @@ from agentkit_py.processors.apply import run_chain
 from agentkit_py.processors.base import HistoryProcessor, Level, ProcessorContext
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.validity import ensure_valid
+from agentkit_py.runtime.port import DeltaSink
 
 if TYPE_CHECKING:
     from agentkit_py.engine.agent import Agent
@@ -221,18 +223,12 @@ class Turn:
         )
         return result
 
-    def _on_delta(self) -> Callable[[Delta], Awaitable[None]] | None:
+    def _on_delta(self) -> DeltaSink | None:
         hook, agent = self.agent.lifecycle.on_response, self.agent
         if not self.scope.emitter.tokens or (hook and not agent.stream_before_response):
             return None
 
-        async def told(delta: Delta) -> None:
-            event = ReplyDelta(
-                run_id=self.run_id, name=agent.name, message_id=self.message_id, delta=delta
-            )
-            await self.scope.emitter.emit(event)
-
-        return told
+        return _Deltas(self.scope.emitter, self.run_id, agent.name, self.message_id)
 
     async def _on_response(self, result: AgentResult) -> AgentResult:
         hook = self.agent.lifecycle.on_response
@@ -243,6 +239,27 @@ class Turn:
     def _result_context(self, result: AgentResult) -> ResultContext:
         return ResultContext(
             agent=self.agent, network=self.scope.network, state=self.scope.state, result=result
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Deltas:
+    """Turns the pieces of a reply into events."""
+
+    emitter: Emitter
+    run_id: str
+    name: str
+    message_id: str
+
+    async def __call__(self, delta: Delta, /) -> None:
+        await self.emitter.emit(self._event(delta))
+
+    async def skip(self, delta: Delta, count: int, /) -> None:
+        await self.emitter.skip(self._event(delta), count)
+
+    def _event(self, delta: Delta) -> ReplyDelta:
+        return ReplyDelta(
+            run_id=self.run_id, name=self.name, message_id=self.message_id, delta=delta
         )
 
 

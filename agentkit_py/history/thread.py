@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py._core.json import JsonValue
 from agentkit_py.history.config import HistoryConfig, HistoryContext, RunView
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State
 from agentkit_py.messages import UserMessage
-from agentkit_py.runtime.port import Runtime
+from agentkit_py.runtime.port import Codec, Recordable, Runtime
+
+T = TypeVar("T")
+
+
+class _Results:
+    """Results are remembered whole while they are few; else read again, as rows never change."""
+
+    def dump(self, value: Sequence[AgentResult], /) -> JsonValue:
+        return [result.to_dict() for result in value]
+
+    def load(self, dumped: JsonValue, /) -> Sequence[AgentResult]:
+        assert isinstance(dumped, list)
+        return [AgentResult.from_dict(record) for record in dumped]
+
+    def cursor(self, value: Sequence[AgentResult], /) -> JsonValue:
+        return len(value)
+
+    def resume(self, value: Sequence[AgentResult], cursor: JsonValue, /) -> Sequence[AgentResult]:
+        assert isinstance(cursor, int)
+        return value[:cursor]
+
+
+RESULTS = _Results()
+
+
+async def resolve_call(function: Callable[[HistoryContext], Any], context: HistoryContext) -> Any:
+    """What a callback returns, sync or async."""
+    return await resolve(function(context))
+
+
+async def _quietly(function: Callable[[HistoryContext], Any], context: HistoryContext) -> None:
+    await resolve(function(context))  # what an append returns is nobody's business
 
 
 @dataclass(slots=True)
@@ -25,7 +59,11 @@ class Thread:
     prefix: str
     """The run's step id prefix."""
 
+    changes: Recordable
+    """What callbacks may change beside what they return."""
+
     network: RunView | None = None
+    _saves: int = field(default=0, init=False)
     _saved: int = field(default=0, init=False)
 
     def _context(self) -> HistoryContext:
@@ -50,7 +88,8 @@ class Thread:
 
     async def _create(self, config: HistoryConfig) -> None:
         if config.create_thread is not None:
-            created = await resolve(config.create_thread(self._context()))
+            create = partial(resolve_call, config.create_thread, self._context())
+            created = await self._effect("create-thread", create)
             if created is not None:
                 self.state.thread_id = created
         if self.state.thread_id is None and config.get is not None:
@@ -58,7 +97,8 @@ class Thread:
 
     async def _load(self, config: HistoryConfig) -> None:
         if config.get is not None:
-            self.state.set_results(await resolve(config.get(self._context())))
+            get = partial(resolve_call, config.get, self._context())
+            self.state.set_results(await self._effect("get", get, RESULTS))
 
     async def save_user_message(self, message: UserMessage, result: AgentResult | None) -> None:
         """Save what the user said.
@@ -74,20 +114,33 @@ class Thread:
                 message.content, id=message.id, created_at=message.client_timestamp
             )
             context = replace(self._context(), user_message=message, user_result=stored)
-            await resolve(self.config.append_user_message(context))
+            append = partial(_quietly, self.config.append_user_message, context)
+            await self._effect("append-user-message", append)
 
     async def result_done(self) -> None:
         """A result was completed: save it now if the store wants each at once."""
         if self.config is not None and self.config.save_each:
             await self.save_results()
 
-    async def save_results(self) -> None:
-        """Save all results that are not saved yet."""
+    async def save_results(self, *, lost: bool = False) -> None:
+        """Save all results that are not saved yet.
+
+        Args:
+            lost: The run has failed for good: there is nothing left to remember the saving for.
+        """
         new = self.unsaved()
         if self.config is None or self.config.append_results is None or not new:
             return
-        await resolve(self.config.append_results(replace(self._context(), new_results=new)))
+        context = replace(self._context(), new_results=new)
+        append = partial(_quietly, self.config.append_results, context)
+        await (append() if lost else self._effect(f"append-results.{self._saves}", append))
+        self._saves += 1
         self._saved += len(new)
+
+    async def _effect(
+        self, name: str, call: Callable[[], Awaitable[T]], codec: Codec[T] | None = None
+    ) -> T:
+        return await self.runtime.effect(f"{self.prefix}.history.{name}", call, self.changes, codec)
 
     def unsaved(self) -> Sequence[AgentResult]:
         """The results of this run that are not saved yet."""

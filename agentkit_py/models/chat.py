@@ -28,6 +28,7 @@ from agentkit_py.models.wire import (
     clean,
     named_choice,
     result_text,
+    texts,
     units,
     wire_name,
 )
@@ -79,9 +80,8 @@ def _messages(request: ModelRequest, *, refuses_empty: bool) -> list[dict[str, A
     for unit in units(request.messages):
         match unit:
             case TextMessage():
-                message = _text(unit.role, _content(unit))
-                if message["content"] or not refuses_empty:
-                    result.append(message)
+                if texts(unit) or not refuses_empty:
+                    result.append(_text(unit.role, _content(unit)))
             case Exchange():
                 result += _exchange(unit, ids, EMPTY_RESULT if refuses_empty else "")
             case ReasoningMessage():

@@ -178,21 +178,19 @@ def _whole_group(
     messages: Sequence[Message], group: CallGroup, pairing: Pairing, repairs: list[Repair]
 ) -> list[Message]:
     """The messages of one group, put together and completed."""
-    repairs += [Repair("moved_text") for i in group.head if isinstance(messages[i], TextMessage)]
-    head = [messages[i] for i in group.head]
     calls: list[Message] = []
     answers: list[Message] = []
-    for index in group.calls:
+    for index in (*group.head, *group.calls):
         message = messages[index]
-        if not isinstance(message, ToolCallMessage):
-            calls.append(message)
-        elif message.tools:
-            calls.append(message)
+        if isinstance(message, TextMessage):
+            repairs.append(Repair("moved_text"))
+        elif isinstance(message, ToolCallMessage):
+            if not message.tools:
+                repairs.append(Repair("dropped_empty"))
+                continue
             answers += _missing_answers(message, pairing.answers[index], repairs)
-        else:
-            repairs.append(Repair("dropped_empty"))
-    results = _moved_results(messages, group, repairs)
-    return [*head, *calls, *results, *answers]
+        calls.append(message)
+    return [*calls, *_moved_results(messages, group, repairs), *answers]
 
 
 def _moved_results(

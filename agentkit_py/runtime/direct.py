@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import anyio
 import httpx
 
-from agentkit_py._core.json import JsonValue, dumps
+from agentkit_py._core.json import dumps
 from agentkit_py.errors import (
     ConfigurationError,
     ModelConnectionError,
@@ -22,7 +22,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.models.base import Model
 from agentkit_py.models.http_errors import error_from_response, error_in_body
-from agentkit_py.runtime.port import Recordable
+from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 from agentkit_py.runtime.retrying import Sleep, with_retries
 
 T = TypeVar("T")
@@ -130,7 +130,7 @@ class DirectRuntime:
         step_id: str,  # noqa: ARG002
         model: Model,
         make_body: Callable[[], dict[str, Any]],
-        on_delta: Callable[[Any], Awaitable[None]] | None = None,  # noqa: ARG002
+        on_delta: DeltaSink | None = None,  # noqa: ARG002
     ) -> object:
         """Send the request, again where the model's retry policy allows it.
 
@@ -200,10 +200,10 @@ class DirectRuntime:
     async def effect(
         self,
         step_id: str,  # noqa: ARG002
-        handler: Callable[[], Awaitable[JsonValue]],
+        handler: Callable[[], Awaitable[T]],
         changes: Recordable,  # noqa: ARG002
-        /,
-    ) -> JsonValue:
+        codec: Codec[T] | None = None,  # noqa: ARG002
+    ) -> T:
         """Call ``handler``; what it changed stays changed."""
         return await handler()
 
@@ -226,6 +226,10 @@ class DirectRuntime:
     def is_final(self, error: Exception) -> bool:  # noqa: ARG002
         """Always: nobody runs a direct run again."""
         return True
+
+    def outward(self, error: Exception) -> Exception:
+        """The error itself."""
+        return error
 
 
 def _json_of(model: Model, response: httpx.Response) -> object:

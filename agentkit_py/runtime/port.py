@@ -52,12 +52,48 @@ class StepTools(Protocol):
 class Recordable(Protocol):
     """What a user's callback may change beside its result: the state and the schedule of a run."""
 
-    def record(self) -> JsonValue:
-        """Everything that may have changed, as JSON."""
+    def begin(self) -> object:
+        """Remember how things are before the callback; what it gives is passed to `record`."""
+        ...
+
+    def record(self, before: Any, /) -> JsonValue:
+        """What has changed since, as JSON; None: nothing."""
         ...
 
     def replay(self, recorded: JsonValue, /) -> None:
         """Apply again what `record` gave."""
+        ...
+
+
+class Codec(Protocol[T]):
+    """How what a callback returned is remembered, and got back on a replay."""
+
+    def dump(self, value: T, /) -> JsonValue:
+        """The value as JSON."""
+        ...
+
+    def load(self, dumped: JsonValue, /) -> T:
+        """The value that `dump` was given."""
+        ...
+
+    def cursor(self, value: T, /) -> JsonValue:
+        """As little as is needed to find the value again by calling the callback again."""
+        ...
+
+    def resume(self, value: T, cursor: JsonValue, /) -> T:
+        """What the callback returned at first, from what it returns now."""
+        ...
+
+
+class DeltaSink(Protocol):
+    """Gets the pieces of a reply while it arrives."""
+
+    async def __call__(self, delta: Delta, /) -> None:
+        """A piece has arrived."""
+        ...
+
+    async def skip(self, delta: Delta, count: int, /) -> None:
+        """``count`` pieces like ``delta`` were told before, when this call really happened."""
         ...
 
 
@@ -87,7 +123,7 @@ class Runtime(Protocol):
         step_id: str,
         model: Model,
         make_body: Callable[[], dict[str, Any]],
-        on_delta: Callable[[Delta], Awaitable[None]] | None = None,
+        on_delta: DeltaSink | None = None,
     ) -> object:
         """Send one request and return the answer's JSON; the body is made only when it is sent.
 
@@ -100,9 +136,16 @@ class Runtime(Protocol):
         ...
 
     async def effect(
-        self, step_id: str, handler: Callable[[], Awaitable[JsonValue]], changes: Recordable, /
-    ) -> JsonValue:
-        """Run a user's callback once, and apply what it changed again on every replay."""
+        self,
+        step_id: str,
+        handler: Callable[[], Awaitable[T]],
+        changes: Recordable,
+        codec: Codec[T] | None = None,
+    ) -> T:
+        """Run a user's callback once, and apply what it changed again on every replay.
+
+        What the callback returns must be JSON where no ``codec`` is given.
+        """
         ...
 
     async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
@@ -115,4 +158,8 @@ class Runtime(Protocol):
 
     def is_final(self, error: Exception) -> bool:
         """Whether nobody will try again after ``error``."""
+        ...
+
+    def outward(self, error: Exception) -> Exception:
+        """``error`` as whoever called the run must get it, e.g. an SDK's own kind of error."""
         ...

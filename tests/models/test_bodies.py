@@ -265,7 +265,7 @@ def test_empty_texts_are_left_out_where_they_are_refused() -> None:
     """OpenAI takes them (and TypeScript sends them); the others answer 400."""
     messages = (text("system", ""), text("user", " "), TextMessage("user", []))
     assert [m["content"] for m in chat(OPENAI, *messages)] == ["", " ", ""]
-    assert chat(GROK, *messages) == [{"role": "user", "content": " "}]
+    assert chat(GROK, *messages) == [{"role": "user", "content": EMPTY_TURN}]
     assert chat(CLAUDE, *messages) == [{"role": "user", "content": EMPTY_TURN}]
     assert contents(*messages) == [{"role": "user", "parts": [{"text": EMPTY_TURN}]}]
     assert "system" not in body(CLAUDE, *messages)
@@ -542,7 +542,7 @@ def test_azure_cuts_descriptions_that_it_would_refuse() -> None:
 
 
 def test_grok_gets_no_strict_schemas_and_no_empty_results() -> None:
-    """xAI refuses messages without text."""
+    """Messages without text are refused by xAI."""
     sent = body(GROK, text("user", "x"), asked(A), answer(A, ""))
     assert sent["tools"][0]["function"]["strict"] is False
     assert sent["messages"][-1]["content"] == "(empty)"

@@ -30,12 +30,7 @@ class TravelData:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        if not path.exists():
-            script = (
-                files("agentkit_py.cli.demo").joinpath("travel.sql").read_text(encoding="utf-8")
-            )
-            with self._open() as db:
-                db.executescript(script)
+        self._making = Lock()
 
     @contextmanager
     def _open(self) -> Generator[sqlite3.Connection, None, None]:

@@ -1,0 +1,477 @@
+"""What becomes of a tool call: its result, or an error that the model reads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from agentkit_py import (
+    Agent,
+    NonRetriableError,
+    RetryAfterError,
+    RunLimits,
+    State,
+    ToolContext,
+    create_tool,
+    tool,
+)
+from agentkit_py.errors import ConfigurationError, ToolDefinitionError, passes_through
+from agentkit_py.testing import ScriptedModel, tool_call
+
+
+async def call(
+    made: Any, arguments: Any = None, *, state: State[Any] | None = None, **options: Any
+) -> Any:
+    """Let a model call one tool, and return the result's content as the model reads it."""
+    name = made.name if hasattr(made, "name") else made.__name__
+    model = ScriptedModel(tool_call(name, arguments), "done")
+    agent = Agent(name="a", system="S", tools=[made], model=model, max_iter=2)
+    state = State() if state is None else state
+    await agent.run("q?", state=state, **options)
+    model.assert_finished()
+    return state.results[-2].tool_calls[0].content
+
+
+def data(value: Any) -> dict[str, Any]:
+    """The envelope of a result."""
+    return {"data": value}
+
+
+async def test_a_sync_handler_runs_in_a_worker_thread() -> None:
+    """So that one that blocks stops nothing else."""
+
+    def where() -> bool:
+        """Say where it runs."""
+        return threading.current_thread() is threading.main_thread()
+
+    assert await call(where) == data(value=False)
+
+
+async def test_an_async_handler_runs_in_the_event_loop() -> None:
+    """Where the run is."""
+
+    async def where() -> bool:
+        """Say where it runs."""
+        return threading.current_thread() is threading.main_thread()
+
+    assert await call(where) == data(value=True)
+
+
+async def test_a_sync_handler_sees_the_callers_context_variables() -> None:
+    """Tracing and request ids live there."""
+    request = contextvars.ContextVar("request", default="none")
+    request.set("r1")
+
+    def read() -> str:
+        """Read it."""
+        return request.get()
+
+    assert await call(read) == data("r1")
+
+
+async def test_a_sync_handler_that_returns_an_awaitable_is_awaited() -> None:
+    """Wrappers often look sync."""
+
+    async def work() -> str:
+        return "worked"
+
+    def start() -> Awaitable[str]:
+        """Begin."""
+        return work()
+
+    assert await call(start) == data("worked")
+
+
+async def test_an_object_with_an_async_call_is_a_handler() -> None:
+    """Tools with settings of their own."""
+
+    class Greeter:
+        def __init__(self, word: str) -> None:
+            self.word = word
+
+        async def __call__(self, name: str) -> str:
+            """Greet somebody."""
+            return f"{self.word} {name}"
+
+    made = tool(name="greet")(Greeter("Hello"))
+    assert made.description == "Greet somebody."
+    assert await call(made, {"name": "Ada"}) == data("Hello Ada")
+
+
+async def test_a_handler_that_returns_nothing_says_it_was_executed() -> None:
+    """A model takes an empty result for a failure."""
+
+    def send() -> None:
+        """Send it."""
+
+    assert await call(send) == data("send successfully executed")
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class Order(BaseModel):
+    id: str
+    total: Decimal
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0, 0),
+        ("", ""),
+        ({"a": [1, 2.5, True, None]}, {"a": [1, 2.5, True, None]}),
+        ((1, 2), [1, 2]),
+        ({1: "one"}, {"1": "one"}),
+        (frozenset([3]), [3]),
+        (Colour.RED, "red"),
+        (Point(1), {"x": 1}),
+        (Order(id="o1", total=Decimal("9.90")), {"id": "o1", "total": "9.90"}),
+        ([Order(id="o1", total=Decimal(1))], [{"id": "o1", "total": "1"}]),
+        (datetime(2025, 1, 2, 3, 4, tzinfo=UTC), "2025-01-02T03:04:00Z"),
+        (date(2025, 1, 2), "2025-01-02"),
+        (Path("a/b"), "a/b"),
+        (b"bytes", "bytes"),
+        (10**30, 10**30),
+        (float("nan"), "NaN"),
+        ({"deep": [float("inf")]}, {"deep": ["Infinity"]}),
+    ],
+)
+async def test_results_become_json(value: Any, expected: Any) -> None:
+    """What Python programs return, as a model can read it."""
+
+    def give() -> Any:
+        """Give it."""
+        return value
+
+    assert await call(give) == data(expected)
+
+
+def _circle() -> list[Any]:
+    circle: list[Any] = []
+    circle.append(circle)
+    return circle
+
+
+def _deep() -> list[Any]:
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    return deep
+
+
+@pytest.mark.parametrize(
+    "make", [object, lambda: b"\xff\xfe", _circle, _deep, lambda: ValueError("no"), lambda: int]
+)
+async def test_a_result_without_a_json_form_is_the_developers_error(
+    make: Callable[[], Any],
+) -> None:
+    """No model can help with it; the message names tool and type."""
+
+    def give() -> Any:
+        """Give it."""
+        return make()
+
+    with pytest.raises(ToolDefinitionError, match=r"'give': it returned .* no JSON form") as caught:
+        await call(give)
+    assert caught.value.tool == "give"
+
+
+async def test_an_exception_becomes_an_error_that_the_model_reads() -> None:
+    """Name and message; nothing of the machine."""
+
+    def fail() -> None:
+        """Fail."""
+        raise LookupError("no booking 42")
+
+    content = await call(fail)
+    assert content == {"error": {"name": "LookupError", "message": "no booking 42"}}
+
+
+async def test_an_exception_without_words_is_called_by_its_name() -> None:
+    """An empty message says nothing."""
+
+    async def fail() -> None:
+        """Fail."""
+        raise TimeoutError
+
+    assert (await call(fail))["error"] == {"name": "TimeoutError", "message": "TimeoutError"}
+
+
+async def test_the_model_sees_neither_stack_nor_paths() -> None:
+    """TypeScript sends the stack trace along."""
+
+    def fail() -> None:
+        """Fail."""
+        raise RuntimeError("it broke")
+
+    model = ScriptedModel(tool_call("fail"), "sorry")
+    await Agent(name="a", system="S", tools=[fail], model=model, max_iter=2).run("q?")
+    model.assert_saw("it broke")
+    model.assert_not_saw("Traceback", "test_tool_calls", "raise RuntimeError")
+
+
+async def test_a_validation_error_says_which_argument_is_wrong_and_why() -> None:
+    """So that the model can correct itself."""
+
+    def book(seats: int, day: date) -> None:
+        """Book seats."""
+
+    content = await call(book, {"seats": "many", "extra": 1})
+    assert content["error"]["name"] == "InvalidArgumentsError"
+    issues = {issue["path"]: issue["message"] for issue in content["error"]["issues"]}
+    assert set(issues) == {"seats", "day", "extra"}
+    assert "valid integer" in issues["seats"]
+    assert "day: Field required" in content["error"]["message"]
+    assert "pydantic" not in str(content)
+
+
+@pytest.mark.parametrize("arguments", ["[1]", "5", "true"])
+async def test_arguments_that_are_no_object_are_invalid(arguments: str) -> None:
+    """JSON, but not what tools take."""
+
+    def book(seats: int) -> None:
+        """Book seats."""
+
+    content = await call(book, arguments)
+    assert content["error"]["issues"][0]["path"] == "(arguments)"
+
+
+async def test_malformed_arguments_are_shown_to_the_model() -> None:
+    """The handler is not called."""
+    called: list[int] = []
+
+    def book(seats: int) -> None:
+        """Book seats."""
+        called.append(seats)
+
+    content = await call(book, '{"seats": 2')
+    assert content["error"]["name"] == "InvalidArgumentsError"
+    assert '{"seats": 2' in content["error"]["message"]
+    assert called == []
+
+
+@pytest.mark.parametrize(
+    ("tools", "offer"), [(True, "Available: look."), (False, "This agent has no tools.")]
+)
+async def test_an_unknown_tool_is_an_error_that_names_the_known_ones(
+    tools: bool, offer: str
+) -> None:
+    """The others of the same reply are run all the same."""
+
+    def look() -> str:
+        """Look."""
+        return "found"
+
+    model = ScriptedModel(
+        {"tool_calls": [{"name": "fly", "arguments": {}}, {"name": "look", "arguments": {}}]}
+    )
+    agent = Agent(name="a", system="S", tools=[look] if tools else [], model=model)
+    result = await agent.run("q?")
+    first, second = result.tool_calls
+    assert first.content == {
+        "error": {"name": "UnknownToolError", "message": f"There is no tool 'fly'. {offer}"}
+    }
+    assert second.is_error is not tools
+
+
+@pytest.mark.parametrize("sync", [True, False])
+@pytest.mark.parametrize(
+    "error", [NonRetriableError("stop"), RetryAfterError("later", timedelta(seconds=5))]
+)
+async def test_control_errors_of_a_tool_fail_the_run(error: Exception, sync: bool) -> None:
+    """They say that no model can help."""
+
+    def refund() -> None:
+        """Refund."""
+        raise error
+
+    async def refund_later() -> None:
+        """Refund."""
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        await call(refund if sync else refund_later)
+    assert caught.value is error
+
+
+def test_the_sdks_control_errors_pass_through_by_name() -> None:
+    """The engine imports no SDK, so classes are known by name and module."""
+    foreign = type("NonRetriableError", (Exception,), {"__module__": "inngest._internal.errors"})
+    child = type("OurStop", (foreign,), {})
+    other = type("NonRetriableError", (Exception,), {"__module__": "elsewhere"})
+    assert passes_through(foreign())
+    assert passes_through(child())
+    assert not passes_through(other())
+    assert not passes_through(ValueError())
+
+
+def test_retry_after_takes_seconds_or_a_timedelta() -> None:
+    """And keeps seconds."""
+    assert RetryAfterError("x", 2).retry_after == 2.0
+    assert RetryAfterError("x", timedelta(minutes=1)).retry_after == 60.0
+
+
+async def test_a_cancelled_tool_cancels_the_run() -> None:
+    """Cancellation is no error of the tool's."""
+
+    async def stop() -> None:
+        """Stop."""
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await call(stop)
+
+
+async def test_cancelling_the_run_cancels_the_tool() -> None:
+    """Which may clean up."""
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        """Wait for ever."""
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    running = asyncio.create_task(call(wait))
+    await began.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert ended.is_set()
+
+
+@pytest.mark.parametrize("sync", [True, False])
+async def test_a_tool_that_takes_too_long_is_given_up(sync: bool) -> None:
+    """The model reads an error, the run goes on."""
+    release = threading.Event()
+
+    async def wait() -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+    def block() -> None:
+        """Block for ever."""
+        release.wait()
+
+    try:
+        content = await call(block if sync else wait, limits=RunLimits(tool_timeout=0.01))
+    finally:
+        release.set()
+    assert content["error"]["name"] == "ToolTimeoutError"
+    assert "took more than 0.01 s" in content["error"]["message"]
+
+
+async def test_a_tool_within_its_time_is_left_alone() -> None:
+    """A limit that is not reached changes nothing."""
+
+    async def quick() -> str:
+        """Be quick."""
+        return "done"
+
+    assert await call(quick, limits=RunLimits(tool_timeout=60)) == data("done")
+
+
+async def test_a_context_tells_the_handler_where_it_is() -> None:
+    """Agent, state, thread, and the call as the model made it."""
+    seen: list[ToolContext] = []
+
+    def note(what: str, ctx: ToolContext) -> None:
+        """Note it."""
+        seen.append(ctx)
+        ctx.state.data["noted"] = what
+
+    state = State[Any](thread_id="t1")
+    await call(note, {"what": "it"}, state=state)
+    (context,) = seen
+    assert (context.agent.name, context.network, context.thread_id) == ("a", None, "t1")
+    assert (context.call.name, context.call.input) == ("note", {"what": "it"})
+    assert context.state is state
+    assert state.data == {"noted": "it"}
+
+
+async def test_the_context_is_not_shown_to_the_model() -> None:
+    """Nor may the model pass it."""
+
+    def by_hint(value: int, context: ToolContext) -> str:
+        """One."""
+        return context.agent.name
+
+    def by_name(value: int, *, ctx: Any) -> str:
+        """Two."""
+        return ctx.agent.name
+
+    for made in (tool(by_hint), tool(by_name)):
+        assert made.parameters is not None
+        assert list(made.parameters["properties"]) == ["value"]  # type: ignore[arg-type,index,call-overload]
+        assert await call(made, {"value": 1}) == data("a")
+        wrong = await call(made, {"value": 1, "ctx": {}, "context": {}})
+        assert wrong["error"]["name"] == "InvalidArgumentsError"
+
+
+async def test_steps_of_a_tool_simply_happen_in_a_direct_run() -> None:
+    """The same tool is durable in an Inngest function."""
+
+    @tool(steps=True)
+    async def wait(ctx: ToolContext) -> str:
+        """Wait a moment."""
+
+        async def work() -> str:
+            return "worked"
+
+        await ctx.step.sleep("a moment", timedelta(0))
+        await ctx.step.sleep("no time", 0)
+        return await ctx.step.run("work", work)
+
+    assert wait.steps
+    assert await call(wait) == data("worked")
+
+
+async def test_steps_that_need_inngest_say_so() -> None:
+    """The developer's error, as the model cannot help; here it is caught as any other."""
+
+    async def ask(ctx: ToolContext) -> Any:
+        """Ask a person."""
+        with pytest.raises(ConfigurationError, match="'approval' waits for the event 'ok'"):
+            await ctx.step.wait_for_event("approval", event="ok", timeout=1)
+        with pytest.raises(ConfigurationError, match="'call' invokes the function 'f'"):
+            await ctx.step.invoke_by_id("call", function_id="f")
+
+    assert await call(ask) == data("ask successfully executed")
+
+
+async def test_nulls_for_optional_arguments_stand_for_not_given() -> None:
+    """Strict schemas make every field required and optional ones nullable."""
+
+    def search(query: str, limit: int = 10) -> list[Any]:
+        """Search."""
+        return [query, limit]
+
+    assert await call(search, {"query": "x", "limit": None}) == data(["x", 10])
+
+
+async def test_a_handler_without_described_arguments_gets_what_the_model_passed() -> None:
+    """Whatever it is."""
+    got: list[Any] = []
+    made = create_tool(name="any", handler=got.append)
+    assert await call(made, {"x": 1}) == data("any successfully executed")
+    assert got == [{"x": 1}]

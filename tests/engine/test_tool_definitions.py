@@ -1,0 +1,333 @@
+"""From functions, pydantic models and JSON Schemas to tools."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from agentkit_py import Agent, State, ToolContext, create_tool, tool
+from agentkit_py.engine.tool import as_tool
+from agentkit_py.errors import MissingDependencyError, ToolDefinitionError
+from agentkit_py.testing import ScriptedModel, tool_call
+
+
+class City(BaseModel):
+    """A city."""
+
+    name: str = Field(description="Its name")
+    country: str = "FR"
+
+
+def properties(made: Any) -> dict[str, Any]:
+    """The properties of a tool's schema."""
+    assert made.parameters is not None
+    return made.parameters["properties"]
+
+
+async def answer(made: Any, arguments: Any) -> Any:
+    """What the tool answers to a model's call with these arguments."""
+    name = as_tool(made).name
+    model = ScriptedModel(tool_call(name, arguments), "done")
+    state = State[Any]()
+    agent = Agent(name="a", system="S", tools=[made], model=model, max_iter=2)
+    await agent.run("q?", state=state)
+    model.assert_finished()
+    return state.results[1].tool_calls[0].content
+
+
+def get_weather(city: str, unit: Literal["c", "f"] = "c") -> str:
+    """Get the weather
+    for a city.
+
+    It may rain.
+
+    Args:
+        city: Where, in
+            full.
+        unit (str): Celsius or Fahrenheit.
+
+    Returns:
+        The weather.
+    """
+    return f"{city} {unit}"
+
+
+def test_a_functions_hints_and_docstring_are_the_tool() -> None:
+    """Name, first paragraph, types, defaults, descriptions."""
+    made = tool(get_weather)
+    assert (made.name, made.description) == ("get_weather", "Get the weather for a city.")
+    assert made.parameters is not None
+    assert properties(made)["city"]["description"] == "Where, in full."
+    unit = properties(made)["unit"]
+    assert unit["enum"] == ["c", "f"]
+    assert (unit["default"], unit["description"]) == ("c", "Celsius or Fahrenheit.")
+    assert made.parameters["required"] == ["city"]
+    assert made.parameters["additionalProperties"] is False
+
+
+async def test_a_bare_function_is_a_tool() -> None:
+    """Its defaults are its own."""
+    assert await answer(get_weather, {"city": "Paris"}) == {"data": "Paris c"}
+
+
+def test_a_bare_function_is_made_a_tool_once() -> None:
+    """However many agents have it."""
+    assert as_tool(get_weather) is as_tool(get_weather)
+
+
+def test_a_callable_that_cannot_be_referenced_weakly_is_a_tool_all_the_same() -> None:
+    """Objects with slots."""
+
+    class Slotted:
+        __slots__ = ()
+
+        def __call__(self, text: str) -> str:
+            """Repeat it."""
+            return text
+
+    made = as_tool(Slotted())
+    assert (made.name, made.description) == ("Slotted", "Repeat it.")
+
+
+def test_name_and_description_can_be_given() -> None:
+    """Also an empty description."""
+    made = tool(name="weather", description="", strict=False)(get_weather)
+    assert (made.name, made.description, made.spec.strict) == ("weather", "", False)
+
+
+def test_annotated_fields_say_more_of_an_argument() -> None:
+    """Their description comes before the docstring's; constraints hold."""
+
+    def search(
+        query: Annotated[str, Field(description="What for", min_length=2)],
+        limit: Annotated[int, Field(description="How many")] = 5,
+        page: int = Field(default=1, ge=1, description="Which page"),
+    ) -> None:
+        """Search.
+
+        Args:
+            query: not this
+            limit: nor this
+            page: nor this
+        """
+
+    found = properties(tool(search))
+    assert found["query"]["description"] == "What for"
+    assert found["query"]["minLength"] == 2
+    assert (found["limit"]["description"], found["limit"]["default"]) == ("How many", 5)
+    assert (found["page"]["description"], found["page"]["minimum"]) == ("Which page", 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["json", "schema", "copy", "model_id", "model_config", "model_dump", "_private", "cls"]
+)
+async def test_an_argument_may_have_a_name_that_pydantic_uses_itself(name: str) -> None:
+    """Without a warning, and under its own name for model and function."""
+    source = f"def echo({name}: str) -> str:\n    return {name}\n"
+    space: dict[str, Any] = {}
+    exec(source, space)  # noqa: S102 - the same function under eight names
+    made = tool(space["echo"])
+    assert list(properties(made)) == [name]
+    assert await answer(made, {name: "v"}) == {"data": "v"}
+    wrong = await answer(made, {name: 5})
+    assert wrong["error"]["issues"][0]["path"] == name
+
+
+def test_a_docstring_without_an_args_section_describes_nothing_more() -> None:
+    """Nor one with words that look like it."""
+
+    def work(text: str) -> None:
+        """Work.
+
+        Args:
+
+        text: is not described here
+        """
+
+    assert "description" not in properties(tool(work))["text"]
+
+
+def test_an_args_section_ends_where_the_indentation_does() -> None:
+    """And lines that describe nothing are skipped."""
+
+    def work(text: str, other: str) -> None:
+        """Work.
+
+        Args:
+            - a list of sorts
+            text: The text.
+            *rest
+
+        other: not an argument's line
+        """
+
+    found = properties(tool(work))
+    assert found["text"]["description"] == "The text. *rest"
+    assert "description" not in found["other"]
+
+
+def test_methods_are_tools() -> None:
+    """Without their self."""
+
+    class Desk:
+        def greet(self, name: str) -> str:
+            """Greet."""
+            return name
+
+    made = tool(Desk().greet)
+    assert list(properties(made)) == ["name"]
+
+
+def _star(*names: str) -> None: ...
+def _stars(**names: str) -> None: ...
+def _positional(name: str, /) -> None: ...
+def _unhinted(name) -> None: ...  # type: ignore[no-untyped-def]  # pyright: ignore
+def _unknown(name: Missing) -> None: ...  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore
+def _no_schema(name: Callable[[], None]) -> None: ...
+def _foreign(name: Foreign) -> None: ...
+
+
+class Foreign:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (_star, "cannot be passed by name"),
+        (_stars, "cannot be passed by name"),
+        (_positional, "cannot be passed by name"),
+        (_unhinted, "'name' needs a type hint"),
+        (_unknown, "cannot be resolved"),
+        (_no_schema, "no JSON Schema"),
+        (_foreign, "cannot use its signature"),
+        (lambda: None, "a name has 1 to 64"),
+    ],
+)
+def test_a_function_that_cannot_be_a_tool_says_why(
+    function: Callable[..., Any], reason: str
+) -> None:
+    """When the agent is made."""
+    with pytest.raises(ToolDefinitionError, match=reason):
+        Agent(name="a", system="S", tools=[function])
+
+
+@pytest.mark.parametrize("name", ["", "two words", "1st", "é", "a" * 65, "a.b"])
+def test_a_name_that_some_provider_refuses_is_refused(name: str) -> None:
+    """With the rule."""
+    with pytest.raises(ToolDefinitionError, match="a name has 1 to 64") as caught:
+        create_tool(name=name, handler=print)
+    assert caught.value.tool == name
+
+
+@pytest.mark.parametrize("name", ["a", "_a", "get-weather_2", "A" * 64])
+def test_a_name_that_all_providers_take_is_taken(name: str) -> None:
+    """Letters, digits, dash and underscore."""
+    assert create_tool(name=name, handler=print).name == name
+
+
+async def test_a_pydantic_model_gives_the_handler_an_instance() -> None:
+    """With its defaults filled in."""
+
+    def describe(city: City, ctx: ToolContext) -> str:
+        return f"{city.name} {city.country} {ctx.agent.name}"
+
+    made = create_tool(name="describe", handler=describe, parameters=City, description="D")
+    assert properties(made)["name"]["description"] == "Its name"
+    assert await answer(made, {"name": "Lyon"}) == {"data": "Lyon FR a"}
+    wrong = await answer(made, {})
+    assert wrong["error"]["message"] == "name: Field required"
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "array", "items": {"type": "integer"}}},
+    "required": ["city"],
+}  # fmt: skip
+
+
+async def test_a_json_schema_gives_the_handler_a_checked_dict() -> None:
+    """As it came."""
+    made = create_tool(name="plan", handler=lambda given: given, parameters=SCHEMA)
+    assert await answer(made, {"city": "Rome", "days": [1]}) == {
+        "data": {"city": "Rome", "days": [1]}
+    }
+
+
+async def test_what_does_not_fit_a_json_schema_is_named() -> None:
+    """Each problem with its path, in order."""
+    made = create_tool(name="plan", handler=lambda given: given, parameters=SCHEMA)
+    content = await answer(made, {"days": [1, "two"]})
+    paths = [issue["path"] for issue in content["error"]["issues"]]
+    assert paths == ["(arguments)", "days.1"]
+    assert "'city' is a required property" in content["error"]["message"]
+
+
+def test_what_is_no_json_schema_is_refused() -> None:
+    """When the tool is made."""
+    with pytest.raises(ToolDefinitionError, match="no JSON Schema"):
+        create_tool(name="x", handler=print, parameters={"type": "objekt"})
+
+
+@pytest.mark.parametrize("parameters", [5, "object", City(name="x"), int])
+def test_parameters_are_a_model_a_schema_or_none(parameters: Any) -> None:
+    """Nothing else."""
+    with pytest.raises(ToolDefinitionError, match="parameters must be a pydantic model"):
+        create_tool(name="x", handler=print, parameters=parameters)
+
+
+def test_a_json_schema_without_jsonschema_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The package is an extra."""
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'pyagentkit\[jsonschema\]'"):
+        create_tool(name="x", handler=print, parameters=SCHEMA)
+
+
+def _all(*given: Any) -> Any:
+    return len(given)
+
+
+def _two(given: Any, ctx: Any) -> Any:
+    return 2
+
+
+def _one(given: Any) -> Any:
+    return 1
+
+
+def _none() -> Any:
+    return 0
+
+
+def _optional(*, verbose: bool = False) -> Any:
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("handler", "count"), [(_all, 2), (_two, 2), (_one, 1), (_none, 0), (_optional, 0)]
+)
+async def test_a_handler_takes_input_and_context_as_far_as_it_wants(
+    handler: Callable[..., Any], count: int
+) -> None:
+    """``(input, ctx)``, ``(input)`` or nothing."""
+    assert await answer(create_tool(name="count", handler=handler), {}) == {"data": count}
+
+
+def test_a_handler_that_needs_something_else_is_refused() -> None:
+    """By name nothing can be given."""
+
+    def handler(*, database: object) -> None: ...
+
+    with pytest.raises(ToolDefinitionError, match="must take"):
+        create_tool(name="x", handler=handler)
+
+
+def test_a_tool_without_described_arguments_has_no_schema() -> None:
+    """Providers are told that it takes none."""
+    assert create_tool(name="x", handler=print).parameters is None
