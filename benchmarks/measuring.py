@@ -185,6 +185,9 @@ class Line:
     ratio: Figure | None
     """Ours divided by this one, within each round; None for ours."""
 
+    cpu_ratio: Figure | None
+    """The same for CPU time, which a busy machine disturbs less."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -237,10 +240,12 @@ def _line(
     ours, own = samples[0], samples[index]
     cpu = [one.cpu * scale for one in own if one.cpu is not None]
     ratios = [a.value / b.value for a, b in zip(ours, own, strict=True) if b.value > 0]
+    cpu_ratios = [a.cpu / b.cpu for a, b in zip(ours, own, strict=True) if a.cpu and b.cpu]
     return Line(
-        contender.name,
-        len(own),
-        Figure.of(one.value * scale for one in own),
-        Figure.of(cpu) if cpu else None,
-        Figure.of(ratios) if index and ratios else None,
+        name=contender.name,
+        rounds=len(own),
+        value=Figure.of(one.value * scale for one in own),
+        cpu=Figure.of(cpu) if cpu else None,
+        ratio=Figure.of(ratios) if index and ratios else None,
+        cpu_ratio=Figure.of(cpu_ratios) if index and cpu_ratios else None,
     )

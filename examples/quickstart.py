@@ -24,15 +24,19 @@ def get_invoice(number: int) -> dict[str, object]:
     return {"number": number, "total": "120.00 EUR", "paid": False}
 
 
-# A real model is one line: openai("gpt-4o"), anthropic("claude-sonnet-4-5"), gemini("gemini-2.5-pro")
+# A real model is one line: openai("gpt-4o"), anthropic("claude-sonnet-4-5"), gemini("…"), …
 model = ScriptedModel(
     tool_call("get_invoice", {"number": 7}),
     "Invoice 7 over 120.00 EUR is still open.",
     "Gladly. Is there anything else?",
 )
 
-billing = Agent(name="billing", system="You answer questions on invoices.", tools=[get_invoice], max_iter=5)
-concierge = Agent(name="concierge", system="You close conversations politely.", processors=[ToolCallFilter()])
+billing = Agent(
+    name="billing", system="You answer questions on invoices.", tools=[get_invoice], max_iter=5
+)
+concierge = Agent(
+    name="concierge", system="You close conversations politely.", processors=[ToolCallFilter()]
+)
 
 
 def router(ctx: RouterContext) -> Agent | None:
@@ -53,7 +57,8 @@ support = Network(
 async def main() -> None:
     """Run it, and show what each agent was allowed to see."""
     run = await support.run("Is invoice 7 paid?")
-    print(run.text)
+    for result in run.results:
+        print(f"{result.agent_name}: {result.text or 'calls a tool'}")
     for report in run.context:
         for entry in report.entries:
             print(

@@ -41,9 +41,9 @@ app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(replay)
 
 
 def _show_version(value: bool) -> None:  # noqa: FBT001 - typer's callback
@@ -194,6 +194,9 @@ def chat(
         found, terminal.console, transcript, command, thread, user, other, terminal.debug
     )
     _talk(conversation)
+
+
+app.command()(replay)
 
 
 def _talk(conversation: Chat) -> None:

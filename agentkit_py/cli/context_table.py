@@ -54,7 +54,7 @@ def _rows(report: ContextReport) -> Iterable[tuple[_Row, str]]:
         yield (agent, entry.level, entry.name, messages, tokens, _why(entry)), style
         agent = ""
     sent = (str(len(report.sent)), str(report.tokens_after))
-    yield (agent, "", "= sent", *sent, "with system prompt and question"), "bold"
+    yield (agent, "", "= sent", *sent, "prompt included"), "bold"
 
 
 def _width(rows: Iterable[tuple[str, ...]]) -> int:

@@ -180,12 +180,11 @@ class Agent:
         how = AgentRun(scope.prefix, model=options.get("model"), max_iter=options.get("max_iter"))
         await scope.open()
         try:
-            result = await run_agent(scope, self, how)
+            return await run_agent(scope, self, how)
         except Exception as error:
             await scope.settle(error)
+            scope.raise_outward(error)
             raise
-        await scope.thread.save_results()
-        return result
 
     async def is_enabled(self, scope: RunScope) -> bool:
         """Whether its lifecycle lets it run now."""
@@ -197,8 +196,7 @@ class Agent:
         system = self.system
         if isinstance(system, str):
             return system
-        takes_context = bool(inspect.signature(system).parameters)
-        arguments = (self._context(scope),) if takes_context else ()
+        arguments = (self._context(scope),) if _takes_context(system) else ()
         return await resolve(system(*arguments))
 
     def _context(self, scope: RunScope) -> AgentContext:
@@ -273,6 +271,8 @@ async def run_agent(scope: RunScope, agent: Agent, how: AgentRun) -> AgentResult
     await scope.emitter.emit(started)
     try:
         result = await _take_turn(turn, how)
+        if scope.network is None:
+            await scope.thread.save_results()
     except Exception as error:
         if scope.runtime.is_final(error):
             await scope.emitter.emit(RunFailed(**facts, error=error))
@@ -284,12 +284,13 @@ async def run_agent(scope: RunScope, agent: Agent, how: AgentRun) -> AgentResult
 async def _take_turn(turn: Turn, how: AgentRun) -> AgentResult:
     scope, agent = turn.scope, turn.agent
     limit = max(1, how.max_iter if how.max_iter is not None else agent.max_iter)
+    reached = _limit_reached(scope, f"{turn.path}.0")
+    if reached is not None:
+        return await _stopped(turn, how, reached)
     last: AgentResult | None = None
     for iteration in range(limit):
-        stop = _limit_reached(scope, f"{turn.path}.{iteration}")
-        result = None if stop else await turn.infer(iteration)
-        if result is None:
-            # The turn was stopped before this inference; nothing came of it.
+        result = await turn.infer(iteration)
+        if result is None:  # `on_start` stopped the turn before this inference
             break
         wants_more = bool(calls_of(result.output))
         reason = _stop_reason(scope, turn.path, iteration, limit) if wants_more else None
@@ -300,14 +301,11 @@ async def _take_turn(turn: Turn, how: AgentRun) -> AgentResult:
             await scope.add(result)
         if reason is not None or not wants_more:
             return result
-    return last or await _stopped(turn, how)
+    return last or await _stopped(turn, how, "on_start")
 
 
-async def _stopped(turn: Turn, how: AgentRun) -> AgentResult:
-    blank = turn.blank()
-    reached = _limit_reached(turn.scope, turn.path)
-    if reached is not None:
-        blank = dataclasses.replace(blank, stop_reason=reached)
+async def _stopped(turn: Turn, how: AgentRun, reason: str) -> AgentResult:
+    blank = turn.blank(reason)
     if how.keep and turn.scope.network is not None:
         await turn.scope.add(blank)
     return blank
@@ -321,6 +319,14 @@ def _stop_reason(scope: RunScope, path: str, iteration: int, limit: int) -> str 
 
 def _limit_reached(scope: RunScope, key: str) -> str | None:
     return scope.meter.reached(lambda: scope.runtime.now(f"{key}/limit"))
+
+
+def _takes_context(function: Callable[..., Any]) -> bool:
+    # An optional parameter is the function's own (`lambda name=name: …`), unless it says otherwise.
+    return any(
+        p.name == "context" or (p.default is p.empty and p.kind is not p.VAR_KEYWORD)
+        for p in inspect.signature(function).parameters.values()
+    )
 
 
 def _by_name(agent: str, tools: Sequence[Tool]) -> dict[str, Tool]:

@@ -9,6 +9,9 @@ from datetime import datetime, timedelta
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Usage
 
+LIMITS = frozenset({"max_inferences", "max_tokens", "max_cost", "deadline"})
+"""Names of the limits that end a run."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:

@@ -10,7 +10,7 @@ from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.network_run import NetworkRun
 from agentkit_py.engine.options import RunOptions, new_scope
 from agentkit_py.engine.prompt import HistoryMode
-from agentkit_py.engine.router import Router
+from agentkit_py.engine.router import Router, check_router
 from agentkit_py.engine.stream import RunStream, watched
 from agentkit_py.engine.sync import run_to_end
 from agentkit_py.errors import ConfigurationError
@@ -77,6 +77,7 @@ class Network:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ConfigurationError(f"Network {self.name!r} has two agents called {twice[0]!r}")
+        check_router(self.name, self.router)
         self.chain = tuple(as_processor(processor) for processor in self.processors)
 
     async def run(
@@ -129,6 +130,8 @@ class Network:
     async def _run(
         self, given: str | UserMessage, options: NetworkOptions, *, tokens: bool
     ) -> NetworkRun:
+        router = options.get("router") or self.router
+        check_router(self.name, router)
         scope = new_scope(
             self.name,
             given,
@@ -138,7 +141,6 @@ class Network:
             default_state=self.default_state,
             tokens=tokens,
         )
-        router = options.get("router") or self.router
         run = NetworkRun(self, scope, router=router, model=options.get("model"))
         await run.execute()
         return run

@@ -36,6 +36,7 @@ class NetworkRun:
             several run at the same time.
         stop_reason: Why the run ended: ``"done"`` (the router had nobody), ``"max_iter"``,
             ``"unknown_agent"``, ``"disabled_agent"``, or the name of a limit; None while it runs.
+        limit_reached: The limit because of which a routing agent was not asked.
         stopped_at: The agent name that was unknown or disabled.
         routing_results: What routing agents answered; it is no part of the state.
     """
@@ -51,6 +52,7 @@ class NetworkRun:
         self.stack: list[Scheduled] = []
         self.counter = 0
         self.routings = 0
+        self.limit_reached: str | None = None
         self.stop_reason: str | None = None
         self.stopped_at: str | None = None
         self.last_result: AgentResult | None = None
@@ -140,6 +142,7 @@ class NetworkRun:
             await self.scope.settle(error)
             if self.scope.runtime.is_final(error):
                 await self.scope.emitter.emit(RunFailed(**scope_facts, error=error))
+            self.scope.raise_outward(error)
             raise
         await self.scope.emitter.emit(RunCompleted(**scope_facts, stop_reason=self.stop_reason))
 
@@ -152,7 +155,7 @@ class NetworkRun:
             if stop is not None:
                 return stop
             await self._ask_router()
-        return DONE
+        return self.limit_reached or DONE
 
     async def _blocked(self, scheduled: Scheduled) -> str | None:
         """Run who is scheduled, or say why the run ends instead (also right after it)."""

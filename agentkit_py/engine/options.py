@@ -40,6 +40,12 @@ class RunOptions(TypedDict, total=False):
     runtime: Runtime | None
     """Another runtime than the ambient one."""
 
+    ctx: object
+    """The context of the Inngest function it runs in; the middleware finds it by itself."""
+
+    require_durable: bool
+    """Refuse to run outside of an Inngest function."""
+
     observer: Observer | None
     """Gets each event of the run, in order."""
 
@@ -66,7 +72,11 @@ def new_scope(
         ConfigurationError: An option is not known, or input or state cannot be used.
     """
     _check(options)
-    runtime = choose_runtime(options.get("runtime"))
+    runtime = choose_runtime(
+        options.get("runtime"),
+        context=options.get("ctx"),
+        require_durable=options.get("require_durable", False),
+    )
     prefix = runtime.claim(name)
     given = RunInput.of(input, runtime, prefix)
     state = state_of(options.get("state"), default_state, options.get("thread_id"))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.engine.agent import Agent, AgentRun, RoutingAgent, run_agent
 from agentkit_py.engine.changes import Scheduled
-from agentkit_py.errors import RoutingError
+from agentkit_py.engine.limits import LIMITS
+from agentkit_py.errors import ConfigurationError, RoutingError
 from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import UserMessage
 
@@ -62,13 +63,26 @@ Router: TypeAlias = RouterFunction | RoutingAgent
 """What a network's ``router`` may be."""
 
 
+def check_router(network: str, router: object) -> None:
+    """Refuse what cannot route.
+
+    Raises:
+        ConfigurationError: It is neither a function, a routing agent nor None.
+    """
+    if router is not None and not isinstance(router, RoutingAgent) and not callable(router):
+        raise ConfigurationError(
+            f"Network {network!r}: its router must be a function, a RoutingAgent or None, "
+            f"got {router!r:.80}"
+        )
+
+
 async def route(run: NetworkRun, router: Router) -> list[Scheduled]:
     """Names of the agents that are next; agents that are new to the network join it."""
     chosen: Any = router
     if not isinstance(router, Agent):
         chosen = await resolve(router(run.router_context()))
     if isinstance(chosen, RoutingAgent):
-        return list(await _ask(run, chosen))
+        chosen = await _ask(run, chosen)
     return [_join(run, item) for item in _as_list(run, chosen)]
 
 
@@ -83,6 +97,9 @@ async def _ask(run: NetworkRun, agent: RoutingAgent) -> Sequence[str]:
     run.routings += 1
     result = await run_agent(run.scope, agent, how)
     run.routing_results.append(result)
+    if result.stop_reason in LIMITS and not result.output:
+        run.limit_reached = result.stop_reason  # it was not asked, so it has not said "nobody"
+        return ()
     return await agent.route(run.scope, result)
 
 

@@ -64,15 +64,16 @@ class RunScope:
             user = self.input.as_result()
             self.state.append_result(user)
         self._remember()
-        await self.thread.save_user_message(self.input.message, user)
+        if self.input.message.content:
+            await self.thread.save_user_message(self.input.message, user)
 
     def fork(self) -> RunScope:
         """A scope for an agent that runs beside others: own state, and nothing is saved by it."""
         state = self.state.fork()
         runs = RunChanges(state, self.changes.network)
         thread = Thread(None, state, self.input.text, self.runtime, self.prefix, runs)
-        present = list(self._present)
-        return replace(self, state=state, changes=runs, thread=thread, _present=present)
+        own = {"_present": list(self._present), "_added": list(self._added)}
+        return replace(self, state=state, changes=runs, thread=thread, **own)
 
     async def add(self, result: AgentResult) -> None:
         """Append a completed result to the state, and to the thread if its store wants it now."""
@@ -110,6 +111,12 @@ class RunScope:
         )
         self._present.clear()
         return [result for result in results if id(result) in own]
+
+    def raise_outward(self, error: Exception) -> None:
+        """Raise ``error`` as whoever called the run must get it, if that is another one."""
+        outward = self.runtime.outward(error)
+        if outward is not error:
+            raise outward from error
 
     async def settle(self, error: Exception) -> None:
         """Save what was completed before ``error``, once nobody will try the run again."""

@@ -77,7 +77,7 @@ class Turn:
         )
         return replace(result, tool_calls=await runner.run(calls))
 
-    def blank(self) -> AgentResult:
+    def blank(self, reason: str) -> AgentResult:
         """The result of a turn in which the model was not asked."""
         key = f"{self.path}.stopped"
         runtime = self.scope.runtime
@@ -87,7 +87,7 @@ class Turn:
             (),
             runtime.now(key),
             id=runtime.new_id(key),
-            stop_reason="on_start",
+            stop_reason=reason,
         )
 
     async def finish(self, result: AgentResult) -> AgentResult:
@@ -107,8 +107,7 @@ class Turn:
         history, entries = outcome.messages, list(outcome.entries)
         stop = False
         if agent.lifecycle.on_start is not None:
-            before = history
-            history = _valid(history, entries, agent)
+            before = history = _valid(history, entries, agent)
             start = await self._on_start(prompt, history)
             prompt, history, stop = tuple(start.prompt), tuple(start.history), start.stop
             if history != tuple(before):

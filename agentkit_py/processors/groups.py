@@ -9,6 +9,7 @@ may stand in a list more than once.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -71,10 +72,12 @@ def key_of(call: ToolCall) -> Key:
 def pair(messages: Sequence[Message]) -> Pairing:
     """Find for each call its result.
 
-    A result without a tool name (as clients of chat formats have it) is paired by its id alone.
+    A result without a tool name (as clients of chat formats have it) is paired by its id alone, with
+    a call that no other result answers.
     """
     calls = _OpenCalls()
     reply = run = 0
+    nameless: list[int] = []
     answers: dict[int, list[int | None]] = {}
     for index, message in enumerate(messages):
         match message:
@@ -84,7 +87,8 @@ def pair(messages: Sequence[Message]) -> Pairing:
                     calls.add(call, (index, place), reply, run)
             case ToolResultMessage():
                 reply += 1
-                calls.answer(message.tool, index)
+                if not calls.answer(message.tool, index) and not message.tool.name:
+                    nameless.append(index)
             case TextMessage():
                 run += 1
                 reply += message.role != "assistant"
@@ -94,7 +98,39 @@ def pair(messages: Sequence[Message]) -> Pairing:
     for (index, place), result in calls.pairs():
         answers[index][place] = result
         pairing.calls[result] = (index, place)
+    if nameless:
+        _pair_by_id(messages, pairing, frozenset(nameless))
     return pairing
+
+
+def _pair_by_id(messages: Sequence[Message], pairing: Pairing, nameless: frozenset[int]) -> None:
+    """Pair the results in ``nameless`` with calls that are still open: the newest reply's first."""
+    reply = 0
+    replies: dict[str, list[tuple[int, deque[Slot]]]] = {}
+    for index, message in enumerate(messages):
+        match message:
+            case ToolCallMessage():
+                for place, call in enumerate(message.tools):
+                    if pairing.answers[index][place] is None:
+                        _push(replies.setdefault(call.id, []), reply, (index, place))
+            case ToolResultMessage():
+                reply += 1
+                stack = replies.get(message.tool.id)
+                if stack and index in nameless:
+                    slot = pairing.calls[index] = stack[-1][1].popleft()
+                    pairing.answers[slot[0]][slot[1]] = index
+                    if not stack[-1][1]:
+                        stack.pop()
+            case TextMessage():
+                reply += message.role != "assistant"
+            case _:
+                pass
+
+
+def _push(stack: list[tuple[int, deque[Slot]]], reply: int, slot: Slot) -> None:
+    if not stack or stack[-1][0] != reply:
+        stack.append((reply, deque()))
+    stack[-1][1].append(slot)
 
 
 @dataclass(slots=True)
@@ -133,7 +169,6 @@ class _OpenCalls:
     def __init__(self) -> None:
         self._buckets: list[_Bucket] = []
         self._by_key: dict[Key, list[_Bucket]] = {}
-        self._by_id: dict[str, list[_Bucket]] = {}
 
     def add(self, call: ToolCall, slot: Slot, reply: int, run: int) -> None:
         stack = self._by_key.setdefault(key_of(call), [])
@@ -141,18 +176,18 @@ class _OpenCalls:
             bucket = _Bucket(reply)
             stack.append(bucket)
             self._buckets.append(bucket)
-            self._by_id.setdefault(call.id, []).append(bucket)
         stack[-1].add(slot, run)
 
-    def answer(self, tool: ToolCall, index: int) -> None:
-        table = self._by_key.get(key_of(tool))
-        stack = self._by_id.get(tool.id) if table is None and not tool.name else table
+    def answer(self, tool: ToolCall, index: int) -> bool:
+        """Give the result at ``index`` to an open call of its id and tool, if there is one."""
+        stack = self._by_key.get(key_of(tool))
         while stack:
             bucket = stack[-1]
             if len(bucket.results) < bucket.size:
                 bucket.results.append(index)
-                return
+                return True
             stack.pop()
+        return False
 
     def pairs(self) -> Iterator[tuple[Slot, int]]:
         for bucket in self._buckets:

@@ -2,27 +2,61 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from agentkit_py.errors import ConfigurationError
 from agentkit_py.runtime.port import Runtime
 
 _ambient: ContextVar[Runtime | None] = ContextVar("agentkit_runtime", default=None)
 
 
-def choose_runtime(explicit: Runtime | None = None) -> Runtime:
-    """The runtime of a run that begins now."""
-    if explicit is not None:
-        return explicit
-    ambient = _ambient.get()
-    if ambient is not None:
-        return ambient
+def choose_runtime(
+    explicit: Runtime | None = None, *, context: object = None, require_durable: bool = False
+) -> Runtime:
+    """The runtime of a run that begins now.
+
+    Args:
+        explicit: The runtime that was given.
+        context: The context of the Inngest function that the run is in, if it was given.
+        require_durable: Refuse a runtime that remembers nothing.
+
+    Raises:
+        ConfigurationError: The run would not be durable and must be, or ``context`` is none.
+    """
+    chosen = explicit or _of_context(context) or _ambient.get() or _direct()
+    if require_durable and not chosen.durable:
+        raise ConfigurationError(
+            "This run must be durable (require_durable=True) and is not in an Inngest function. "
+            "Pass ctx=ctx, or give the client AgentKitMiddleware."
+        )
+    return chosen
+
+
+def _of_context(context: object) -> Runtime | None:
+    if context is None:
+        return None
+    if not type(context).__module__.startswith("inngest"):
+        raise ConfigurationError(
+            f"ctx must be the context of an Inngest function, got {context!r:.80}"
+        )
+    # By name, since this layer knows no SDK; whoever has such a context has the SDK installed.
+    return importlib.import_module("agentkit_py.inngest.runtime").runtime_of(context)
+
+
+def _direct() -> Runtime:
     # Imported here because httpx costs time and a durable run may never need it.
     from agentkit_py.runtime.direct import shared_runtime
 
     return shared_runtime()
+
+
+def set_ambient(runtime: Runtime) -> None:
+    """Make ``runtime`` the one that runs in this task, from now on, find by themselves."""
+    _ambient.set(runtime)
 
 
 @contextmanager

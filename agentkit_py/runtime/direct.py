@@ -108,6 +108,8 @@ class DirectRuntime:
             weakref.WeakKeyDictionary()
         )
 
+    durable = False
+
     @property
     def step(self) -> DirectSteps:
         """Steps that simply happen."""
@@ -140,7 +142,7 @@ class DirectRuntime:
         """
         if model.respond is not None:
             return await model.respond(make_body())
-        key = self._api_key(model)
+        key = self.api_key(model)
         content = dumps(make_body()).encode()
         headers = {"content-type": "application/json", **model.adapter.headers(model, key)}
         return await with_retries(
@@ -172,7 +174,12 @@ class DirectRuntime:
             )
         return _json_of(model, response)
 
-    def _api_key(self, model: Model) -> str | None:
+    def api_key(self, model: Model) -> str | None:
+        """The key for ``model``: its own, else the environment's.
+
+        Raises:
+            ConfigurationError: There is none and the model needs one.
+        """
         variable = model.adapter.key_variable
         key = model.api_key or self._environment.get(variable)
         if not key and model.key_required:

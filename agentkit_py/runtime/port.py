@@ -101,6 +101,9 @@ class DeltaSink(Protocol):
 class Runtime(Protocol):
     """Everything the engine asks of the world."""
 
+    durable: bool
+    """Whether what has happened is remembered, and not done again."""
+
     @property
     def step(self) -> StepTools:
         """The steps that users' tools and hooks may use themselves."""

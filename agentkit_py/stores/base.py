@@ -185,7 +185,7 @@ class HistoryStore(HistoryConfig, ABC):
 
     async def _append_users_turn(self, context: HistoryContext) -> None:
         if context.user_result is None:
-            return
+            raise HistoryError("There is no user message to save; user_result is not set.")
         state = context.user_message.state if context.user_message else None
         thread_id = _thread_of(context)
         beside = None if state is None else {"state": state}

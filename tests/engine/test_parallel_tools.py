@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
@@ -83,7 +83,9 @@ class Model(BaseModel):
 
 
 def _get(data: Any, key: str) -> Any:
-    return data[key] if isinstance(data, dict) else getattr(data, key)
+    if isinstance(data, dict):
+        return cast("dict[str, Any]", data)[key]
+    return getattr(data, key)
 
 
 def _set(data: Any, key: str, value: Any) -> None:

@@ -40,8 +40,7 @@ async def answer(made: Any, arguments: Any) -> Any:
 
 
 def get_weather(city: str, unit: Literal["c", "f"] = "c") -> str:
-    """Get the weather
-    for a city.
+    """Get the weather for a city.
 
     It may rain.
 
@@ -138,15 +137,10 @@ async def test_an_argument_may_have_a_name_that_pydantic_uses_itself(name: str) 
 
 
 def test_a_docstring_without_an_args_section_describes_nothing_more() -> None:
-    """Nor one with words that look like it."""
+    """Though it may have words that look like it."""
 
     def work(text: str) -> None:
-        """Work.
-
-        Args:
-
-        text: is not described here
-        """
+        """Work with text: is not described here."""
 
     assert "description" not in properties(tool(work))["text"]
 
@@ -154,7 +148,7 @@ def test_a_docstring_without_an_args_section_describes_nothing_more() -> None:
 def test_an_args_section_ends_where_the_indentation_does() -> None:
     """And lines that describe nothing are skipped."""
 
-    def work(text: str, other: str) -> None:
+    def work(text: str, other: str) -> None:  # noqa: D417 - that is the point
         """Work.
 
         Args:
@@ -185,8 +179,8 @@ def test_methods_are_tools() -> None:
 def _star(*names: str) -> None: ...
 def _stars(**names: str) -> None: ...
 def _positional(name: str, /) -> None: ...
-def _unhinted(name) -> None: ...  # type: ignore[no-untyped-def]  # pyright: ignore
-def _unknown(name: Missing) -> None: ...  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore
+def _unhinted(name: str) -> None: ...
+def _unknown(name: str) -> None: ...
 def _no_schema(name: Callable[[], None]) -> None: ...
 def _foreign(name: Foreign) -> None: ...
 
@@ -195,19 +189,22 @@ class Foreign:
     pass
 
 
-@pytest.mark.parametrize(
-    ("function", "reason"),
-    [
-        (_star, "cannot be passed by name"),
-        (_stars, "cannot be passed by name"),
-        (_positional, "cannot be passed by name"),
-        (_unhinted, "'name' needs a type hint"),
-        (_unknown, "cannot be resolved"),
-        (_no_schema, "no JSON Schema"),
-        (_foreign, "cannot use its signature"),
-        (lambda: None, "a name has 1 to 64"),
-    ],
-)
+del _unhinted.__annotations__["name"]
+_unknown.__annotations__["name"] = "Missing"
+
+BAD_FUNCTIONS: list[tuple[Callable[..., Any], str]] = [
+    (_star, "cannot be passed by name"),
+    (_stars, "cannot be passed by name"),
+    (_positional, "cannot be passed by name"),
+    (_unhinted, "'name' needs a type hint"),
+    (_unknown, "cannot be resolved"),
+    (_no_schema, "no JSON Schema"),
+    (_foreign, "cannot use its signature"),
+    (lambda: None, "a name has 1 to 64"),
+]
+
+
+@pytest.mark.parametrize(("function", "reason"), BAD_FUNCTIONS)
 def test_a_function_that_cannot_be_a_tool_says_why(
     function: Callable[..., Any], reason: str
 ) -> None:
@@ -243,16 +240,23 @@ async def test_a_pydantic_model_gives_the_handler_an_instance() -> None:
     assert wrong["error"]["message"] == "name: Field required"
 
 
+def _same(given: Any) -> Any:
+    return given
+
+
 SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"city": {"type": "string"}, "days": {"type": "array", "items": {"type": "integer"}}},
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"type": "array", "items": {"type": "integer"}},
+    },
     "required": ["city"],
-}  # fmt: skip
+}
 
 
 async def test_a_json_schema_gives_the_handler_a_checked_dict() -> None:
     """As it came."""
-    made = create_tool(name="plan", handler=lambda given: given, parameters=SCHEMA)
+    made = create_tool(name="plan", handler=_same, parameters=SCHEMA)
     assert await answer(made, {"city": "Rome", "days": [1]}) == {
         "data": {"city": "Rome", "days": [1]}
     }
@@ -260,7 +264,7 @@ async def test_a_json_schema_gives_the_handler_a_checked_dict() -> None:
 
 async def test_what_does_not_fit_a_json_schema_is_named() -> None:
     """Each problem with its path, in order."""
-    made = create_tool(name="plan", handler=lambda given: given, parameters=SCHEMA)
+    made = create_tool(name="plan", handler=_same, parameters=SCHEMA)
     content = await answer(made, {"days": [1, "two"]})
     paths = [issue["path"] for issue in content["error"]["issues"]]
     assert paths == ["(arguments)", "days.1"]

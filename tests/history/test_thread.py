@@ -20,6 +20,19 @@ NEW = AgentResult("a", [TextMessage("assistant", "new")])
 MESSAGE = UserMessage("hi", "m1", client_timestamp=datetime(2024, 1, 1, tzinfo=UTC))
 
 
+class NoChanges:
+    """For callbacks that change nothing beside what they return."""
+
+    def begin(self) -> None:
+        return None
+
+    def record(self, before: object, /) -> None:
+        return None
+
+    def replay(self, recorded: object, /) -> None:
+        return None
+
+
 class Recorder:
     """Callbacks that write down what they get."""
 
@@ -58,7 +71,7 @@ class Recorder:
 
 def thread_of(config: HistoryConfig | None, state: State[Any]) -> Thread:
     """A run's thread."""
-    return Thread(config, state, "hi", DirectRuntime(), "run")
+    return Thread(config, state, "hi", DirectRuntime(), "run", NoChanges())
 
 
 async def take_turn(thread: Thread) -> None:

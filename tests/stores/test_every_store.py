@@ -12,7 +12,9 @@ from uuid import uuid4
 
 import pytest
 
+from agentkit_py._core.awaiting import resolve
 from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
+from agentkit_py.history.config import HistoryContext
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State
 from agentkit_py.history.thread import Thread
@@ -24,12 +26,25 @@ from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory
 Reply = Callable[[str], AgentResult]
 
 
+class NoChanges:
+    """For callbacks that change nothing beside what they return."""
+
+    def begin(self) -> None:
+        return None
+
+    def record(self, before: object, /) -> None:
+        return None
+
+    def replay(self, recorded: object, /) -> None:
+        return None
+
+
 async def take_turn(
     store: HistoryStore, text: str, replies: list[AgentResult], thread_id: str | None = None
 ) -> State[Any]:
     """One run as the engine does it: open, save what the user said, save each result when done."""
     state: State[Any] = State(thread_id=thread_id)
-    thread = Thread(store, state, text, DirectRuntime(), "run")
+    thread = Thread(store, state, text, DirectRuntime(), "run", NoChanges())
     await thread.open()
     message = UserMessage(text, uuid4().hex, client_timestamp=datetime.now(UTC))
     turn = AgentResult.from_user(text, id=message.id, created_at=message.client_timestamp)
@@ -68,7 +83,7 @@ async def test_results_are_saved_one_by_one_while_a_run_goes_on(
 ) -> None:
     """A crash later in the turn loses none of them."""
     state: State[Any] = State()
-    thread = Thread(store, state, "hi", DirectRuntime(), "run")
+    thread = Thread(store, state, "hi", DirectRuntime(), "run", NoChanges())
     await thread.open()
     state.append_result(reply("a"))
     await thread.result_done()
@@ -241,7 +256,7 @@ async def test_what_callers_change_later_does_not_reach_the_store(store: History
 async def test_the_clients_state_is_kept_beside_its_message(store: HistoryStore) -> None:
     """The library does not read it, and other rows have none."""
     state: State[Any] = State()
-    thread = Thread(store, state, "hi", DirectRuntime(), "run")
+    thread = Thread(store, state, "hi", DirectRuntime(), "run", NoChanges())
     await thread.open()
     message = UserMessage("hi", "m1", state={"page": "/orders"}, client_timestamp=datetime.now(UTC))
     await thread.save_user_message(message, None)
@@ -393,9 +408,21 @@ async def test_a_store_can_be_closed_and_used_again(store: HistoryStore) -> None
 async def test_a_hook_that_comes_before_create_thread_says_so(store: HistoryStore) -> None:
     """Somebody who calls the hooks by hand gets an answer that helps."""
     state: State[Any] = State()
-    thread = Thread(store, state, "hi", DirectRuntime(), "run")
+    thread = Thread(store, state, "hi", DirectRuntime(), "run", NoChanges())
     with pytest.raises(HistoryError, match="create_thread has to come first"):
         await thread.save_user_message(UserMessage("hi", "m1"), None)
+
+
+async def test_a_hook_without_a_message_says_so_and_saves_nothing(store: HistoryStore) -> None:
+    """A message is never dropped without a word."""
+    await store.add_thread("t")
+    context = HistoryContext(
+        state=State[Any](), input="hi", thread_id="t", step=DirectRuntime().step
+    )
+    assert store.append_user_message is not None
+    with pytest.raises(HistoryError, match="user_result is not set"):
+        await resolve(store.append_user_message(context))
+    assert await store.count_results("t") == 0
 
 
 def test_a_store_carries_processors(path: Path) -> None:

@@ -55,9 +55,14 @@ from agentkit_py.messages import UserMessage
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores import SqliteHistory
 
+class NoChanges:
+    def begin(self): return None
+    def record(self, before): return None
+    def replay(self, recorded): return None
+
 async def main(path):
     state = State(thread_id="t")
-    thread = Thread(SqliteHistory(path), state, "hi", DirectRuntime(), "run")
+    thread = Thread(SqliteHistory(path), state, "hi", DirectRuntime(), "run", NoChanges())
     await thread.open()
     message = UserMessage("hi", "m", client_timestamp=datetime.now(UTC))
     turn = AgentResult.from_user("hi", id="m", created_at=message.client_timestamp)

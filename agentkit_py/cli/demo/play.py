@@ -132,7 +132,7 @@ async def play(console: Console, options: DemoOptions) -> int:
             finally:
                 await _close(desk)
             rule(console, f"Turn {len(QUESTIONS) + 1}, in a second process")
-            code = _second_process(desk, threads, thread_id, options)
+            code = second_process(desk, threads, thread_id, options)
             rule(console, "Done")
             refused = _summarise(console, desk, total)
             if options.keep or options.db:
@@ -163,7 +163,7 @@ def _folder(options: DemoOptions) -> Generator[Path, None, None]:
             yield Path(name) / "threads.db"
 
 
-def _second_process(desk: Desk, threads: Path, thread_id: str, options: DemoOptions) -> int:
+def second_process(desk: Desk, threads: Path, thread_id: str, options: DemoOptions) -> int:
     """Ask the last question in a process of its own; returns its exit code."""
     url = desk.provider.base_url("openai") if desk.provider is not None else options.base_url
     given = {"--model": options.model, "--base-url": url}

@@ -8,8 +8,9 @@ recording, message for message.
 from agentkit_py.testing.replay.figures import Figures, Outcome
 from agentkit_py.testing.replay.network import RecordedNetwork
 from agentkit_py.testing.replay.own_network import OwnNetwork
+from agentkit_py.testing.replay.providers import PROVIDERS
 from agentkit_py.testing.replay.recording import Conversation, read_conversations
-from agentkit_py.testing.replay.runner import PROVIDERS, Pass, Replay
+from agentkit_py.testing.replay.runner import Pass, Replay
 
 __all__ = [
     "PROVIDERS",

@@ -75,5 +75,5 @@ def _field(recorded: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
     if recorded["role"] != stored["role"]:
         return f"{recorded['role']} in the recording, {stored['role']} in the thread"
     name = next(key for key in recorded if recorded[key] != stored.get(key))
-    told = f"{name} is {recorded[name]!r:.120} in the recording, {stored.get(name)!r:.120} in the thread"
-    return f"{recorded['role']}, {told}"
+    theirs, ours = f"{recorded[name]!r:.120}", f"{stored.get(name)!r:.120}"
+    return f"{recorded['role']}, {name} is {theirs} in the recording, {ours} in the thread"

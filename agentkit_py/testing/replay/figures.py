@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentkit_py.messages import ToolCallMessage
 from agentkit_py.processors.report import ContextReport
-from agentkit_py.testing.provider import Rejection
+from agentkit_py.testing.provider import ReceivedRequest, Rejection
 
 
 @dataclass(slots=True, kw_only=True)
@@ -20,7 +20,6 @@ class Outcome:
     line: int
     thread_id: str
     turns: int = 0
-    model_calls: int = 0
     tool_calls: int = 0
     tokens_sent: int = 0
     foreign_calls: int = 0
@@ -29,7 +28,12 @@ class Outcome:
     wrong_reports: int = 0
     """Reports whose figures do not add up."""
 
-    rejections: list[Rejection] = field(default_factory=list[Rejection])
+    requests: list[ReceivedRequest] = field(default_factory=list[ReceivedRequest], repr=False)
+    """What the provider got, refused requests included."""
+
+    reports: list[ContextReport] = field(default_factory=list[ContextReport], repr=False)
+    """What each model call was allowed to see; of runs that failed there is none."""
+
     missing_tools: list[str] = field(default_factory=list[str])
     """Tools that the recording calls and no agent of the network has."""
 
@@ -40,12 +44,18 @@ class Outcome:
     """Where the thread differs from the recording."""
 
     @property
+    def rejections(self) -> list[Rejection]:
+        """Why requests were refused, in order."""
+        return [seen.rejection for seen in self.requests if seen.rejection is not None]
+
+    @property
     def fine(self) -> bool:
         """Whether nothing was refused and the thread is what was recorded."""
         return not (self.rejections or self.error or self.difference or self.wrong_reports)
 
     def add(self, report: ContextReport, tools: Mapping[str, frozenset[str]]) -> None:
         """Count one model call; ``tools``: the names that each agent has."""
+        self.reports.append(report)
         own = tools.get(report.agent, frozenset())
         called = [c.name for m in report.sent if isinstance(m, ToolCallMessage) for c in m.tools]
         self.foreign_calls += sum(name not in own for name in called)
@@ -76,7 +86,7 @@ class Figures:
         """Count one conversation."""
         self.conversations += 1
         self.turns += outcome.turns
-        self.model_calls += outcome.model_calls
+        self.model_calls += len(outcome.requests)
         self.tool_calls += outcome.tool_calls
         self.tokens_sent += outcome.tokens_sent
         self.foreign_calls += outcome.foreign_calls
@@ -122,8 +132,3 @@ def adds_up(report: ContextReport) -> bool:
     if not joined:
         tokens, messages = tokens + report.prompt_tokens, messages + len(report.prompt)
     return (tokens, messages) == (report.tokens_after, len(report.sent))
-
-
-def total(figures: Sequence[Figures], name: str) -> int:
-    """One figure over several passes."""
-    return sum(getattr(one, name) for one in figures)

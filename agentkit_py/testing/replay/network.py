@@ -27,8 +27,8 @@ FRONT_DESK = "front_desk"
 """The agent without tools."""
 
 _FAMILIES = {
-    "lookups": "check count describe fetch find get list lookup query read retrieve search show view",
-    "changes": "add book buy cancel change create delete exchange modify order remove return set update",
+    "lookups": "check count describe fetch find get list lookup query read retrieve search show",
+    "changes": "add book buy cancel change create delete exchange modify order remove rent update",
     "service": "ask calculate contact escalate notify pay refund send think transfer verify",
 }
 _AGENT_OF_VERB = {verb: agent for agent, verbs in _FAMILIES.items() for verb in verbs.split()}
@@ -43,9 +43,7 @@ NO_SYSTEM = "You are a helpful assistant."
 class RecordedNetwork:
     """Makes the network of a conversation: its tools, dealt out to agents by their names."""
 
-    def __init__(
-        self, *, filters: bool = False, processors: Sequence[Processor] = ()
-    ) -> None:
+    def __init__(self, *, filters: bool = False, processors: Sequence[Processor] = ()) -> None:
         """Choose what the agents may see.
 
         Args:
@@ -148,6 +146,9 @@ def _joined(groups: Iterable[list[str]], names: set[str]) -> list[list[str]]:
 
 
 def agent_of(tool: str) -> str:
-    """The agent that a tool belongs to by its name's first word; any fixed one for unknown words."""
+    """The agent that a tool belongs to, by its name's first word.
+
+    Unknown words are spread over the agents, always in the same way.
+    """
     word = re.split(r"[_-]|(?<=[a-z0-9])(?=[A-Z])", tool.lstrip("_"), maxsplit=1)[0].lower()
     return _AGENT_OF_VERB.get(word) or AGENTS[crc32(tool.encode()) % len(AGENTS)]

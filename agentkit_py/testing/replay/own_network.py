@@ -9,21 +9,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.engine.agent import Agent, RoutingAgent
 from agentkit_py.engine.network import Network
 from agentkit_py.engine.router import Routed, RouterContext
 from agentkit_py.engine.tool import Tool, ToolContext
-from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.processors.base import Processor
 from agentkit_py.testing.replay.recording import Conversation
 from agentkit_py.testing.replay.script import Script
-
-NetworkSource: TypeAlias = Network | Callable[[], Network | Awaitable[Network]]
-"""A network, or a function that makes one for each conversation."""
 
 
 class OwnNetwork:
@@ -31,24 +26,31 @@ class OwnNetwork:
 
     def __init__(
         self,
-        source: NetworkSource,
+        given: Network | Agent,
         *,
         strip: bool = False,
-        processors: Sequence[Processor] | None = None,
         live_tools: bool = False,
     ) -> None:
         """Choose what is changed in the copy.
 
         Args:
-            source: The network, or a function that makes it.
+            given: The network, or an agent alone.
             strip: Leave out all processors, those of agents and of its history too.
-            processors: Take these as the network's processors instead of its own.
             live_tools: Call the tools really.
         """
-        self._source = source
+        self._network: Network = (
+            Network(name=given.name, agents=[given]) if isinstance(given, Agent) else given
+        )
         self._strip = strip
-        self._processors = processors
         self._live = live_tools
+
+    @property
+    def has_processors(self) -> bool:
+        """Whether anything changes what its agents see."""
+        network = self._network
+        configs = [network.history, *(agent.history for agent in network.agents)]
+        chains = [network.chain, *(agent.chain for agent in network.agents)]
+        return any([*chains, *(config.chain for config in configs if config is not None)])
 
     async def network(
         self,
@@ -56,38 +58,19 @@ class OwnNetwork:
         script: Script,
         history: HistoryConfig,
     ) -> Network:
-        """The network for one conversation; its threads go to ``history``.
-
-        Raises:
-            ConfigurationError: What was given is no network and makes none.
-        """
-        given = await network_of(self._source)
+        """The network for one conversation; its threads go to ``history``."""
+        given = self._network
         adapt = _Adapter(script, strip=self._strip, live=self._live)
         store = copy(history)
         if given.history is not None and not self._strip:
             store.processors, store.chain = given.history.processors, given.history.chain
-        processors = given.processors if self._processors is None else self._processors
         return replace(
             given,
             agents=[adapt.agent(agent) for agent in given.agents],
             router=adapt.router(given),
             history=store,
-            processors=() if self._strip else processors,
+            processors=() if self._strip else given.processors,
         )
-
-
-async def network_of(source: object) -> Network:
-    """The network that ``source`` is or makes.
-
-    Raises:
-        ConfigurationError: It is none and makes none.
-    """
-    made = source
-    if not isinstance(source, Network) and callable(source):
-        made = await resolve(cast("Callable[[], object]", source)())
-    if not isinstance(made, Network):
-        raise ConfigurationError(f"expected a Network, or a function that makes one, got {made!r:.80}")
-    return made
 
 
 class _Adapter:

@@ -164,7 +164,9 @@ class _Messages:
         self._check_answered()
         if role in _SYSTEM:
             if self._turns:
-                fields.wrong("role", f"a {role} message can only be replayed before the first user's")
+                fields.wrong(
+                    "role", f"a {role} message can only be replayed before the first user's"
+                )
             self._system.append(content_of(fields))
         elif role == "user":
             self._turns.append(RecordedTurn(self._users_text(fields), []))
@@ -176,7 +178,9 @@ class _Messages:
         self._check_answered()
         if not self._turns:
             raise InvalidRecordError(
-                "there is no user message, so nothing to replay", where=self._where, field="messages"
+                "there is no user message, so nothing to replay",
+                where=self._where,
+                field="messages",
             )
         return self._turns
 
@@ -185,7 +189,9 @@ class _Messages:
 
     def _reply(self, fields: Fields) -> None:
         if not self._turns:
-            fields.wrong("role", "an assistant message before the first user message answers nothing")
+            fields.wrong(
+                "role", "an assistant message before the first user message answers nothing"
+            )
         optional = "content" not in fields.record or fields.record["content"] is None
         text = None if optional else content_of(fields)
         given = fields.record.get("tool_calls")
@@ -229,7 +235,7 @@ class _Messages:
                 del self._open[index]
                 return call
         waiting = ", ".join(repr(call.id) for call, _ in self._open)
-        fields.wrong("tool_call_id", f"expected {waiting:.200}, got {call_id!r:.80}")
+        return fields.wrong("tool_call_id", f"expected {waiting:.200}, got {call_id!r:.80}")
 
     def _check_answered(self) -> None:
         if self._open:

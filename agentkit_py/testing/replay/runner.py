@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import httpx
 
@@ -13,25 +13,15 @@ from agentkit_py.engine.limits import RunLimits
 from agentkit_py.engine.network import Network
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.models import anthropic, azure_openai, gemini, grok, openai
-from agentkit_py.models.base import Model, RetryPolicy
+from agentkit_py.models.base import Model
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.testing.provider import FakeProvider, ReceivedRequest, Reply
 from agentkit_py.testing.replay.comparing import difference
 from agentkit_py.testing.replay.figures import Figures, Outcome
+from agentkit_py.testing.replay.providers import model_at
 from agentkit_py.testing.replay.recording import Conversation, RecordedTurn
 from agentkit_py.testing.replay.script import Script
-
-_MODELS: dict[str, Callable[..., Model]] = {
-    "openai": lambda url, **how: openai("gpt-4.1", base_url=url, **how),
-    "azure_openai": lambda url, **how: azure_openai("gpt-4.1", endpoint=url, **how),
-    "anthropic": lambda url, **how: anthropic("claude-sonnet-4-5", base_url=url, **how),
-    "gemini": lambda url, **how: gemini("gemini-2.5-flash", base_url=url, **how),
-    "grok": lambda url, **how: grok("grok-4", base_url=url, **how),
-}
-PROVIDERS = tuple(_MODELS)
-"""Whose wire formats a replay can speak."""
 
 
 class NetworkMaker(Protocol):
@@ -87,9 +77,7 @@ class Replay:
         """
         # Of its own, so that no proxy of the environment stands before the loopback.
         runtime = DirectRuntime(transport=httpx.AsyncHTTPTransport())
-        workers = [
-            asyncio.create_task(self._work(feed, runtime)) for _ in range(self.concurrency)
-        ]
+        workers = [asyncio.create_task(self._work(feed, runtime)) for _ in range(self.concurrency)]
         try:
             await asyncio.gather(*workers)
         finally:
@@ -107,9 +95,7 @@ class Replay:
             return script.reply()
 
         with FakeProvider(reply) as fake:
-            model = _MODELS[self.provider](
-                fake.base_url(self.provider), api_key="sk-replay", retry=RetryPolicy(attempts=1)
-            )
+            model = model_at(fake, self.provider)
             for item in feed:
                 if isinstance(item, InvalidRecordError):
                     self.bad_lines += 1
@@ -129,10 +115,12 @@ class Replay:
             outcome.missing_tools = _missing_tools(conversation, network)
             for turn in conversation.turns:
                 await stage.play(turn, network, outcome)
+        except _EndedEarlyError as error:
+            outcome.error = str(error)
         except Exception as error:  # noqa: BLE001 - of users' code too; the others still run
             outcome.error = f"{type(error).__name__}: {error}"
-        outcome.model_calls = len(stage.fake.requests)
-        outcome.rejections = stage.fake.rejections
+        # Nothing is under way at this worker's provider, whose record would grow without end.
+        outcome.requests = list(stage.fake.requests)
         stage.fake.requests.clear()
         outcome.difference = await self._difference(conversation, outcome)
         return outcome
@@ -184,10 +172,10 @@ class _Stage:
         outcome.turns += 1
         outcome.tool_calls += sum(len(result.tool_calls) for result in run.results)
         if self.script.remaining:
-            raise _EndedEarly(run.stop_reason, self.script.remaining)
+            raise _EndedEarlyError(run.stop_reason, self.script.remaining)
 
 
-class _EndedEarly(Exception):  # noqa: N818 - never leaves this module
+class _EndedEarlyError(Exception):
     def __init__(self, reason: str | None, remaining: int) -> None:
         super().__init__(f"the run ended ({reason}) with {remaining} recorded replies to go")
 

@@ -30,7 +30,10 @@ def arguments_model(tool: str, calls: Sequence[JsonObject]) -> type[BaseModel]:
         values = [call[name] for call in calls if name in call]
         default = ... if len(values) == len(calls) else None
         # By alias: a recorded name may be one that pydantic keeps to itself.
-        fields[f"argument_{index}"] = (_kind(values, optional=default is None), Field(default, alias=name))
+        fields[f"argument_{index}"] = (
+            _kind(values, optional=default is None),
+            Field(default, alias=name),
+        )
     return create_model(tool, __config__=ConfigDict(extra="forbid"), **fields)
 
 

@@ -1,0 +1,20 @@
+"""Agents and networks as durable Inngest functions.
+
+`create_functions` makes functions to serve; `AgentKitMiddleware` lets ``network.run(…)`` inside
+your own functions find the steps by itself.
+"""
+
+from agentkit_py.inngest.functions import FunctionOptions, create_functions
+from agentkit_py.inngest.middleware import AgentKitMiddleware
+from agentkit_py.inngest.realtime import publisher, subscription_token
+from agentkit_py.inngest.runtime import InngestRuntime, runtime_of
+
+__all__ = [
+    "AgentKitMiddleware",
+    "FunctionOptions",
+    "InngestRuntime",
+    "create_functions",
+    "publisher",
+    "runtime_of",
+    "subscription_token",
+]

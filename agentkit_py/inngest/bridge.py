@@ -1,0 +1,116 @@
+"""Our models as adapters of the SDK's ``step.ai.infer``, and its errors as ours."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import inngest
+
+from agentkit_py.errors import (
+    AuthenticationError,
+    BadRequestError,
+    ContextOverflowError,
+    ModelConnectionError,
+    ModelError,
+    ModelHTTPError,
+    ModelResponseError,
+    ModelTimeoutError,
+    ProviderUnavailableError,
+    RateLimitError,
+)
+from agentkit_py.models.base import Model
+from agentkit_py.models.http_errors import error_from_response
+
+_FORMATS = {"anthropic": "anthropic", "gemini": "gemini"}
+"""The gateway's formats; what it does not know it treats as OpenAI with a Bearer key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """One of our models in the shape of `inngest.experimental.ai.BaseAdapter`."""
+
+    model: Model
+    key: str
+
+    def auth_key(self) -> str:
+        """The API key: with ``inference="offload"`` it goes through the Inngest server."""
+        return self.key
+
+    def format(self) -> str:
+        """How the gateway is to authenticate."""
+        return _FORMATS.get(self.model.provider, "openai-chat")
+
+    def headers(self) -> dict[str, str]:
+        """Our headers but those that the gateway adds itself."""
+        headers = self.model.adapter.headers(self.model, None)
+        added = {"authorization", "x-api-key", "x-goog-api-key", "content-type"}
+        return {name: value for name, value in headers.items() if name.lower() not in added}
+
+    def on_call(self, body: dict[str, object]) -> None:
+        """Nothing: the body is complete."""
+
+    def url_infer(self) -> str:
+        """Where the gateway sends the request."""
+        return self.model.adapter.url(self.model)
+
+
+_STATUS = re.compile(r"(?:status code:?|HTTP)\s*(\d{3})")
+_TYPES: dict[str, type[ModelHTTPError]] = {
+    cls.__name__: cls
+    for cls in (
+        AuthenticationError,
+        BadRequestError,
+        ContextOverflowError,
+        RateLimitError,
+        ProviderUnavailableError,
+    )
+}
+
+
+def error_of_step(model: Model, error: inngest.StepError) -> ModelError:
+    """The error of ours that a failed inference step stands for.
+
+    The gateway says the status in its message and the provider's body only in the stack's text.
+    """
+    where: dict[str, Any] = {"provider": model.provider, "model": model.model}
+    status = _STATUS.search(error.message or "")
+    if error.name == "ModelTimeoutError":
+        return ModelTimeoutError(**where, timeout=model.timeout)
+    if status is not None and error.name in _TYPES:
+        return _TYPES[error.name](_detail(error), **where, status=int(status[1]))
+    if status is not None:
+        return error_from_response(model, int(status[1]), {}, error.stack or error.message or "")
+    if error.name == "ModelResponseError":
+        return ModelResponseError(_detail(error), **where)
+    return ModelConnectionError(f"the model call failed: {_detail(error)}", **where)
+
+
+def _detail(error: inngest.StepError) -> str:
+    return (error.message or error.name)[:2000]
+
+
+def failure_to_json(error: ModelError) -> dict[str, Any]:
+    """A model error that must not be tried again, as a step's output."""
+    return {
+        "name": type(error).__name__,
+        "message": error.args[0] if error.args else "",
+        "status": getattr(error, "status", None),
+        "detail": getattr(error, "detail", None),
+        "excerpt": getattr(error, "excerpt", ""),
+    }
+
+
+def failure_from_json(model: Model, record: dict[str, Any]) -> ModelError:
+    """The model error that a step recorded."""
+    where: dict[str, Any] = {"provider": model.provider, "model": model.model}
+    kind = _TYPES.get(record["name"])
+    if kind is not None and isinstance(record.get("status"), int):
+        return kind(record.get("detail") or "", **where, status=record["status"])
+    message = str(record.get("message", "")).removeprefix(
+        f"{model.provider} model {model.model!r}: "
+    )
+    if record["name"] == "ModelResponseError":
+        return ModelResponseError(message, **where, excerpt=record.get("excerpt") or "")
+    return ModelError(message, **where)

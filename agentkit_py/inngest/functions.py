@@ -1,0 +1,193 @@
+"""Agents and networks as Inngest functions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
+
+import inngest
+
+from agentkit_py._core.json import as_object
+from agentkit_py._core.naming import slugify
+from agentkit_py.engine.agent import Agent
+from agentkit_py.engine.emitter import StreamingConfig
+from agentkit_py.engine.network import Network
+from agentkit_py.errors import ConfigurationError, NonRetriableError
+from agentkit_py.history.state import State
+from agentkit_py.inngest.middleware import AgentKitMiddleware
+from agentkit_py.inngest.realtime import publisher
+from agentkit_py.inngest.runtime import Inference, runtime_of
+from agentkit_py.messages import UserMessage
+from agentkit_py.runtime.direct import DirectRuntime
+
+Handler: TypeAlias = Callable[[inngest.Context], Awaitable[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionOptions:
+    """Options of one function, in the SDK's own types; None: Inngest's default."""
+
+    batch_events: inngest.Batch | None = None
+    cancel: list[inngest.Cancel] | None = None
+    concurrency: list[inngest.Concurrency] | None = None
+    debounce: inngest.Debounce | None = None
+    idempotency: str | None = None
+    middleware: list[Any] | None = None
+    name: str | None = None
+    on_failure: Callable[[inngest.Context], Awaitable[Any]] | None = None
+    priority: inngest.Priority | None = None
+    rate_limit: inngest.RateLimit | None = None
+    retries: int | None = None
+    singleton: inngest.Singleton | None = None
+    throttle: inngest.Throttle | None = None
+    timeouts: inngest.Timeouts | None = None
+
+    def to_kwargs(self) -> dict[str, Any]:
+        """What was given, for ``client.create_function``."""
+        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def create_functions(
+    client: inngest.Inngest,
+    *,
+    agents: Sequence[Agent] = (),
+    networks: Sequence[Network] = (),
+    options: Mapping[str, FunctionOptions] | None = None,
+    inference: Inference = "offload",
+    realtime: bool = False,
+    local: DirectRuntime | None = None,
+) -> list[inngest.Function[Any]]:
+    """Inngest functions for agents and networks, to be served by any of the SDK's frameworks.
+
+    An agent becomes ``agent-{slug}``, a network ``network-{slug}``; each is started by the event
+    ``{app_id}/{function id}`` with ``data.input`` (text, or a user message) and, if wanted,
+    ``data.state``, ``data.threadId`` and ``data.userId``. A function returns ``{threadId, text,
+    stopReason, state, results}``.
+
+    Args:
+        client: The SDK's client.
+        agents: Agents that run by themselves.
+        networks: Networks.
+        options: Options by the agent's or network's name.
+        inference: Who calls the models: see `AgentKitMiddleware.configured`.
+        realtime: Stream to the channel ``user:{data.userId}`` where the event names a user.
+        local: The runtime that sends local requests.
+
+    Raises:
+        ConfigurationError: Options for a name that is none, or two names with one slug.
+    """
+    named = [("agent", agent) for agent in agents] + [("network", net) for net in networks]
+    chosen = dict(options or {})
+    _check_names([item.name for _, item in named], chosen)
+    middleware = AgentKitMiddleware.configured(inference=inference, local=local)
+    return [
+        _function(
+            client, kind, item, chosen.get(item.name, FunctionOptions()), middleware, realtime
+        )
+        for kind, item in named
+    ]
+
+
+def _check_names(names: list[str], options: Mapping[str, FunctionOptions]) -> None:
+    unknown = sorted(options.keys() - set(names))
+    if unknown:
+        raise ConfigurationError(
+            f"options has {unknown[0]!r}, which is no agent or network here: {', '.join(names)}"
+        )
+    slugs: dict[str, str] = {}
+    for name in names:
+        slug = slugify(name)
+        if not slug or slug in slugs:
+            raise ConfigurationError(
+                f"{name!r} and {slugs.get(slug, '(nothing)')!r} would have the same function id "
+                f"{slug!r}"
+            )
+        slugs[slug] = name
+
+
+def _function(
+    client: inngest.Inngest,
+    kind: str,
+    item: Agent | Network,
+    options: FunctionOptions,
+    middleware: Any,
+    realtime: bool,  # noqa: FBT001 - internal
+) -> inngest.Function[Any]:
+    function_id = f"{kind}-{slugify(item.name)}"
+    kwargs = options.to_kwargs()
+    kwargs["middleware"] = [middleware, *kwargs.get("middleware", [])]
+    kwargs.setdefault("name", item.name)
+    return client.create_function(
+        fn_id=function_id,
+        trigger=inngest.TriggerEvent(event=f"{client.app_id}/{function_id}"),
+        **kwargs,
+    )(_handler(client, item, realtime=realtime))
+
+
+def _handler(client: inngest.Inngest, item: Agent | Network, *, realtime: bool) -> Handler:
+    async def handler(ctx: inngest.Context) -> dict[str, Any]:
+        data = ctx.event.data
+        state = _state(data, item)
+        user = data.get("userId")
+        streaming = None
+        if realtime and isinstance(user, str) and user:
+            streaming = StreamingConfig(publish=_held_back(ctx, publisher(client, user)))
+        options: dict[str, Any] = {"ctx": ctx, "state": state, "streaming": streaming}
+        if isinstance(item, Network):
+            run = await item.run(_input(data), **options)
+            return _output(run.state, run.text, run.stop_reason, run.results)
+        result = await item.run(_input(data), **options)
+        return _output(state, result.text, result.stop_reason, [result])
+
+    return handler
+
+
+def _held_back(ctx: inngest.Context, send: Any) -> Any:
+    """Publish through the runtime, which knows what a replay only repeats."""
+    runtime = runtime_of(ctx)
+    runtime.publish_with(send)
+    return runtime.publish
+
+
+def _input(data: Mapping[str, Any]) -> str | UserMessage:
+    given: object = data.get("input")
+    if isinstance(given, str):
+        return given
+    fields = as_object(given) or {}
+    if isinstance(fields.get("content"), str):
+        return UserMessage(
+            fields["content"],
+            fields.get("id"),
+            state=fields.get("state"),
+            system_prompt=fields.get("systemPrompt"),
+        )
+    raise NonRetriableError(
+        f"event.data.input must be a text, or a message {{content, id?, …}}; got {given!r:.80}"
+    )
+
+
+def _state(data: Mapping[str, Any], item: Agent | Network) -> State[Any]:
+    plain = as_object(data.get("state"))
+    if plain is not None:
+        state: State[Any] = State.from_dict(plain if "data" in plain else {"data": plain})
+    else:
+        default = item.default_state if isinstance(item, Network) else None
+        state = default.clone() if default is not None else State()
+    thread = data.get("threadId")
+    if isinstance(thread, str) and thread:
+        state.thread_id = thread
+    return state
+
+
+def _output(
+    state: State[Any], text: str, stop_reason: str | None, results: Sequence[Any]
+) -> dict[str, Any]:
+    return {
+        "threadId": state.thread_id,
+        "text": text,
+        "stopReason": stop_reason,
+        "state": state.dump(),
+        "results": [result.to_dict() for result in results],
+    }

@@ -1,0 +1,328 @@
+"""`agentkit chat`: a network or agent of one's own in the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentkit_py.messages import Message
+from agentkit_py.stores import SqliteHistory
+from agentkit_py.testing import FakeProvider, ReceivedRequest, error, tool_call
+from agentkit_py.testing.provider import Raw, Reply
+
+SHOP = '''
+import os
+from agentkit_py import Agent, Network, SqliteHistory, ToolCallFilter, openai
+
+def model():
+    return openai("gpt-4.1", api_key="sk-test", base_url=os.environ["SHOP_MODEL"])
+
+def stock(item: str) -> int:
+    """How many are left."""
+    return 3
+
+clerk = Agent(name="clerk", system="You sell hats.", model=model(), tools=[stock], max_iter=3)
+once = lambda context: clerk if context.call_count == 0 else None
+shop = Network(name="shop", agents=[clerk], router=once, processors=[ToolCallFilter(exclude=["x"])])
+kept = Network(name="kept", agents=[clerk], router=once, history=SqliteHistory("own.db"))
+
+def make():
+    return shop
+
+def needs(argument):
+    return shop
+
+class Shop:
+    instance = shop
+
+number = 3
+'''
+
+BROKEN = "raise RuntimeError('no config file')\n"
+MISSING = "import not_installed_anywhere\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with modules, as a user has one."""
+    (tmp_path / "shop.py").write_text(SHOP)
+    (tmp_path / "broken.py").write_text(BROKEN)
+    (tmp_path / "missing.py").write_text(MISSING)
+    return tmp_path
+
+
+@pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    """The model's provider, over HTTP."""
+    with FakeProvider() as provider:
+        yield provider
+
+
+def environment(provider: FakeProvider) -> dict[str, str]:
+    """Where the shop finds its model; and no colours."""
+    variables = {"SHOP_MODEL": provider.base_url("openai"), "PYTHONIOENCODING": "utf-8"}
+    inherited = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "COLUMNS")}
+    return {**inherited, "AGENTKIT_TIKTOKEN_TIMEOUT": "0", **variables}
+
+
+def chat(
+    folder: Path, provider: FakeProvider, *arguments: str, lines: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Talk to the shop through a pipe."""
+    return subprocess.run(
+        [sys.executable, "-m", "agentkit_py.cli", "chat", *arguments],
+        cwd=folder,
+        env=environment(provider),
+        input=lines,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+def conversation(request: ReceivedRequest) -> list[str]:
+    """What a request shows, without the system prompt."""
+    messages: list[dict[str, Any]] = request.body["messages"]
+    return [f"{m['role']}: {m['content']}" for m in messages if m["role"] != "system"]
+
+
+def thread_in(output: str) -> str:
+    """The thread's id, as the chat printed it."""
+    found = re.search(r"Thread ([\w-]+)", output)
+    assert found is not None
+    return found[1]
+
+
+def test_each_line_is_answered_with_what_was_said_before(
+    folder: Path, provider: FakeProvider
+) -> None:
+    """Without a store the thread lives as long as the chat, and the chat says so."""
+    provider.reply("Yes, red ones.", "Ten euros.")
+    done = chat(folder, provider, "shop:shop", lines="Any hats?\n\nHow much?\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "It keeps no threads" in done.stdout
+    assert done.stdout.index("> Any hats?") < done.stdout.index("Yes, red ones.")
+    assert "● clerk\n  Ten euros.\n" in done.stdout
+    assert conversation(provider.requests[1]) == [
+        "user: Any hats?",
+        "assistant: Yes, red ones.",
+        "user: How much?",
+    ]
+
+
+def test_tools_are_shown_with_arguments_and_results(folder: Path, provider: FakeProvider) -> None:
+    """On lines of their own, errors too."""
+    provider.reply(tool_call("stock", {"item": "red"}), tool_call("stock", {"colour": 1}), "Three.")
+    done = chat(folder, provider, "shop:shop", lines="How many?\n")
+    assert '  → stock(item="red")\n  ✓ stock: 3\n  → stock(colour=1)\n  ✗ stock: ' in done.stdout
+
+
+def test_a_thread_goes_on_in_another_process(folder: Path, provider: FakeProvider) -> None:
+    """The command to come back is printed, and what was said is shown and sent."""
+    provider.reply("Yes, red ones.", "As I said, red ones.")
+    first = chat(folder, provider, "shop:shop", "--db", "chat.db", lines="Any hats?\n")
+    thread = thread_in(first.stdout)
+    command = f"agentkit chat shop:shop --db chat.db --thread {thread}"
+    assert first.stdout.splitlines()[-1] == f"Thread {thread}; come back with: {command}"
+    second = chat(folder, provider, *command.split()[2:], lines="What colour?\n")
+    assert "2 messages so far; the last ones:\n● you\n  Any hats?\n● clerk\n" in second.stdout
+    assert conversation(provider.requests[1]) == [
+        "user: Any hats?",
+        "assistant: Yes, red ones.",
+        "user: What colour?",
+    ]
+    assert provider.rejections == []
+
+
+async def test_a_new_thread_belongs_to_the_user_that_was_named(
+    folder: Path, provider: FakeProvider
+) -> None:
+    """So that an application finds it among that user's threads."""
+    provider.reply("Yes.")
+    chat(folder, provider, "shop:shop", "--db", "chat.db", "--user", "u-7", lines="Any hats?\n")
+    async with SqliteHistory(folder / "chat.db") as history:
+        (thread,) = await history.list_threads(user_id="u-7")
+    assert thread.title == "Any hats?"
+
+
+def test_a_networks_own_history_is_used(folder: Path, provider: FakeProvider) -> None:
+    """--db does not replace it, and the chat says so."""
+    provider.reply("Yes.")
+    done = chat(folder, provider, "shop:kept", "--db", "other.db", lines="Any hats?\n")
+    assert done.returncode == 0
+    assert "(--db is not used)" in done.stdout
+    assert (folder / "own.db").exists()
+    assert not (folder / "other.db").exists()
+
+
+@pytest.mark.parametrize("target", ["shop:clerk", "shop:make", "shop:Shop.instance"])
+def test_agents_factories_and_attributes_can_be_talked_to(
+    folder: Path, provider: FakeProvider, target: str
+) -> None:
+    """Not only networks."""
+    provider.reply("Yes.", "Ten.")
+    done = chat(folder, provider, target, lines="Any hats?\nHow much?\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(conversation(provider.requests[1])) == 3
+
+
+def test_another_model_can_be_named(folder: Path, provider: FakeProvider) -> None:
+    """It overrides those of all agents."""
+    provider.reply("Yes.")
+    url = provider.base_url("grok")
+    model = ["--model", "grok:grok-4", "--base-url", url]
+    process = subprocess.run(
+        [sys.executable, "-m", "agentkit_py.cli", "chat", "shop:shop", *model],
+        cwd=folder,
+        env={**environment(provider), "XAI_API_KEY": "xai-test"},
+        input="Any hats?\n",
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (process.returncode, process.stderr) == (0, "")
+    assert provider.requests[0].model == "grok-4"
+
+
+def test_a_model_error_is_shown_and_the_chat_goes_on(folder: Path, provider: FakeProvider) -> None:
+    """A script learns of it by the exit status."""
+    provider.reply(error(401, "Wrong key."), "Yes.")
+    done = chat(folder, provider, "shop:shop", lines="Any hats?\nAny hats now?\n")
+    assert "✗ AuthenticationError: openai model 'gpt-4.1': HTTP 401: Wrong key." in done.stdout
+    assert done.stdout.index("Wrong key.") < done.stdout.index("  Yes.")
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_commands_say_what_is_going_on(folder: Path, provider: FakeProvider) -> None:
+    """They are not sent to the model."""
+    provider.reply("Yes.")
+    lines = "/context\n/help\nAny hats?\n/context\n/nothing\n/thread\n/quit\nnever read\n"
+    done = chat(folder, provider, "shop:shop", lines=lines)
+    assert done.returncode == 0
+    assert "Nothing was asked yet." in done.stdout
+    assert "Ctrl-C     stop the agents" in done.stdout
+    assert re.search(r"clerk +network +ToolCallFilter +0 → 0 +0 → 0", done.stdout)
+    assert "There is no /nothing; try /help." in done.stdout
+    assert done.stdout.count(f"Thread {thread_in(done.stdout)}") == 3
+    assert len(provider.requests) == 1
+
+
+async def stored(db: Path, thread_id: str) -> list[Message]:
+    """The messages of a thread."""
+    async with SqliteHistory(db) as history:
+        return await history.messages(thread_id)
+
+
+class Hanging:
+    """A model that does not answer its second request, and says when it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.count = 0
+
+    def __call__(self, request: ReceivedRequest) -> Reply:
+        self.count += 1
+        if self.count == 1:
+            return tool_call("stock", {"item": "red"})
+        if self.count == 2:
+            self.asked.set()
+            return Raw(reply="Too late.", delay=600)
+        return "Hello again."
+
+
+def test_ctrl_c_stops_the_run_and_leaves_a_thread_that_goes_on(folder: Path) -> None:
+    """The tool call that was finished is in it, and the next turn's request is accepted."""
+    model = Hanging()
+    # A shell that starts its children in the background has them ignore the signal.
+    script = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from agentkit_py.cli import main; main()"
+    )
+    with FakeProvider(model) as provider:
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, "chat", "shop:shop", "--db", "chat.db"],
+            cwd=folder,
+            env=environment(provider),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        assert process.stdin is not None
+        process.stdin.write("How many?\n")
+        process.stdin.flush()
+        assert model.asked.wait(timeout=30)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate("Still there?\n", timeout=30)
+        assert provider.rejections == []
+    assert (process.returncode, errors) == (0, "")
+    assert output.index("■ stopped") < output.index("> Still there?") < output.index("Hello again.")
+    messages = asyncio.run(stored(folder / "chat.db", thread_in(output)))
+    assert [(m.type, m.role) for m in messages] == [
+        ("text", "user"),
+        ("tool_call", "assistant"),
+        ("tool_result", "tool_result"),
+        ("text", "user"),
+        ("text", "assistant"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("shop", "'shop' is not MODULE:OBJECT"),
+        (":shop", "is not MODULE:OBJECT"),
+        ("shop.py:shop", "'shop.py' is a file; name the module"),
+        ("shops:shop", "There is no module 'shops'"),
+        ("shop.sub:shop", "There is no module 'shop.sub'"),
+        ("shop:network", "'shop' has no 'network'. It has 'clerk', 'shop', 'kept'."),
+        ("shop:number", "'shop:number' is of type int; a Network, an Agent,"),
+        ("shop:Shop", "'shop:Shop' is the class Shop;"),
+        ("shop:needs", "'shop:needs' was called without arguments: TypeError"),
+        ("broken:shop", "'broken' cannot be imported: RuntimeError: no config file"),
+        ("missing:shop", "'missing' cannot be imported: No module named 'not_installed_anywhere'"),
+    ],
+)
+def test_what_is_no_target_is_said_in_one_line(
+    folder: Path, provider: FakeProvider, target: str, sentence: str
+) -> None:
+    """Status 2, no traceback."""
+    done = chat(folder, provider, target)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_resuming_a_thread_that_is_not_there_is_an_error(
+    folder: Path, provider: FakeProvider
+) -> None:
+    """A typing error must not begin a new conversation."""
+    done = chat(folder, provider, "shop:shop", "--db", "chat.db", "--thread", "t-1", lines="Hi\n")
+    assert (done.returncode, done.stderr) == (1, "agentkit: There is no thread 't-1'.\n")
+    assert provider.requests == []
+
+
+def test_a_base_url_without_a_model_is_an_error(folder: Path, provider: FakeProvider) -> None:
+    """It would be silently ignored otherwise."""
+    done = chat(folder, provider, "shop:shop", "--base-url", "http://localhost:1")
+    assert done.returncode == 2
+    assert "--base-url needs --model" in done.stderr
+
+
+def test_what_models_say_cannot_steer_the_terminal(folder: Path, provider: FakeProvider) -> None:
+    """Control characters are left out, markup stays text."""
+    provider.reply("\x1b[2J\x1b]0;title\x07[bold]Yes[/bold].")
+    done = chat(folder, provider, "shop:shop", lines="Any hats?\n")
+    assert "\x1b" not in done.stdout
+    assert "[2J]0;title[bold]Yes[/bold]." in done.stdout

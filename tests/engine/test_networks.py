@@ -1,0 +1,462 @@
+"""Networks: who is next, what they share, and why a run ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from agentkit_py import (
+    Agent,
+    ConfigurationError,
+    Lifecycle,
+    Network,
+    NetworkRun,
+    ResultContext,
+    RouterContext,
+    RoutingAgent,
+    State,
+    TextMessage,
+    ToolContext,
+    Usage,
+    UserMessage,
+    create_network,
+)
+from agentkit_py.errors import MissingModelError, RoutingError
+from agentkit_py.testing import ScriptedModel, text, tool_call
+
+
+def agents(*names: str, **options: Any) -> list[Agent]:
+    """Agents by these names, without models of their own."""
+    return [Agent(name=name, system=f"I am {name}.", **options) for name in names]
+
+
+def script(*answers: Any) -> Callable[[RouterContext], Any]:
+    """A router that gives these answers one after another, and then None."""
+    left = list(answers)
+    return lambda context: left.pop(0) if left else None
+
+
+def network_of(model: ScriptedModel, router: Any, *names: str, **options: Any) -> Network:
+    """A network of agents by these names that all ask one model."""
+    return Network(name="n", agents=agents(*names), default_model=model, router=router, **options)
+
+
+def names(run: NetworkRun) -> list[str]:
+    """Who answered, in order."""
+    return [result.agent_name for result in run.results]
+
+
+# Routers.
+
+
+async def test_a_router_function_names_the_next_agent_until_it_has_none() -> None:
+    """Then the run is done."""
+    model = ScriptedModel("one", "two")
+    run = await network_of(model, script("a", "b"), "a", "b").run("q?")
+    assert names(run) == ["a", "b"]
+    assert (run.stop_reason, run.text, run.name) == ("done", "two", "n")
+    assert run.last_result is run.results[-1]
+    model.assert_finished()
+
+
+async def test_a_router_may_be_async() -> None:
+    """It may ask a database."""
+
+    async def router(context: RouterContext) -> str | None:
+        await asyncio.sleep(0)
+        return None if context.call_count else "a"
+
+    model = ScriptedModel("one")
+    assert names(await network_of(model, router, "a").run("q?")) == ["a"]
+
+
+async def test_a_router_sees_what_it_needs_to_decide() -> None:
+    """Input, state, the number of turns, the last result, and who is scheduled."""
+    seen: list[RouterContext] = []
+    answers = script("a", ["b", "a"])
+
+    def router(context: RouterContext) -> Any:
+        seen.append(context)
+        return answers(context)
+
+    model = ScriptedModel("one", "two", "three")
+    message = UserMessage("q?", "m1")
+    run = await network_of(model, router, "a", "b").run(message)
+    assert [c.call_count for c in seen] == [0, 1, 2, 3]
+    assert [c.stack for c in seen] == [(), (), ("a",), ()]
+    assert [c.last_result.text if c.last_result else None for c in seen] == [
+        None, "one", "two", "three",
+    ]  # fmt: skip
+    assert {(c.input, c.user_message.id) for c in seen} == {("q?", "m1")}
+    assert seen[0].network is run
+    assert seen[0].network.state is run.state
+
+
+async def test_a_router_may_return_an_agent() -> None:
+    """One of the network's, or another one, which joins this run only."""
+    model = ScriptedModel("one", "two", "again")
+    (guest,) = agents("guest")
+    network = network_of(model, script(guest, "guest"), "a")
+    run = await network.run("q?")
+    assert names(run) == ["guest", "guest"]
+    assert list(run.agents) == ["a", "guest"]
+    assert [agent.name for agent in network.agents] == ["a"]
+
+
+async def test_the_networks_own_agent_comes_before_a_guest_of_its_name() -> None:
+    """A name means one agent in a run."""
+    model = ScriptedModel("one")
+    guest = Agent(name="a", system="I am somebody else.")
+    await network_of(model, script(guest), "a").run("q?")
+    model.assert_saw("I am a.")
+
+
+async def test_a_router_may_return_several_who_then_take_turns() -> None:
+    """Names and agents, mixed; each sees those before it."""
+    model = ScriptedModel("one", "two", "three")
+    first, second, third = agents("a", "b", "c")
+    network = Network(
+        name="n", agents=[first, second], default_model=model, router=script(["a", second, third])
+    )
+    run = await network.run("q?")
+    assert names(run) == ["a", "b", "c"]
+    model.assert_saw("one", "two")
+
+
+@pytest.mark.parametrize("nobody", [None, [], ()])
+async def test_a_router_that_has_nobody_at_once_ends_the_run(nobody: Any) -> None:
+    """No model was asked, the user's turn is kept."""
+    model = ScriptedModel()
+    run = await network_of(model, script(nobody), "a").run("q?")
+    assert (run.stop_reason, run.results, run.text, run.last_result) == ("done", [], "", None)
+    assert [r.agent_name for r in run.state.results] == ["user"]
+    model.assert_finished()
+
+
+async def test_who_is_on_the_stack_is_next_though_the_router_has_nobody() -> None:
+    """The run is done when both have nobody."""
+    model = ScriptedModel("one", "two", "three")
+    run = await network_of(model, script(["a", "b"], None, "c"), "a", "b", "c").run("q?")
+    assert names(run) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("wrong", [5, {"name": "a"}, object(), True])
+async def test_a_router_that_returns_something_else_is_an_error(wrong: Any) -> None:
+    """Which says what it was."""
+    with pytest.raises(RoutingError, match="its router returned") as caught:
+        await network_of(ScriptedModel(), script(wrong), "a").run("q?")
+    assert caught.value.network == "n"
+
+
+async def test_a_wrong_thing_in_a_routers_list_is_an_error() -> None:
+    """Also a routing agent, which is asked alone or not at all."""
+    asked = RoutingAgent(name="r", system="S", lifecycle=Lifecycle(on_route=lambda context: None))
+    with pytest.raises(RoutingError, match="5 in a list"):
+        await network_of(ScriptedModel(), script(["a", 5]), "a").run("q?")
+    with pytest.raises(RoutingError, match="routing agent 'r' in a list"):
+        await network_of(ScriptedModel(), script([asked]), "a").run("q?")
+
+
+@pytest.mark.parametrize("router", ["a", 5, Agent(name="a", system="S")])
+async def test_what_is_no_router_is_refused(router: Any) -> None:
+    """A plain agent cannot route; it would answer for ever."""
+    with pytest.raises(ConfigurationError, match="router must be"):
+        network_of(ScriptedModel(), router, "a")
+    with pytest.raises(ConfigurationError, match="router must be"):
+        await network_of(ScriptedModel(), script(), "a").run("q?", router=router)
+
+
+async def test_a_routers_own_error_fails_the_run() -> None:
+    """As it is."""
+
+    def router(context: RouterContext) -> None:
+        raise LookupError("router")
+
+    with pytest.raises(LookupError, match="router"):
+        await network_of(ScriptedModel(), router, "a").run("q?")
+
+
+async def test_the_runs_router_overrides_the_networks() -> None:
+    """For tests and special cases."""
+    model = ScriptedModel("one")
+    run = await network_of(model, script("b"), "a", "b").run("q?", router=script("a"))
+    assert names(run) == ["a"]
+
+
+# Why a run ends.
+
+
+async def test_max_iter_ends_the_run_and_the_router_is_not_asked_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The log says so: a router that never ends is a mistake."""
+    asked: list[int] = []
+
+    def router(context: RouterContext) -> list[str]:
+        asked.append(context.call_count)
+        return ["a", "a"]
+
+    model = ScriptedModel("one", "two")
+    with caplog.at_level(logging.WARNING, logger="agentkit_py"):
+        run = await network_of(model, router, "a", max_iter=2).run("q?")
+    assert (run.stop_reason, asked, len(run.results)) == ("max_iter", [0, 1], 2)
+    assert "stopped after 2 agent turns (max_iter); 2 scheduled" in caplog.text
+    model.assert_finished()
+
+
+@pytest.mark.parametrize("max_iter", [0, None])
+async def test_without_max_iter_a_run_goes_on_until_the_router_is_done(
+    max_iter: int | None,
+) -> None:
+    """Also after more turns than the default allows."""
+    model = ScriptedModel(*["x"] * 60)
+    run = await network_of(model, script(*["a"] * 60), "a", max_iter=max_iter).run("q?")
+    assert (run.stop_reason, len(run.results)) == ("done", 60)
+
+
+async def test_a_run_ends_after_fifty_turns_where_nobody_says_otherwise() -> None:
+    """Money is finite."""
+    model = ScriptedModel(*["x"] * 50)
+    run = await network_of(model, script(*["a"] * 60), "a").run("q?")
+    assert (run.stop_reason, len(run.results)) == ("max_iter", 50)
+    model.assert_finished()
+
+
+async def test_an_unknown_name_ends_the_run_and_is_told() -> None:
+    """What was done before it is kept."""
+    model = ScriptedModel("one")
+    run = await network_of(model, script("a", "nobody"), "a").run("q?")
+    assert (run.stop_reason, run.stopped_at, names(run)) == ("unknown_agent", "nobody", ["a"])
+
+
+@pytest.mark.parametrize("sync", [True, False])
+async def test_a_disabled_agent_ends_the_run_and_is_told(sync: bool) -> None:
+    """Enabled is asked when its turn comes."""
+
+    def enabled(context: Any) -> bool:
+        return context.state.data["open"]
+
+    async def enabled_later(context: Any) -> bool:
+        return enabled(context)
+
+    def close(ctx: ToolContext) -> None:
+        """Close the desk."""
+        ctx.state.data["open"] = False
+
+    desk = Agent(
+        name="desk", system="S", lifecycle=Lifecycle(enabled=enabled if sync else enabled_later)
+    )
+    boss = Agent(name="boss", system="S", tools=[close])
+    model = ScriptedModel("open", tool_call("close"))
+    network = Network(
+        name="n", agents=[desk, boss], default_model=model, router=script("desk", "boss", "desk")
+    )
+    run = await network.run("q?", state=State({"open": True}))
+    assert (run.stop_reason, run.stopped_at) == ("disabled_agent", "desk")
+    assert names(run) == ["desk", "boss"]
+
+
+async def test_a_network_whose_agents_are_all_disabled_cannot_run() -> None:
+    """Nobody could answer."""
+    off = Lifecycle(enabled=lambda context: False)
+    with pytest.raises(RoutingError, match="no agent is enabled"):
+        await Network(
+            name="n", agents=agents("a", "b", lifecycle=off), default_model=ScriptedModel()
+        ).run("q?")
+
+
+async def test_an_agents_own_max_iter_counts_inside_a_network() -> None:
+    """One turn of it may be several inferences; the network counts turns."""
+
+    def look() -> str:
+        """Look."""
+        return "found"
+
+    model = ScriptedModel(tool_call("look"), tool_call("look"), "done", tool_call("look"))
+    patient = Agent(name="patient", system="S", tools=[look], max_iter=3)
+    brief = Agent(name="brief", system="S", tools=[look])
+    network = Network(
+        name="n", agents=[patient, brief], default_model=model,
+        router=script("patient", "brief"), max_iter=2,
+    )  # fmt: skip
+    run = await network.run("q?")
+    assert names(run) == ["patient"] * 3 + ["brief"]
+    assert run.stop_reason == "max_iter"
+    model.assert_finished()
+
+
+# Scheduling.
+
+
+async def test_a_tool_may_schedule_an_agent() -> None:
+    """Handing over; TypeScript's has no effect."""
+
+    def hand_over(to: str, ctx: ToolContext) -> None:
+        """Hand over."""
+        assert ctx.network is not None
+        ctx.network.schedule(to)
+
+    model = ScriptedModel(tool_call("hand_over", {"to": "b"}), "from b")
+    first, second = Agent(name="a", system="S", tools=[hand_over]), *agents("b")
+    network = Network(name="n", agents=[first, second], default_model=model, router=script("a"))
+    run = await network.run("q?")
+    assert names(run) == ["a", "b"]
+    model.assert_finished()
+
+
+async def test_a_router_may_schedule_agents_too() -> None:
+    """They come before what it returns."""
+    model = ScriptedModel("one", "two")
+    (guest,) = agents("guest")
+
+    def router(context: RouterContext) -> str | None:
+        if context.call_count or context.stack:
+            return None
+        context.network.schedule(guest)
+        return "a"
+
+    run = await network_of(model, router, "a").run("q?")
+    assert names(run) == ["guest", "a"]
+
+
+async def test_scheduling_in_a_tool_of_an_agent_by_itself_is_not_there() -> None:
+    """It has no network."""
+    seen: list[Any] = []
+
+    def look(ctx: ToolContext) -> None:
+        """Look."""
+        seen.append(ctx.network)
+
+    model = ScriptedModel(tool_call("look"))
+    await Agent(name="a", system="S", tools=[look], model=model).run("q?")
+    assert seen == [None]
+
+
+# State.
+
+
+async def test_agents_share_the_state() -> None:
+    """What one puts there the next one finds."""
+
+    def note(ctx: ToolContext) -> None:
+        """Note."""
+        ctx.state.data["noted"] = True
+
+    model = ScriptedModel(tool_call("note"), "done")
+    network = Network(
+        name="n",
+        agents=[
+            Agent(name="a", system="S", tools=[note]),
+            Agent(name="b", system=lambda context: str(context.state.data)),
+        ],
+        default_model=model,
+        router=script("a", "b"),
+    )
+    run = await network.run("q?")
+    assert run.state.data == {"noted": True}
+    model.assert_saw("{'noted': True}")
+
+
+async def test_the_default_state_is_copied_for_each_run() -> None:
+    """Nested data, too: TypeScript's leaks between runs."""
+
+    def add(ctx: ToolContext) -> Any:
+        """Add."""
+        ctx.state.data["nested"]["list"].append(1)
+
+    default = State[Any]({"nested": {"list": []}}, messages=[TextMessage("user", "seed")])
+    model = ScriptedModel(tool_call("add"), tool_call("add"))
+    network = Network(
+        name="n", agents=[Agent(name="a", system="S", tools=[add])], default_model=model,
+        default_state=default, router=lambda c: None if c.call_count else "a",
+    )  # fmt: skip
+    for _ in range(2):
+        run = await network.run("q?")
+        assert run.state.data == {"nested": {"list": [1]}}
+        assert [m.text for m in run.state.messages if m.type == "text"] == ["seed"]
+    assert default.data == {"nested": {"list": []}}
+    assert default.results == []
+
+
+async def test_a_state_that_is_given_is_used_itself() -> None:
+    """Not a copy: the caller reads it afterwards."""
+    model = ScriptedModel("one", "two")
+    state = State[Any]({"k": 1}, thread_id="t1")
+    network = network_of(model, script("a", None, "a"), "a")
+    first = await network.run("q?", state=state)
+    second = await network.run("again?", state=state)
+    assert first.state is second.state is state
+    assert first.thread_id == "t1"
+    assert [r.text for r in second.results] == ["two"]
+    assert len(state.results) == 4
+
+
+async def test_a_plain_dict_as_state_keeps_its_thread_id() -> None:
+    """TypeScript loses it."""
+    model = ScriptedModel("one")
+    run = await network_of(model, script("a"), "a").run("q?", state={"threadId": "t1", "data": {}})
+    assert run.thread_id == "t1"
+
+
+# Models.
+
+
+async def test_the_runs_model_comes_before_the_agents_and_that_before_the_networks() -> None:
+    """As in TypeScript."""
+    own, default, given = ScriptedModel("own"), ScriptedModel("default"), ScriptedModel("x", "y")
+    members = [Agent(name="a", system="S", model=own), *agents("b")]
+    network = Network(name="n", agents=members, default_model=default)
+    run = await network.run("q?", router=script("a", "b"))
+    assert [r.text for r in run.results] == ["own", "default"]
+    run = await network.run("q?", router=script("a", "b"), model=given)
+    assert [r.text for r in run.results] == ["x", "y"]
+
+
+async def test_an_agent_without_any_model_fails_the_run() -> None:
+    """It says whose model is missing."""
+    with pytest.raises(MissingModelError, match="'a' has no model"):
+        await Network(name="n", agents=agents("a"), router=script("a")).run("q?")
+
+
+async def test_usage_adds_up_over_all_agents() -> None:
+    """Those of routing agents included."""
+    usage = {"input_tokens": 10, "output_tokens": 1}
+
+    def route(context: ResultContext) -> list[str] | None:
+        return [context.result.text] if context.result.text else None
+
+    routing = RoutingAgent(name="r", system="S", lifecycle=Lifecycle(on_route=route))
+    model = ScriptedModel(text("a", usage=usage), text("hi", usage=usage), text("", usage=usage))
+    run = await network_of(model, routing, "a").run("q?")
+    assert run.usage == Usage(30, 3)
+    assert run.usage.total_tokens == 33
+
+
+# What cannot be a network.
+
+
+def test_two_agents_of_one_name_are_refused() -> None:
+    """Routers could not say which they mean."""
+    with pytest.raises(ConfigurationError, match="two agents called 'a'"):
+        Network(name="n", agents=agents("a", "b", "a"))
+
+
+def test_a_negative_max_iter_is_refused() -> None:
+    """TypeScript's runs nothing, silently."""
+    with pytest.raises(ConfigurationError, match="max_iter must be positive"):
+        Network(name="n", agents=agents("a"), max_iter=-1)
+
+
+def test_create_network_is_the_class_under_the_typescript_name() -> None:
+    """The same signature."""
+    assert create_network is cast("Any", Network)
+
+
+def test_run_sync_runs_a_network_in_a_script() -> None:
+    """Without an event loop."""
+    model = ScriptedModel("one")
+    assert network_of(model, script("a"), "a").run_sync("q?").text == "one"

@@ -1,0 +1,206 @@
+"""The handlers of a scenario's tools: small programs in JSON, as Python functions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+from agentkit_py import Tool, ToolContext, create_tool
+from agentkit_py.runtime.direct import DirectSteps
+
+from .journal import Journal, snapshot
+from .vectors import Json
+
+
+class ScenarioError(Exception):
+    """Base of the errors that a scenario's own code raises."""
+
+
+def error_of(description: dict[str, Json]) -> Exception:
+    """An error of the class name and message that the scenario asks for."""
+    kind = type(description.get("name", "Error"), (ScenarioError,), {})
+    return kind(description.get("message", ""))
+
+
+def thrown_value(value: Json) -> Exception:
+    """TypeScript throws anything; Python raises an error that says the same."""
+    if isinstance(value, dict) and isinstance(value.get("message"), str):
+        text = value["message"]
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return error_of({"name": "Error", "message": text})
+
+
+def build_tool(spec: dict[str, Json], journal: Journal) -> Tool:
+    """The tool that ``spec`` describes."""
+    handler = spec["handler"]
+    return create_tool(
+        name=spec["name"],
+        description=spec.get("description", ""),
+        parameters=input_schema(spec.get("parameters")),
+        strict=spec.get("strict"),
+        handler=_sync(spec, journal) if _is_sync(handler) else _async(spec, journal),
+    )
+
+
+def input_schema(parameters: Json) -> Json:
+    """What zod takes in, as JSON Schema; None: the tool has no parameters.
+
+    The recording holds zod's *output*: what has a default is required there, and optional on the
+    way in.
+    """
+    if parameters is None:
+        return None
+    return without_defaulted(parameters["jsonSchema"]["draft-2020-12"])
+
+
+def without_defaulted(schema: Json) -> Json:
+    """The schema with properties that have a default taken out of ``required``."""
+    if isinstance(schema, list):
+        return [without_defaulted(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: without_defaulted(value) for key, value in schema.items()}
+    properties = result.get("properties")
+    required = result.get("required")
+    if isinstance(properties, dict) and isinstance(required, list):
+        kept = [name for name in required if "default" not in _object(properties.get(name))]
+        result = {k: v for k, v in result.items() if k != "required" or kept}
+        if kept:
+            result["required"] = kept
+    return result
+
+
+def _object(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def _is_sync(handler: dict[str, Json]) -> bool:
+    return bool(handler.get("sync")) or handler["op"] == "throwSync"
+
+
+def _async(spec: dict[str, Json], journal: Journal) -> Callable[..., Any]:
+    async def handler(given: Any, context: ToolContext) -> Any:
+        _log(spec, journal, given, context)
+        outcome = await _perform(spec["handler"], given, context)
+        journal.tool_returned(context.call, outcome)
+        return outcome
+
+    return handler
+
+
+def _sync(spec: dict[str, Json], journal: Journal) -> Callable[..., Any]:
+    def handler(given: Any, context: ToolContext) -> Any:
+        _log(spec, journal, given, context)
+        outcome = _at_once(spec["handler"], given, context)
+        journal.tool_returned(context.call, outcome)
+        return outcome
+
+    return handler
+
+
+def _log(spec: dict[str, Json], journal: Journal, given: Any, context: ToolContext) -> None:
+    journal.note(f"tool:{spec['name']}")
+    journal.callback(
+        "tool",
+        tool=spec["name"],
+        input=snapshot(given),
+        agent=context.agent.name,
+        network=context.network.name if context.network else "default",
+        hasStep=not isinstance(context.step, DirectSteps),
+        stateData=snapshot(context.state.data),
+    )
+
+
+async def _perform(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
+    match handler["op"]:
+        case "delay":
+            await asyncio.sleep(handler["ms"] / 1000)
+            return handler["value"]
+        case "seq":
+            outcome = None
+            for step in handler["ops"]:
+                outcome = await _perform(step, given, context)
+            return outcome
+        case _:
+            return _at_once(handler, given, context)
+
+
+def _at_once(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
+    operation = _OPERATIONS[handler["op"]]
+    return operation(handler, given, context)
+
+
+def _throw(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
+    raise error_of(handler["error"])
+
+
+def _throw_value(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
+    raise thrown_value(handler.get("value"))
+
+
+def _set_state(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
+    name = handler.get("fromInput")
+    value = handler.get("value") if name is None else (given if name is True else given.get(name))
+    context.state.data[handler["key"]] = value
+    return handler.get("returns", f"set {handler['key']}")
+
+
+def _append_state(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
+    name = handler.get("fromInput")
+    value = handler.get("value") if name is None else (given if name is True else given.get(name))
+    context.state.data.setdefault(handler["key"], []).append(value)
+    return handler.get("returns", f"appended {handler['key']}")
+
+
+def _increment(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
+    data = context.state.data
+    data[handler["key"]] = data.get(handler["key"], 0) + handler.get("by", 1)
+    return data[handler["key"]]
+
+
+def _get_state(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
+    return context.state.data.get(handler["key"])
+
+
+def _kv_set(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
+    context.state.data[handler["key"]] = handler["value"]
+    return "kv set"
+
+
+def _schedule(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
+    if context.network is not None:
+        context.network.schedule(handler["agent"])
+    return f"scheduled {handler['agent']}"
+
+
+def _network_info(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
+    network, state = context.network, context.state
+    return {
+        "name": network.name if network else "default",
+        "agents": list(network.agents) if network else [],
+        "resultCount": state.result_count,
+        "messages": len(state.messages),
+        "agent": context.agent.name,
+    }
+
+
+_OPERATIONS: dict[str, Callable[[dict[str, Json], Any, ToolContext], Any]] = {
+    "return": lambda handler, given, context: handler.get("value"),
+    "returnUndefined": lambda handler, given, context: None,
+    "echo": lambda handler, given, context: {"received": given},
+    "throw": _throw,
+    "throwSync": _throw,
+    "throwValue": _throw_value,
+    "setState": _set_state,
+    "appendState": _append_state,
+    "incState": _increment,
+    "getState": _get_state,
+    "kvSet": _kv_set,
+    "kvGet": _get_state,
+    "schedule": _schedule,
+    "networkInfo": _network_info,
+    "hasStep": lambda handler, given, context: not isinstance(context.step, DirectSteps),
+}

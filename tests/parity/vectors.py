@@ -1,0 +1,71 @@
+"""Recordings of the TypeScript package, read from a folder of JSON files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Json: TypeAlias = Any
+"""JSON as it was recorded; nobody knows its shape but the code that looks at it."""
+
+COMMITTED = Path(__file__).parent / "vectors"
+"""The recordings that are kept with the project."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """One recording."""
+
+    name: str
+    kind: str
+    data: dict[str, Json]
+
+    @property
+    def spec(self) -> dict[str, Json]:
+        """The scenario, in a form that no language owns."""
+        return self.data.get("spec", {})
+
+    @property
+    def expected(self) -> dict[str, Json]:
+        """What TypeScript did."""
+        return self.data.get("expected", {})
+
+    def pending(self) -> str | None:
+        """Why this recording waits for other work; None: it is compared."""
+        spec = self.spec
+        if spec.get("mcpServers"):
+            return "MCP servers: owed to the issue on MCP"
+        if any(run.get("stepContext") for run in spec.get("runs", [])):
+            return "runs inside Inngest: owed to the issue on durable runs"
+        return None
+
+
+def load(path: Path) -> Vector:
+    """The recording in one file."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    return Vector(data["name"], data.get("kind", "run"), data)
+
+
+def load_folder(folder: Path) -> list[Vector]:
+    """All recordings of a folder, by name; files that hold something else are left out."""
+    found = [load(path) for path in sorted(folder.glob("*.json")) if _is_vector(path)]
+    return sorted(found, key=lambda vector: vector.name)
+
+
+def _is_vector(path: Path) -> bool:
+    return not path.name.endswith("schema.json")
+
+
+def walk(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+    """Every leaf of a JSON document with its path; empty objects and lists are leaves, too."""
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from walk(item, (*path, key))
+    elif isinstance(value, list) and value:
+        for index, item in enumerate(value):
+            yield from walk(item, (*path, index))
+    else:
+        yield path, value
