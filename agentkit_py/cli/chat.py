@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -89,6 +91,9 @@ class Chat:
             ThreadNotFoundError: The thread to resume is not there.
             HistoryError: The store cannot be used.
         """
+        with contextlib.suppress(ImportError):
+            # Where it exists, it gives `input` arrow keys and a memory.
+            importlib.import_module("readline")
         with asyncio.Runner() as runner:
             try:
                 self._begin(runner)

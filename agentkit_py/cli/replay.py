@@ -168,6 +168,8 @@ def _stop(problem: str) -> NoReturn:
 def _check_file(file: Path) -> None:
     if not file.exists():
         _stop(f"there is no file {file}")
+    if not (file.is_file() or file.is_dir()):
+        return  # a pipe: to open it twice would lose its writer
     try:
         with file.open("rb"):
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from agentkit_py.engine.approvals import Approver
 from agentkit_py.engine.changes import RunChanges
 from agentkit_py.engine.emitter import Emitter, StreamingConfig
 from agentkit_py.engine.inputs import RunInput, state_of
@@ -45,6 +46,9 @@ class RunOptions(TypedDict, total=False):
 
     require_durable: bool
     """Refuse to run outside of an Inngest function."""
+
+    approver: Approver | None
+    """Asks a person in this process where a tool needs approval; else the runtime does."""
 
     observer: Observer | None
     """Gets each event of the run, in order."""
@@ -90,6 +94,7 @@ def new_scope(
         meter=Meter(options.get("limits") or NO_LIMITS, runtime.now(f"{prefix}/start")),
         mode=mode,
         prefix=prefix,
+        approver=options.get("approver"),
         emitter=Emitter(runtime, options.get("observer"), options.get("streaming"), tokens),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from agentkit_py.engine.approvals import Approver
 from agentkit_py.engine.changes import RunChanges
 from agentkit_py.engine.emitter import Emitter, logger
 from agentkit_py.engine.inputs import RunInput
@@ -39,6 +40,7 @@ class RunScope:
     changes: RunChanges
     """What is recorded with each callback that runs in a step."""
 
+    approver: Approver | None = None
     network: NetworkRun | None = None
     past: Sequence[Message] = ()
     """The messages from before this run, put together once."""

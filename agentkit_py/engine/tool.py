@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, overload
 
 from pydantic import BaseModel
 
 from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.json import JsonValue
 from agentkit_py._core.naming import TOOL_NAME
+from agentkit_py.engine.approvals import DEFAULT_APPROVAL_TIMEOUT, Asking
 from agentkit_py.engine.tool_schema import (
     Arguments,
     ModelArguments,
@@ -21,7 +23,8 @@ from agentkit_py.engine.tool_schema import (
     field_name,
     model_of_signature,
 )
-from agentkit_py.errors import ToolDefinitionError
+from agentkit_py.errors import ConfigurationError, ToolDefinitionError
+from agentkit_py.events.approvals import ApprovalAnswer
 from agentkit_py.history.state import State
 from agentkit_py.messages import ToolCall
 from agentkit_py.models.base import ToolSpec
@@ -48,10 +51,87 @@ class ToolContext:
     call: ToolCall
     """The call as the model made it."""
 
+    arguments: Any = None
+    """The validated arguments."""
+
+    steps: Steps = field(repr=False)
+
     @property
     def thread_id(self) -> str | None:
         """The thread of the run."""
         return self.state.thread_id
+
+    async def approve(
+        self, message: str, *, timeout: timedelta = DEFAULT_APPROVAL_TIMEOUT
+    ) -> ApprovalAnswer | None:
+        """Ask a person, and wait for the answer; for tools with ``steps=True``.
+
+        Args:
+            message: What the person is asked.
+            timeout: How long the question waits.
+
+        Returns:
+            The answer; None if none came in time.
+
+        Raises:
+            ConfigurationError: The tool is not made for steps, or there is nobody to ask.
+        """
+        return await self.steps.asking.ask(
+            self.steps.next_id("approve"), message=message, timeout=timeout
+        )
+
+    async def wait_for_event(
+        self, event: str, *, if_exp: str | None = None, timeout: timedelta
+    ) -> Any:
+        """Wait for an Inngest event; for tools with ``steps=True``. None if it does not come."""
+        step_id = self.steps.next_id(f"wait.{event}")
+        return await self.step.wait_for_event(step_id, event=event, if_exp=if_exp, timeout=timeout)
+
+
+@dataclass(slots=True)
+class Steps:
+    """Names the steps that one tool call takes by itself."""
+
+    asking: Asking
+    prefix: str
+    allowed: bool = field(kw_only=True)
+    _count: int = field(default=0, init=False)
+
+    def next_id(self, name: str) -> str:
+        """An id that no other step has.
+
+        Raises:
+            ConfigurationError: The tool runs inside one step and can have none of its own.
+        """
+        if not self.allowed:
+            raise ConfigurationError(
+                f"{self.prefix!r} runs inside one step; a tool that waits needs @tool(steps=True)"
+            )
+        self._count += 1
+        return f"{self.prefix}.{name}.{self._count}"
+
+
+Condition: TypeAlias = Callable[[ToolContext], "bool | Awaitable[bool]"]
+Check: TypeAlias = Callable[[ToolContext], "str | Awaitable[str | None] | None"]
+
+
+class ToolTraits(TypedDict, total=False):
+    """What a tool may be beside its function."""
+
+    strict: bool | None
+    """Ask providers that know it for strict arguments; None: where the schema allows it."""
+
+    steps: bool
+    """Whether the handler uses ``ctx.step`` itself for several durable steps."""
+
+    needs_approval: bool | Condition
+    """Whether a person must agree before each call, or a function of the context that says so."""
+
+    check: Check | None
+    """Says what stands against a call (None: nothing), before a person is asked and after."""
+
+    approval_timeout: timedelta
+    """How long the question waits; 4 hours unless given."""
 
 
 class _Invoke(Protocol):
@@ -70,6 +150,13 @@ class Tool:
     steps: bool = False
     """Whether it uses several durable steps itself instead of being one."""
 
+    needs_approval: bool | Condition = False
+    """Whether a person must agree before each call, or a function of the context that says so."""
+
+    check: Check | None = None
+    """Says what stands against a call (None: nothing), before a person is asked and after."""
+
+    approval_timeout: timedelta = DEFAULT_APPROVAL_TIMEOUT
     spec: ToolSpec = field(repr=False, default_factory=lambda: ToolSpec(""))
 
     @property
@@ -96,8 +183,7 @@ def create_tool(
     handler: Callable[..., Any],
     description: str = "",
     parameters: type[BaseModel] | Mapping[str, JsonValue] | None = None,
-    strict: bool | None = None,
-    steps: bool = False,
+    **traits: Unpack[ToolTraits],
 ) -> Tool:
     """Make a tool of a handler that gets its validated input as one value.
 
@@ -108,14 +194,13 @@ def create_tool(
         description: Tells the model when and how to use it.
         parameters: A pydantic model (the handler gets an instance), a JSON Schema (the handler
             gets the dict; needs the extra ``jsonschema``), or None (gets what the model passed).
-        strict: Ask providers that know it for strict arguments; None: where the schema allows it.
-        steps: Whether the handler uses ``ctx.step`` itself for several durable steps.
+        traits: See `ToolTraits`: ``strict``, ``steps``, ``needs_approval``, ``check``.
 
     Raises:
         ToolDefinitionError: Name, parameters or handler cannot be used.
     """
     arguments = arguments_of(name, parameters)
-    return _build(name, description, arguments, _by_position(name, handler), handler, strict, steps)
+    return _build(name, description, arguments, _by_position(name, handler), handler, traits)
 
 
 @overload
@@ -125,8 +210,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    strict: bool | None = None,
-    steps: bool = False,
+    **traits: Unpack[ToolTraits],
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -134,8 +218,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    strict: bool | None = None,
-    steps: bool = False,
+    **traits: Unpack[ToolTraits],
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a function: type hints give the schema, the docstring the description.
 
@@ -154,8 +237,7 @@ def tool(
         function: The function, when used without arguments.
         name: Another name than the function's.
         description: Another description than the docstring's first paragraph.
-        strict: Ask providers that know it for strict arguments; None: where the schema allows it.
-        steps: Whether the function uses ``ctx.step`` itself for several durable steps.
+        traits: See `ToolTraits`: ``strict``, ``steps``, ``needs_approval``, ``check``.
 
     Raises:
         ToolDefinitionError: The name or signature cannot be used.
@@ -167,7 +249,7 @@ def tool(
         model = model_of_signature(label, target, frozenset({context} if context else ()))
         summary = description if description is not None else _summary(target)
         arguments = ModelArguments.of(label, model)
-        return _build(label, summary, arguments, _by_name(target, context), target, strict, steps)
+        return _build(label, summary, arguments, _by_name(target, context), target, traits)
 
     return make if function is None else make(function)
 
@@ -203,15 +285,28 @@ def _build(
     arguments: Arguments,
     invoke: _Invoke,
     handler: Callable[..., Any],
-    strict: bool | None,  # noqa: FBT001 - internal
-    steps: bool,  # noqa: FBT001 - internal
+    traits: ToolTraits,
 ) -> Tool:
     if not TOOL_NAME.fullmatch(name):
         raise ToolDefinitionError(
             name, "a name has 1 to 64 letters, digits, _ or -, and begins with a letter or _"
         )
-    spec = ToolSpec(name, description, arguments.schema, strict)
-    return Tool(name, description, arguments, invoke, is_async_callable(handler), steps, spec)
+    unknown = sorted(traits.keys() - ToolTraits.__optional_keys__)
+    if unknown:
+        known = ", ".join(sorted(ToolTraits.__optional_keys__))
+        raise ToolDefinitionError(name, f"a tool has no option {unknown[0]!r}; it has {known}")
+    return Tool(
+        name,
+        description,
+        arguments,
+        invoke,
+        is_async_callable(handler),
+        traits.get("steps", False),
+        traits.get("needs_approval", False),
+        traits.get("check"),
+        traits.get("approval_timeout", DEFAULT_APPROVAL_TIMEOUT),
+        ToolSpec(name, description, arguments.schema, traits.get("strict")),
+    )
 
 
 def _by_position(name: str, handler: Callable[..., Any]) -> _Invoke:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
-from pydantic_core import from_json, to_json, to_jsonable_python
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py._core.json import JsonValue, find_non_json
+from agentkit_py._core.json import JsonValue
+from agentkit_py.engine.approvals import Asking, refusal
 from agentkit_py.engine.changes import RunChanges
+from agentkit_py.engine.envelope import data_content, error_content
 from agentkit_py.engine.scope import RunScope
-from agentkit_py.engine.tool import Tool, ToolContext
+from agentkit_py.engine.tool import Steps, Tool, ToolContext
 from agentkit_py.engine.tool_schema import InvalidArguments
-from agentkit_py.errors import ToolDefinitionError, passes_through
+from agentkit_py.errors import passes_through
 from agentkit_py.events.types import ToolFinished, ToolStarted
 from agentkit_py.history.state import State
 from agentkit_py.messages import Message, ToolCall, ToolCallMessage, ToolResultMessage
@@ -29,6 +30,18 @@ if TYPE_CHECKING:
 def calls_of(messages: Sequence[Message]) -> list[ToolCall]:
     """All tool calls in ``messages``, in order."""
     return [call for m in messages if isinstance(m, ToolCallMessage) for call in m.tools]
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A call that was looked at, and may be carried out unless it was refused."""
+
+    index: int
+    call: ToolCall
+    tool: Tool | None
+    arguments: Any
+    refused: JsonValue | None = None
+    """What the model reads instead of a result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,16 +62,63 @@ class ToolRunner:
             NonRetriableError: A tool raised it (so with `RetryAfterError`).
             StateConflictError: Two parallel tools changed the same key.
         """
+        prepared = [await self._prepare(index, call) for index, call in enumerate(calls)]
+        await self._approve(prepared)
         if self.agent.parallel_tools and len(calls) > 1:
-            return await self._run_together(calls)
-        state = self.scope.state
-        return tuple([await self._run_one(i, call, state) for i, call in enumerate(calls)])
+            return await self._run_together(prepared)
+        return tuple([await self._run_one(one, self.scope.state) for one in prepared])
 
-    async def _run_together(self, calls: Sequence[ToolCall]) -> tuple[ToolResultMessage, ...]:
-        forks = [(call.name, self.scope.state.fork()) for call in calls]
+    async def _prepare(self, index: int, call: ToolCall) -> Prepared:
+        tool = self.agent.tool_map.get(call.name)
+        if tool is None:
+            return Prepared(index, call, None, None, _unknown_tool(call, self.agent.tool_map))
+        if call.malformed is not None:
+            text = f"The arguments are no JSON: {call.malformed[:200]}"
+            return Prepared(index, call, None, None, error_content("InvalidArgumentsError", text))
+        try:
+            arguments = tool.validate(call)
+        except InvalidArguments as error:
+            refused = error_content("InvalidArgumentsError", str(error), issues=error.issues)
+            return Prepared(index, call, None, None, refused)
+        return Prepared(index, call, tool, arguments)
+
+    async def _approve(self, prepared: Sequence[Prepared]) -> None:
+        """Ask a person once for all calls that need it; what is refused is not called."""
+        waiting = [one for one in prepared if await self._needs_approval(one)]
+        if not waiting:
+            return
+        tools = [one.tool for one in waiting if one.tool is not None]
+        answer = await self._asking().ask(
+            f"{self.path}.approve",
+            calls=[one.call for one in waiting],
+            timeout=min(tool.approval_timeout for tool in tools),
+        )
+        for index, one in enumerate(waiting):
+            # Much may have happened while a person thought, so the tool looks again.
+            one.refused = refusal(one.call, answer, index) or await self._check(one)
+
+    async def _needs_approval(self, one: Prepared) -> bool:
+        tool = one.tool
+        if tool is None or tool.needs_approval is False:
+            return False
+        one.refused = await self._check(one)
+        if one.refused is not None:
+            return False
+        if tool.needs_approval is True:
+            return True
+        return bool(await resolve(tool.needs_approval(self._context(one, self.scope.state))))
+
+    async def _check(self, one: Prepared) -> JsonValue | None:
+        if one.tool is None or one.tool.check is None:
+            return None
+        problem = await resolve(one.tool.check(self._context(one, self.scope.state)))
+        return None if problem is None else error_content("PreconditionError", problem)
+
+    async def _run_together(self, prepared: Sequence[Prepared]) -> tuple[ToolResultMessage, ...]:
+        forks = [(one.call.name, self.scope.state.fork()) for one in prepared]
         branches = [
-            partial(self._run_one, index, call, fork)
-            for index, (call, (_, fork)) in enumerate(zip(calls, forks, strict=True))
+            partial(self._run_one, one, fork)
+            for one, (_, fork) in zip(prepared, forks, strict=True)
         ]
         outcomes = await self.scope.runtime.parallel(branches)
         errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
@@ -67,40 +127,50 @@ class ToolRunner:
         self.scope.state.merge(forks)
         return tuple(m for m in outcomes if isinstance(m, ToolResultMessage))
 
-    async def _run_one(self, index: int, call: ToolCall, state: State[Any]) -> ToolResultMessage:
+    async def _run_one(self, one: Prepared, state: State[Any]) -> ToolResultMessage:
         where = {"run_id": self.run_id, "name": self.agent.name, "message_id": self.message_id}
-        await self.scope.emitter.emit(ToolStarted(**where, call=call))
-        content = await self._content(f"{self.path}.tool.{index}.{call.name}", call, state)
-        result = ToolResultMessage(call, content, agent=self.agent.name)
+        await self.scope.emitter.emit(ToolStarted(**where, call=one.call))
+        content = await self._content(one, state)
+        result = ToolResultMessage(one.call, content, agent=self.agent.name)
         await self.scope.emitter.emit(ToolFinished(**where, result=result))
         return result
 
-    async def _content(self, step_id: str, call: ToolCall, state: State[Any]) -> JsonValue:
-        tool = self.agent.tool_map.get(call.name)
-        if tool is None:
-            return _unknown_tool(call, list(self.agent.tool_map))
-        if call.malformed is not None:
-            return error_content(
-                "InvalidArgumentsError", f"The arguments are no JSON: {call.malformed[:200]}"
-            )
-        try:
-            arguments = tool.validate(call)
-        except InvalidArguments as error:
-            return error_content("InvalidArgumentsError", str(error), issues=error.issues)
-        handler = partial(self._invoke, tool, arguments, self._context(call, state))
-        if tool.steps:
+    async def _content(self, one: Prepared, state: State[Any]) -> JsonValue:
+        if one.refused is not None or one.tool is None:
+            return one.refused
+        handler = partial(self._invoke, one.tool, one.arguments, self._context(one, state))
+        if one.tool.steps:
             return await handler()
         changes = RunChanges(state, self.scope.network)
-        return await self.scope.runtime.effect(step_id, handler, changes)
+        return await self.scope.runtime.effect(self._step_id(one), handler, changes)
 
-    def _context(self, call: ToolCall, state: State[Any]) -> ToolContext:
+    def _step_id(self, one: Prepared) -> str:
+        return f"{self.path}.tool.{one.index}.{one.call.name}"
+
+    def _asking(self) -> Asking:
+        return Asking(
+            scope=self.scope,
+            agent=self.agent.name,
+            run_id=self.run_id,
+            message_id=self.message_id,
+        )
+
+    def _context(self, one: Prepared, state: State[Any]) -> ToolContext:
         return ToolContext(
             agent=self.agent,
             network=self.scope.network,
             state=state,
             step=self.scope.runtime.step,
-            call=call,
+            call=one.call,
+            arguments=one.arguments,
+            steps=Steps(
+                self._asking(), self._step_id(one), allowed=bool(one.tool and one.tool.steps)
+            ),
         )
+
+    def _steps(self, one: Prepared) -> Steps:
+        allowed = one.tool is not None and one.tool.steps
+        return Steps(self._asking(), self._step_id(one), allowed=allowed)
 
     async def _invoke(self, tool: Tool, arguments: Any, context: ToolContext) -> JsonValue:
         limit = self.scope.meter.limits.tool_timeout
@@ -114,7 +184,7 @@ class ToolRunner:
             return error_content(type(error).__name__, str(error))
         if timer.cancelled_caught:
             return error_content("ToolTimeoutError", f"{tool.name} took more than {limit} s")
-        return {"data": _to_json(tool, value)}
+        return data_content(tool.name, value)
 
 
 async def _call(tool: Tool, arguments: Any, context: ToolContext) -> Any:
@@ -126,26 +196,7 @@ async def _call(tool: Tool, arguments: Any, context: ToolContext) -> Any:
     return await resolve(await anyio.to_thread.run_sync(call, abandon_on_cancel=True))
 
 
-def _to_json(tool: Tool, value: object) -> JsonValue:
-    if value is None:
-        return f"{tool.name} successfully executed"
-    try:
-        plain = to_jsonable_python(value)
-        # What is left that JSON has no form for are NaN and the infinities.
-        if find_non_json(plain) is not None:
-            plain = from_json(to_json(plain, inf_nan_mode="strings"))
-        return plain
-    except (ValueError, RecursionError) as error:  # pydantic's own are ValueErrors, too
-        raise ToolDefinitionError(
-            tool.name, f"it returned {type(value).__name__}, which has no JSON form: {error}"
-        ) from error
-
-
-def error_content(name: str, message: str, **facts: JsonValue) -> JsonValue:
-    """The envelope by which a model learns of an error: no stack trace, nothing of the machine."""
-    return {"error": {"name": name, "message": message or name, **facts}}
-
-
-def _unknown_tool(call: ToolCall, names: list[str]) -> JsonValue:
-    offer = f"Available: {', '.join(names)}." if names else "This agent has no tools."
+def _unknown_tool(call: ToolCall, names: Iterable[str]) -> JsonValue:
+    listed = ", ".join(names)
+    offer = f"Available: {listed}." if listed else "This agent has no tools."
     return error_content("UnknownToolError", f"There is no tool {call.name!r}. {offer}")

@@ -22,6 +22,8 @@ from agentkit_py.events.types import (
     AgentsRouted,
     ContextBuilt,
     Event,
+    HitlRequested,
+    HitlResolved,
     ModelReplied,
     ReplyDelta,
     RunCompleted,
@@ -107,8 +109,8 @@ class Projector:
                 return self._call(event)
             case ToolFinished():
                 return self._output(event)
-            case AgentsRouted():
-                return iter(())
+            case HitlRequested() | HitlResolved() | AgentsRouted():
+                return _asides(event)
 
     def _run(self, event: RunStarted | RunCompleted | RunFailed) -> Iterator[_Draft]:
         if isinstance(event, RunStarted):
@@ -271,6 +273,26 @@ def _started(event: RunStarted) -> dict[str, Any]:
         "name": event.name,
         "messageId": event.message_id,
     }
+
+
+def _asides(event: HitlRequested | HitlResolved | AgentsRouted) -> Iterator[_Draft]:
+    if not isinstance(event, AgentsRouted):  # TypeScript has no word for routing
+        yield _hitl(event)
+
+
+def _hitl(event: HitlRequested | HitlResolved) -> _Draft:
+    data: dict[str, Any] = {"runId": event.run_id, "messageId": event.message_id}
+    if isinstance(event, HitlRequested):
+        return "hitl.requested", {**data, **event.request.to_dict()}
+    answer = event.answer
+    decisions = [
+        {"index": index, "approved": answer.on(index).approved, "reason": answer.on(index).reason}
+        for index in range(len(event.request.calls))
+        if answer is not None
+    ]
+    resolution = "timeout" if answer is None else "approved" if answer.approved else "denied"
+    outcome = {"requestId": event.request.id, "resolution": resolution, "decisions": decisions}
+    return "hitl.resolved", {**data, **outcome}
 
 
 def _usage(event: ModelReplied) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
+from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.messages import Delta, Message, ToolCall, ToolResultMessage, Usage
 
 Scope: TypeAlias = Literal["network", "agent"]
@@ -110,6 +111,23 @@ class ToolFinished(_Event):
     result: ToolResultMessage
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HitlRequested(_Event):
+    """A person is asked."""
+
+    message_id: str
+    request: ApprovalRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HitlResolved(_Event):
+    """A person answered, or did not in time."""
+
+    message_id: str
+    request: ApprovalRequest
+    answer: ApprovalAnswer | None
+
+
 Event: TypeAlias = (
     RunStarted
     | RunCompleted
@@ -120,6 +138,8 @@ Event: TypeAlias = (
     | ModelReplied
     | ToolStarted
     | ToolFinished
+    | HitlRequested
+    | HitlResolved
 )
 
 Observer: TypeAlias = Callable[[Event], "Awaitable[None] | None"]

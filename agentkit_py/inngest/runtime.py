@@ -29,6 +29,7 @@ from agentkit_py.errors import (
     StateError,
     passes_through,
 )
+from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer, ApprovalRequest
 from agentkit_py.inngest.bridge import (
     Bridge,
     error_of_step,
@@ -243,6 +244,17 @@ class InngestRuntime:
         with self._live.group():
             branches = tuple(partial(settle, call) for call in calls)
             return list(await self.ctx.group.parallel(branches))
+
+    async def ask(self, step_id: str, request: ApprovalRequest) -> ApprovalAnswer | None:
+        """Wait for the event `APPROVAL_EVENT` whose ``data.approvalId`` is the question's id."""
+        event = await self._steps.wait_for_event(
+            step_id,
+            event=APPROVAL_EVENT,
+            if_exp=f"async.data.approvalId == '{request.id}'",
+            timeout=timedelta(seconds=request.timeout),
+        )
+        self._live.remembered()
+        return None if event is None else ApprovalAnswer.from_dict(event.data)
 
     async def publish(self, chunk: dict[str, Any]) -> None:
         """Publish a chunk unless it belongs to what a replay only repeats."""

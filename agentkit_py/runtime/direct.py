@@ -20,6 +20,7 @@ from agentkit_py.errors import (
     ModelResponseError,
     ModelTimeoutError,
 )
+from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.models.base import Model
 from agentkit_py.models.http_errors import error_from_response, error_in_body
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
@@ -229,6 +230,18 @@ class DirectRuntime:
         """Hand the chunk on, if anybody listens."""
         if self._publish is not None:
             await self._publish(chunk)
+
+    async def ask(self, step_id: str, request: ApprovalRequest) -> ApprovalAnswer | None:
+        """Nobody can be reached from here unless the run was given an ``approver``.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        names = ", ".join(call.name for call in request.calls) or request.message
+        raise ConfigurationError(
+            f"Agent {request.agent!r} must ask a person ({names}, step {step_id!r}). Pass "
+            "approver=… to run(), or run inside an Inngest function."
+        )
 
     def is_final(self, error: Exception) -> bool:  # noqa: ARG002
         """Always: nobody runs a direct run again."""

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from agentkit_py._core.json import JsonValue
+from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.messages import Delta
 from agentkit_py.models.base import Model
 
@@ -157,6 +158,14 @@ class Runtime(Protocol):
 
     async def publish(self, chunk: dict[str, Any]) -> None:
         """Send a streaming chunk to whoever listens; never fails the run."""
+        ...
+
+    async def ask(self, step_id: str, request: ApprovalRequest) -> ApprovalAnswer | None:
+        """Ask a person and wait for the answer; None if none came in time.
+
+        Raises:
+            ConfigurationError: There is no way to reach a person from here.
+        """
         ...
 
     def is_final(self, error: Exception) -> bool:

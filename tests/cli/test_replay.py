@@ -1,17 +1,18 @@
-"""`agentkit replay` runs recordings again, and says what differs, what was refused, what it cost."""
+"""`agentkit replay` runs recordings again and says what differs, was refused, and what it cost."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, cast
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from agentkit_py._core.json import dumps
 from agentkit_py.cli.app import app
@@ -70,9 +71,9 @@ def recorded(file: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 def plain(message: dict[str, Any]) -> dict[str, Any]:
     """A recorded message in the form that `stored` gives, read by other code than the command's."""
-    content = message["content"]
+    content: Any = message["content"]
     if isinstance(content, list):
-        content = "".join(part["text"] for part in content)
+        content = "".join(part["text"] for part in cast("list[dict[str, str]]", content))
     calls = [
         (c["id"], c["function"]["name"], json.loads(c["function"]["arguments"] or "{}"))
         for c in message.get("tool_calls", ())
@@ -83,7 +84,7 @@ def plain(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_call_order(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with the results of the one reply that was answered in another order put right."""
+    """The messages with the results of a reply in the order of its two calls."""
     out = list(messages)
     for index in range(len(out) - 2):
         ids = [call["id"] for call in out[index].get("tool_calls", ())]
@@ -116,7 +117,7 @@ def stored(db: Path, thread_id: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_every_oddity_of_a_recording_comes_back_as_it_was(provider: str, tmp_path: Path) -> None:
-    """Repeated ids, text with calls, parallel calls, open ends: no request refused, each thread equal."""
+    """Repeated ids, text with calls, parallel calls, open ends; each thread is its recording."""
     db = tmp_path / "threads.db"
     found = figures(ODDITIES, "--db", db, "--provider", provider)
     for one in ("none", "default"):
@@ -187,7 +188,7 @@ async def test_agents_never_see_another_agents_tool_calls(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("filters", [False, True])
 async def test_a_report_counts_what_the_provider_got(*, filters: bool, tmp_path: Path) -> None:
-    """Each text, call and result that a report calls sent is in the request, and nothing else is."""
+    """Each text, call and result that a report calls sent is in the request; nothing else is."""
     found = await outcomes(ODDITIES, RecordedNetwork(filters=filters), tmp_path / "t.db")
     for outcome in found:
         assert len(outcome.requests) == len(outcome.reports) > 0
@@ -347,6 +348,28 @@ def test_the_table_says_what_was_compared() -> None:
     assert done.stderr == ""
 
 
+def test_a_terminal_gets_a_progress_bar() -> None:
+    """On standard error, so that the table can be sent elsewhere; errors stand above it."""
+    arguments = ["replay", str(DATA / "bad_lines.jsonl"), "--limit", "2"]
+    done = CliRunner().invoke(app, arguments, env={"FORCE_COLOR": "1"})
+    assert "replaying" in done.stderr
+    assert "2/2" in done.stderr
+    assert "field messages[3].role" in done.stderr
+    assert "replaying" not in done.stdout
+
+
+def test_a_recording_may_come_through_a_pipe(tmp_path: Path) -> None:
+    """It is read once, from its beginning to its end."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_bytes, args=[ODDITIES.read_bytes()])
+    writer.start()
+    done = CliRunner().invoke(app, ["replay", str(pipe), "--json"], env={"FORCE_COLOR": "1"})
+    writer.join()
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["passes"]["none"]["conversations"] == 8
+
+
 def test_the_options_name_every_provider() -> None:
     """The command's list and the replay's are one."""
     assert [option.value for option in ProviderOption] == list(PROVIDERS)
@@ -381,7 +404,7 @@ def results(*messages: Message) -> list[AgentResult]:
 
 
 def test_a_thread_that_differs_says_where_first() -> None:
-    """Message by message, field by field; tool results out of their envelope, errors as they are."""
+    """Message by message, field by field; results out of their envelope, errors as they are."""
     told = conversation("ends-on-tool")
     call = ToolCall("call_5", "transfer_to_person", {"summary": "wants a person"})
     ask, answer = ToolCallMessage([call]), ToolResultMessage(call, {"data": "Transfer successful"})

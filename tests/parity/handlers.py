@@ -145,14 +145,14 @@ def _set_state(handler: dict[str, Json], given: Any, context: ToolContext) -> An
     name = handler.get("fromInput")
     value = handler.get("value") if name is None else (given if name is True else given.get(name))
     context.state.data[handler["key"]] = value
-    return handler.get("returns", f"set {handler['key']}")
+    return handler.get("returns")
 
 
 def _append_state(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
     name = handler.get("fromInput")
     value = handler.get("value") if name is None else (given if name is True else given.get(name))
     context.state.data.setdefault(handler["key"], []).append(value)
-    return handler.get("returns", f"appended {handler['key']}")
+    return handler.get("returns")
 
 
 def _increment(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:

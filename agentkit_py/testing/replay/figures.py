@@ -38,7 +38,7 @@ class Outcome:
     """Tools that the recording calls and no agent of the network has."""
 
     error: str | None = None
-    """What ended the replay of this conversation early."""
+    """What ended the replay of this conversation early, as the end of a sentence ("because …")."""
 
     difference: str | None = None
     """Where the thread differs from the recording."""

@@ -118,7 +118,7 @@ class Replay:
         except _EndedEarlyError as error:
             outcome.error = str(error)
         except Exception as error:  # noqa: BLE001 - of users' code too; the others still run
-            outcome.error = f"{type(error).__name__}: {error}"
+            outcome.error = f"of {type(error).__name__}: {error}"
         # Nothing is under way at this worker's provider, whose record would grow without end.
         outcome.requests = list(stage.fake.requests)
         stage.fake.requests.clear()
@@ -141,7 +141,8 @@ class Replay:
             found = f"the thread cannot be read: {error}"
         if outcome.error is None:
             return found
-        return outcome.error if found is None else f"{found}, because of {outcome.error}"
+        cause = f"because {outcome.error}"
+        return cause if found is None else f"{found}, {cause}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ class _Stage:
 
 class _EndedEarlyError(Exception):
     def __init__(self, reason: str | None, remaining: int) -> None:
-        super().__init__(f"the run ended ({reason}) with {remaining} recorded replies to go")
+        super().__init__(f"the run ended ({reason}) with recorded replies left: {remaining}")
 
 
 def _missing_tools(conversation: Conversation, network: Network) -> list[str]:

@@ -1,0 +1,179 @@
+"""What observers are told, in order; and that they cannot disturb a run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agentkit_py import Agent, MemoryHistory, Network, NonRetriableError, State, Usage
+from agentkit_py.events.types import (
+    ContextBuilt,
+    Event,
+    ModelReplied,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    ToolFinished,
+    ToolStarted,
+)
+from agentkit_py.testing import EventLog, ScriptedModel, text, tool_call, tool_calls
+
+
+def look() -> str:
+    """Look something up."""
+    return "found"
+
+
+def stop() -> None:
+    """Stop the run."""
+    raise NonRetriableError("stopped")
+
+
+def network_of(model: ScriptedModel, **options: Any) -> Network:
+    """A network of two agents."""
+    agents = [Agent(name=name, system="S", tools=[look, stop], model=model) for name in "ab"]
+    return Network(name="n", agents=agents, **options)
+
+
+async def test_an_agents_run_tells_its_story_in_order() -> None:
+    """From its start to its end."""
+    log = EventLog()
+    model = ScriptedModel(tool_call("look"), "done")
+    await Agent(name="a", system="S", tools=[look], model=model, max_iter=2).run("q?", observer=log)
+    assert log.story == [
+        "RunStarted agent a",
+        "ContextBuilt a",
+        "ModelReplied a",
+        "ToolStarted a",
+        "ToolFinished a",
+        "ContextBuilt a",
+        "ModelReplied a",
+        "RunCompleted agent a",
+    ]
+
+
+async def test_a_networks_run_tells_who_was_chosen_and_what_they_did() -> None:
+    """Agents' runs inside it name it as their parent."""
+    log = EventLog()
+    names = ["a", "b", None]
+    model = ScriptedModel("one", "two")
+    await network_of(model, router=lambda context: names[context.call_count]).run(
+        "q?", observer=log, thread_id="t1"
+    )
+    one_turn = ["RunStarted agent {0}", "ContextBuilt {0}", "ModelReplied {0}"]
+    turn = [*one_turn, "RunCompleted agent {0}", "AgentsRouted n"]
+    assert log.story == [
+        "RunStarted network n",
+        "AgentsRouted n",
+        *(line.format("a") for line in turn),
+        *(line.format("b") for line in turn),
+        "RunCompleted network n",
+    ]
+    network, first, second = log.of(RunStarted)
+    assert network.parent_run_id is None
+    assert first.parent_run_id == second.parent_run_id == network.run_id
+    assert {event.thread_id for event in log.of(RunStarted)} == {"t1"}
+    assert len({network.run_id, first.run_id, second.run_id}) == 3
+
+
+async def test_events_hold_what_happened() -> None:
+    """Messages, usage, calls, results, the report."""
+    log = EventLog()
+    usage = {"input_tokens": 3, "output_tokens": 2}
+    model = ScriptedModel({**tool_calls(("look", {})), "usage": usage}, text("done", usage=usage))
+    state = State[Any]()
+    agent = Agent(name="a", system="S", tools=[look], model=model, max_iter=2)
+    await agent.run("q?", observer=log, state=state)
+    assert [e.messages for e in log.of(ModelReplied)] == [r.output for r in state.results[1:]]
+    assert [e.usage for e in log.of(ModelReplied)] == [Usage(3, 2)] * 2
+    (started,), (finished,) = log.of(ToolStarted), log.of(ToolFinished)
+    assert started.call == finished.result.tool
+    assert finished.result == state.results[1].tool_calls[0]
+    assert [e.report for e in log.of(ContextBuilt)] == [r.context for r in state.results[1:]]
+
+
+async def test_the_end_says_why_it_ended() -> None:
+    """Limits, and the router's being done."""
+    log = EventLog()
+    model = ScriptedModel(tool_call("look"))
+    router: Callable[[Any], Any] = lambda context: None if context.call_count else "a"  # noqa: E731
+    await network_of(model, router=router).run("q?", observer=log)
+    assert [e.stop_reason for e in log.of(RunCompleted)] == ["max_iter", "done"]
+
+
+async def test_a_failed_run_says_so_for_agent_and_network_and_nothing_after() -> None:
+    """TypeScript goes on to say that it completed."""
+    log = EventLog()
+    with pytest.raises(NonRetriableError) as caught:
+        await network_of(ScriptedModel(tool_call("stop")), router=lambda context: "a").run(
+            "q?", observer=log
+        )
+    failed = log.of(RunFailed)
+    assert [event.scope for event in failed] == ["agent", "network"]
+    assert all(event.error is caught.value for event in failed)
+    assert log.events[-2:] == failed
+    assert log.of(RunCompleted) == []
+
+
+async def test_every_run_that_started_ends_once() -> None:
+    """By its id, completed or failed."""
+    log = EventLog()
+    model = ScriptedModel("one", tool_call("stop"))
+    with pytest.raises(NonRetriableError):
+        await network_of(model, router=lambda context: "a").run("q?", observer=log)
+    started = sorted(event.run_id for event in log.of(RunStarted))
+    ended = sorted(event.run_id for event in (*log.of(RunCompleted), *log.of(RunFailed)))
+    assert started == ended
+
+
+@pytest.mark.parametrize("sync", [True, False])
+async def test_an_observer_that_fails_disturbs_nothing(
+    sync: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has its error."""
+    count: list[Event] = []
+
+    def fail(event: Event) -> None:
+        count.append(event)
+        raise LookupError("observer")
+
+    async def fail_later(event: Event) -> None:
+        fail(event)
+
+    model = ScriptedModel(tool_call("look"), "done")
+    agent = Agent(name="a", system="S", tools=[look], model=model, max_iter=2)
+    with caplog.at_level(logging.ERROR, logger="agentkit_py"):
+        result = await agent.run("q?", observer=fail if sync else fail_later)
+    assert result.text == "done"
+    assert len(count) == 8
+    assert "An observer failed on RunStarted" in caplog.text
+
+
+async def test_a_run_without_observer_tells_nobody() -> None:
+    """And says the same."""
+    assert (await Agent(name="a", system="S", model=ScriptedModel("hi")).run("q?")).text == "hi"
+
+
+async def test_the_start_names_the_thread_that_the_store_made() -> None:
+    """TypeScript's leaves it out."""
+    log = EventLog()
+    agent = Agent(name="a", system="S", model=ScriptedModel("hi"), history=MemoryHistory())
+    state = State[Any]()
+    await agent.run("q?", observer=log, state=state)
+    assert [event.thread_id for event in log.of(RunStarted)] == [state.thread_id]
+    assert state.thread_id is not None
+
+
+def test_an_event_log_finds_events_by_kind() -> None:
+    """In order."""
+    log = EventLog()
+    first = RunStarted(run_id="1", name="a", scope="agent", message_id="m")
+    last = RunCompleted(run_id="1", name="a", scope="agent", message_id="m")
+    log(first)
+    log(last)
+    assert log.of(RunStarted) == [first]
+    assert log.of(RunFailed) == []
+    assert log.story == ["RunStarted agent a", "RunCompleted agent a"]

@@ -1,0 +1,210 @@
+"""How long, how often and for how much a run may go on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from agentkit_py import (
+    Agent,
+    ConfigurationError,
+    Lifecycle,
+    Network,
+    ResultContext,
+    RouterContext,
+    RunLimits,
+    State,
+    Usage,
+)
+from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.testing import ScriptedModel, text, tool_call
+
+
+class Clock(DirectRuntime):
+    """A runtime whose clock the test moves."""
+
+    def __init__(self, step: float = 0) -> None:
+        super().__init__()
+        self.time = datetime(2025, 1, 1, tzinfo=UTC)
+        self.pace = timedelta(seconds=step)
+        self.asked: list[str] = []
+
+    def now(self, key: str) -> datetime:
+        """The time that the test says, which goes on with every look."""
+        self.asked.append(key)
+        self.time += self.pace
+        return self.time
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time go by."""
+        self.time += timedelta(seconds=seconds)
+
+
+def look() -> str:
+    """Look something up."""
+    return "found"
+
+
+def agent_with(model: ScriptedModel, **options: Any) -> Agent:
+    """An agent that would look things up for ever."""
+    return Agent(name="a", system="S", tools=[look], model=model, max_iter=100, **options)
+
+
+def calls(count: int, usage: dict[str, int] | None = None) -> list[Any]:
+    """So many replies that call the tool."""
+    return [{**tool_call("look"), "usage": usage or {}} for _ in range(count)]
+
+
+async def test_a_number_of_inferences_ends_the_turn_with_whole_results() -> None:
+    """The tools of the last one were run."""
+    model = ScriptedModel(*calls(2))
+    state = State[Any]()
+    result = await agent_with(model).run("q?", state=state, limits=RunLimits(max_inferences=2))
+    assert result.stop_reason == "max_inferences"
+    assert [len(r.tool_calls) for r in state.results] == [0, 1, 1]
+    model.assert_finished()
+
+
+async def test_a_number_of_tokens_ends_the_turn() -> None:
+    """Input and output together, as the provider counts them."""
+    model = ScriptedModel(*calls(2, {"input_tokens": 40, "output_tokens": 10}))
+    result = await agent_with(model).run("q?", limits=RunLimits(max_tokens=100))
+    assert result.stop_reason == "max_tokens"
+    model.assert_finished()
+
+
+async def test_a_cost_ends_the_turn() -> None:
+    """The price is the user's function of model and usage."""
+    asked: list[tuple[str, Usage]] = []
+
+    def price(model: str, usage: Usage) -> float:
+        asked.append((model, usage))
+        return usage.total_tokens / 100
+
+    model = ScriptedModel(*calls(2, {"input_tokens": 40, "output_tokens": 10}))
+    limits = RunLimits(max_cost=1.0, price=price)
+    result = await agent_with(model).run("q?", limits=limits)
+    assert result.stop_reason == "max_cost"
+    assert asked == [("gpt-4o", Usage(40, 10))] * 2
+    model.assert_finished()
+
+
+async def test_replies_without_usage_cost_nothing() -> None:
+    """Some servers count no tokens; calls are counted all the same."""
+    bare = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}}]}
+
+    async def respond(body: dict[str, Any]) -> object:
+        return bare
+
+    model = ScriptedModel()
+    object.__setattr__(model, "respond", respond)
+    network = Network(name="n", agents=[agent_with(model)], router=lambda context: "a")
+    limits = RunLimits(max_tokens=1, max_inferences=3)
+    run = await network.run("q?", limits=limits)
+    assert (run.stop_reason, len(run.results), run.usage) == ("max_inferences", 3, Usage())
+
+
+@pytest.mark.parametrize("deadline", [10, timedelta(seconds=10)])
+async def test_a_deadline_ends_the_turn(deadline: Any) -> None:
+    """No further call is made after it."""
+    clock = Clock()
+
+    def work() -> None:
+        """Take six seconds."""
+        clock.pass_time(6)
+
+    model = ScriptedModel(tool_call("work"), tool_call("work"))
+    agent = Agent(name="a", system="S", tools=[work], model=model, max_iter=9)
+    result = await agent.run("q?", limits=RunLimits(deadline=deadline), runtime=clock)
+    assert result.stop_reason == "deadline"
+    model.assert_finished()
+
+
+async def test_a_deadline_that_passes_at_any_moment_is_told_as_the_reason() -> None:
+    """However the looks at the clock fall."""
+    for step in range(1, 12):
+        model = ScriptedModel(*calls(20))
+        finished: list[Any] = []
+        agent = agent_with(model, lifecycle=Lifecycle(on_finish=finished.append))
+        limits = RunLimits(deadline=float(step))
+        result = await agent.run("q?", limits=limits, runtime=Clock(step=1))
+        assert result.stop_reason == "deadline"
+        assert len(finished) == (1 if result.output else 0)
+
+
+async def test_without_a_deadline_nobody_looks_at_the_clock_for_it() -> None:
+    """Each look is a step of a durable run."""
+    clock = Clock()
+    await agent_with(ScriptedModel("hi")).run("q?", runtime=clock)
+    assert [key for key in clock.asked if key.endswith("/limit")] == []
+
+
+async def test_a_limit_that_is_reached_at_once_asks_no_model() -> None:
+    """The blank result says why."""
+    model = ScriptedModel()
+    result = await agent_with(model).run("q?", limits=RunLimits(deadline=0), runtime=Clock())
+    assert (result.output, result.stop_reason) == ((), "deadline")
+    model.assert_finished()
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "turns"),
+    [
+        (RunLimits(max_inferences=3), "max_inferences", 3),
+        (RunLimits(max_tokens=100), "max_tokens", 2),
+        (RunLimits(max_cost=1, price=lambda model, usage: 0.25), "max_cost", 4),
+    ],
+)
+async def test_a_limit_ends_a_network(limits: RunLimits, reason: str, turns: int) -> None:
+    """It counts over all agents."""
+    reply = text("hi", usage={"input_tokens": 49, "output_tokens": 1})
+    model = ScriptedModel(*[reply] * turns)
+    names = ("a", "b")
+
+    def router(context: RouterContext) -> str:
+        return names[context.call_count % 2]
+
+    agents = [Agent(name=name, system="S", model=model) for name in names]
+    run = await Network(name="n", agents=agents, router=router).run("q?", limits=limits)
+    assert (run.stop_reason, len(run.results)) == (reason, turns)
+    model.assert_finished()
+
+
+async def test_a_limit_in_the_middle_of_an_agents_turn_ends_its_network_too() -> None:
+    """The agent's last result says so as well."""
+    model = ScriptedModel(*calls(2))
+    network = Network(name="n", agents=[agent_with(model)], router=lambda context: "a")
+    run = await network.run("q?", limits=RunLimits(max_inferences=2))
+    assert run.stop_reason == "max_inferences"
+    assert run.last_result is not None
+    assert run.last_result.stop_reason == "max_inferences"
+    model.assert_finished()
+
+
+async def test_on_finish_is_called_when_a_limit_ends_the_turn() -> None:
+    """It is the end of the turn, after all."""
+    seen: list[str] = []
+
+    def finish(context: ResultContext) -> None:
+        seen.append(context.agent.name)
+
+    agent = agent_with(ScriptedModel(*calls(1)), lifecycle=Lifecycle(on_finish=finish))
+    await agent.run("q?", limits=RunLimits(max_inferences=1))
+    assert seen == ["a"]
+
+
+@pytest.mark.parametrize("name", ["tool_timeout", "max_inferences", "max_tokens", "max_cost"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_limit_that_cannot_be_meant_is_refused(name: str, value: int) -> None:
+    """None is no limit."""
+    options: dict[str, Any] = {name: value}
+    with pytest.raises(ConfigurationError, match=f"{name}={value}"):
+        RunLimits(**options)
+
+
+def test_a_cost_needs_a_price() -> None:
+    """The library knows none."""
+    with pytest.raises(ConfigurationError, match="needs price="):
+        RunLimits(max_cost=1)

@@ -1,0 +1,349 @@
+"""A run's dealings with its store: what is called, when, and with what."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agentkit_py import (
+    Agent,
+    AgentResult,
+    HistoryConfig,
+    HistoryContext,
+    MemoryHistory,
+    Network,
+    NonRetriableError,
+    State,
+    TextMessage,
+    UserMessage,
+)
+from agentkit_py.testing import EventLog, ScriptedModel, tool_call
+
+OLD = [AgentResult.from_user("old?"), AgentResult("a", [TextMessage("assistant", "old")])]
+
+
+class Store:
+    """Callbacks that write down how they were called."""
+
+    def __init__(self, thread: str | None = "t-new", results: Sequence[AgentResult] = OLD) -> None:
+        self.thread, self.results = thread, results
+        self.calls: list[str] = []
+        self.contexts: list[HistoryContext] = []
+        self.saved: list[AgentResult] = []
+        self.broken: set[str] = set()
+
+    def _note(self, name: str, context: HistoryContext) -> None:
+        self.calls.append(name)
+        self.contexts.append(context)
+        if name in self.broken:
+            raise OSError(f"{name} failed")
+
+    def create_thread(self, context: HistoryContext) -> str | None:
+        """Sync on purpose; the others are async."""
+        self._note("create_thread", context)
+        return self.thread
+
+    async def get(self, context: HistoryContext) -> Sequence[AgentResult]:
+        self._note("get", context)
+        return self.results
+
+    async def append_user_message(self, context: HistoryContext) -> None:
+        self._note("append_user_message", context)
+        assert context.user_result is not None
+        self.saved.append(context.user_result)
+
+    async def append_results(self, context: HistoryContext) -> None:
+        self._note("append_results", context)
+        self.saved.extend(context.new_results)
+
+    def config(self, *names: str, **options: Any) -> HistoryConfig:
+        """A config with these callbacks; all unless named."""
+        names = names or ("create_thread", "get", "append_user_message", "append_results")
+        callbacks: Any = {name: getattr(self, name) for name in names}
+        return HistoryConfig(**callbacks, **options)
+
+
+def look() -> str:
+    """Look something up."""
+    return "found"
+
+
+def stop() -> None:
+    """Stop the run."""
+    raise NonRetriableError("stopped")
+
+
+def network_with(history: HistoryConfig, model: ScriptedModel, **options: Any) -> Network:
+    """A network of one agent."""
+    agent = Agent(name="a", system="S", tools=[look, stop], model=model, **options)
+    return Network(
+        name="n", agents=[agent], history=history, router=lambda c: None if c.call_count else "a"
+    )
+
+
+def agent_with(history: HistoryConfig, model: ScriptedModel, **options: Any) -> Agent:
+    """An agent by itself."""
+    return Agent(name="a", system="S", tools=[look, stop], model=model, history=history, **options)
+
+
+EITHER = pytest.mark.parametrize("make", [network_with, agent_with])
+
+
+def texts(results: Sequence[AgentResult]) -> list[str]:
+    """What the results say."""
+    return [m.text for r in results for m in r.output if isinstance(m, TextMessage)]
+
+
+@EITHER
+async def test_a_thread_that_the_client_names_is_loaded_before_the_message_is_saved(
+    make: Any,
+) -> None:
+    """So the new message is never loaded as an old one."""
+    store = Store(thread=None)
+    model = ScriptedModel("new")
+    state = State[Any]()
+    await make(store.config(), model).run("new?", thread_id="t1", state=state)
+    assert store.calls == ["create_thread", "get", "append_user_message", "append_results"]
+    assert {context.thread_id for context in store.contexts} == {"t1"}
+    assert texts(store.saved) == ["new?", "new"]
+    assert texts(state.results) == ["old?", "old", "new?", "new"]
+    model.assert_saw("old?", "old", "new?")
+    assert len(model.bodies[0]["messages"]) == 4
+
+
+@EITHER
+async def test_a_new_thread_has_nothing_to_load(make: Any) -> None:
+    """Its id comes from the store."""
+    store = Store()
+    model = ScriptedModel("new")
+    state = State[Any]()
+    await make(store.config(), model).run("new?", state=state)
+    assert store.calls == ["create_thread", "append_user_message", "append_results"]
+    assert [context.thread_id for context in store.contexts] == [None, "t-new", "t-new"]
+    assert state.thread_id == "t-new"
+    model.assert_not_saw("old?")
+
+
+@EITHER
+@pytest.mark.parametrize(
+    "seed", [{"results": OLD[:1]}, {"messages": [TextMessage("user", "from the client")]}]
+)
+async def test_a_client_that_brings_results_or_messages_is_believed(
+    make: Any, seed: dict[str, Any]
+) -> None:
+    """Nothing is loaded, and only what is new is saved."""
+    store = Store()
+    model = ScriptedModel("new")
+    state = State[Any](thread_id="t1", **seed)
+    await make(store.config(), model).run("new?", state=state)
+    assert store.calls == ["create_thread", "append_user_message", "append_results"]
+    assert texts(store.saved) == ["new?", "new"]
+
+
+@EITHER
+async def test_without_create_thread_a_store_that_loads_gets_an_id_made_up(make: Any) -> None:
+    """Otherwise nobody could go on with the thread."""
+    store = Store()
+    state = State[Any]()
+    history = store.config("get", "append_results")
+    await make(history, ScriptedModel("new")).run("q?", state=state)
+    assert state.thread_id
+    assert store.calls == ["append_results"]
+
+
+@EITHER
+async def test_a_store_that_only_writes_needs_no_thread(make: Any) -> None:
+    """A log, say."""
+    store = Store()
+    state = State[Any]()
+    await make(store.config("append_results"), ScriptedModel("new")).run("q?", state=state)
+    assert (state.thread_id, texts(store.saved)) == (None, ["new"])
+
+
+@EITHER
+async def test_a_store_without_callbacks_changes_nothing(make: Any) -> None:
+    """It may be there for its processors only."""
+    state = State[Any](thread_id="t1")
+    await make(HistoryConfig(), ScriptedModel("new")).run("q?", state=state)
+    assert (state.thread_id, texts(state.results)) == ("t1", ["q?", "new"])
+
+
+@EITHER
+async def test_a_store_that_returns_another_thread_moves_the_run_there(make: Any) -> None:
+    """It has the last word."""
+    store = Store(thread="t-other")
+    state = State[Any](thread_id="t1")
+    await make(store.config(), ScriptedModel("new")).run("q?", state=state)
+    assert state.thread_id == "t-other"
+    assert store.calls[:2] == ["create_thread", "get"]
+
+
+async def test_hooks_get_input_state_network_and_steps() -> None:
+    """And the user message with id and time filled in."""
+    store = Store()
+    run = await network_with(store.config(), ScriptedModel("new")).run(
+        UserMessage("q?", state={"page": 3})
+    )
+    assert {context.input for context in store.contexts} == {"q?"}
+    for context in store.contexts:
+        assert context.state is run.state
+        assert context.network is run
+
+        async def work() -> int:
+            return 1
+
+        assert await context.step.run("s", work) == 1
+    saved = store.contexts[1].user_message
+    assert saved is not None
+    assert saved.id
+    assert saved.client_timestamp is not None
+    assert saved.state == {"page": 3}
+    assert store.contexts[1].user_result is not None
+    assert store.contexts[1].user_result.id == saved.id
+    assert store.contexts[1].user_result.created_at == saved.client_timestamp
+
+
+async def test_all_results_of_a_turn_are_saved_together_at_the_end() -> None:
+    """Unless the store wants each at once."""
+    store = Store()
+    model = ScriptedModel(tool_call("look"), "new")
+    await agent_with(store.config(), model, max_iter=2).run("q?")
+    assert store.calls.count("append_results") == 1
+    assert [len(r.tool_calls) for r in store.saved] == [0, 1, 0]
+
+
+async def test_a_store_may_want_each_result_at_once() -> None:
+    """A crash later loses none of them; none is saved twice."""
+    store = Store()
+    model = ScriptedModel(tool_call("look"), "new")
+    await agent_with(store.config(save_each=True), model, max_iter=2).run("q?")
+    assert store.calls.count("append_results") == 2
+    assert [len(c.new_results) for c in store.contexts if c.new_results] == [1, 1]
+    assert [len(r.tool_calls) for r in store.saved] == [0, 1, 0]
+
+
+@EITHER
+@pytest.mark.parametrize("save_each", [True, False])
+async def test_what_was_completed_before_a_failure_is_saved(make: Any, save_each: bool) -> None:
+    """Once; the error is the run's own."""
+    store = Store()
+    model = ScriptedModel(tool_call("look"), tool_call("stop"))
+    with pytest.raises(NonRetriableError, match="stopped"):
+        await make(store.config(save_each=save_each), model, max_iter=3).run("q?")
+    assert [len(r.tool_calls) for r in store.saved] == [0, 1]
+
+
+async def test_results_of_agents_before_the_one_that_failed_are_saved() -> None:
+    """The conversation goes on from there."""
+    store = Store()
+    model = ScriptedModel("from a", tool_call("stop"))
+    agents = [Agent(name=name, system="S", tools=[stop], model=model) for name in "ab"]
+    network = Network(
+        name="n", agents=agents, history=store.config(), router=lambda c: "ab"[c.call_count]
+    )
+    with pytest.raises(NonRetriableError):
+        await network.run("q?")
+    assert texts(store.saved) == ["q?", "from a"]
+
+
+@EITHER
+async def test_a_store_that_fails_while_the_run_fails_keeps_the_runs_error(
+    make: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The store's is in the log."""
+    store = Store()
+    store.broken.add("append_results")
+    model = ScriptedModel(tool_call("look"), tool_call("stop"))
+    with (
+        caplog.at_level(logging.ERROR, logger="agentkit_py"),
+        pytest.raises(NonRetriableError, match="stopped"),
+    ):
+        await make(store.config(), model, max_iter=3).run("q?")
+    assert "append_results failed" in caplog.text
+
+
+@EITHER
+@pytest.mark.parametrize("name", ["create_thread", "get", "append_user_message"])
+async def test_a_store_that_fails_at_the_start_fails_the_run_before_any_model_is_asked(
+    make: Any, name: str
+) -> None:
+    """With its own error."""
+    store = Store()
+    store.broken.add(name)
+    model = ScriptedModel()
+    with pytest.raises(OSError, match=f"{name} failed"):
+        await make(store.config(), model).run("q?", thread_id="t1")
+    model.assert_finished()
+
+
+@EITHER
+async def test_a_store_that_fails_at_the_end_fails_the_run_and_says_so_to_observers(
+    make: Any,
+) -> None:
+    """A run whose results are lost is not complete."""
+    store, log = Store(), EventLog()
+    store.broken.add("append_results")
+    with pytest.raises(OSError, match="append_results failed"):
+        await make(store.config(), ScriptedModel("new")).run("q?", observer=log)
+    assert log.story[-1].startswith("RunFailed")
+
+
+async def test_inside_a_network_only_the_networks_store_is_used() -> None:
+    """An agent's own is for when it runs by itself; its processors apply."""
+    of_network, of_agent = Store(), Store()
+    model = ScriptedModel("new")
+    agent = agent_with(of_agent.config(), model)
+    network = Network(
+        name="n", agents=[agent], history=of_network.config(),
+        router=lambda c: None if c.call_count else "a",
+    )  # fmt: skip
+    await network.run("q?")
+    assert of_agent.calls == []
+    assert texts(of_network.saved) == ["q?", "new"]
+
+
+@EITHER
+async def test_an_empty_input_is_not_saved_as_a_message(make: Any) -> None:
+    """Nobody said anything; the state does not have it either."""
+    store = Store()
+    state = State[Any]()
+    await make(store.config(), ScriptedModel("new")).run("", state=state)
+    assert "append_user_message" not in store.calls
+    assert texts(store.saved) == texts(state.results) == ["new"]
+
+
+async def test_typescript_mode_saves_the_users_message_all_the_same() -> None:
+    """Only the state does without."""
+    store = Store()
+    state = State[Any]()
+    agent = agent_with(store.config(), ScriptedModel("new"), history_mode="typescript")
+    await agent.run("q?", state=state)
+    assert texts(store.saved) == ["q?", "new"]
+    assert texts(state.results) == ["new"]
+
+
+async def test_a_state_that_is_used_again_saves_only_what_is_new() -> None:
+    """Turn after turn."""
+    store = Store()
+    state = State[Any]()
+    agent = agent_with(store.config(), ScriptedModel("one", "two"))
+    await agent.run("first?", state=state)
+    await agent.run("second?", state=state)
+    assert texts(store.saved) == ["first?", "one", "second?", "two"]
+    assert "get" not in store.calls
+
+
+async def test_runs_of_two_threads_in_one_store_stay_apart() -> None:
+    """At the same time."""
+    history = MemoryHistory()
+    model = ScriptedModel("hi", "hi")
+    agent = agent_with(history, model)
+    states = [State[Any](), State[Any]()]
+    await asyncio.gather(*(agent.run(f"from {i}", state=s) for i, s in enumerate(states)))
+    for number, state in enumerate(states):
+        assert state.thread_id is not None
+        assert texts(await history.load(state.thread_id)) == [f"from {number}", "hi"]

@@ -1,0 +1,461 @@
+"""A scenario's hooks, routers, system prompts, histories and processors as Python functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from agentkit_py import (
+    AgentContext,
+    AgentResult,
+    HistoryContext,
+    HistoryProcessor,
+    Lifecycle,
+    Message,
+    ProcessorContext,
+    ResultContext,
+    RouterContext,
+    Start,
+    StartContext,
+    TextMessage,
+    TokenLimiter,
+    ToolCallFilter,
+    UserMessage,
+)
+from agentkit_py.history.codec import message_from_dict
+from agentkit_py.runtime.direct import DirectSteps
+
+from .handlers import error_of
+from .journal import Journal, message_record, result_record, short_result, snapshot
+from .vectors import Json
+
+_ONLY_OURS = {"system": {"agent", "state"}, "hook": {"state"}}
+"""What our contexts hold beside TypeScript's arguments, which is no difference."""
+
+
+def camel(name: str) -> str:
+    """``call_count`` as ``callCount``."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def argument_names(context: Any, kind: str) -> list[str]:
+    """The fields of a context under TypeScript's names."""
+    names = {field.name for field in dataclasses.fields(context)} - _ONLY_OURS.get(kind, set())
+    return sorted(map(camel, names))
+
+
+def network_name(context: Any) -> str:
+    """The network's name; by itself an agent has TypeScript's throw-away one."""
+    return context.network.name if context.network is not None else "default"
+
+
+def messages_of(records: Json) -> list[Message]:
+    """Messages from a scenario."""
+    return [read_message(record) for record in records]
+
+
+def read_message(record: dict[str, Json]) -> Message:
+    """One message; an input that is missing is what our codec makes of it."""
+    return message_from_dict(record)
+
+
+def result_of(record: dict[str, Json]) -> AgentResult:
+    """A result from a scenario."""
+    return AgentResult.from_dict({"createdAt": "2024-01-02T03:04:05.000Z", **record})
+
+
+def in_style(spec: dict[str, Json], function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """The function as sync or async code, as the scenario has it."""
+    if spec.get("sync"):
+        return lambda context: function(context)
+
+    async def asynchronous(context: Any) -> Any:
+        return function(context)
+
+    return asynchronous
+
+
+def system_of(spec: Json, agent: str, journal: Journal) -> Any:
+    """A system prompt: text, or a function that fills a template."""
+    if isinstance(spec, str):
+        return spec
+    described = spec["fn"]
+
+    def system(context: AgentContext) -> str:
+        journal.note(f"system:{agent}")
+        journal.callback(
+            "system",
+            agent=agent,
+            argKeys=argument_names(context, "system"),
+            hasNetwork=True,
+            network=network_name(context),
+        )
+        if "throw" in described:
+            raise error_of(described["throw"])
+        return _filled(described["template"], context)
+
+    return in_style({"sync": not described.get("async")}, system)
+
+
+def _filled(template: str, context: AgentContext) -> str:
+    agents = list(context.network.agents) if context.network else []
+    fields = {
+        "network.name": network_name(context),
+        "agentNames": ",".join(agents),
+        "resultCount": str(context.state.result_count),
+    }
+
+    def fill(match: re.Match[str]) -> str:
+        name = match[1]
+        if name.startswith("data."):
+            value = context.state.data.get(name.removeprefix("data."))
+            return "undefined" if value is None else str(value)
+        return fields[name]
+
+    return re.sub(r"\{([\w.]+)\}", fill, template)
+
+
+class _Calls:
+    """How often a hook was called."""
+
+    def __init__(self) -> None:
+        self.count = -1
+
+    def next(self) -> int:
+        self.count += 1
+        return self.count
+
+
+def lifecycle_of(spec: dict[str, Json], agent: str, journal: Journal) -> Lifecycle:
+    """The lifecycle that ``spec`` describes."""
+    made: dict[str, Any] = {}
+    if "enabled" in spec:
+        made["enabled"] = in_style(spec["enabled"], _enabled(spec["enabled"], agent, journal))
+    if "onStart" in spec:
+        made["on_start"] = in_style(spec["onStart"], _on_start(spec["onStart"], agent, journal))
+    for name, field in (("onResponse", "on_response"), ("onFinish", "on_finish")):
+        if name in spec:
+            made[field] = in_style(spec[name], _on_result(name, spec[name], agent, journal))
+    if "onRoute" in spec:
+        made["on_route"] = in_style(spec["onRoute"], _on_route(spec["onRoute"], agent, journal))
+    return Lifecycle(**made)
+
+
+def _enabled(spec: dict[str, Json], agent: str, journal: Journal) -> Callable[[AgentContext], bool]:
+    def enabled(context: AgentContext) -> bool:
+        journal.note(f"enabled:{agent}")
+        journal.callback(
+            "enabled",
+            agent=agent,
+            network=network_name(context),
+            stateData=snapshot(context.state.data),
+        )
+        if "throw" in spec:
+            raise error_of(spec["throw"])
+        if "stateKey" in spec:
+            return bool(context.state.data.get(spec["stateKey"]))
+        return spec["const"]
+
+    return enabled
+
+
+def _on_start(spec: dict[str, Json], agent: str, journal: Journal) -> Callable[[StartContext], Any]:
+    calls = _Calls()
+
+    def on_start(context: StartContext) -> Start:
+        number = calls.next()
+        journal.note(f"onStart:{agent}")
+        journal.callback(
+            "onStart",
+            argKeys=argument_names(context, "hook"),
+            agent=agent,
+            network=network_name(context),
+            input=context.input,
+            prompt=[message_record(m) for m in context.prompt],
+            history=[message_record(m) for m in context.history],
+        )
+        if "throw" in spec:
+            raise error_of(spec["throw"])
+        prompt, history = list(context.prompt), list(context.history)
+        for op in spec.get("ops", []):
+            target = prompt if op["op"].endswith("Prompt") else history
+            _rearrange(op["op"], target, messages_of(op["messages"]))
+        stop = bool(spec.get("stop")) or spec.get("stopOnCall") == number
+        return Start(prompt, history, stop=stop)
+
+    return on_start
+
+
+def _rearrange(op: str, target: list[Message], messages: list[Message]) -> None:
+    if op.startswith("append"):
+        target.extend(messages)
+    elif op.startswith("prepend"):
+        target[:0] = messages
+    else:
+        target[:] = messages
+
+
+def _on_result(
+    name: str, spec: dict[str, Json], agent: str, journal: Journal
+) -> Callable[[ResultContext], AgentResult]:
+    def hook(context: ResultContext) -> AgentResult:
+        journal.note(f"{name}:{agent}")
+        journal.callback(name, **_result_facts(context, agent))
+        if "throw" in spec:
+            raise error_of(spec["throw"])
+        result = context.result
+        for op in spec.get("ops", []):
+            result = _changed(result, op)
+        return result
+
+    return hook
+
+
+def _result_facts(context: ResultContext, agent: str) -> dict[str, Json]:
+    return {
+        "argKeys": argument_names(context, "hook"),
+        "agent": agent,
+        "network": network_name(context),
+        "result": result_record(context.result),
+    }
+
+
+def _changed(result: AgentResult, op: dict[str, Json]) -> AgentResult:
+    output = list(result.output)
+    match op["op"]:
+        case "setOutput":
+            return result.with_messages(messages_of(op["messages"]))
+        case "appendOutput":
+            return result.with_messages([*output, *messages_of(op["messages"])])
+        case "dropToolCalls":
+            return result.with_messages([m for m in output if m.type != "tool_call"])
+        case "replaceLastText":
+            last = max(i for i, message in enumerate(output) if message.type == "text")
+            text = output[last]
+            assert isinstance(text, TextMessage)
+            output[last] = dataclasses.replace(text, content=op["text"])
+            return result.with_messages(output)
+        case _:
+            return result_of({k: v for k, v in op.items() if k != "op"})
+
+
+def _on_route(
+    spec: dict[str, Json], agent: str, journal: Journal
+) -> Callable[[ResultContext], list[str] | None]:
+    def on_route(context: ResultContext) -> list[str] | None:
+        journal.note(f"onRoute:{agent}")
+        journal.callback("onRoute", **_result_facts(context, agent))
+        if "throw" in spec:
+            raise error_of(spec["throw"])
+        return _routed(spec, context.result)
+
+    return on_route
+
+
+def _routed(spec: dict[str, Json], result: AgentResult) -> list[str] | None:
+    match spec["kind"]:
+        case "const":
+            return spec["agents"]
+        case "firstText":
+            text = next((m.text for m in result.output if isinstance(m, TextMessage)), "DONE")
+            return None if text == "DONE" else [text]
+        case "firstToolData":
+            content = result.tool_calls[0].content if result.tool_calls else None
+            data = content.get("data") if isinstance(content, dict) else None
+            return [data] if isinstance(data, str) else None
+        case _:
+            given = result.tool_calls[0].tool.input if result.tool_calls else None
+            name = given.get("name") if isinstance(given, dict) else None
+            return [name] if isinstance(name, str) else None
+
+
+def router_of(
+    spec: dict[str, Json], agent_of: Callable[[str], Any], journal: Journal
+) -> Any:
+    """A router: a routing agent, or a function that follows the scenario's rules."""
+    if spec["kind"] == "agent":
+        return agent_of(spec["ref"])
+
+    def router(context: RouterContext) -> Any:
+        journal.note("router:fn")
+        journal.callback("router", **_router_facts(context))
+        rule = next((r for r in spec["rules"] if _holds(r.get("when", {}), context)), None)
+        if rule is None:
+            return None
+        for step in rule.get("do", []):
+            _do(step, context, agent_of)
+        return _agents(rule.get("return"), agent_of)
+
+    return in_style(spec, router)
+
+
+def _router_facts(context: RouterContext) -> dict[str, Json]:
+    facts: dict[str, Json] = {
+        "argKeys": argument_names(context, "router"),
+        "input": context.input,
+        "network": context.network.name,
+        "stack": list(context.stack),
+        "callCount": context.call_count,
+    }
+    if context.last_result is not None:
+        facts["lastResult"] = short_result(context.last_result)
+    facts["stateData"] = snapshot(context.network.state.data)
+    facts["resultCount"] = context.network.state.result_count
+    return facts
+
+
+def _holds(when: dict[str, Json], context: RouterContext) -> bool:
+    data = context.network.state.data
+    last = context.last_result
+    called = [m.tool.name for m in last.tool_calls] if last is not None else []
+    tests: dict[str, Callable[[Json], bool]] = {
+        "callCount": lambda value: context.call_count == value,
+        "callCountLt": lambda value: context.call_count < value,
+        "stateTruthy": lambda key: bool(data.get(key)),
+        "stateFalsy": lambda key: not data.get(key),
+        "lastResultAgent": lambda name: last is not None and last.agent_name == name,
+        "lastToolCalled": lambda name: name in called,
+    }
+    return all(tests[name](value) for name, value in when.items())
+
+
+def _do(step: dict[str, Json], context: RouterContext, agent_of: Callable[[str], Any]) -> None:
+    match step["op"]:
+        case "setState":
+            context.network.state.data[step["key"]] = step["value"]
+        case "addAgent":
+            context.network.add_agent(agent_of(step["agent"]))
+        case "schedule":
+            context.network.schedule(step["agent"])
+        case _:
+            raise error_of(step["error"])
+
+
+def _agents(returned: Json, agent_of: Callable[[str], Any]) -> Any:
+    if isinstance(returned, list):
+        return [agent_of(item) for item in returned]
+    return None if returned is None else agent_of(returned)
+
+
+class LoggedProcessor(HistoryProcessor):
+    """One of a scenario's processors, which says when it runs."""
+
+    def __init__(self, spec: dict[str, Json], journal: Journal) -> None:
+        self._spec = spec
+        self._journal = journal
+        self._inner = processor_of(spec) if spec["type"] in PROCESSORS else None
+
+    async def process(
+        self, messages: Sequence[Message], context: ProcessorContext
+    ) -> Sequence[Message]:
+        """Do what the scenario says."""
+        spec = self._spec
+        label = {"label": spec["label"]} if "label" in spec else {}
+        self._journal.note(f"processor:{spec.get('label', spec['type'])}")
+        self._journal.callback("processor", **label, type=spec["type"], count=len(messages))
+        if self._inner is not None:
+            return await self._inner.process(messages, context)
+        if spec["type"] == "throw":
+            raise error_of(spec["error"])
+        text = f"tag:{spec['label']} saw {len(messages)}"
+        return [*messages, TextMessage("user", text)]
+
+
+def _filter(options: dict[str, Json]) -> HistoryProcessor:
+    names = {"persistResults": "persist_results"}
+    return ToolCallFilter(**{names.get(key, key): value for key, value in options.items()})
+
+
+def _limiter(options: dict[str, Json]) -> HistoryProcessor:
+    names = {"useTiktoken": "use_tiktoken"}
+    return TokenLimiter(**{names.get(key, key): value for key, value in options.items()})
+
+
+PROCESSORS: dict[str, Callable[[dict[str, Json]], HistoryProcessor]] = {
+    "ToolCallFilter": _filter,
+    "TokenLimiter": _limiter,
+}
+
+
+def processor_of(spec: dict[str, Json]) -> HistoryProcessor:
+    """One of the library's processors with the scenario's options."""
+    options = spec.get("options", {})
+    return PROCESSORS[spec["type"]](options if isinstance(options, dict) else {"limit": options})
+
+
+def history_hooks(name: str, spec: dict[str, Json], journal: Journal) -> dict[str, Any]:
+    """The callbacks of a history adapter, under our names."""
+    fields = {
+        "createThread": "create_thread",
+        "get": "get",
+        "appendUserMessage": "append_user_message",
+        "appendResults": "append_results",
+    }
+    return {
+        field: in_style(spec[hook], _history_hook(name, hook, spec[hook], journal))
+        for hook, field in fields.items()
+        if hook in spec
+    }
+
+
+def _history_hook(
+    name: str, hook: str, spec: dict[str, Json], journal: Journal
+) -> Callable[[HistoryContext], Any]:
+    calls = _Calls()
+
+    def call(context: HistoryContext) -> Any:
+        number = calls.next()
+        journal.history(name, hook, _history_facts(hook, context))
+        context.state.data.update(spec.get("setState", {}))
+        if "throw" in spec:
+            raise error_of(spec["throw"])
+        sequence = spec.get("sequence")
+        value = spec.get("return", {"threadId": "thread-created"} if hook == "createThread" else [])
+        if sequence:
+            value = sequence[min(number, len(sequence) - 1)]
+        if hook == "createThread":
+            return None if value is None else value["threadId"]
+        return [result_of(record) for record in value or []] if hook == "get" else None
+
+    return call
+
+
+def _history_facts(hook: str, context: HistoryContext) -> dict[str, Json]:
+    state, network = context.state, context.network
+    facts: dict[str, Json] = {"input": context.input}
+    if hook != "createThread" and context.thread_id is not None:
+        facts["threadId"] = context.thread_id
+    if state.thread_id is not None:
+        facts["stateThreadId"] = state.thread_id
+    facts |= {
+        "stateData": snapshot(state.data),
+        "stateResultCount": state.result_count,
+        "stateMessageCount": len(state.messages),
+        "networkName": network.name if network is not None else "default",
+        "networkAgents": list(getattr(network, "agents", {})),
+        "hasStep": not isinstance(context.step, DirectSteps),
+    }
+    if hook == "appendUserMessage" and context.user_message is not None:
+        facts["userMessage"] = _user_record(context.user_message)
+    if hook == "appendResults":
+        facts["newResults"] = [result_record(result) for result in context.new_results]
+    extra = {"userMessage", "newResults"} & facts.keys()
+    keys = {"input", "network", "state", "step"} | extra
+    if hook != "createThread":
+        keys.add("threadId")
+    return {"keys": sorted(keys), **facts}
+
+
+def _user_record(message: UserMessage) -> dict[str, Json]:
+    record: dict[str, Json] = {"id": message.id, "content": message.content, "role": message.role}
+    time = message.client_timestamp
+    assert time is not None
+    return {**record, "timestamp": _iso(time)}
+
+
+def _iso(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,107 @@
+"""What happened while a scenario was played, in the shapes of the recordings."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import Any
+
+from agentkit_py import AgentResult, Message, State, ToolCall
+from agentkit_py.history.codec import message_to_dict
+
+from .vectors import Json
+
+_OURS_ONLY = frozenset({"agent", "providerMetadata", "malformed"})
+
+
+def snapshot(value: Any) -> Json:
+    """A copy that later changes do not reach."""
+    return copy.deepcopy(value)
+
+
+class Journal:
+    """Everything that is compared, as it happens."""
+
+    def __init__(self) -> None:
+        self.run = 0
+        self.order: list[str] = []
+        self.callbacks: list[dict[str, Json]] = []
+        self.histories: list[dict[str, Json]] = []
+        self.events: list[dict[str, Json]] = []
+        self.returned: list[dict[str, Json]] = []
+        self.warnings: list[Json] = []
+        self._lock = threading.Lock()
+
+    def note(self, what: str) -> None:
+        """Something happened, in this order."""
+        with self._lock:
+            self.order.append(what)
+
+    def callback(self, kind: str, **facts: Json) -> None:
+        """The scenario's own code was called."""
+        with self._lock:
+            self.callbacks.append({"run": self.run, "kind": kind, **facts})
+
+    def history(self, adapter: str, hook: str, context: Json) -> None:
+        """A history adapter was called."""
+        self.note(f"history:{adapter}.{hook}")
+        entry = {"run": self.run, "adapter": adapter, "hook": hook, "ctx": context}
+        self.histories.append(entry)
+
+    def tool_returned(self, call: ToolCall, value: Any) -> None:
+        """What a handler really returned: what must stand in the tool's result."""
+        self.returned.append({"run": self.run, "call": call_record(call), "value": snapshot(value)})
+
+
+def call_record(call: ToolCall) -> dict[str, Json]:
+    """A tool call in TypeScript's fields."""
+    return {"type": "tool", "id": call.id, "name": call.name, "input": snapshot(call.input)}
+
+
+def message_record(message: Message) -> dict[str, Json]:
+    """A message in TypeScript's fields; what only Python has is checked elsewhere."""
+    return _without_ours(message_to_dict(message))
+
+
+def _without_ours(value: Json) -> Json:
+    if isinstance(value, list):
+        return [_without_ours(item) for item in value]
+    if not isinstance(value, dict):
+        return snapshot(value)
+    if value.get("type") == "tool":  # the input is the model's, and may have any key
+        return {k: snapshot(v) for k, v in value.items() if k not in _OURS_ONLY}
+    record = {k: v for k, v in value.items() if k not in _OURS_ONLY}
+    return {k: snapshot(v) if k == "content" else _without_ours(v) for k, v in record.items()}
+
+
+def short_result(result: AgentResult) -> dict[str, Json]:
+    """Who said what, and what tools gave."""
+    return {
+        "agentName": result.agent_name,
+        "output": [message_record(message) for message in result.output],
+        "toolCalls": [message_record(message) for message in result.tool_calls],
+    }
+
+
+def result_record(result: AgentResult) -> dict[str, Json]:
+    """A result in TypeScript's fields; prompt, history and raw only where there was a reply."""
+    record = short_result(result)
+    if result.id is not None:
+        record["id"] = result.id
+    if result.raw is not None:
+        record["prompt"] = [message_record(message) for message in result.prompt]
+        record["history"] = [message_record(message) for message in result.history]
+        record["raw"] = result.raw
+    return record
+
+
+def state_record(state: State[Any]) -> dict[str, Json]:
+    """A state in TypeScript's fields."""
+    record: dict[str, Json] = {
+        "data": snapshot(state.data),
+        "messages": [message_record(message) for message in state.messages],
+        "results": [result_record(result) for result in state.results],
+    }
+    if state.thread_id is not None:
+        record["threadId"] = state.thread_id
+    return record

@@ -1,0 +1,238 @@
+"""Playing a scenario with our library, recorded in the shapes of the TypeScript recordings."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from agentkit_py import Agent, AgentResult, Network, NetworkRun, State, create_state
+from agentkit_py.engine.emitter import StreamingConfig
+from agentkit_py.runtime.direct import DirectRuntime
+
+from .handlers import ScenarioError
+from .ids import normalised
+from .journal import Journal, result_record, snapshot, state_record
+from .scripted import ScriptedTransport
+from .vectors import Json
+from .world import World, user_input
+
+_RECENT = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What our side did."""
+
+    observed: dict[str, Json]
+    returned: list[dict[str, Json]]
+    """What each tool's handler returned, in order."""
+
+    problems: list[str]
+    """What is wrong by our own rules, whatever TypeScript does."""
+
+
+def play(spec: dict[str, Json], replies: list[list[Json]]) -> Played:
+    """Play a scenario, each run with its own replies."""
+    return asyncio.run(_Player(spec, replies).play())
+
+
+class _Player:
+    def __init__(self, spec: dict[str, Json], replies: list[list[Json]]) -> None:
+        self._journal = Journal()
+        self._transport = ScriptedTransport(replies, self._journal.note)
+        self._world = World(spec, self._journal, self._transport)
+        self._runtime = DirectRuntime(environment={})
+        self._problems: list[str] = []
+
+    async def play(self) -> Played:
+        runs: list[dict[str, Json]] = []
+        for number, run in enumerate(self._world.runs):
+            self._journal.run = self._transport.run = number
+            self._journal.note(f"run:{number}")
+            runs.append(await self._run(run))
+        await self._runtime.aclose()
+        journal = self._journal
+        observed = {
+            "events": journal.events,
+            "historyLog": journal.histories,
+            "runs": runs,
+            "requests": self._transport.requests,
+            "callbackLog": journal.callbacks,
+            "order": journal.order,
+            "warnings": journal.warnings,
+            "unusedReplies": self._transport.unused,
+            "exhaustedReplies": self._transport.exhausted,
+        }
+        return Played(normalised(_times(observed)), journal.returned, self._problems)
+
+    async def _run(self, run: dict[str, Json]) -> dict[str, Json]:
+        record: dict[str, Json] = {"target": run["target"], "error": None}
+        options: dict[str, Any] = {}
+        given: Any = None
+        try:
+            given = user_input(run["input"])
+            options = self._options(run.get("options", {}))
+            target = self._target(run["target"])
+            outcome = await target.run(given, **_completed(options, target), runtime=self._runtime)
+            self._keep(record, outcome, options)
+        except Exception as error:  # noqa: BLE001 - errors are what is compared
+            record["error"] = _error(error)
+        if "network" in run["target"]:
+            record["networkOwnState"] = self._own_state(run["target"]["network"])
+        states = self._world.made_states()
+        if states:
+            record["statesAfter"] = {name: state_record(state) for name, state in states.items()}
+        if not isinstance(run["input"], str):
+            record["inputAfter"] = run["input"]
+        return record
+
+    def _target(self, target: dict[str, str]) -> Agent | Network:
+        if "agent" in target:
+            return self._world.agent(target["agent"])
+        return self._world.network(target["network"])
+
+    def _own_state(self, name: str) -> Json:
+        try:
+            own = self._world.network(name).default_state
+        except Exception:  # noqa: BLE001 - the run's error says why there is no network
+            own = None
+        return state_record(own if own is not None else create_state())
+
+    def _keep(self, record: dict[str, Json], outcome: Any, options: dict[str, Any]) -> None:
+        if isinstance(outcome, AgentResult):
+            record["result"] = result_record(outcome)
+            self._check_author(outcome)
+            return
+        assert isinstance(outcome, NetworkRun)
+        record["networkRun"] = {
+            "name": outcome.name,
+            "class": type(outcome).__name__,
+            "counter": outcome.counter,
+            "remainingStack": list(outcome.stack),
+            "state": state_record(outcome.state),
+        }
+        if outcome.state is options.get("state"):
+            record["networkRun"]["stateIsPassedState"] = True
+        for result in outcome.results:
+            self._check_author(result)
+
+    def _check_author(self, result: AgentResult) -> None:
+        for message in result.messages:
+            if message.role != "user" and message.agent != result.agent_name:
+                self._problems.append(f"{message!r:.80} does not name its author")
+
+    def _options(self, spec: dict[str, Json]) -> dict[str, Any]:
+        readers: dict[str, Any] = {
+            "model": lambda value: {"model": self._world.model(value)},
+            "maxIter": lambda value: {"max_iter": value},
+            "state": lambda value: {"state": self._state(value)},
+            "router": lambda value: {"router": self._world.router(value)},
+            "defaultRouter": lambda value: {"router": self._world.router(value)},
+            "streaming": lambda value: {"streaming": self._streaming(value)},
+            "network": self._network_option,
+        }
+        options: dict[str, Any] = {}
+        for name, value in spec.items():
+            options |= readers[name](value)
+        return options
+
+    def _state(self, spec: Json) -> Any:
+        return self._world.state(spec) if isinstance(spec, str) else snapshot(spec["plain"])
+
+    def _network_option(self, name: str) -> dict[str, Any]:
+        # Our agents take model and state themselves: TypeScript's take both from a network.
+        network = self._world.network(name)
+        state = network.default_state if network.default_state is not None else State()
+        return {"default_model": network.default_model, "state": state}
+
+    def _streaming(self, spec: dict[str, Json]) -> StreamingConfig:
+        behaviour = spec.get("publish", "ok")
+        count = 0
+
+        def publish(chunk: dict[str, Json]) -> None:
+            nonlocal count
+            number, count = count, count + 1
+            self._journal.note(f"event:{chunk['event']}")
+            self._journal.events.append(_event(self._journal.run, chunk))
+            failure = _publish_failure(behaviour, number, chunk["event"])
+            if failure is not None:
+                self._journal.warnings.append(
+                    {"event": chunk["event"], "sequenceNumber": chunk["sequenceNumber"]}
+                )
+                raise RuntimeError(failure)
+
+        return StreamingConfig(
+            publish=publish,
+            tokens=False,
+            extended=False,
+            simulate_chunking=bool(spec.get("simulateChunking")),
+        )
+
+
+def _completed(options: dict[str, Any], target: Agent | Network) -> dict[str, Any]:
+    given = dict(options)
+    default = given.pop("default_model", None)
+    if default is not None and isinstance(target, Agent) and target.model is None:
+        given.setdefault("model", default)
+    return given
+
+
+def _publish_failure(behaviour: Json, number: int, event: str) -> str | None:
+    if behaviour in ("throw", "throwString"):
+        return "publishing failed"
+    if isinstance(behaviour, dict):
+        if behaviour.get("throwOnIndex") == number:
+            return f"publishing {number} failed"
+        if behaviour.get("throwOnEvent") == event:
+            return f"publishing {event} failed"
+    return None
+
+
+def _event(run: int, chunk: dict[str, Json]) -> dict[str, Json]:
+    time = chunk["timestamp"]
+    is_time = isinstance(time, int) and 1e12 < time < 1e13  # noqa: PLR2004 - 13 digits
+    return {
+        "run": run,
+        "event": chunk["event"],
+        "data": snapshot(chunk["data"]),
+        "sequenceNumber": chunk["sequenceNumber"],
+        "id": chunk["id"],
+        "timestampType": "int-ms" if is_time else type(time).__name__,
+        "chunkKeys": list(chunk),
+    }
+
+
+def _error(error: Exception) -> dict[str, Json]:
+    cause = error.__cause__
+    kinds = [kind.__name__ for kind in type(error).__mro__ if kind not in (object, BaseException)]
+    record: dict[str, Json] = {
+        "class": type(error).__name__,
+        "kinds": kinds,
+        "name": type(error).__name__,
+        "message": str(error),
+        "own": isinstance(error, ScenarioError),
+    }
+    if cause is not None:
+        record["cause"] = {"class": type(cause).__name__, "message": str(cause)}
+    for fact in ("status", "detail", "processor", "excerpt"):
+        if hasattr(error, fact):
+            record[fact] = getattr(error, fact)
+    return record
+
+
+_ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def _times(value: Json) -> Json:
+    """Times of just now as the recordings have them."""
+    if isinstance(value, dict):
+        return {key: _times(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_times(item) for item in value]
+    if isinstance(value, str) and _ISO.fullmatch(value):
+        age = datetime.now(UTC) - datetime.fromisoformat(value)
+        return "<now>" if abs(age.total_seconds()) < _RECENT else value
+    return value
