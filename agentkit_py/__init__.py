@@ -1,8 +1,9 @@
 """Agents, networks of agents, and exact control over what each of them sees.
 
-Start with `Agent`, `Network`, `tool` and a model (`openai`, `anthropic`, `gemini`, …). Errors are in
-`agentkit_py.errors`, processors also in `agentkit_py.processors`, stores in `agentkit_py.stores`,
-fakes for tests in `agentkit_py.testing`.
+Start with `Agent`, `Network`, `tool` and a model (`openai`, `anthropic`, `gemini`, …). Errors are
+in `agentkit_py.errors`, events in `agentkit_py.events`, processors also in
+`agentkit_py.processors`, stores in `agentkit_py.stores`, fakes for tests in `agentkit_py.testing`,
+durable functions in `agentkit_py.inngest`.
 """
 
 from agentkit_py.engine.agent import Agent, RoutingAgent
@@ -12,6 +13,7 @@ from agentkit_py.engine.create import (
     create_routing_agent,
 )
 from agentkit_py.engine.default_router import get_default_routing_agent
+from agentkit_py.engine.emitter import StreamingConfig
 from agentkit_py.engine.lifecycle import (
     AgentContext,
     Lifecycle,
@@ -20,9 +22,11 @@ from agentkit_py.engine.lifecycle import (
     StartContext,
 )
 from agentkit_py.engine.limits import RunLimits
+from agentkit_py.engine.manifest import create_tool_manifest
 from agentkit_py.engine.network import Network
 from agentkit_py.engine.network_run import NetworkRun
-from agentkit_py.engine.router import RouterContext
+from agentkit_py.engine.router import RouterContext, together
+from agentkit_py.engine.stream import RunStream
 from agentkit_py.engine.tool import Tool, ToolContext, create_tool, tool
 from agentkit_py.errors import (
     AgentKitError,
@@ -31,6 +35,7 @@ from agentkit_py.errors import (
     NonRetriableError,
     RetryAfterError,
 )
+from agentkit_py.events import ApprovalAnswer, ApprovalRequest, Decision
 from agentkit_py.history.config import HistoryConfig, HistoryContext
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State, create_state
@@ -64,9 +69,12 @@ __all__ = [
     "AgentContext",
     "AgentKitError",
     "AgentResult",
+    "ApprovalAnswer",
+    "ApprovalRequest",
     "ApproximateTokenizer",
     "ConfigurationError",
     "ContextReport",
+    "Decision",
     "HistoryConfig",
     "HistoryContext",
     "HistoryProcessor",
@@ -86,10 +94,12 @@ __all__ = [
     "RouterContext",
     "RoutingAgent",
     "RunLimits",
+    "RunStream",
     "SqliteHistory",
     "Start",
     "StartContext",
     "State",
+    "StreamingConfig",
     "TextContent",
     "TextMessage",
     "TiktokenTokenizer",
@@ -110,9 +120,11 @@ __all__ = [
     "create_routing_agent",
     "create_state",
     "create_tool",
+    "create_tool_manifest",
     "gemini",
     "get_default_routing_agent",
     "grok",
     "openai",
+    "together",
     "tool",
 ]

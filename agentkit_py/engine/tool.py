@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
@@ -157,6 +158,9 @@ class Tool:
     """Says what stands against a call (None: nothing), before a person is asked and after."""
 
     approval_timeout: timedelta = DEFAULT_APPROVAL_TIMEOUT
+    handler: Callable[..., Any] | None = field(default=None, repr=False)
+    """The function as it was given."""
+
     spec: ToolSpec = field(repr=False, default_factory=lambda: ToolSpec(""))
 
     @property
@@ -268,6 +272,9 @@ def as_tool(given: ToolLike) -> Tool:
     """
     if isinstance(given, Tool):
         return given
+    if type(given).__module__.startswith("inngest"):
+        # By name, since the engine knows no SDK; whoever has such a function has the SDK.
+        return importlib.import_module("agentkit_py.inngest.tools").inngest_tool(given)
     if not callable(given):
         raise ToolDefinitionError(f"{given!r:.60}", "a tool must be a Tool or a function")
     try:
@@ -305,6 +312,7 @@ def _build(
         traits.get("needs_approval", False),
         traits.get("check"),
         traits.get("approval_timeout", DEFAULT_APPROVAL_TIMEOUT),
+        handler,
         ToolSpec(name, description, arguments.schema, traits.get("strict")),
     )
 

@@ -8,12 +8,14 @@ from agentkit_py.inngest.functions import FunctionOptions, create_functions
 from agentkit_py.inngest.middleware import AgentKitMiddleware
 from agentkit_py.inngest.realtime import publisher, subscription_token
 from agentkit_py.inngest.runtime import InngestRuntime, runtime_of
+from agentkit_py.inngest.tools import inngest_tool
 
 __all__ = [
     "AgentKitMiddleware",
     "FunctionOptions",
     "InngestRuntime",
     "create_functions",
+    "inngest_tool",
     "publisher",
     "runtime_of",
     "subscription_token",

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from agentkit_py.messages import Message, ToolCallMessage, ToolResultMessage
-from agentkit_py.processors.groups import key_of
+from agentkit_py.processors.pairing import key_of
 
 _Signature: TypeAlias = tuple[object, ...]
 

@@ -16,7 +16,8 @@ from agentkit_py.messages import (
     ToolResultMessage,
 )
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext
-from agentkit_py.processors.groups import CallGroup, Pairing, call_groups, pair
+from agentkit_py.processors.groups import CallGroup, call_groups
+from agentkit_py.processors.pairing import Pairing, pair
 
 
 class ToolCallFilter(HistoryProcessor):

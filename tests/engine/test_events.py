@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, MemoryHistory, Network, NonRetriableError, State, Usage
+from agentkit_py import (
+    Agent,
+    MemoryHistory,
+    Network,
+    NonRetriableError,
+    RouterContext,
+    State,
+    Usage,
+)
 from agentkit_py.events.types import (
     ContextBuilt,
     Event,
@@ -32,10 +39,14 @@ def stop() -> None:
     raise NonRetriableError("stopped")
 
 
-def network_of(model: ScriptedModel, **options: Any) -> Network:
-    """A network of two agents."""
+def network_of(model: ScriptedModel, *names: str) -> Network:
+    """A network of two agents that take turns in this order."""
     agents = [Agent(name=name, system="S", tools=[look, stop], model=model) for name in "ab"]
-    return Network(name="n", agents=agents, **options)
+
+    def router(context: RouterContext) -> str | None:
+        return names[context.call_count] if context.call_count < len(names) else None
+
+    return Network(name="n", agents=agents, router=router)
 
 
 async def test_an_agents_run_tells_its_story_in_order() -> None:
@@ -58,11 +69,8 @@ async def test_an_agents_run_tells_its_story_in_order() -> None:
 async def test_a_networks_run_tells_who_was_chosen_and_what_they_did() -> None:
     """Agents' runs inside it name it as their parent."""
     log = EventLog()
-    names = ["a", "b", None]
     model = ScriptedModel("one", "two")
-    await network_of(model, router=lambda context: names[context.call_count]).run(
-        "q?", observer=log, thread_id="t1"
-    )
+    await network_of(model, "a", "b").run("q?", observer=log, thread_id="t1")
     one_turn = ["RunStarted agent {0}", "ContextBuilt {0}", "ModelReplied {0}"]
     turn = [*one_turn, "RunCompleted agent {0}", "AgentsRouted n"]
     assert log.story == [
@@ -99,8 +107,7 @@ async def test_the_end_says_why_it_ended() -> None:
     """Limits, and the router's being done."""
     log = EventLog()
     model = ScriptedModel(tool_call("look"))
-    router: Callable[[Any], Any] = lambda context: None if context.call_count else "a"  # noqa: E731
-    await network_of(model, router=router).run("q?", observer=log)
+    await network_of(model, "a").run("q?", observer=log)
     assert [e.stop_reason for e in log.of(RunCompleted)] == ["max_iter", "done"]
 
 
@@ -108,9 +115,7 @@ async def test_a_failed_run_says_so_for_agent_and_network_and_nothing_after() ->
     """TypeScript goes on to say that it completed."""
     log = EventLog()
     with pytest.raises(NonRetriableError) as caught:
-        await network_of(ScriptedModel(tool_call("stop")), router=lambda context: "a").run(
-            "q?", observer=log
-        )
+        await network_of(ScriptedModel(tool_call("stop")), "a").run("q?", observer=log)
     failed = log.of(RunFailed)
     assert [event.scope for event in failed] == ["agent", "network"]
     assert all(event.error is caught.value for event in failed)
@@ -123,7 +128,7 @@ async def test_every_run_that_started_ends_once() -> None:
     log = EventLog()
     model = ScriptedModel("one", tool_call("stop"))
     with pytest.raises(NonRetriableError):
-        await network_of(model, router=lambda context: "a").run("q?", observer=log)
+        await network_of(model, "a", "b").run("q?", observer=log)
     started = sorted(event.run_id for event in log.of(RunStarted))
     ended = sorted(event.run_id for event in (*log.of(RunCompleted), *log.of(RunFailed)))
     assert started == ended

@@ -347,9 +347,10 @@ async def test_what_the_report_says_was_sent_is_what_the_provider_got() -> None:
         "system", "user", "user", "assistant", "assistant", "tool_result",
     ]  # fmt: skip
     got = model.bodies[1]["messages"]
-    assert [m["role"] for m in got] == ["system", "user", "user", "assistant", "tool"]
+    roles = ["system", "user", "user", "assistant", "assistant", "tool"]
+    assert [m["role"] for m in got] == roles
     assert got[3]["content"] == "Let me see."
-    assert got[3]["tool_calls"][0]["function"]["name"] == "look"
+    assert got[4]["tool_calls"][0]["function"]["name"] == "look"
     tokens = count_messages(result.context.sent, result.context.tokenizer)
     assert result.context.tokens_after == tokens
 
@@ -413,7 +414,7 @@ async def test_a_processor_that_fails_fails_the_run_and_is_named() -> None:
         raise KeyError("oops")
 
     agent = Agent(name="a", system="S", model=ScriptedModel(), processors=[broken])
-    with pytest.raises(ProcessorError, match="'broken' .agent level.: it failed") as caught:
+    with pytest.raises(ProcessorError, match=r"'broken' \(agent level\): it failed") as caught:
         await agent.run("q?")
     assert isinstance(caught.value.__cause__, KeyError)
 

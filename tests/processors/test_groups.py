@@ -10,7 +10,8 @@ from agentkit_py.messages import (
     ToolCallMessage,
     ToolResultMessage,
 )
-from agentkit_py.processors.groups import CallGroup, call_groups, pair, segments
+from agentkit_py.processors.groups import CallGroup, call_groups, segments
+from agentkit_py.processors.pairing import pair
 
 USER = TextMessage("user", "hello")
 ASSISTANT = TextMessage("assistant", "let me see")

@@ -1,0 +1,174 @@
+"""Values of the reference model: states, results, errors, and the switches."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..vectors import Json
+
+UNDEFINED: Any = object()
+"""JavaScript's undefined: the key is absent in JSON, and its pointer is listed."""
+
+
+class Unsupported(Exception):  # noqa: N818 - a signal, no error
+    """The scenario holds something that this model does not know; it is compared without it."""
+
+
+class Failure(Exception):
+    """An error in the scenario, as it is compared."""
+
+    def __init__(self, **facts: Json) -> None:
+        super().__init__(str(facts))
+        self.facts = facts
+        self.text: str | None = facts.get("text")
+
+
+def own_failure(error: dict[str, Json]) -> Failure:
+    """An error that the scenario's own code throws."""
+    return Failure(own=[error.get("name", "Error"), error.get("message", "")])
+
+
+def engine_failure(kind: str) -> Failure:
+    """An error of the JavaScript engine: only its class counts."""
+    return Failure(engine=kind)
+
+
+def prose_failure(token: str, rest: str = "") -> Failure:
+    """An error whose words are TypeScript's; a digest stands for them."""
+    return Failure(prose=token, rest=rest)
+
+
+def our_failure(kind: str, **facts: Json) -> Failure:
+    """An error of our library."""
+    return Failure(kind=kind, **facts)
+
+
+class Switches:
+    """Which differences are switched on, and which of them were asked for."""
+
+    def __init__(self, on: frozenset[str]) -> None:
+        self.on = on
+        self.asked: set[str] = set()
+
+    def __call__(self, divergence: str) -> bool:
+        """Whether this one is on; to be asked only where it makes a difference."""
+        self.asked.add(divergence)
+        return divergence in self.on
+
+
+@dataclass(slots=True)
+class Result:
+    """An AgentResult."""
+
+    agent: str
+    output: list[Json] = field(default_factory=list[Json])
+    tool_calls: list[Json] = field(default_factory=list[Json])
+    prompt: Json = UNDEFINED
+    history: Json = UNDEFINED
+    raw: Json = UNDEFINED
+    id: Json = UNDEFINED
+
+    def short(self) -> dict[str, Json]:
+        """Who said what."""
+        return {
+            "agentName": self.agent,
+            "output": public(self.output),
+            "toolCalls": public(self.tool_calls),
+        }
+
+    def record(self) -> dict[str, Json]:
+        """All of it."""
+        return {
+            "id": self.id,
+            **self.short(),
+            "prompt": public(self.prompt),
+            "history": public(self.history),
+            "raw": self.raw,
+        }
+
+    @property
+    def messages(self) -> list[Json]:
+        """Output and tool results, each signed by its author."""
+        return [{**message, "_by": self.agent} for message in [*self.output, *self.tool_calls]]
+
+    @classmethod
+    def of(cls, record: dict[str, Json]) -> Result:
+        """A result as a scenario describes it."""
+        made = copy.deepcopy(record)
+        return cls(made["agentName"], made["output"], made["toolCalls"])
+
+
+def public(messages: Json) -> Json:
+    """Messages without what the model notes down for itself; a copy."""
+    if messages is UNDEFINED:
+        return UNDEFINED
+    return [{k: copy.deepcopy(v) for k, v in m.items() if k != "_by"} for m in messages]
+
+
+@dataclass(slots=True)
+class State:
+    """A State."""
+
+    data: dict[str, Json] = field(default_factory=dict[str, Json])
+    messages: list[Json] = field(default_factory=list[Json])
+    results: list[Result] = field(default_factory=list[Result])
+    thread_id: str | None = None
+    kv: dict[str, Json] = field(default_factory=dict[str, Json])
+
+    @classmethod
+    def of(cls, spec: dict[str, Json]) -> State:
+        """A state as a scenario describes it."""
+        made = copy.deepcopy(spec)
+        data = made.get("data") or {}
+        results = [Result.of(record) for record in made.get("results", [])]
+        return cls(data, made.get("messages", []), results, made.get("threadId"), dict(data))
+
+    def clone(self, *, deep: bool) -> State:
+        """A copy; TypeScript's shares what is nested in the data."""
+        data = copy.deepcopy(self.data) if deep else dict(self.data)
+        return State(data, list(self.messages), list(self.results), self.thread_id, dict(data))
+
+    def history(self) -> list[Json]:
+        """All messages, oldest first."""
+        return [*self.messages, *(m for result in self.results for m in result.messages)]
+
+    def record(self, *, kv: bool) -> dict[str, Json]:
+        """What is compared of it."""
+        return {
+            "threadId": UNDEFINED if self.thread_id is None else self.thread_id,
+            "data": copy.deepcopy(self.data),
+            **({"kv": copy.deepcopy(self.kv)} if kv else {}),
+            "messages": public(self.messages),
+            "results": [result.record() for result in self.results],
+        }
+
+
+class Ids:
+    """Fresh ids; they are numbered again before anything is compared."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1_000_000)
+
+    def new(self, kind: str = "uuid") -> str:
+        """One more."""
+        return f"<{kind}:{next(self._numbers)}>"
+
+
+def cleaned(value: Json, path: str = "", undefined: list[str] | None = None) -> Json:
+    """JSON without undefined; their pointers are added to ``undefined``."""
+    if isinstance(value, dict):
+        result: dict[str, Json] = {}
+        for key, item in value.items():
+            where = f"{path}/{key}"
+            if item is UNDEFINED:
+                if undefined is not None:
+                    undefined.append(where)
+            else:
+                result[key] = cleaned(item, where, undefined)
+        return result
+    if isinstance(value, list):
+        return [cleaned(item, f"{path}/{i}", undefined) for i, item in enumerate(value)]
+    return value

@@ -1,0 +1,225 @@
+"""What tools do and give in the reference model."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jsonschema
+
+from ..handlers import input_schema
+from ..vectors import Json
+from .core import UNDEFINED, Failure, State, Switches, engine_failure, own_failure
+from .js import stringify
+
+_BUILT_IN = frozenset(
+    {"Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError"}
+)
+
+
+@dataclass(slots=True)
+class Calling:
+    """What a handler may see and change."""
+
+    agent: str
+    network: str
+    agents: list[str]
+    state: State
+    schedule: Callable[[str], None]
+    log: Callable[..., None]
+    on: Switches
+
+
+class _Thrown(Exception):
+    def __init__(self, error: dict[str, Json], *, at_once: bool) -> None:
+        super().__init__(error.get("message"))
+        self.error = error
+        self.at_once = at_once
+
+
+def result_of_call(
+    call: dict[str, Json], tools: dict[str, dict[str, Json]], calling: Calling
+) -> Json:
+    """The content of the call's result.
+
+    Raises:
+        Failure: In TypeScript the call fails the run.
+    """
+    on = calling.on
+    spec = tools.get(call["name"])
+    if spec is None:
+        if on("unknown-tools"):
+            return our_error("UnknownToolError")
+        raise Failure(prose="no-tool", rest=call["name"])
+    refused = _refused(spec, call, on)
+    if refused is not None:
+        return refused
+    return _outcome(spec, call, calling)
+
+
+def _refused(spec: dict[str, Json], call: dict[str, Json], on: Switches) -> Json:
+    if "malformed" in call:
+        return our_error("InvalidArgumentsError")
+    schema = input_schema(spec.get("parameters"))
+    given = call.get("input", {})
+    if schema is None or jsonschema.Draft202012Validator(schema).is_valid(given):
+        return None
+    return our_error("InvalidArgumentsError") if on("arguments-are-validated") else None
+
+
+def our_error(name: str, message: str | None = None) -> dict[str, Json]:
+    """Our envelope of an error; words of our own are not compared."""
+    return {"error": {"name": name, "message": "<ours>" if message is None else message}}
+
+
+def _outcome(spec: dict[str, Json], call: dict[str, Json], calling: Calling) -> Json:
+    on = calling.on
+    given = call.get("input", UNDEFINED)
+    if given is UNDEFINED and on("missing-arguments"):
+        given = {}
+    seen = {"inputIsUndefined": True} if given is UNDEFINED else {"input": copy.deepcopy(given)}
+    calling.log(
+        f"tool:{spec['name']}",
+        "tool",
+        tool=spec["name"],
+        **seen,
+        agent=calling.agent,
+        network=calling.network,
+        hasStep=False,
+        stateData=copy.deepcopy(calling.state.data),
+    )
+    try:
+        value = _perform(spec["handler"], given, calling)
+    except _Thrown as thrown:
+        if thrown.at_once and not on("synchronous-throws"):
+            raise own_failure(thrown.error) from None
+        return error_content(thrown.error, on)
+    if value is None and on("null-is-success"):
+        value = UNDEFINED
+    if value is UNDEFINED:
+        value = f"{spec['name']} successfully executed"
+    return {"data": value}
+
+
+def error_content(error: dict[str, Json], on: Switches) -> Json:
+    """The envelope of an error that the scenario's code threw."""
+    if on("errors-without-stack"):
+        name = error.get("name", "Error")
+        return {"error": {"name": name, "message": error.get("message") or name}}
+    return {"error": _serialised(error)}
+
+
+def _serialised(error: dict[str, Json]) -> dict[str, Json]:
+    known = error.get("name") in _BUILT_IN
+    record: dict[str, Json] = {
+        "name": error["name"] if known else "Error",
+        "message": error.get("message") or "{}",
+        "stack": error.get("stack", ""),
+    }
+    if known:
+        record |= error.get("props", {})
+    if "cause" in error:
+        record["cause"] = _serialised(error["cause"])
+    return {**record, "__serialized": True}
+
+
+def _thrown_value(value: Json) -> dict[str, Json]:
+    message = value.get("message") if isinstance(value, dict) else None
+    if message is not None:
+        return {"name": "Error", "message": message}
+    text = value if isinstance(value, str) else stringify(value)
+    props = value if isinstance(value, dict) else {}
+    return {"name": "Error", "message": text, "props": props}
+
+
+def _perform(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    data = calling.state.data
+    match handler["op"]:
+        case "return" | "delay":
+            return copy.deepcopy(handler.get("value"))
+        case "echo":
+            return {} if given is UNDEFINED else {"received": copy.deepcopy(given)}
+        case "throw" | "throwSync":
+            at_once = handler["op"] == "throwSync" or bool(handler.get("sync"))
+            raise _Thrown(handler["error"], at_once=at_once)
+        case "throwValue":
+            raise _Thrown(_thrown_value(handler.get("value")), at_once=False)
+        case "setState":
+            data[handler["key"]] = _value(handler, given)
+            return handler.get("returns", UNDEFINED)
+        case "getState":
+            return copy.deepcopy(data.get(handler["key"], UNDEFINED))
+        case "kvGet":
+            store = data if calling.on("no-kv") else calling.state.kv
+            return copy.deepcopy(store.get(handler["key"], UNDEFINED))
+        case _:
+            return _effect(handler, given, calling)
+
+
+def _value(handler: dict[str, Json], given: Json) -> Json:
+    name = handler.get("fromInput")
+    if name is None:
+        return handler.get("value")
+    return given if name is True else given.get(name)
+
+
+def _effect(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    data, state = calling.state.data, calling.state
+    match handler["op"]:
+        case "appendState":
+            data.setdefault(handler["key"], []).append(_value(handler, given))
+            return handler.get("returns", UNDEFINED)
+        case "incState":
+            data[handler["key"]] = data.get(handler["key"], 0) + handler.get("by", 1)
+            return data[handler["key"]]
+        case "kvSet":
+            store = data if calling.on("no-kv") else state.kv
+            store[handler["key"]] = copy.deepcopy(handler["value"])
+            return "kv set"
+        case "schedule":
+            calling.schedule(handler["agent"])
+            return f"scheduled {handler['agent']}"
+        case "networkInfo":
+            return {
+                "name": calling.network,
+                "agents": list(calling.agents),
+                "resultCount": len(state.results),
+                "messages": len(state.messages),
+                "agent": calling.agent,
+            }
+        case "hasStep":
+            return False
+        case "seq":
+            outcome: Any = UNDEFINED
+            for step in handler["ops"]:
+                outcome = _perform(step, given, calling)
+            return outcome
+        case _:
+            return UNDEFINED
+
+
+def result_message(call: dict[str, Json], content: Json, on: Switches) -> dict[str, Json]:
+    """The message with a call's result.
+
+    Raises:
+        Failure: In TypeScript, arguments that are null or missing fail here, after the tool ran.
+    """
+    given = call.get("input", UNDEFINED)
+    if on("tool-results-keep-arguments"):
+        kept = {} if given is UNDEFINED else copy.deepcopy(given)
+    elif given is UNDEFINED or given is None:
+        raise engine_failure("TypeError")
+    else:
+        kept = given.get("arguments", UNDEFINED) if isinstance(given, dict) else UNDEFINED
+    tool = {"type": "tool", "id": call["id"], "name": call["name"], "input": kept}
+    return {
+        "role": "tool_result",
+        "type": "tool_result",
+        "tool": tool,
+        "content": content,
+        "stop_reason": "tool",
+    }
+
+
