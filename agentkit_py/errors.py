@@ -17,6 +17,7 @@
     │   ├── ModelTimeoutError       no answer within the model's time-out
     │   ├── ModelConnectionError    the provider could not be reached
     │   └── ModelResponseError      the answer is not what the provider's API promises
+    │       └── ModelStreamError    a streamed answer broke off in the middle
     ├── NonRetriableError           raised by users: stop, and do not try this again
     ├── RetryAfterError             raised by users: stop, and try again after a while
     ├── ProcessorError              a history processor failed or returned nonsense
@@ -38,6 +39,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agentkit_py.messages import Message
 
 
 class AgentKitError(Exception):
@@ -193,6 +198,28 @@ class ModelResponseError(ModelError):
     def __init__(self, message: str, *, provider: str, model: str, excerpt: str = "") -> None:
         super().__init__(message, provider=provider, model=model)
         self.excerpt = excerpt[:500]
+
+
+class ModelStreamError(ModelResponseError):
+    """A streamed answer broke off; ``__cause__`` says why, where that is known.
+
+    Once a piece of the answer was told, the call is not tried again: another answer would begin
+    again from the start. Whatever fails after the first piece is this error.
+
+    Attributes:
+        partial: The text that had arrived.
+        messages: All that had arrived; the arguments of a call that was cut are malformed.
+        retriable: Whether nothing had been told yet.
+    """
+
+    def __init__(
+        self, message: str, *, provider: str, model: str, messages: Sequence[Message] = ()
+    ) -> None:
+        texts = [message for message in messages if message.type == "text"]
+        self.partial = "".join(text.text for text in texts)
+        super().__init__(message, provider=provider, model=model, excerpt=self.partial)
+        self.messages = tuple(messages)
+        self.retriable = not messages
 
 
 class NonRetriableError(AgentKitError):

@@ -14,6 +14,7 @@ from agentkit_py.models.arguments import parse_call
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, RetryPolicy, Usage
 from agentkit_py.models.factory import build
 from agentkit_py.models.reply import calls_last, checked_body, count, text_or_empty, unexpected
+from agentkit_py.models.stream_anthropic import AnthropicAssembler
 
 BASE_URL = "https://api.anthropic.com/v1"
 API_VERSION = "2023-06-01"
@@ -66,6 +67,18 @@ class AnthropicAdapter:
             usage=_usage(found.get("usage")),
             finish_reason=text_or_empty(found.get("stop_reason")) or None,
         )
+
+    def stream_url(self, model: Model) -> str:
+        """Where a request for a stream is sent."""
+        return self.url(model)
+
+    def stream_body(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The body as a request for a stream."""
+        return {**body, "stream": True}
+
+    def assembler(self, model: Model) -> AnthropicAssembler:
+        """What puts one reply together."""
+        return AnthropicAssembler(model)
 
 
 def _message(model: Model, body: object, block: dict[str, Any]) -> Message | None:

@@ -11,6 +11,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, RetryPolicy
 from agentkit_py.models.chat import decode_chat, encode_chat
 from agentkit_py.models.factory import build, checked_url
+from agentkit_py.models.stream_chat import ChatAssembler, chat_stream_body
 
 API_VERSION = "2024-10-21"
 """The newest version of the data plane API that is generally available and dated."""
@@ -25,6 +26,7 @@ class AzureOpenAIAdapter:
 
     deployment: str
     api_version: str
+    stream_usage: bool = True
     provider: str = "azure-openai"
     key_variable: str = "AZURE_OPENAI_API_KEY"
 
@@ -46,6 +48,18 @@ class AzureOpenAIAdapter:
         """The reply's messages, see `decode_chat`."""
         return decode_chat(model, body)
 
+    def stream_url(self, model: Model) -> str:
+        """Where a request for a stream is sent."""
+        return self.url(model)
+
+    def stream_body(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The body as a request for a stream."""
+        return chat_stream_body(body, usage=self.stream_usage)
+
+    def assembler(self, model: Model) -> ChatAssembler:
+        """What puts one reply together."""
+        return ChatAssembler(model)
+
 
 def azure_openai(  # noqa: PLR0913 - options, all but one by name
     model: str,
@@ -59,6 +73,7 @@ def azure_openai(  # noqa: PLR0913 - options, all but one by name
     timeout: float = 120.0,
     retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
     context_window: int | None = None,
+    stream_usage: bool = True,
 ) -> Model:
     """A model at Azure OpenAI.
 
@@ -73,6 +88,8 @@ def azure_openai(  # noqa: PLR0913 - options, all but one by name
         timeout: Seconds to wait for an answer.
         retry: How failed calls are tried again.
         context_window: Tokens that prompt, history and answer may have together.
+        stream_usage: Whether streams are asked for their usage (``stream_options``), which
+            versions of the API before 2024-09-01-preview refuse.
 
     Raises:
         ConfigurationError: A value cannot work.
@@ -80,6 +97,7 @@ def azure_openai(  # noqa: PLR0913 - options, all but one by name
     adapter = AzureOpenAIAdapter(
         deployment=_in_url("deployment", model if deployment is None else deployment),
         api_version=_in_url("api_version", api_version),
+        stream_usage=stream_usage,
     )
     return build(
         adapter,

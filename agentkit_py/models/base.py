@@ -6,12 +6,12 @@ Below: one adapter per wire format. Nothing here does I/O; API keys are looked u
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py.messages import Message, Usage
+from agentkit_py.messages import Delta, Message, Usage
 
 if TYPE_CHECKING:
     import httpx
@@ -113,6 +113,49 @@ class Adapter(Protocol):
         Raises:
             ModelResponseError: The answer is not what the API promises.
         """
+        ...
+
+
+class Assembler(Protocol):
+    """Puts one streamed reply together from its server-sent events. Pure."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the format's end marker has come: nothing that counts follows."""
+        ...
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that counts has come, so that a connection may break now."""
+        ...
+
+    def feed(self, event: str | None, data: str) -> Sequence[Delta]:
+        """Take one event; returns the pieces of the reply that it brings.
+
+        Raises:
+            ModelError: The event is an error of the provider, or not what the API promises.
+        """
+        ...
+
+    def finish(self) -> object:
+        """The answer's JSON as it would have been without streaming; ask once it is `whole`."""
+        ...
+
+
+@runtime_checkable
+class StreamingAdapter(Adapter, Protocol):
+    """An adapter whose provider can stream replies; adapters need not be one."""
+
+    def stream_url(self, model: Model) -> str:
+        """Where a request for a stream is sent."""
+        ...
+
+    def stream_body(self, body: dict[str, Any]) -> dict[str, Any]:
+        """What `encode` gave, as a request for a stream."""
+        ...
+
+    def assembler(self, model: Model) -> Assembler:
+        """What puts one reply together."""
         ...
 
 

@@ -14,7 +14,9 @@ from agentkit_py.models.arguments import parse_call
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, RetryPolicy, Usage
 from agentkit_py.models.factory import build
 from agentkit_py.models.gemini_body import encode_contents
+from agentkit_py.models.gemini_ids import CallIds
 from agentkit_py.models.reply import calls_last, checked_body, count, text_or_empty, unexpected
+from agentkit_py.models.stream_gemini import GeminiAssembler
 
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
 
@@ -32,8 +34,7 @@ class GeminiAdapter:
 
     def url(self, model: Model) -> str:
         """Where the request is sent."""
-        path = model.model if "/" in model.model else f"models/{model.model}"
-        return f"{model.base_url}/{path}:generateContent"
+        return f"{_root(model)}:generateContent"
 
     def headers(self, model: Model, api_key: str | None) -> dict[str, str]:
         """The request's headers, the key among them."""
@@ -66,6 +67,23 @@ class GeminiAdapter:
             finish_reason=reason or None,
         )
 
+    def stream_url(self, model: Model) -> str:
+        """Where a request for a stream is sent; without ``alt=sse`` the answer is a JSON list."""
+        return f"{_root(model)}:streamGenerateContent?alt=sse"
+
+    def stream_body(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The body itself: Gemini asks for a stream by URL."""
+        return body
+
+    def assembler(self, model: Model) -> GeminiAssembler:
+        """What puts one reply together."""
+        return GeminiAssembler(model)
+
+
+def _root(model: Model) -> str:
+    path = model.model if "/" in model.model else f"models/{model.model}"
+    return f"{model.base_url}/{path}"
+
 
 def _no_candidates(model: Model, body: dict[str, Any]) -> ModelResponseError:
     feedback = as_object(body.get("promptFeedback")) or {}
@@ -76,7 +94,7 @@ def _no_candidates(model: Model, body: dict[str, Any]) -> ModelResponseError:
 
 
 def _messages(body: dict[str, Any], candidates: list[dict[str, Any]]) -> list[Message]:
-    ids = _CallIds(text_or_empty(body.get("responseId")))
+    ids = CallIds(text_or_empty(body.get("responseId")))
     result: list[Message] = []
     for candidate in candidates:
         content = as_object(candidate.get("content")) or {}
@@ -87,27 +105,7 @@ def _messages(body: dict[str, Any], candidates: list[dict[str, Any]]) -> list[Me
     return result
 
 
-class _CallIds:
-    """Ids for calls that have none: computed, so that a replay gives the same.
-
-    With the id of the response they are unique in a conversation. Without, the first call of a
-    tool is called like the tool, as in TypeScript, and only further ones are numbered.
-    """
-
-    def __init__(self, response_id: str) -> None:
-        self._response_id = response_id
-        self._count = 0
-        self._names: dict[str, int] = {}
-
-    def take(self, name: str) -> str:
-        self._count += 1
-        number = self._names[name] = self._names.get(name, 0) + 1
-        if self._response_id:
-            return f"{self._response_id}_{self._count}"
-        return name if number == 1 else f"{name}_{number}"
-
-
-def _message(part: dict[str, Any], ids: _CallIds) -> Message | None:
+def _message(part: dict[str, Any], ids: CallIds) -> Message | None:
     signature = text_or_empty(part.get("thoughtSignature"))
     metadata = {"gemini": {"thoughtSignature": signature}} if signature else None
     call = as_object(part.get("functionCall"))

@@ -9,6 +9,7 @@ from typing import Any
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, RetryPolicy
 from agentkit_py.models.chat import decode_chat, encode_chat
 from agentkit_py.models.factory import build
+from agentkit_py.models.stream_chat import ChatAssembler, chat_stream_body
 
 BASE_URL = "https://api.x.ai/v1"
 
@@ -40,6 +41,18 @@ class GrokAdapter:
     def decode(self, model: Model, body: object) -> ModelReply:
         """The reply's messages, see `decode_chat`."""
         return decode_chat(model, body)
+
+    def stream_url(self, model: Model) -> str:
+        """Where a request for a stream is sent."""
+        return self.url(model)
+
+    def stream_body(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The body as a request for a stream."""
+        return chat_stream_body(body)
+
+    def assembler(self, model: Model) -> ChatAssembler:
+        """What puts one reply together."""
+        return ChatAssembler(model)
 
 
 def grok(

@@ -9,6 +9,7 @@ from typing import Any
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, RetryPolicy
 from agentkit_py.models.chat import decode_chat, encode_chat
 from agentkit_py.models.factory import build
+from agentkit_py.models.stream_chat import ChatAssembler, chat_stream_body
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -17,6 +18,7 @@ BASE_URL = "https://api.openai.com/v1"
 class OpenAIAdapter:
     """Chat completions with strict schemas and a bearer token."""
 
+    stream_usage: bool = True
     provider: str = "openai"
     key_variable: str = "OPENAI_API_KEY"
 
@@ -37,8 +39,20 @@ class OpenAIAdapter:
         """The reply's messages, see `decode_chat`."""
         return decode_chat(model, body)
 
+    def stream_url(self, model: Model) -> str:
+        """Where a request for a stream is sent."""
+        return self.url(model)
 
-def openai(
+    def stream_body(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The body as a request for a stream."""
+        return chat_stream_body(body, usage=self.stream_usage)
+
+    def assembler(self, model: Model) -> ChatAssembler:
+        """What puts one reply together."""
+        return ChatAssembler(model)
+
+
+def openai(  # noqa: PLR0913 - options, all but one by name
     model: str,
     *,
     api_key: str | None = None,
@@ -48,6 +62,7 @@ def openai(
     timeout: float = 120.0,
     retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
     context_window: int | None = None,
+    stream_usage: bool = True,
 ) -> Model:
     """A model at OpenAI, or at a server of the same format.
 
@@ -61,12 +76,14 @@ def openai(
         timeout: Seconds to wait for an answer.
         retry: How failed calls are tried again.
         context_window: Tokens that prompt, history and answer may have together.
+        stream_usage: Whether streams are asked for their usage (``stream_options``), which some
+            servers of one's own refuse.
 
     Raises:
         ConfigurationError: A value cannot work.
     """
     return build(
-        OpenAIAdapter(),
+        OpenAIAdapter(stream_usage=stream_usage),
         model,
         base_url=BASE_URL if base_url is None else base_url,
         api_key=api_key,

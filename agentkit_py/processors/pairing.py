@@ -64,11 +64,11 @@ def pair(messages: Sequence[Message]) -> Pairing:
     nameless: set[int] = set()
     for at, message in _exchanges(messages):
         if isinstance(message, ToolCallMessage):
-            pairing.answers[at.index] = [None] * len(message.tools)
+            pairing.answers[at.position] = [None] * len(message.tools)
             for place, call in enumerate(message.tools):
-                calls.add(call, (at.index, place), at)
-        elif not calls.answer(message.tool, at.index) and not message.tool.name:
-            nameless.add(at.index)
+                calls.add(call, (at.position, place), at)
+        elif not calls.answer(message.tool, at.position) and not message.tool.name:
+            nameless.add(at.position)
     for slot, result in calls.pairs():
         pairing.set(slot, result)
     if nameless:
@@ -82,10 +82,10 @@ def _pair_by_id(messages: Sequence[Message], pairing: Pairing, nameless: set[int
     for at, message in _exchanges(messages):
         if isinstance(message, ToolCallMessage):
             for place, call in enumerate(message.tools):
-                if pairing.answers[at.index][place] is None:
-                    _push(replies.setdefault(call.id, []), at.reply, (at.index, place))
-        elif at.index in nameless and (stack := replies.get(message.tool.id)):
-            pairing.set(stack[-1][1].popleft(), at.index)
+                if pairing.answers[at.position][place] is None:
+                    _push(replies.setdefault(call.id, []), at.reply, (at.position, place))
+        elif at.position in nameless and (stack := replies.get(message.tool.id)):
+            pairing.set(stack[-1][1].popleft(), at.position)
             if not stack[-1][1]:
                 stack.pop()
 
@@ -99,7 +99,7 @@ def _push(stack: list[tuple[int, deque[Slot]]], reply: int, slot: Slot) -> None:
 class _At(NamedTuple):
     """Where a message stands."""
 
-    index: int
+    position: int
     reply: int
     """Counts stretches without a result or another's text in between."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import uuid
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, TypeVar
 
@@ -16,14 +18,14 @@ import httpx
 from agentkit_py._core.json import dumps
 from agentkit_py.errors import (
     ConfigurationError,
-    ModelConnectionError,
+    ModelError,
     ModelResponseError,
-    ModelTimeoutError,
 )
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
-from agentkit_py.models.base import Model
-from agentkit_py.models.http_errors import error_from_response, error_in_body
+from agentkit_py.models.base import Model, StreamingAdapter
+from agentkit_py.models.http_errors import error_from_response, error_in_body, redact
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
+from agentkit_py.runtime.reading import Told, error_of_transport, is_stream, read_reply
 from agentkit_py.runtime.retrying import Sleep, with_retries
 
 T = TypeVar("T")
@@ -133,9 +135,11 @@ class DirectRuntime:
         step_id: str,  # noqa: ARG002
         model: Model,
         make_body: Callable[[], dict[str, Any]],
-        on_delta: DeltaSink | None = None,  # noqa: ARG002
+        on_delta: DeltaSink | None = None,
     ) -> object:
         """Send the request, again where the model's retry policy allows it.
+
+        With ``on_delta`` the reply is streamed where the adapter can (see `StreamingAdapter`).
 
         Raises:
             ModelError: The last attempt failed.
@@ -144,8 +148,14 @@ class DirectRuntime:
         if model.respond is not None:
             return await model.respond(make_body())
         key = self.api_key(model)
+        headers = _headers(model, key)
+        if on_delta is not None and isinstance(model.adapter, StreamingAdapter):
+            streamed = dumps(model.adapter.stream_body(make_body())).encode()
+            told = Told(on_delta)
+            return await with_retries(
+                lambda: self._stream(model, key, headers, streamed, told), model.retry, self._sleep
+            )
         content = dumps(make_body()).encode()
-        headers = {"content-type": "application/json", **model.adapter.headers(model, key)}
         return await with_retries(
             lambda: self._send(model, key, headers, content), model.retry, self._sleep
         )
@@ -153,42 +163,60 @@ class DirectRuntime:
     async def _send(
         self, model: Model, key: str | None, headers: dict[str, str], content: bytes
     ) -> object:
-        where = {"provider": model.provider, "model": model.model}
         try:
             response = await self._client(model).post(
                 model.adapter.url(model), content=content, headers=headers, timeout=model.timeout
             )
-        except httpx.TimeoutException as error:
-            raise ModelTimeoutError(**where, timeout=model.timeout) from error
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise ModelConnectionError(
-                f"could not reach {model.base_url}: {error or type(error).__name__}", **where
-            ) from error
-        if not response.is_success:
-            raise error_from_response(
-                model,
-                response.status_code,
-                response.headers,
-                response.text,
-                now=datetime.now(UTC),
-                api_key=key,
-            )
-        return _json_of(model, response)
+        except (httpx.RequestError, httpx.InvalidURL) as error:
+            raise error_of_transport(model, error) from error
+        _check_status(model, key, response)
+        return _json_of(model, key, response)
+
+    async def _stream(
+        self, model: Model, key: str | None, headers: dict[str, str], content: bytes, told: Told
+    ) -> object:
+        adapter = model.adapter
+        assert isinstance(adapter, StreamingAdapter)
+        request = self._client(model).stream(
+            "POST",
+            adapter.stream_url(model),
+            content=content,
+            headers={**headers, "accept": "text/event-stream"},
+            timeout=model.timeout,  # between two pieces, too
+        )
+        try:
+            async with request as response:
+                if response.is_success and is_stream(response):
+                    assembler = adapter.assembler(_with_key(model, key))
+                    return await read_reply(model, response, assembler, told)
+                await response.aread()
+        except (httpx.RequestError, httpx.InvalidURL) as error:
+            raise error_of_transport(model, error) from error
+        except ModelError as error:
+            raise told.failure(model, error) from (error.__cause__ or error)
+        _check_status(model, key, response)
+        return _json_of(model, key, response)
 
     def api_key(self, model: Model) -> str | None:
         """The key for ``model``: its own, else the environment's.
 
         Raises:
-            ConfigurationError: There is none and the model needs one.
+            ConfigurationError: There is none and the model needs one, or it cannot be sent.
         """
         variable = model.adapter.key_variable
-        key = model.api_key or self._environment.get(variable)
+        # Files and shells leave white space around keys.
+        key = model.api_key or self._environment.get(variable, "").strip()
+        if key and not _IN_HEADER.fullmatch(key):
+            raise ConfigurationError(
+                f"The API key in {variable} holds white space or characters that no HTTP header "
+                "can carry (it is not shown here)."
+            )
         if not key and model.key_required:
             raise ConfigurationError(
                 f"No API key for {model.provider} model {model.model!r}: "
                 f"set {variable} or pass api_key=…"
             )
-        return key
+        return key or None
 
     def _client(self, model: Model) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
@@ -252,21 +280,55 @@ class DirectRuntime:
         return error
 
 
-def _json_of(model: Model, response: httpx.Response) -> object:
+_IN_HEADER = re.compile(r"[\x21-\x7e]+")
+_HEADER_VALUE = re.compile(r"(?:[\x21-\x7e]+(?:[ \t]+[\x21-\x7e]+)*)?")
+
+
+def _headers(model: Model, key: str | None) -> dict[str, str]:
+    """The request's headers, checked here since what the HTTP library says would show them."""
+    headers = {"content-type": "application/json", **model.adapter.headers(model, key)}
+    for name, value in headers.items():
+        if not _HEADER_VALUE.fullmatch(value):
+            raise ConfigurationError(
+                f"The header {name!r} of {model.provider} model {model.model!r} holds characters "
+                "that HTTP cannot carry (its value is not shown here)."
+            )
+    return headers
+
+
+def _check_status(model: Model, key: str | None, response: httpx.Response) -> None:
+    if not response.is_success:
+        raise error_from_response(
+            model,
+            response.status_code,
+            response.headers,
+            response.text,
+            now=datetime.now(UTC),
+            api_key=key,
+        )
+
+
+def _json_of(model: Model, key: str | None, response: httpx.Response) -> object:
     try:
         body: object = response.json()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         kind = response.headers.get("content-type", "no content type")
         raise ModelResponseError(
-            f"answered with something that is no JSON ({kind})",
+            redact(f"answered with something that is no JSON ({kind})", model, key),
             provider=model.provider,
             model=model.model,
-            excerpt=response.text,
+            excerpt=redact(response.text, model, key),
         ) from error
-    failure = error_in_body(model, body)
+    failure = error_in_body(_with_key(model, key), body)
     if failure is not None:
         raise failure
     return body
+
+
+def _with_key(model: Model, key: str | None) -> Model:
+    """The model with the key that was sent, so that errors can leave it out."""
+    known: dict[str, Any] = {field.name: getattr(model, field.name) for field in fields(Model)}
+    return Model(**{**known, "api_key": key})
 
 
 _shared: list[DirectRuntime] = []

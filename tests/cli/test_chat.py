@@ -48,6 +48,7 @@ class Shop:
 number = 3
 '''
 
+WRONG = "import agentkit_py; agentkit_py.Agent(name='', system='')"
 BROKEN = "raise RuntimeError('no config file')\n"
 MISSING = "import not_installed_anywhere\n"
 
@@ -57,6 +58,7 @@ def folder(tmp_path: Path) -> Path:
     """A folder with modules, as a user has one."""
     (tmp_path / "shop.py").write_text(SHOP)
     (tmp_path / "broken.py").write_text(BROKEN)
+    (tmp_path / "wrong.py").write_text(WRONG)
     (tmp_path / "missing.py").write_text(MISSING)
     return tmp_path
 
@@ -126,6 +128,19 @@ def test_tools_are_shown_with_arguments_and_results(folder: Path, provider: Fake
     provider.reply(tool_call("stock", {"item": "red"}), tool_call("stock", {"colour": 1}), "Three.")
     done = chat(folder, provider, "shop:shop", lines="How many?\n")
     assert '  → stock(item="red")\n  ✓ stock: 3\n  → stock(colour=1)\n  ✗ stock: ' in done.stdout
+
+
+def test_calls_that_are_no_objects_and_reasoning_are_shown_too(
+    folder: Path, provider: FakeProvider
+) -> None:
+    """Whatever a model says; and why an agent was stopped."""
+    calls = [tool_call("stock", arguments) for arguments in ("{nope", "[1]")]
+    thought = {"reasoning": "Look it up.", **tool_call("stock", {"item": "red"})}
+    provider.reply(*calls, thought)
+    done = chat(folder, provider, "shop:shop", lines="How many?\n")
+    for line in ("→ stock({nope)", "→ stock([1])", "… Look it up.", "✓ stock: 3"):
+        assert f"  {line}\n" in done.stdout
+    assert "  ■ clerk was stopped: max_iter\n" in done.stdout
 
 
 def test_a_thread_goes_on_in_another_process(folder: Path, provider: FakeProvider) -> None:
@@ -224,6 +239,47 @@ async def stored(db: Path, thread_id: str) -> list[Message]:
         return await history.messages(thread_id)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+def test_in_a_terminal_ctrl_c_at_the_prompt_explains_and_ctrl_d_ends(
+    folder: Path, provider: FakeProvider
+) -> None:
+    """As in other chats; there is a prompt, and there are colours."""
+    ours, theirs = os.openpty()
+    variables = {**environment(provider), "TERM": "xterm-256color", "NO_COLOR": ""}
+    command = [sys.executable, "-c", INTERRUPTIBLE, "chat", "shop:shop"]
+    provider.reply("Yes, red ones.")
+    with subprocess.Popen(
+        command, cwd=folder, env=variables, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        screen = read_until(ours, b"> ")
+        os.write(ours, b"Any hats?\n")
+        screen += read_until(ours, b"red ones.")
+        screen += read_until(ours, b"> ")
+        process.send_signal(signal.SIGINT)
+        screen += read_until(ours, b"ends the chat.")
+        screen += read_until(ours, b"> ")
+        os.write(ours, b"\x04")
+        assert process.wait(timeout=30) == 0
+    os.close(ours)
+    assert b"\x1b[1;36m" in screen
+
+
+INTERRUPTIBLE = (
+    # A shell that starts its children in the background has them ignore the signal.
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from agentkit_py.cli import main; main()"
+)
+
+
+def read_until(terminal: int, end: bytes) -> bytes:
+    """What a terminal shows up to these bytes."""
+    shown = b""
+    while end not in shown:
+        shown += os.read(terminal, 1024)
+    return shown
+
+
 class Hanging:
     """A model that does not answer its second request, and says when it is asked."""
 
@@ -244,14 +300,9 @@ class Hanging:
 def test_ctrl_c_stops_the_run_and_leaves_a_thread_that_goes_on(folder: Path) -> None:
     """The tool call that was finished is in it, and the next turn's request is accepted."""
     model = Hanging()
-    # A shell that starts its children in the background has them ignore the signal.
-    script = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "from agentkit_py.cli import main; main()"
-    )
     with FakeProvider(model) as provider:
         process = subprocess.Popen(
-            [sys.executable, "-c", script, "chat", "shop:shop", "--db", "chat.db"],
+            [sys.executable, "-c", INTERRUPTIBLE, "chat", "shop:shop", "--db", "chat.db"],
             cwd=folder,
             env=environment(provider),
             stdin=subprocess.PIPE,
@@ -291,6 +342,7 @@ def test_ctrl_c_stops_the_run_and_leaves_a_thread_that_goes_on(folder: Path) -> 
         ("shop:Shop", "'shop:Shop' is the class Shop;"),
         ("shop:needs", "'shop:needs' was called without arguments: TypeError"),
         ("broken:shop", "'broken' cannot be imported: RuntimeError: no config file"),
+        ("wrong:shop", "'wrong' cannot be imported: An agent's name must be"),
         ("missing:shop", "'missing' cannot be imported: No module named 'not_installed_anywhere'"),
     ],
 )

@@ -71,6 +71,9 @@ def test_a_result_without_a_tool_name_is_paired_by_its_id() -> None:
     assert answers(calls("x"), result("")) == {0: [1]}
     assert answers(calls("x"), result("", id="other")) == {0: [None]}
     assert pair([result("x"), calls("x")]).calls == {}
+    # It takes only what no result with a name answers, of the newest reply first.
+    assert answers(calls("x", "y"), result(""), result("x")) == {0: [2, 1]}
+    assert answers(calls("x"), USER, calls("y"), *[result("")] * 3) == {0: [4], 2: [3]}
 
 
 def test_a_result_of_another_tool_answers_nothing() -> None:

@@ -105,7 +105,14 @@ def public(messages: Json) -> Json:
     """Messages without what the model notes down for itself; a copy."""
     if messages is UNDEFINED:
         return UNDEFINED
-    return [{k: copy.deepcopy(v) for k, v in m.items() if k != "_by"} for m in messages]
+    return [_public(message) for message in messages]
+
+
+def _public(message: dict[str, Json]) -> dict[str, Json]:
+    made = {k: copy.deepcopy(v) for k, v in message.items() if k != "_by"}
+    for call in [*made.get("tools", []), *([made["tool"]] if "tool" in made else [])]:
+        call.pop("malformed", None)
+    return made
 
 
 @dataclass(slots=True)

@@ -1,0 +1,173 @@
+"""Everything that is touched inside the Inngest SDK, in one place.
+
+The SDK has no public door for a request but its web frameworks, and sends events and realtime
+messages through an HTTP client that cannot be given a transport. Its own test helper goes past the
+handler, past JSON and past retries, which is what a test has to see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import inngest
+from inngest._internal import comm_lib, net, server_lib
+
+from agentkit_py.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the worker answered."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str]
+
+    @property
+    def no_retry(self) -> bool:
+        """Whether the worker says that trying again is of no use."""
+        return self.headers.get("x-inngest-no-retry") == "true"
+
+    @property
+    def retry_after(self) -> str | None:
+        """The time (ISO 8601) before which it must not be tried again."""
+        return self.headers.get("retry-after")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the server knows of one function."""
+
+    id: str
+    max_attempts: int
+    triggers: tuple[tuple[str, str | None], ...]
+    """Event names with their expressions."""
+
+    cancels: tuple[tuple[str, str | None], ...] = ()
+    on_failure: str | None = None
+    """Id of the function that is called when this one failed."""
+
+
+_DEFAULT_RETRIES = 4
+
+
+def configs_of(functions: Sequence[inngest.Function[Any]]) -> dict[str, Config]:
+    """What the functions tell the server when they are registered."""
+    found: dict[str, Config] = {}
+    for function in functions:
+        config = function.get_config("http://worker.invalid/api/inngest")
+        failure = config.on_failure.id if config.on_failure is not None else None
+        if config.on_failure is not None:
+            found[config.on_failure.id] = _config_of(config.on_failure, None)
+        found[config.main.id] = _config_of(config.main, failure)
+    return found
+
+
+def _config_of(config: Any, on_failure: str | None) -> Config:
+    retries = config.steps["step"].retries
+    return Config(
+        config.id,
+        (retries.attempts if retries is not None else _DEFAULT_RETRIES) + 1,
+        tuple(
+            (trigger.event, trigger.expression)
+            for trigger in config.triggers
+            if isinstance(trigger, inngest.TriggerEvent)
+        ),
+        tuple((cancel.event, cancel.if_exp) for cancel in config.cancel or ()),
+        on_failure,
+    )
+
+
+class Worker:
+    """One process that serves functions."""
+
+    def __init__(
+        self, client: inngest.Inngest, functions: Sequence[inngest.Function[Any]]
+    ) -> None:
+        """Serve ``functions``.
+
+        Raises:
+            ConfigurationError: The client is in cloud mode, whose requests are signed.
+        """
+        if client.is_production:
+            raise ConfigurationError(
+                "ReplayExecutor is a development server: make the client with is_production=False"
+            )
+        self.configs = configs_of(functions)
+        self._handler = comm_lib.CommHandler(
+            client=client,
+            enable_unauthed_sync=None,
+            framework=server_lib.Framework.FAST_API,
+            functions=list(functions),
+            streaming=None,
+        )
+
+    async def post(
+        self, function_id: str, step_id: str, body: bytes, headers: dict[str, str]
+    ) -> Answer:
+        """Send a request through the SDK's own handler."""
+        url = f"http://worker.invalid/api/inngest?fnId={function_id}&stepId={step_id}"
+        request = comm_lib.CommRequest(
+            body=body,
+            headers={"content-type": "application/json", **headers},
+            public_path=None,
+            query_params={"fnId": function_id, "stepId": step_id},
+            raw_request=None,
+            request_url=url,
+            serve_origin=None,
+            serve_path=None,
+        )
+        response = await self._handler.post(request)
+        content = response.body_bytes()
+        if isinstance(content, Exception):  # as the SDK's own frameworks do
+            response = comm_lib.CommResponse.from_error(inngest_logger(), content)
+            content = response.body_bytes()
+        assert isinstance(content, bytes)
+        return Answer(response.status_code, content, {k.lower(): v for k, v in response.headers.items()})
+
+
+def inngest_logger() -> Any:
+    """Where the SDK's responses log."""
+    import logging
+
+    return logging.getLogger("inngest")
+
+
+class Watcher(inngest.Middleware):
+    """Sees how many remembered steps a request did not ask for."""
+
+    steps: inngest.StepMemos | None = None
+
+    async def transform_input(
+        self,
+        ctx: inngest.Context | inngest.ContextSync,  # noqa: ARG002 - the SDK's signature
+        function: inngest.Function[Any],  # noqa: ARG002
+        steps: inngest.StepMemos,
+    ) -> None:
+        """Keep the steps, which lose each one that is asked for."""
+        self.steps = steps
+
+
+@contextmanager
+def connected(
+    client: inngest.Inngest, transport: Any, watcher: list[Watcher]
+) -> Generator[None]:
+    """Let the client's events and realtime messages go to ``transport``, inside the block."""
+
+    def watch(inngest_client: inngest.Inngest, raw_request: object) -> Watcher:
+        watcher[:] = [Watcher(inngest_client, raw_request)]
+        return watcher[0]
+
+    http = client._http_client
+    before = (http._http_client, http._http_client_sync, client.middleware)
+    http._http_client = net.ThreadAwareAsyncHTTPClient(transport=transport).initialize()
+    http._http_client_sync = httpx.Client(transport=transport)
+    client.middleware = [*client.middleware, watch]
+    try:
+        yield
+    finally:
+        http._http_client, http._http_client_sync, client.middleware = before

@@ -1,0 +1,218 @@
+"""Anthropic's Messages format, as TypeScript and as we write and read it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+from ..vectors import Json
+from .core import Switches, engine_failure, our_failure
+from .schemas import anthropic_tools
+from .turns import (
+    Exchange,
+    arguments_object,
+    closing,
+    closing_words,
+    result_text,
+    text_pieces,
+    units,
+    whole,
+)
+
+
+def encode(
+    model: dict[str, Json],
+    messages: list[Json],
+    tools: list[Json],
+    choice: str,
+    on: Switches,
+    *,
+    agent: str,
+    prefill: int,
+) -> dict[str, Json]:
+    """The body of a request."""
+    options = model["options"]
+    defaults = copy.deepcopy(options.get("defaultParameters"))
+    if defaults is None:
+        if not on("anthropic-needs-no-parameters"):
+            raise engine_failure("TypeError")
+        defaults = {"max_tokens": 4096}
+    theirs = {"system": _their_system(messages), "messages": _their_messages(messages)}
+    ours = _ours(messages, agent=agent, prefill=prefill, tools=bool(tools))
+    body = _chosen(theirs, ours, on)
+    body |= {"model": options["model"], "max_tokens": defaults.get("max_tokens", 4096)}
+    if tools:
+        body["tools"] = anthropic_tools(tools, on)
+        named = choice not in ("auto", "any")
+        body["tool_choice"] = {"type": "tool", "name": choice} if named else {"type": choice}
+    return body | defaults
+
+
+def _chosen(theirs: dict[str, Json], ours: dict[str, Json], on: Switches) -> dict[str, Json]:
+    return ours if theirs != ours and on("anthropic-turns") else theirs
+
+
+def _their_system(messages: list[Json]) -> str:
+    first = next((m for m in messages if m["type"] == "text" and m["role"] == "system"), None)
+    content = first["content"] if first is not None else ""
+    return content if isinstance(content, str) else ""
+
+
+def _their_messages(messages: list[Json]) -> list[Json]:
+    found = [_their_message(m) for m in messages if m["role"] != "system"]
+    if found and found[-1]["role"] == "assistant":
+        found[-1]["role"] = "user"
+    return found
+
+
+def _their_message(message: Json) -> Json:
+    match message["type"]:
+        case "text":
+            content = message["content"]
+            if isinstance(content, list):
+                content = [{"type": "text", "text": part} for part in content]
+            return {"role": message["role"], "content": content}
+        case "tool_call":
+            blocks = [_use(call, call["id"], call.get("input")) for call in message["tools"]]
+            return {"role": message["role"], "content": blocks}
+        case _:
+            block = _result(message["tool"]["id"], message)
+            return {"role": "user", "content": [block]}
+
+
+def _use(call: Json, name: str, given: Json) -> Json:
+    return {"type": "tool_use", "id": name, "input": given, "name": call["name"]}
+
+
+def _result(name: str, message: Json) -> Json:
+    return {"type": "tool_result", "tool_use_id": name, "content": result_text(message)}
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def _ours(messages: list[Json], *, agent: str, prefill: int, tools: bool) -> dict[str, Json]:
+    ending = messages[len(messages) - prefill :]
+    conversation = units(whole(messages[: len(messages) - prefill]))
+    last = closing(conversation)
+    turns: list[tuple[str, list[Json]]] = []
+    for unit in conversation:
+        for role, blocks in _blocks(unit, last, agent, tools=tools):
+            _add(turns, role, blocks)
+    if turns and turns[0][0] == "assistant":
+        turns.insert(0, ("user", [_text("(The conversation so far:)")]))
+    _finish(turns, "".join(p for m in ending for p in text_pieces(m)).rstrip())
+    system = [p for m in conversation if _is_system(m) for p in text_pieces(m)]
+    body: dict[str, Json] = {"system": "\n\n".join(system)} if system else {}
+    return {**body, "messages": [{"role": r, "content": _content(b)} for r, b in turns]}
+
+
+def _is_system(unit: Any) -> bool:
+    return not isinstance(unit, Exchange) and unit["role"] == "system"
+
+
+def _add(turns: list[tuple[str, list[Json]]], role: str, blocks: list[Json]) -> None:
+    if blocks and turns and turns[-1][0] == role:
+        turns[-1][1].extend(blocks)
+    elif blocks:
+        turns.append((role, list(blocks)))
+
+
+def _blocks(unit: Any, last: Json, agent: str, *, tools: bool) -> list[tuple[str, list[Json]]]:
+    if isinstance(unit, Exchange):
+        return _exchange(unit) if tools else _told(unit)
+    if _is_system(unit):
+        return []
+    if unit is last:
+        return [("user", [_text(closing_words(unit, agent))])]
+    return [(unit["role"], [_text(piece) for piece in text_pieces(unit)])]
+
+
+def _exchange(unit: Exchange) -> list[tuple[str, list[Json]]]:
+    named = unit.named()
+    return [
+        ("assistant", [_use(call, name, arguments_object(call)) for call, name in named]),
+        ("user", [_result(n, m) for m, (_, n) in zip(unit.results, named, strict=True)]),
+    ]
+
+
+def _told(unit: Exchange) -> list[tuple[str, list[Json]]]:
+    calls = [
+        f"[Called tool {c['name']} with {json.dumps(arguments_object(c), separators=(',', ':'), ensure_ascii=False)}]"
+        for c in unit.calls
+    ]
+    results = [
+        f"[Result of tool {c['name']}: {result_text(m)}]"
+        for c, m in zip(unit.calls, unit.results, strict=True)
+    ]
+    return [("assistant", [_text(t) for t in calls]), ("user", [_text(t) for t in results])]
+
+
+def _finish(turns: list[tuple[str, list[Json]]], prefill: str) -> None:
+    if not turns:
+        _add(turns, "user", [_text("Continue.")])
+    if prefill:
+        _add(turns, "assistant", [_text(prefill)])
+
+
+def _content(blocks: list[Json]) -> Json:
+    only = blocks[0] if len(blocks) == 1 else {}
+    return only["text"] if only.get("type") == "text" else blocks
+
+
+def decode(body: Json, on: Switches) -> list[Json]:
+    """The messages of an answer that is no error.
+
+    Raises:
+        Failure: It cannot be read.
+    """
+    if not isinstance(body, dict) or not {"type", "content"} & body.keys():
+        if on("answers-are-checked"):
+            raise our_failure("ModelResponseError")
+        return []
+    found: list[Json] = []
+    blocks = body.get("content") or []
+    for index, block in enumerate(blocks):
+        if block["type"] in ("text", "tool_use"):
+            found.append(_block(block, body, on))
+        elif not on("unknown-blocks"):
+            raise engine_failure("TypeError")
+        elif "thinking" in block["type"]:
+            found.append(
+                {"type": "reasoning", "role": "assistant", "content": block.get("thinking", "")}
+            )
+        del index
+    calls = [m for m in found if m["type"] == "tool_call"]
+    rest = [m for m in found if m["type"] != "tool_call"]
+    return [*rest, *calls] if found != [*rest, *calls] and on("calls-last") else found
+
+
+def _block(block: Json, body: Json, on: Switches) -> Json:
+    if block["type"] == "text":
+        theirs = "tool" if body.get("stop_reason") == "tool_use" else "stop"
+        stop = theirs if theirs == "stop" or not on("text-stops") else "stop"
+        return {
+            "type": "text",
+            "role": body.get("role", "assistant"),
+            "content": block["text"],
+            "stop_reason": stop,
+        }
+    given = block.get("input")
+    if isinstance(given, str):
+        given = _read(given)
+    call = {"type": "tool", "id": block["id"], "name": block["name"], "input": given}
+    return {
+        "type": "tool_call",
+        "role": body.get("role", "assistant"),
+        "stop_reason": "tool",
+        "tools": [call],
+    }
+
+
+def _read(text: str) -> Json:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
