@@ -149,11 +149,25 @@ def replay(  # noqa: PLR0913 - the options of the command
             on_conversation=progress.conversation,
         )
         interrupted = _run_to_end(job, _limited(read_conversations(file), limit))
+    seconds = time.monotonic() - began
+    _conclude(ctx, file, job, db=db, seconds=seconds, interrupted=interrupted, as_json=as_json)
+
+
+def _conclude(
+    ctx: typer.Context,
+    file: Path,
+    job: Replay,
+    *,
+    db: Path | None,
+    seconds: float,
+    interrupted: bool,
+    as_json: bool,
+) -> NoReturn:
     if not (interrupted or job.bad_lines or job.passes[0].figures.conversations):
         _stop(f"{file} holds no conversation: it is empty")
     if as_json:
         facts = {"file": str(file), "database": None if db is None else str(db)}
-        figures = figures_of(job, seconds=time.monotonic() - began, interrupted=interrupted)
+        figures = figures_of(job, seconds=seconds, interrupted=interrupted)
         typer.echo(json.dumps({**facts, **figures}, indent=2))
     else:
         print_figures(_console(ctx), job, db, interrupted=interrupted)

@@ -46,6 +46,10 @@ class Repair:
     name: str = ""
     """Name of the tool."""
 
+    def __str__(self) -> str:
+        call = f" {self.name!r} ({self.tool_call_id or 'no id'})" if self.name else ""
+        return f"{self.kind}{call}"
+
     def to_dict(self) -> dict[str, str]:
         """As JSON, under the names of the wire (camelCase)."""
         return {"kind": self.kind, "toolCallId": self.tool_call_id, "name": self.name}

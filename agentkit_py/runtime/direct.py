@@ -193,7 +193,10 @@ class DirectRuntime:
         except (httpx.RequestError, httpx.InvalidURL) as error:
             raise error_of_transport(model, error) from error
         except ModelError as error:
-            raise told.failure(model, error) from (error.__cause__ or error)
+            failure = told.failure(model, error)
+            if failure is error:
+                raise
+            raise failure from error
         _check_status(model, key, response)
         return _json_of(model, key, response)
 
@@ -328,7 +331,8 @@ def _json_of(model: Model, key: str | None, response: httpx.Response) -> object:
 def _with_key(model: Model, key: str | None) -> Model:
     """The model with the key that was sent, so that errors can leave it out."""
     known: dict[str, Any] = {field.name: getattr(model, field.name) for field in fields(Model)}
-    return Model(**{**known, "api_key": key})
+    known["api_key"] = key
+    return Model(**known)
 
 
 _shared: list[DirectRuntime] = []

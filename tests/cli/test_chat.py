@@ -72,7 +72,8 @@ def provider() -> Iterator[FakeProvider]:
 
 def environment(provider: FakeProvider) -> dict[str, str]:
     """Where the shop finds its model; and no colours."""
-    variables = {"SHOP_MODEL": provider.base_url("openai"), "PYTHONIOENCODING": "utf-8"}
+    keys = {"SHOP_MODEL": provider.base_url("openai"), "XAI_API_KEY": "xai-test"}
+    variables = {**keys, "PYTHONIOENCODING": "utf-8"}
     inherited = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "COLUMNS")}
     return {**inherited, "AGENTKIT_TIKTOKEN_TIMEOUT": "0", **variables}
 
@@ -134,10 +135,11 @@ def test_calls_that_are_no_objects_and_reasoning_are_shown_too(
     folder: Path, provider: FakeProvider
 ) -> None:
     """Whatever a model says; and why an agent was stopped."""
+    model = ["--model", "grok:grok-4", "--base-url", provider.base_url("grok")]
     calls = [tool_call("stock", arguments) for arguments in ("{nope", "[1]")]
     thought = {"reasoning": "Look it up.", **tool_call("stock", {"item": "red"})}
     provider.reply(*calls, thought)
-    done = chat(folder, provider, "shop:shop", lines="How many?\n")
+    done = chat(folder, provider, "shop:shop", *model, lines="How many?\n")
     for line in ("→ stock({nope)", "→ stock([1])", "… Look it up.", "✓ stock: 3"):
         assert f"  {line}\n" in done.stdout
     assert "  ■ clerk was stopped: max_iter\n" in done.stdout
@@ -158,6 +160,17 @@ def test_a_thread_goes_on_in_another_process(folder: Path, provider: FakeProvide
         "user: What colour?",
     ]
     assert provider.rejections == []
+
+
+def test_a_thread_can_be_read_without_asking_anything(folder: Path, provider: FakeProvider) -> None:
+    """Its last messages are shown, and leaving it changes nothing."""
+    provider.reply("Yes, red ones.")
+    first = chat(folder, provider, "shop:shop", "--db", "chat.db", lines="Any hats?\n")
+    resumed = ["shop:shop", "--db", "chat.db", "--thread", thread_in(first.stdout)]
+    left = chat(folder, provider, *resumed, lines="/help\n/context\n/nothing\n/quit\n")
+    assert "● you\n  Any hats?\n● clerk\n  Yes, red ones.\n" in left.stdout
+    assert chat(folder, provider, *resumed).stdout.count("2 messages so far") == 1
+    assert len(provider.requests) == 1
 
 
 async def test_a_new_thread_belongs_to_the_user_that_was_named(
@@ -195,18 +208,9 @@ def test_agents_factories_and_attributes_can_be_talked_to(
 def test_another_model_can_be_named(folder: Path, provider: FakeProvider) -> None:
     """It overrides those of all agents."""
     provider.reply("Yes.")
-    url = provider.base_url("grok")
-    model = ["--model", "grok:grok-4", "--base-url", url]
-    process = subprocess.run(
-        [sys.executable, "-m", "agentkit_py.cli", "chat", "shop:shop", *model],
-        cwd=folder,
-        env={**environment(provider), "XAI_API_KEY": "xai-test"},
-        input="Any hats?\n",
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert (process.returncode, process.stderr) == (0, "")
+    model = ["--model", "grok:grok-4", "--base-url", provider.base_url("grok")]
+    done = chat(folder, provider, "shop:shop", *model, lines="Any hats?\n")
+    assert (done.returncode, done.stderr) == (0, "")
     assert provider.requests[0].model == "grok-4"
 
 

@@ -252,7 +252,7 @@ def test_another_model_plays_the_demo_too() -> None:
         url = provider.base_url("openai")
         model = ["--model", "openai:gpt-4.1", "--base-url", url]
         done = agentkit("demo", "--no-report", *model, OPENAI_API_KEY="sk-test")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
     assert len(provider.requests) == 19
     assert {request.model for request in provider.requests} == {"gpt-4.1"}
     assert provider.rejections == []
@@ -285,8 +285,10 @@ def test_a_failing_model_ends_the_demo_with_one_line_or_a_traceback() -> None:
         plain = agentkit("demo", *model, OPENAI_API_KEY="sk-test")
         debug = agentkit("--debug", "demo", *model, OPENAI_API_KEY="sk-test")
     assert plain.returncode == 1
-    assert plain.stderr == "agentkit: openai model 'gpt-4.1': HTTP 400: No such thing.\n"
+    last = plain.stderr.splitlines()[-1]
+    assert last == "agentkit: openai model 'gpt-4.1': HTTP 400: No such thing."
     assert debug.returncode == 1
+    assert "Traceback" not in plain.stderr
     assert "Traceback" in debug.stderr
 
 

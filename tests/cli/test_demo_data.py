@@ -14,26 +14,26 @@ from agentkit_py.cli.demo.travel import TravelData, TravelError
 NORA, TOMASZ = "C-1042", "C-1077"
 
 
+REFUSALS: list[tuple[Callable[[TravelData], object], str]] = [
+    (lambda d: d.customer("nobody@example.com"), "No customer has the e-mail address"),
+    (lambda d: d.name_of("C-1"), "There is no customer C-1."),
+    (lambda d: d.payments(NORA, "INV-3244"), "There is no payment for INV-3244"),
+    (lambda d: d.refund(NORA, "P-8815"), "INV-3319 is not paid twice"),
+    (lambda d: d.refund(TOMASZ, "P-8802"), "There is no payment P-8802."),
+    (lambda d: d.change_booking(TOMASZ, "WL-2041", "D-412"), "no confirmed booking WL-2041"),
+    (lambda d: d.change_booking(NORA, "WL-2041", "D-1"), "There is no departure D-1."),
+    (lambda d: d.change_booking(NORA, "WL-2041", "D-530"), "does not go where WL-2041 goes"),
+    (lambda d: d.change_booking(NORA, "WL-2041", "D-412"), "only 1 of the 2 berths"),
+]
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> TravelData:
     """The data as bundled."""
     return TravelData(tmp_path / "travel.db")
 
 
-@pytest.mark.parametrize(
-    ("attempt", "sentence"),
-    [
-        (lambda d: d.customer("nobody@example.com"), "No customer has the e-mail address"),
-        (lambda d: d.name_of("C-1"), "There is no customer C-1."),
-        (lambda d: d.payments(NORA, "INV-3244"), "There is no payment for INV-3244"),
-        (lambda d: d.refund(NORA, "P-8815"), "INV-3319 is not paid twice"),
-        (lambda d: d.refund(TOMASZ, "P-8802"), "There is no payment P-8802."),
-        (lambda d: d.change_booking(TOMASZ, "WL-2041", "D-412"), "no confirmed booking WL-2041"),
-        (lambda d: d.change_booking(NORA, "WL-2041", "D-1"), "There is no departure D-1."),
-        (lambda d: d.change_booking(NORA, "WL-2041", "D-530"), "does not go where WL-2041 goes"),
-        (lambda d: d.change_booking(NORA, "WL-2041", "D-412"), "only 1 of the 2 berths"),
-    ],
-)
+@pytest.mark.parametrize(("attempt", "sentence"), REFUSALS)
 def test_the_data_refuses_what_makes_no_sense(
     data: TravelData, attempt: Callable[[TravelData], object], sentence: str
 ) -> None:

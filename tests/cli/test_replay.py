@@ -28,6 +28,7 @@ from agentkit_py.messages import (
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import ApproximateTokenizer
 from agentkit_py.stores import SqliteHistory
+from agentkit_py.testing.provider import error
 from agentkit_py.testing.replay import (
     PROVIDERS,
     Conversation,
@@ -40,6 +41,8 @@ from agentkit_py.testing.replay import (
 from agentkit_py.testing.replay.comparing import difference
 from agentkit_py.testing.replay.figures import adds_up
 from agentkit_py.testing.replay.network import agent_of, deal_out
+from agentkit_py.testing.replay.recording import RecordedCall, RecordedReply, RecordedTurn
+from agentkit_py.testing.replay.script import Script
 
 DATA = Path(__file__).parent / "data"
 ODDITIES = DATA / "oddities.jsonl"
@@ -388,6 +391,42 @@ def test_tools_are_dealt_out_by_name_and_stay_together_where_a_reply_calls_both(
     names = ["getUser", "search-flights", "cancel_order", "_think", "transfer_to_human"]
     assert [agent_of(name) for name in names] == ["lookups"] * 2 + ["changes"] + ["service"] * 2
     assert {agent_of(f"zz{n}") for n in range(50)} == {"lookups", "changes", "service"}
+
+
+def test_tools_that_no_reply_calls_together_stay_where_their_names_put_them() -> None:
+    """Only what was called together moves."""
+    calls = [RecordedCall(name, name, {}, "{}", "") for name in ("send_bill", "get_bike", "add")]
+    replies = [RecordedReply(None, (calls[0],)), RecordedReply(None, tuple(calls[1:]))]
+    told = Conversation("x", 1, "", [RecordedTurn("Hi", replies)])
+    assert deal_out(told) == {"send_bill": "service", "get_bike": "lookups", "add": "lookups"}
+
+
+def test_a_script_answers_each_call_once_and_says_when_it_is_asked_for_more() -> None:
+    """By id and name among the calls of the last reply, in their order where both are equal."""
+    script = Script()
+    assert script.reply() == error(500, "The recording has no further reply in this turn.")
+    script.begin(conversation("parallel").turns[0])
+    script.reply()
+    second, first = ToolCall("call_7", "get_bike"), ToolCall("call_6", "get_bike")
+    assert [script.answer(second), script.answer(first)] == ["a city bike", "a racing bike"]
+    with pytest.raises(LookupError, match="no answer"):
+        script.answer(first)
+    script.begin(conversation("parallel").turns[1])
+    script.reply()
+    twice = ToolCall("call_9", "get_bike")
+    assert [script.answer(twice), script.answer(twice)] == ["first answer", "second answer"]
+
+
+def test_an_id_that_no_store_takes_ends_its_conversation_only(tmp_path: Path) -> None:
+    """Half of a surrogate pair is JSON but no Unicode."""
+    file = tmp_path / "odd.jsonl"
+    good = ODDITIES.read_text().splitlines(keepends=True)[0]
+    file.write_text(good.replace('"plain"', '"\\ud83d"') + good)
+    done = run(file, "--json")
+    assert done.exit_code == 1
+    assert "line 1" in done.stderr
+    found = json.loads(done.stdout)["passes"]["none"]
+    assert (found["conversations"], found["threadsThatDiffer"], found["modelCalls"]) == (2, 1, 1)
 
 
 def results(*messages: Message) -> list[AgentResult]:

@@ -186,3 +186,38 @@ def test_a_damaged_cache_file_is_no_reason_to_hang(
         tmp_path, AGENTKIT_TIKTOKEN_TIMEOUT="0.2", **proxied(black_hole)
     )
     assert counted["key"] == "approximate:o200k_base"
+
+
+PLUGIN = """
+def one_byte_each():
+    return {"name": "bytes", "pat_str": "(?s:.)", "special_tokens": {},
+            "mergeable_ranks": {bytes([n]): n for n in range(256)}}
+
+def broken():
+    raise RuntimeError("disk on fire")
+
+ENCODING_CONSTRUCTORS = {"bytes": one_byte_each, "broken": broken}
+"""
+
+
+def test_encodings_of_tiktoken_plugins_are_found_and_broken_ones_estimated(tmp_path: Path) -> None:
+    """They are modules in tiktoken's namespace package ``tiktoken_ext``."""
+    plugin = tmp_path / "tiktoken_ext" / "plugin.py"
+    plugin.parent.mkdir()
+    plugin.write_text(PLUGIN)
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    script = (
+        "from agentkit_py.processors import default_tokenizer\n"
+        "for name in ('bytes', 'broken'):\n"
+        "    print(default_tokenizer(name).key, default_tokenizer(name).count('12345678'))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.splitlines() == ["tiktoken:bytes 8", "approximate:broken 2"]
+    assert "RuntimeError" in done.stderr

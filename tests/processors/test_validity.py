@@ -124,11 +124,13 @@ def test_a_call_that_stands_twice_is_answered_twice() -> None:
     assert list(whole[:3]) == [CALL_X, RESULT_X, CALL_X]
 
 
-def test_a_repair_says_in_json_what_was_done() -> None:
+def test_a_repair_says_in_json_and_in_words_what_was_done() -> None:
     """For reports."""
     (repair,) = ensure_valid([RESULT_X])[1]
     assert repair == Repair("dropped_orphan", "1", "x")
     assert repair.to_dict() == {"kind": "dropped_orphan", "toolCallId": "1", "name": "x"}
+    assert str(repair) == "dropped_orphan 'x' (1)"
+    assert str(Repair("dropped_empty")) == "dropped_empty"
 
 
 @pytest.mark.parametrize("before", [[], [RESULT_X]])

@@ -7,7 +7,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from . import catalogue
@@ -15,6 +15,7 @@ from .errors import error_body, rejection_body
 from .render import Ids, render
 from .routing import Route, provider_of, route
 from .rules import Inbound, Rule, Unparsed, first_rejection
+from .stream import encoded, streamed
 from .types import (
     MISSING,
     PROVIDERS,
@@ -27,18 +28,30 @@ from .types import (
     ReplySource,
 )
 
+StreamKind: TypeAlias = Literal["events", "list"]
+
+_JSON = "application/json"
+_EVENTS = "text/event-stream"
 _ACCESS_RULES = frozenset({"missing_key", "wrong_key"})
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What to send back; the transport does the waiting and the hanging up."""
+    """What to send back; the transport does the waiting and the hanging up.
+
+    Attributes:
+        pieces: The body as it goes over the network; more than one are sent one by one.
+        cut: Whether the connection breaks after the last piece.
+    """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
     delay: float = 0.0
     disconnect: bool = False
+    pieces: tuple[bytes, ...] | None = None
+    pause: float = 0.0
+    cut: bool = False
 
 
 @dataclass(slots=True)
@@ -90,7 +103,7 @@ class Handler:
         if rejection is not None:
             self.requests.append(seen)
             return _json_answer(rejection.status, rejection_body(owner, rejection))
-        return await self._reply(seen)
+        return await self._reply(seen, _stream_kind(where, inbound))
 
     def _judge(self, method: str, where: Route | None, inbound: Inbound) -> Rejection | None:
         owner = inbound.provider
@@ -100,13 +113,9 @@ class Handler:
         if method != "POST":
             message = f"Not allowed to {method} on {inbound.path}; use POST."
             return Rejection(f"{owner}.method_not_allowed", message, status=405)
-        rejection = first_rejection(inbound, self._rules[owner])
-        if rejection is None and (where.streams or _asks_for_stream(inbound)):
-            message = "FakeProvider cannot stream yet; send the request without stream."
-            return Rejection(f"{owner}.stream_unsupported", message, "stream", 501)
-        return rejection
+        return first_rejection(inbound, self._rules[owner])
 
-    async def _reply(self, seen: ReceivedRequest) -> Answer:
+    async def _reply(self, seen: ReceivedRequest, stream: StreamKind | None) -> Answer:
         reply = await self._next_reply(seen)
         if reply is None:
             self.exhausted = True
@@ -116,7 +125,7 @@ class Handler:
                 f"{len(self.requests)} has no reply left. Give it more replies."
             )
             return _json_answer(500, error_body(seen.provider, 500, message))
-        return self._render(seen, reply)
+        return self._render(seen, reply, stream)
 
     async def _next_reply(self, seen: ReceivedRequest) -> Reply | None:
         # Recorded before a callable runs (it may look at the record), after a queue was found
@@ -130,21 +139,35 @@ class Handler:
         made = self.source(seen)
         return await made if inspect.isawaitable(made) else made
 
-    def _render(self, seen: ReceivedRequest, reply: Reply) -> Answer:
+    def _render(self, seen: ReceivedRequest, reply: Reply, stream: StreamKind | None) -> Answer:
         if isinstance(reply, ErrorReply):
             body = error_body(seen.provider, reply.status, reply.message)
             return _json_answer(reply.status, body, reply.headers)
-        if not isinstance(reply, Raw):
-            return _json_answer(200, self._rendered(seen, reply))
-        if reply.text is not None:
-            content = reply.text.encode()
-        elif reply.json is not MISSING:
-            content = json.dumps(reply.json).encode()
+        raw = reply if isinstance(reply, Raw) else Raw(reply=reply)
+        kind = _JSON
+        pieces: tuple[bytes, ...] | None = None
+        if raw.sse is not None or raw.chunks is not None:
+            kind = _EVENTS
+            pieces = tuple(raw.chunks or map(encoded, raw.sse or ()))
+        elif raw.text is not None:
+            pieces = (raw.text.encode(),)
+        elif raw.json is not MISSING:
+            pieces = (json.dumps(raw.json).encode(),)
+        elif stream is not None:
+            kind = _EVENTS if stream == "events" else _JSON
+            pieces = self._streamed(seen, "" if raw.reply is None else raw.reply, stream)
         else:
-            given = "" if reply.reply is None else reply.reply
-            content = json.dumps(self._rendered(seen, given)).encode()
-        headers = {"content-type": reply.content_type, **reply.headers}
-        return Answer(reply.status, headers, content, reply.delay, reply.disconnect)
+            pieces = (json.dumps(self._rendered(seen, "" if raw.reply is None else raw.reply)).encode(),)
+        headers = {"content-type": raw.content_type or kind, **raw.headers}
+        return _answer(raw, headers, pieces)
+
+    def _streamed(
+        self, seen: ReceivedRequest, reply: str | Mapping[str, Any], stream: StreamKind
+    ) -> tuple[bytes, ...]:
+        events = list(streamed(seen.provider, self._rendered(seen, reply), seen.body))
+        if stream == "list":  # Gemini without alt=sse
+            return (json.dumps(events).encode(),)
+        return tuple(map(encoded, events))
 
     def _rendered(self, seen: ReceivedRequest, reply: str | Mapping[str, Any]) -> dict[str, Any]:
         return render(seen.provider, reply, model=seen.model, body=seen.body, ids=self._ids)
@@ -164,9 +187,40 @@ def _model(where: Route | None, body: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _asks_for_stream(inbound: Inbound) -> bool:
+def _stream_kind(where: Route | None, inbound: Inbound) -> StreamKind | None:
     body: Any = inbound.body
-    return isinstance(body, dict) and cast("dict[str, Any]", body).get("stream") is True
+    if where is not None and where.streams:
+        return "events" if inbound.query.get("alt") == "sse" else "list"
+    asked = isinstance(body, dict) and cast("dict[str, Any]", body).get("stream") is True
+    return "events" if asked and inbound.provider != "gemini" else None
+
+
+def _answer(raw: Raw, headers: Mapping[str, str], pieces: tuple[bytes, ...]) -> Answer:
+    cut = raw.cut_after is not None
+    if raw.cut_after is not None:
+        pieces = _first(pieces, raw.cut_after)
+    one_by_one = pieces if cut or len(pieces) != 1 else None
+    return Answer(
+        raw.status,
+        headers,
+        b"".join(pieces),
+        raw.delay,
+        raw.disconnect,
+        pieces=one_by_one,
+        pause=raw.pause,
+        cut=cut,
+    )
+
+
+def _first(pieces: tuple[bytes, ...], count: int) -> tuple[bytes, ...]:
+    """Return the first so many bytes, in the same pieces."""
+    found: list[bytes] = []
+    for piece in pieces:
+        if count <= 0:
+            break
+        found.append(piece[:count])
+        count -= len(piece)
+    return tuple(found)
 
 
 def _received(method: str, inbound: Inbound, rejection: Rejection | None) -> ReceivedRequest:

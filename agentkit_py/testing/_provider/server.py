@@ -91,9 +91,11 @@ class LoopbackServer:
                 await asyncio.sleep(answer.delay)
             if answer.disconnect:
                 return
-            keep_alive = fields.get("connection", "").lower() != "close"
+            keep_alive = fields.get("connection", "").lower() != "close" and not answer.cut
             writer.write(_encode(answer, keep_alive=keep_alive))
             await writer.drain()
+            if answer.pieces is not None:
+                await _send_pieces(writer, answer)
             if not keep_alive:
                 return
 
@@ -105,6 +107,19 @@ class LoopbackServer:
         except Exception as error:  # noqa: BLE001 - a script's mistake; nobody awaits this thread
             words = f"FakeProvider's script failed: {type(error).__name__}: {error}"
             return Answer(500, {"content-type": "text/plain"}, words.encode())
+
+
+async def _send_pieces(writer: asyncio.StreamWriter, answer: Answer) -> None:
+    """Send each piece by itself; without the last, empty one the client knows that it was cut."""
+    for number, piece in enumerate(answer.pieces or ()):
+        if number and answer.pause:
+            await asyncio.sleep(answer.pause)
+        if piece:
+            writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            await writer.drain()
+    if not answer.cut:
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
 
 
 async def _read_head(
@@ -150,10 +165,9 @@ def _encode(answer: Answer, *, keep_alive: bool) -> bytes:
         phrase = HTTPStatus(answer.status).phrase
     except ValueError:
         phrase = _UNLISTED.get(answer.status, "Unknown")
-    headers = {
-        **answer.headers,
-        "content-length": str(len(answer.body)),
-        "connection": "keep-alive" if keep_alive else "close",
-    }
+    in_pieces = answer.pieces is not None
+    size = {"transfer-encoding": "chunked"} if in_pieces else {"content-length": str(len(answer.body))}
+    headers = {**answer.headers, **size, "connection": "keep-alive" if keep_alive else "close"}
     lines = [f"HTTP/1.1 {answer.status} {phrase}", *(f"{k}: {v}" for k, v in headers.items())]
-    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + answer.body
+    body = b"" if in_pieces else answer.body
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, cast
 
 import httpx
@@ -53,11 +54,55 @@ class FakeTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
 
 
 def _wait(request: httpx.Request, answer: Answer) -> tuple[float, bool]:
+    return _limited(request, answer.delay)
+
+
+def _limited(request: httpx.Request, seconds: float) -> tuple[float, bool]:
+    """Return how long to wait, and whether that is too long for the request's time-out."""
     timeouts = cast("dict[str, float | None]", request.extensions.get("timeout") or {})
     limit = timeouts.get("read")
-    if limit is not None and answer.delay > limit:
+    if limit is not None and seconds > limit:
         return limit, True
-    return answer.delay, False
+    return seconds, False
+
+
+class _Pieces(httpx.AsyncByteStream, httpx.SyncByteStream):
+    """A body that comes piece by piece, and may break off."""
+
+    def __init__(self, request: httpx.Request, answer: Answer) -> None:
+        self._request = request
+        self._pieces = answer.pieces or ()
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for number, piece in enumerate(self._pieces):
+            wait, timed_out = self._wait(number)
+            if wait:
+                await asyncio.sleep(wait)
+            self._check(timed_out=timed_out)
+            yield piece
+        self._end()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for number, piece in enumerate(self._pieces):
+            wait, timed_out = self._wait(number)
+            if wait:
+                time.sleep(wait)
+            self._check(timed_out=timed_out)
+            yield piece
+        self._end()
+
+    def _wait(self, number: int) -> tuple[float, bool]:
+        return _limited(self._request, self._answer.pause if number else 0.0)
+
+    def _check(self, *, timed_out: bool) -> None:
+        if timed_out:
+            raise httpx.ReadTimeout("The read operation timed out", request=self._request)
+
+    def _end(self) -> None:
+        if self._answer.cut:
+            message = "peer closed connection without sending complete message body"
+            raise httpx.RemoteProtocolError(message, request=self._request)
 
 
 def _response(request: httpx.Request, answer: Answer, *, timed_out: bool) -> httpx.Response:
@@ -66,9 +111,11 @@ def _response(request: httpx.Request, answer: Answer, *, timed_out: bool) -> htt
     if answer.disconnect:
         message = "Server disconnected without sending a response."
         raise httpx.RemoteProtocolError(message, request=request)
-    return httpx.Response(
-        answer.status, headers=dict(answer.headers), content=answer.body, request=request
-    )
+    headers = dict(answer.headers)
+    if answer.pieces is not None:
+        stream = _Pieces(request, answer)
+        return httpx.Response(answer.status, headers=headers, stream=stream, request=request)
+    return httpx.Response(answer.status, headers=headers, content=answer.body, request=request)
 
 
 def _run(coroutine: Any) -> Answer:

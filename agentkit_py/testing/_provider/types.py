@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-ProviderName: TypeAlias = Literal["openai", "azure_openai", "anthropic", "gemini", "grok"]
+ProviderName: TypeAlias = Literal[
+    "openai", "openai_responses", "azure_openai", "anthropic", "gemini", "grok"
+]
 
-PROVIDERS: tuple[ProviderName, ...] = ("openai", "azure_openai", "anthropic", "gemini", "grok")
+PROVIDERS: tuple[ProviderName, ...] = (
+    "openai",
+    "openai_responses",
+    "azure_openai",
+    "anthropic",
+    "gemini",
+    "grok",
+)
 
 
 class _Missing:
@@ -69,29 +78,41 @@ class ReceivedRequest:
     exhausted: bool = False
 
 
+SseEvent: TypeAlias = str | bytes | Mapping[str, Any] | tuple[str, str | Mapping[str, Any]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
-    """An exact answer, for provider JSON word for word and for failures.
+    """An exact answer, for provider JSON word for word, for exact streams and for failures.
 
     Attributes:
-        json: The body as a JSON value.
+        json: The body as a JSON value, also where a stream was asked for.
         text: The body as text, sent as it is; for answers that are not JSON.
+        sse: The body as server-sent events: `data` as text or JSON, or `(event, data)`, or bytes
+            that are sent as they are (comments, other line ends). Nothing is added at the end.
+        chunks: The body as bytes, in exactly these pieces of the network.
         reply: A scripted reply rendered as usual; for `Raw(delay=…, reply="…")`.
         status: The HTTP status.
         headers: More response headers, such as `{"retry-after": "2"}`.
-        content_type: The body's media type.
+        content_type: The body's media type; `None`: that of events for events, else of JSON.
         disconnect: Close the connection instead of answering.
         delay: Seconds to wait before the answer (or the disconnect).
+        pause: Seconds to wait between two pieces of a streamed body.
+        cut_after: Break the connection after so many bytes of the body.
     """
 
     json: Any = MISSING
     text: str | None = None
+    sse: Sequence[SseEvent] | None = None
+    chunks: Sequence[bytes] | None = None
     reply: str | Mapping[str, Any] | None = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    content_type: str = "application/json"
+    content_type: str | None = None
     disconnect: bool = False
     delay: float = 0.0
+    pause: float = 0.0
+    cut_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,6 @@ class Outcome:
         """Why requests were refused, in order."""
         return [seen.rejection for seen in self.requests if seen.rejection is not None]
 
-    @property
-    def fine(self) -> bool:
-        """Whether nothing was refused and the thread is what was recorded."""
-        return not (self.rejections or self.error or self.difference or self.wrong_reports)
-
     def add(self, report: ContextReport, tools: Mapping[str, frozenset[str]]) -> None:
         """Count one model call; ``tools``: the names that each agent has."""
         self.reports.append(report)

@@ -205,11 +205,35 @@ def _resolved(node: Json, root: Json) -> Json:
 
 
 def _object_root(schema: Json) -> Json:
-    root = _resolved(schema, schema)
-    kinds = _types(root)
-    if kinds and kinds != ["object"]:
-        raise our_failure("ToolDefinitionError")
-    return root
+    root = dict(_resolved(schema, schema))
+    branches = [
+        _resolved(branch, schema)
+        for union in ("anyOf", "oneOf", "allOf")
+        for branch in root.get(union, [])
+    ]
+    every = "allOf" in root
+    for key in ("anyOf", "oneOf", "allOf", "not", "enum", "const"):
+        root.pop(key, None)
+    for node in (root, *branches):
+        if _types(node) and "object" not in _types(node):
+            raise our_failure("ToolDefinitionError")
+    if not branches:
+        return {"type": "object", "properties": {}, **root, **{"type": "object"}}
+    return _merged_branches(root, branches, every=every)
+
+
+def _merged_branches(root: Json, branches: list[Json], *, every: bool) -> Json:
+    properties = dict(root.get("properties", {}))
+    required = [set(branch.get("required", [])) for branch in branches]
+    common = set.union(*required) if every else set.intersection(*required)
+    for branch in branches:
+        for name, schema in branch.get("properties", {}).items():
+            known = properties.get(name, schema)
+            properties[name] = schema if known == schema else {"anyOf": [known, schema]}
+    needed = common | set(root.get("required", []))
+    rest = {k: v for k, v in root.items() if k != "additionalProperties"}
+    names = [name for name in properties if name in needed]
+    return {**rest, "type": "object", "properties": properties, "required": names}
 
 
 def _draft_7(node: Json) -> Json:
@@ -253,9 +277,7 @@ def _anthropic_schema(tool: Json, on: Switches) -> Json:
 
 
 def _anthropic_root(schema: Json) -> Json:
-    root = dict(_object_root(schema))
-    root.pop("$schema", None)
-    return {"type": "object", **({} if root else {"properties": {}}), **root}
+    return {k: v for k, v in _object_root(schema).items() if k != "$schema"}
 
 
 def gemini_tools(tools: list[Json], on: Switches) -> list[Json]:

@@ -191,6 +191,10 @@ def _effect(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
             }
         case "hasStep":
             return False
+        case "select":
+            return _selected(given, calling)
+        case "done":
+            return given.get("summary") or ""
         case "seq":
             outcome: Any = UNDEFINED
             for step in handler["ops"]:
@@ -198,6 +202,17 @@ def _effect(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
             return outcome
         case _:
             return UNDEFINED
+
+
+def _selected(given: Json, calling: Calling) -> Json:
+    name = given.get("name") if isinstance(given, dict) else None
+    if name in calling.agents:
+        return name
+    if calling.on("synchronous-throws"):
+        raise _Thrown({"name": "LookupError", "message": "<ours>"}, at_once=False)
+    if not isinstance(name, str):
+        raise Failure(prose="invalid-agent")
+    raise Failure(prose="no-such-agent", rest=name)
 
 
 def result_message(call: dict[str, Json], content: Json, on: Switches) -> dict[str, Json]:

@@ -1,0 +1,179 @@
+"""Request bodies of OpenAI's Responses API.
+
+Source: https://platform.openai.com/docs/api-reference/responses/create,
+https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context, and the
+messages with which the API refuses.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, assert_never
+
+from agentkit_py._core.json import JsonObject, as_list, as_object
+from agentkit_py.messages import ReasoningMessage, TextMessage
+from agentkit_py.models.arguments import arguments_text
+from agentkit_py.models.base import Model, ModelRequest, ToolSpec
+from agentkit_py.models.schema import openai_form
+from agentkit_py.models.wire import (
+    EMPTY_TURN,
+    Exchange,
+    Unit,
+    WireIds,
+    clean,
+    named_choice,
+    result_text,
+    texts,
+    units,
+    wire_name,
+)
+
+PROVIDER = "openai-responses"
+ENCRYPTED = "reasoning.encrypted_content"
+
+# o1, o3-mini, gpt-5, gpt-5.1-codex; gpt-5-chat does not reason, gpt-4o neither.
+_REASONS = re.compile(r"(?<![a-z0-9])(?:o[1-9](?![a-z0-9])|gpt-(?:[5-9]|\d\d)(?!.*-chat))")
+# The o-series answers "Unsupported parameter: 'parallel_tool_calls'".
+_O_SERIES = re.compile(r"(?<![a-z0-9])o[134](?![a-z0-9])")
+_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
+
+Item = dict[str, Any]
+
+
+def reasons(model: str) -> bool:
+    """Whether a model of this name reasons, as far as the name tells."""
+    return _REASONS.search(model.lower()) is not None
+
+
+def encode_responses(
+    model: Model, request: ModelRequest, *, keep_reasoning: bool
+) -> dict[str, Any]:
+    """The body of one request; the model's default parameters overwrite what is put here.
+
+    Nothing is stored at OpenAI: the reasoning comes encrypted and goes back with the history.
+    """
+    items = _Items(keep_reasoning=keep_reasoning)
+    for unit in units(request.messages):
+        items.add(unit)
+    body: dict[str, Any] = {"model": model.model, "input": items.found or [_said("user", [EMPTY_TURN])]}
+    body["store"] = False
+    if keep_reasoning:
+        body["include"] = [ENCRYPTED]
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+        body["tool_choice"] = _choice(request)
+        if _O_SERIES.search(model.model.lower()) is None:
+            body["parallel_tool_calls"] = False
+    body.update(model.default_parameters)
+    if not body.get("tools"):
+        body.pop("tool_choice", None)
+        body.pop("parallel_tool_calls", None)
+    return body
+
+
+class _Items:
+    """The input as it grows.
+
+    A reasoning item is refused "without its required following item", so it waits until the item
+    comes that names it, and goes nowhere if that was filtered out.
+    """
+
+    def __init__(self, *, keep_reasoning: bool) -> None:
+        self.found: list[Item] = []
+        self._ids = WireIds()
+        self._keep_reasoning = keep_reasoning
+        self._waiting: dict[str, Item] = {}
+
+    def add(self, unit: Unit) -> None:
+        match unit:
+            case ReasoningMessage():
+                item = own_reasoning(unit)
+                if item is not None and self._keep_reasoning:
+                    self._waiting[item["id"]] = item
+            case TextMessage():
+                self._add_text(unit)
+            case Exchange():
+                self._add_exchange(unit)
+            case _:
+                assert_never(unit)
+
+    def _add_text(self, message: TextMessage) -> None:
+        pieces = texts(message)
+        if not pieces:
+            return
+        if message.role != "assistant":
+            self._waiting.clear()
+        self._add_reasoning(message.provider_metadata)
+        item = _said(message.role, pieces)
+        phase = _own(message.provider_metadata).get("phase")
+        self.found.append({**item, "phase": phase} if isinstance(phase, str) else item)
+
+    def _add_exchange(self, exchange: Exchange) -> None:
+        wire_ids = [self._ids.take(call.id) for call in exchange.calls]
+        for wire_id, call in zip(wire_ids, exchange.calls, strict=True):
+            self._add_reasoning(call.provider_metadata)
+            self.found.append(
+                {
+                    "type": "function_call",
+                    "call_id": wire_id,
+                    "name": wire_name(call.name),
+                    "arguments": clean(arguments_text(call)),
+                }
+            )
+        for wire_id, content in zip(wire_ids, exchange.results, strict=True):
+            output = {"type": "function_call_output", "call_id": wire_id}
+            self.found.append({**output, "output": result_text(content)})
+        self._waiting.clear()
+
+    def _add_reasoning(self, metadata: JsonObject | None) -> None:
+        for name in as_list(_own(metadata).get("reasoning")) or []:
+            item = self._waiting.pop(name, None) if isinstance(name, str) else None
+            if item is not None:
+                self.found.append(item)
+
+
+def _own(metadata: JsonObject | None) -> dict[str, Any]:
+    return as_object((metadata or {}).get(PROVIDER)) or {}
+
+
+def own_reasoning(message: ReasoningMessage) -> Item | None:
+    """The reasoning item of OpenAI's that the message came from, if it can go back.
+
+    Without its encrypted content it is only a name for something that OpenAI has not stored.
+    """
+    item = _own(message.provider_metadata)
+    match item:
+        case {"type": "reasoning", "id": str(), "summary": list(), "encrypted_content": str(text)}:
+            kept = ("type", "id", "summary", "encrypted_content")
+            return {name: item[name] for name in kept} if text else None
+        case _:
+            return None
+
+
+def _said(role: str, pieces: list[str]) -> Item:
+    if role == "assistant":
+        said = [{"type": "output_text", "text": piece, "annotations": []} for piece in pieces]
+    else:
+        said = [{"type": "input_text", "text": piece} for piece in pieces]
+    return {"type": "message", "role": role, "content": said}
+
+
+def _choice(request: ModelRequest) -> object:
+    match request.tool_choice:
+        case "auto":
+            return "auto"
+        case "any":
+            return "required"
+        case _:
+            return {"type": "function", "name": named_choice(request)}
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    parameters, strict = openai_form(spec)
+    tool: dict[str, Any] = {"type": "function", "name": spec.name}
+    if spec.description:
+        tool["description"] = spec.description
+    tool["parameters"] = _NO_PARAMETERS if parameters is None else parameters
+    # Said in any case: this API takes a tool for strict that does not say.
+    tool["strict"] = strict
+    return tool

@@ -1,0 +1,224 @@
+"""Both sides in one form: each side's own words, random ids and error classes taken out.
+
+What TypeScript's authors wrote (error messages, the routing prompt) is compared by what it stands
+for: a digest for a message, the agents on offer for the prompt.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+from typing import Any
+
+from .ids import normalised
+from .vectors import Json, Vector
+
+SECTIONS = (
+    "events",
+    "historyLog",
+    "runs",
+    "requests",
+    "callbackLog",
+    "order",
+    "warnings",
+    "unusedReplies",
+    "exhaustedReplies",
+)
+_PROSE = {
+    "e5a0a1": "no-tool",
+}
+"""Digests of TypeScript's messages, and what the reference model calls them."""
+
+_TOKEN = re.compile(r"<ts:([0-9a-f]{6})>(?:: )?(.*)", re.DOTALL)
+_ROUTING_TOOLS = ({"select_agent", "done"},)
+_OUR_ERRORS = (
+    "UnknownToolError",
+    "InvalidArgumentsError",
+    "MissingToolResult",
+    "LookupError",
+)
+_NAMED = re.compile(r"<name>(.*?)</name>\s*<description>(.*?)</description>", re.DOTALL)
+
+
+def digest(text: str) -> str:
+    """Six hex digits that stand for a text of TypeScript's authors."""
+    return hashlib.sha256(text.encode()).hexdigest()[:6]
+
+
+def recorded(vector: Vector) -> dict[str, Json]:
+    """A recording in the common form."""
+    expected = vector.expected
+    document = {name: copy.deepcopy(expected[name]) for name in SECTIONS}
+    messages = [run["error"]["message"] for run in document["runs"] if run["error"]]
+    for run in document["runs"]:
+        if run["error"]:
+            run["error"] = _their_error(run["error"], vector)
+    for event in document["events"]:
+        if event["event"] == "run.failed" and event["data"]["error"] in messages:
+            event["data"]["error"] = "<error>"
+    document["warnings"] = [_warning(each) for each in document["warnings"]]
+    document["requests"] = [_request(each) for each in document["requests"]]
+    return normalised(document)
+
+
+def observed(document: dict[str, Json]) -> dict[str, Json]:
+    """What our side did in the common form."""
+    made = copy.deepcopy(document)
+    messages = [run["error"]["message"] for run in made["runs"] if run["error"]]
+    for event in made["events"]:
+        if event["event"] == "run.failed" and event["data"]["error"] in messages:
+            event["data"]["error"] = "<error>"
+    made["requests"] = [_request(each) for each in made["requests"]]
+    return normalised(_without_our_words(made))
+
+
+# ---------------------------------------------------------------------------- errors
+
+
+def _their_error(error: dict[str, Json], vector: Vector) -> dict[str, Json]:
+    own = _own_errors(vector.spec)
+    name, message = error["name"], error["message"]
+    if (name, message) in own or message in {text for _, text in own}:
+        described = next(each for each in own if each[1] == message)
+        same = error["class"] == name and name == described[0]
+        return {"own": list(described)} if same else {"own": [name, message, error["class"]]}
+    if message in _provider_messages(vector.spec):
+        return {"provider": message, **_odd(error)}
+    if error["class"] in ("TypeError", "SyntaxError") and error["name"] == error["class"]:
+        cause = {"cause": error["cause"]["class"]} if "cause" in error else {}
+        return {"engine": error["class"], **({} if error["class"] == "TypeError" else cause)}
+    return {**_their_prose(message), **_odd(error)}
+
+
+def _odd(error: dict[str, Json]) -> dict[str, Json]:
+    usual = error["class"] == "Error" and error["name"] == "Error"
+    return {} if usual else {"class": error["class"], "name": error["name"]}
+
+
+def _their_prose(message: str) -> dict[str, Json]:
+    token, rest = tokenised(message)
+    known = _PROSE.get(token)
+    if known is None:
+        return {"prose": token}
+    return {"prose": known, **({"rest": rest} if known in _WITH_REST else {"rest": ""})}
+
+
+_WITH_REST = {"no-tool", "no-such-agent", "unknown-on-stack"}
+
+
+def tokenised(message: str) -> tuple[str, str]:
+    """A message as the digest of its words, and what stands after their colon."""
+    found = _TOKEN.fullmatch(message)
+    if found is not None:
+        return found[1], found[2]
+    words, _, rest = message.partition(": ")
+    return digest(words), rest
+
+
+def _own_errors(spec: Json) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    if isinstance(spec, dict):
+        for key, value in spec.items():
+            if key in ("throw", "error") and isinstance(value, dict) and "stack" in value:
+                found.append((value.get("name", "Error"), value.get("message", "")))
+            elif key != "llm":
+                found += _own_errors(value)
+    elif isinstance(spec, list):
+        for item in spec:
+            found += _own_errors(item)
+    return found
+
+
+def _provider_messages(spec: Json) -> set[str]:
+    errors = [(reply.get("json") or {}) for reply in spec["llm"] if isinstance(reply.get("json"), dict)]
+    said = [body.get("error") for body in errors]
+    return {each["message"] for each in said if isinstance(each, dict) and each.get("message")}
+
+
+def our_error(expected: Json, error: Json) -> Json:
+    """Our error as ``expected`` if it is what that asks for; else what it is."""
+    if error is None or not isinstance(expected, dict):
+        return error if error is None else {"kind": error["class"], "message": error["message"]}
+    if "own" in expected:
+        return {"own": [error["name"], error["message"]]} if error["own"] else _plain(error)
+    if "kind" not in expected:
+        return _plain(error)
+    fits = expected["kind"] == error["class"]
+    fits = fits and expected.get("status", error.get("status")) == error.get("status")
+    fits = fits and expected.get("says", "") in error["message"]
+    cause = error.get("cause", {}).get("message", "")
+    fits = fits and expected.get("cause", cause) == cause
+    return expected if fits else _plain(error)
+
+
+def _plain(error: dict[str, Json]) -> dict[str, Json]:
+    if error["own"]:
+        return {"own": [error["name"], error["message"]]}
+    return {"kind": error["class"], "message": error["message"], "status": error.get("status")}
+
+
+# ---------------------------------------------------------------------------- words
+
+
+def _warning(entry: Json) -> Json:
+    facts = entry[1] if isinstance(entry, list) and len(entry) > 1 else entry
+    if not isinstance(facts, dict) or "event" not in facts:
+        return entry
+    return {key: facts[key] for key in ("event", "sequenceNumber")}
+
+
+def _request(request: dict[str, Json]) -> dict[str, Json]:
+    body = request["body"]
+    if not isinstance(body, dict) or not _routes(body.get("tools")):
+        return request
+    return {**request, "body": _neutral(body)}
+
+
+def _routes(tools: Json) -> bool:
+    return set(_tool_names(tools)) == {"select_agent", "done"}
+
+
+def _tool_names(tools: Json) -> list[str]:
+    names: list[str] = []
+    for tool in tools or []:
+        for each in tool.get("functionDeclarations", [tool]):
+            names.append(each.get("function", each).get("name"))
+    return names
+
+
+def _neutral(value: Json) -> Json:
+    """A routing request without each side's words: prompt and descriptions."""
+    if isinstance(value, dict):
+        return {
+            key: "<prose>" if key == "description" and isinstance(item, str) else _neutral(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_neutral(item) for item in value]
+    if isinstance(value, str) and "</agents>" in value:
+        offered = [f"{name}|{described}" for name, described in _NAMED.findall(value)]
+        return f"<routing:{';'.join(offered)}>"
+    return value
+
+
+def _without_our_words(value: Json) -> Json:
+    if isinstance(value, dict):
+        error = value.get("error")
+        if isinstance(error, dict) and error.get("name") in _OUR_ERRORS:
+            return {"error": {"name": error["name"], "message": "<ours>"}}
+        return {key: _without_our_words(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_our_words(item) for item in value]
+    if isinstance(value, str) and value.startswith('{"error":{"name":"'):
+        return _json_without_our_words(value)
+    return value
+
+
+def _json_without_our_words(text: str) -> str:
+    try:
+        read: Any = json.loads(text)
+    except ValueError:
+        return text
+    return json.dumps(_without_our_words(read), separators=(",", ":"), ensure_ascii=False)

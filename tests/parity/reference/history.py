@@ -1,0 +1,203 @@
+"""History adapters and processors of the reference model."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+from ..vectors import Json
+from .core import UNDEFINED, Result, State, engine_failure, our_failure, own_failure, public
+
+if TYPE_CHECKING:
+    from .play import Input, Play
+
+
+class Adapter:
+    """One history adapter, which notes every call."""
+
+    def __init__(self, play: Play, name: str, spec: dict[str, Json]) -> None:
+        self._play = play
+        self._name = name
+        self.spec = spec
+        self._calls: dict[str, int] = {}
+
+    def new_id(self) -> str:
+        """A thread id of the library's own."""
+        return self._play.ids.new()
+
+    def has(self, hook: str) -> bool:
+        """Whether the adapter has this hook."""
+        return hook in self.spec
+
+    def call(
+        self,
+        hook: str,
+        state: State,
+        given: Input,
+        network: tuple[str, list[str]],
+        results: list[Result] | None = None,
+    ) -> Json:
+        """Call a hook; what it returns."""
+        spec = self.spec[hook]
+        number = self._calls[hook] = self._calls.get(hook, -1) + 1
+        self._play.note(f"history:{self._name}.{hook}")
+        self._play.histories.append(
+            {
+                "run": self._play.run,
+                "adapter": self._name,
+                "hook": hook,
+                "ctx": self._context(hook, state, given, network, results),
+            }
+        )
+        state.data.update(copy.deepcopy(spec.get("setState", {})))
+        if "throw" in spec:
+            raise own_failure(spec["throw"])
+        default: Json = {"threadId": "thread-created"} if hook == "createThread" else []
+        value = spec.get("return", default)
+        if spec.get("sequence"):
+            value = spec["sequence"][min(number, len(spec["sequence"]) - 1)]
+        return value
+
+    def _context(
+        self,
+        hook: str,
+        state: State,
+        given: Input,
+        network: tuple[str, list[str]],
+        results: list[Result] | None,
+    ) -> dict[str, Json]:
+        keys = {"input", "network", "state", "step"}
+        keys |= {"threadId"} if hook != "createThread" else set()
+        extra: dict[str, Json] = {"userMessage": UNDEFINED, "newResults": UNDEFINED}
+        if hook == "appendUserMessage":
+            extra["userMessage"] = given.stored()
+            keys.add("userMessage")
+        if hook == "appendResults":
+            extra["newResults"] = [result.record() for result in results or []]
+            keys.add("newResults")
+        thread = UNDEFINED if state.thread_id is None else state.thread_id
+        return {
+            "keys": sorted(keys),
+            "input": given.text,
+            "threadId": UNDEFINED if hook == "createThread" else thread,
+            "stateThreadId": thread,
+            "stateData": copy.deepcopy(state.data),
+            "stateResultCount": len(state.results),
+            "stateMessageCount": len(state.messages),
+            "networkName": network[0],
+            "networkAgents": list(network[1]),
+            "hasStep": False,
+            **extra,
+        }
+
+
+def open_as_typescript(
+    adapter: Adapter, state: State, given: Input, network: tuple[str, list[str]], *, whole: bool
+) -> None:
+    """Create and load a thread as TypeScript does; ``whole``: a network's, user message and all."""
+    client = bool(state.thread_id)
+    if adapter.has("createThread"):
+        created = adapter.call("createThread", state, given, network)
+        if created is None:
+            raise engine_failure("TypeError")
+        if not state.thread_id:
+            state.thread_id = created["threadId"]
+    elif adapter.has("get") and not state.thread_id:
+        state.thread_id = adapter.new_id()
+    if whole and adapter.has("appendUserMessage"):
+        adapter.call("appendUserMessage", state, given, network)
+    seeded = state.results or state.messages
+    if adapter.has("get") and state.thread_id and not seeded and (client or not whole):
+        _load(adapter, state, given, network)
+
+
+def open_as_we_do(
+    adapter: Adapter, state: State, given: Input, network: tuple[str, list[str]]
+) -> None:
+    """Create, load, and then save what the user said."""
+    client = state.thread_id
+    if adapter.has("createThread"):
+        created = adapter.call("createThread", state, given, network)
+        if created is not None and not state.thread_id:
+            state.thread_id = created["threadId"]
+    if not state.thread_id and adapter.has("get"):
+        state.thread_id = adapter.new_id()
+    if client and not (state.results or state.messages) and adapter.has("get"):
+        _load(adapter, state, given, network)
+    if adapter.has("appendUserMessage"):
+        adapter.call("appendUserMessage", state, given, network)
+
+
+def _load(
+    adapter: Adapter, state: State, given: Input, network: tuple[str, list[str]]
+) -> None:
+    loaded = adapter.call("get", state, given, network)
+    state.results = [Result.of(record) for record in loaded or []]
+
+
+def processed(play: Play, history: list[Json], specs: list[Json]) -> list[Json]:
+    """The history as processors leave it."""
+    for spec in specs:
+        label = spec.get("label", UNDEFINED)
+        play.note(f"processor:{spec.get('label', spec['type'])}")
+        play.callback("processor", label=label, type=spec["type"], count=len(history))
+        if spec["type"] == "throw":
+            error = spec["error"]
+            if play.on("processor-errors-name-the-processor"):
+                raise our_failure("ProcessorError", cause=error.get("message", ""))
+            raise own_failure(error)
+        if spec["type"] == "tag":
+            text = f"tag:{spec['label']} saw {len(history)}"
+            history = [*history, {"type": "text", "role": "user", "content": text}]
+        elif spec["type"] == "ToolCallFilter":
+            history = _filtered(play, history, spec.get("options", {}))
+        else:
+            raise NotImplementedError(spec["type"])
+    return history
+
+
+def _filtered(play: Play, history: list[Json], options: dict[str, Json]) -> list[Json]:
+    theirs = _their_filter(history, options)
+    ours = _our_filter(history, options)
+    if public(theirs) == public(ours):
+        return theirs
+    return ours if play.on("summary-before-its-calls") else theirs
+
+
+def _keeps(name: str, options: dict[str, Json]) -> bool:
+    if "include" in options:
+        return name in options["include"]
+    return "exclude" in options and name not in options["exclude"]
+
+
+def _their_filter(history: list[Json], options: dict[str, Json]) -> list[Json]:
+    found: list[Json] = []
+    for message in history:
+        if message["type"] == "tool_call":
+            kept = [call for call in message["tools"] if _keeps(call["name"], options)]
+            gone = [call["name"] for call in message["tools"] if not _keeps(call["name"], options)]
+            found += [{**message, "tools": kept}] if kept else []
+            found += _summary(gone) if options.get("persistResults") else []
+        elif message["type"] != "tool_result" or _keeps(message["tool"]["name"], options):
+            found.append(message)
+    return found
+
+
+def _our_filter(history: list[Json], options: dict[str, Json]) -> list[Json]:
+    found: list[Json] = []
+    for message in history:
+        if message["type"] == "tool_call":
+            kept = [call for call in message["tools"] if _keeps(call["name"], options)]
+            gone = [call["name"] for call in message["tools"] if not _keeps(call["name"], options)]
+            found += _summary(gone) if options.get("persistResults") else []
+            found += [{**message, "tools": kept}] if kept else []
+        elif message["type"] != "tool_result" or _keeps(message["tool"]["name"], options):
+            found.append(message)
+    return found
+
+
+def _summary(names: list[str]) -> list[Json]:
+    if not names:
+        return []
+    text = f"Used **{names[0]}** tool" if len(names) == 1 else f"Used tools: {', '.join(names)}"
+    return [{"type": "text", "role": "assistant", "content": text, "stop_reason": "stop"}]

@@ -1,0 +1,52 @@
+"""Where requests go and with which headers, in the reference model."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from ..vectors import Json
+from .core import Switches
+
+
+def request_record(run: int, model: dict[str, Json], body: Json, on: Switches) -> dict[str, Json]:
+    """A request as it is compared."""
+    provider, options = model["provider"], model["options"]
+    headers = {"content-type": "application/json"}
+    query: dict[str, str] = {}
+    key = options.get("apiKey")
+    if provider == "azure-openai":
+        root = options["endpoint"].rstrip("/")
+        url = f"{root}/openai/deployments/{options['deployment']}/chat/completions"
+        query["api-version"] = options["apiVersion"]
+        headers["api-key"] = key
+    elif provider == "anthropic":
+        url = f"{options['baseUrl'].rstrip('/')}/messages"
+        headers |= {"x-api-key": key, "anthropic-version": "2023-06-01"}
+        if options.get("betaHeaders") and on("beta-headers"):
+            headers["anthropic-beta"] = ",".join(options["betaHeaders"])
+    elif provider == "gemini":
+        url = f"{options['baseUrl'].rstrip('/')}/models/{options['model']}:generateContent"
+        if on("gemini-key-in-header"):
+            headers["x-goog-api-key"] = key
+        else:
+            query["key"] = key
+    else:
+        url = f"{options['baseUrl'].rstrip('/')}/chat/completions"
+        headers |= _bearer(provider, key, on)
+    return {
+        "run": run,
+        "method": "POST",
+        "path": urlsplit(url).path,
+        "query": query,
+        "headers": headers,
+        "headerNames": sorted(headers),
+        "body": body,
+    }
+
+
+def _bearer(provider: str, key: Json, on: Switches) -> dict[str, str]:
+    if provider == "grok":
+        return {"authorization": f"Bearer {key}"} if key and on("grok-authorization") else {}
+    if key:
+        return {"authorization": f"Bearer {key}"}
+    return {} if on("no-empty-authorization") else {"authorization": "Bearer"}

@@ -1,0 +1,365 @@
+"""A network's run in the reference model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..vectors import Json
+from .agents import Turn
+from .core import UNDEFINED, Failure, Result, State, our_failure, own_failure, prose_failure
+from .history import open_as_typescript, open_as_we_do
+from .routing import DEFAULT_ROUTING, default_route
+from .stream import Speaker, Stream
+
+if TYPE_CHECKING:
+    from .play import Input, Play
+
+
+class NetworkRun:
+    """One run of a network."""
+
+    def __init__(
+        self, play: Play, spec: dict[str, Json], state: State, given: Input, options: dict[str, Json]
+    ) -> None:
+        self.play, self.on = play, play.on
+        self.spec, self.state, self.given, self.options = spec, state, given, options
+        self.agents: dict[str, dict[str, Json]] = {}
+        for name in spec["agents"]:
+            self.add(play.agent(name))
+        self.private = dict(self.agents)
+        self.stack: list[str] = []
+        self.counter = 0
+        self.first = 0
+        self.stream: Stream | None = None
+        self.run_id = play.ids.new()
+        self.last: Result | None = None
+
+    def add(self, agent: dict[str, Json]) -> None:
+        """An agent joins."""
+        self.agents.setdefault(agent["name"], agent)
+
+    @property
+    def facts(self) -> tuple[str, list[str]]:
+        return self.spec["name"], list(self.agents)
+
+    # ------------------------------------------------------------------ the run
+
+    def play_out(self) -> None:
+        """The whole run."""
+        adapter = self.play.adapter(self.spec.get("history"))
+        if adapter is not None:
+            opening = open_as_we_do if self._opens_otherwise(adapter) else None
+            if opening is not None:
+                opening(adapter, self.state, self.given, self.facts)
+            else:
+                open_as_typescript(adapter, self.state, self.given, self.facts, whole=True)
+        self.first = len(self.state.results)
+        if "streaming" in self.options:
+            thread = self.state.thread_id
+            self.stream = Stream(self.play, self.options["streaming"], self.state.data, thread)
+            self.emit("run.started")
+        if self.on("network-run"):
+            self._as_we_do()
+        else:
+            self._as_typescript()
+
+    def _opens_otherwise(self, adapter: Any) -> bool:
+        return self.on("thread-order")
+
+    def emit(self, event: str, **facts: Json) -> None:
+        """One of the network's own chunks."""
+        if self.stream is None:
+            return
+        names = {"runId": self.run_id, "scope": "network", "name": self.spec["name"]}
+        if event == "stream.ended":
+            names = {"scope": "network"}
+        self.stream.emit(event, **names, messageId=self.run_id, **facts)
+
+    def _as_typescript(self) -> None:
+        if not self.enabled_agents():
+            raise prose_failure("no-agents")
+        try:
+            self._their_loop()
+        except Failure:
+            self.emit("run.failed", error="<error>", recoverable=False)
+            self._ended()
+            raise
+        self._ended()
+
+    def _ended(self) -> None:
+        self.emit("run.completed")
+        self.emit("stream.ended")
+
+    def _their_loop(self) -> None:
+        chosen = self.next_agents()
+        if not chosen:
+            return
+        self.stack += [agent["name"] for agent in chosen]
+        limit = self.limit()
+        while self.stack and (not limit or self.counter < limit):
+            agent = self.private.get(self.stack.pop(0))
+            if agent is None:
+                self._ended()
+                return
+            self.run_agent(agent)
+            self.stack += [agent["name"] for agent in self.next_agents()]
+        self._save(self.state.results[self.first :])
+
+    def limit(self) -> int:
+        """How many agents may run; 0: any number."""
+        return self.spec.get("maxIter", 0)
+
+    def _save(self, results: list[Result]) -> None:
+        adapter = self.play.adapter(self.spec.get("history"))
+        if adapter is not None and adapter.has("appendResults"):
+            adapter.call("appendResults", self.state, self.given, self.facts, results)
+
+    def _as_we_do(self) -> None:
+        saved = False
+        try:
+            self._our_loop()
+            saved = True
+            self._save_new()
+        except Failure:
+            if not saved:
+                self._save_lost()
+            self.emit("run.failed", error="<error>", recoverable=False)
+            self.emit("stream.ended")
+            raise
+        self._ended()
+
+    def _save_new(self) -> None:
+        new = self.state.results[self.first :]
+        if new:
+            self._save(new)
+
+    def _save_lost(self) -> None:
+        try:
+            self._save_new()
+        except Failure:
+            pass  # the run's own error counts
+
+    def _our_loop(self) -> None:
+        if not self.enabled_agents():
+            raise our_failure("RoutingError")
+        self.stack += self.next_names()
+        while self.stack:
+            agent = self.agents.get(self.stack.pop(0))
+            if agent is None or not self.is_enabled(agent):
+                return
+            self.run_agent(agent)
+            limit = self.spec.get("maxIter", 50)
+            if limit and self.counter >= limit:
+                return
+            self.stack += self.next_names()
+
+    def run_agent(self, agent: dict[str, Json]) -> None:
+        """One agent's turn."""
+        model = self.play.model_for(agent, self.options, self.spec, routed=False)
+        message_id, run_id = self.play.ids.new(), self.play.ids.new("gen")
+        turn = Turn(
+            self.play,
+            agent,
+            model=model,
+            state=self.state,
+            given=self.given,
+            network=self,
+            stream=self.stream,
+            message_id=message_id,
+            run_id=run_id,
+        )
+        who = Speaker(agent["name"], run_id, message_id)
+        if self.stream is not None:
+            self.stream.started(who, self.run_id)
+        try:
+            self.last = self._turned(turn, agent)
+        except Failure:
+            if self.on("failing-agents-say-so"):
+                self.agent_event("run.failed", who, error="<error>", recoverable=False)
+            raise
+        self.counter += 1
+        self.agent_event("run.completed", who)
+
+    def agent_event(self, event: str, who: Speaker, **facts: Json) -> None:
+        """The end of an agent's run."""
+        if self.stream is not None:
+            names = {"runId": who.run_id, "scope": "agent", "name": who.name}
+            self.stream.emit(event, **names, messageId=who.message_id, **facts)
+
+    def _turned(self, turn: Turn, agent: dict[str, Json]) -> Result:
+        adapter = self.play.adapter(agent.get("history"))
+        stores = adapter is not None and {"createThread", "get", "appendResults"} & adapter.spec.keys()
+        if adapter is not None and stores and not self.on("agents-threads-are-the-networks"):
+            open_as_typescript(adapter, self.state, self.given, self.facts, whole=False)
+            turn.past = self.state.history()
+            before = len(self.state.results)
+            result = turn.play_out()
+            if adapter.has("appendResults"):
+                new = self.state.results[before:]
+                adapter.call("appendResults", self.state, self.given, self.facts, new)
+        else:
+            result = turn.play_out()
+        if not self.on("loop"):
+            self.state.results.append(result)
+        return result
+
+    # ------------------------------------------------------------------ who is next
+
+    def is_enabled(self, agent: dict[str, Json]) -> bool:
+        """Whether the agent says that it may run."""
+        rule = (agent.get("lifecycle") or {}).get("enabled")
+        if rule is None:
+            return True
+        name = agent["name"]
+        facts = {"network": self.spec["name"], "stateData": dict(self.state.data)}
+        self.play.log(f"enabled:{name}", "enabled", agent=name, **facts)
+        if "throw" in rule:
+            raise own_failure(rule["throw"])
+        return bool(self.state.data.get(rule["stateKey"])) if "stateKey" in rule else rule["const"]
+
+    def enabled_agents(self) -> list[dict[str, Json]]:
+        """Those that may run now."""
+        return [agent for agent in self.agents.values() if self.is_enabled(agent)]
+
+    def routing_prompt(self) -> str:
+        """The default routing agent's system prompt, as it is compared: who is offered."""
+        offered = [f"{a['name']}|{a.get('description', '')}" for a in self.enabled_agents()]
+        return f"<routing:{';'.join(offered)}>"
+
+    def next_agents(self) -> list[dict[str, Json]]:
+        """The agents a router chose, as TypeScript reads it."""
+        chosen = self._asked()
+        if isinstance(chosen, Routed):
+            found = [self.agents.get(name) for name in chosen.names]
+            return [agent for agent in found if agent is not None]
+        for agent in chosen:
+            self.private[agent["name"]] = agent
+        return chosen
+
+    def next_names(self) -> list[str]:
+        """The names a router chose, as we read it."""
+        chosen = self._asked()
+        if isinstance(chosen, Routed):
+            return chosen.names
+        for agent in chosen:
+            self.add(agent)
+        return [agent["name"] for agent in chosen]
+
+    def _asked(self) -> Any:
+        router = self.options.get("router") or self.options.get("defaultRouter")
+        router = router or self.spec.get("router") or self.spec.get("defaultRouter")
+        if router is None:
+            return self._by_agent(DEFAULT_ROUTING)
+        if router["kind"] == "agent":
+            return self._by_agent(self.play.agent(router["ref"]))
+        return self._by_function(router)
+
+    def _by_function(self, router: dict[str, Json]) -> Any:
+        stack = self._stack_shown()
+        last = self.state.results[-1] if self.state.results else None
+        self.play.log("router:fn", "router", **self._router_facts(stack, last))
+        rule = next((r for r in router["rules"] if self._holds(r.get("when", {}), last)), None)
+        if rule is None:
+            return []
+        for step in rule.get("do", []):
+            self._do(step)
+        returned = rule.get("return")
+        items = returned if isinstance(returned, list) else [] if returned is None else [returned]
+        found = [self.play.agent(item) for item in items]
+        if len(found) == 1 and found[0]["type"] == "routing":
+            return self._by_agent(found[0])
+        return found
+
+    def _stack_shown(self) -> list[str]:
+        unknown = [name for name in self.stack if name not in self.private]
+        if unknown and not self.on("unknown-agents-end-the-run"):
+            raise prose_failure("unknown-on-stack", unknown[0])
+        return list(self.stack)
+
+    def _router_facts(self, stack: list[str], last: Result | None) -> dict[str, Json]:
+        keys = ["callCount", "input", "lastResult", "network", "stack", "userMessage"]
+        return {
+            "argKeys": keys if self.play.has_user_messages else [k for k in keys if k != "userMessage"],
+            "input": self.given.text,
+            "userMessage": UNDEFINED,
+            "network": self.spec["name"],
+            "stack": stack,
+            "callCount": self.counter,
+            "lastResult": UNDEFINED if last is None else last.short(),
+            "stateData": dict(self.state.data),
+            "resultCount": len(self.state.results),
+        }
+
+    def _holds(self, when: dict[str, Json], last: Result | None) -> bool:
+        data = self.state.data
+        called = [m["tool"]["name"] for m in last.tool_calls] if last is not None else []
+        tests: dict[str, Any] = {
+            "callCount": lambda value: self.counter == value,
+            "callCountLt": lambda value: self.counter < value,
+            "stateTruthy": lambda key: bool(data.get(key)),
+            "stateFalsy": lambda key: not data.get(key),
+            "lastResultAgent": lambda name: last is not None and last.agent == name,
+            "lastToolCalled": lambda name: name in called,
+        }
+        return all(tests[name](value) for name, value in when.items())
+
+    def _do(self, step: dict[str, Json]) -> None:
+        match step["op"]:
+            case "setState":
+                self.state.data[step["key"]] = step["value"]
+            case "addAgent":
+                self.add(self.play.agent(step["agent"]))
+            case "schedule":
+                self.stack.append(step["agent"])
+            case _:
+                raise own_failure(step["error"])
+
+    def _by_agent(self, agent: dict[str, Json]) -> Routed:
+        if agent is DEFAULT_ROUTING and not self.spec.get("defaultModel"):
+            failure = our_failure("MissingModelError")
+            raise failure if self.on("typed-errors") else prose_failure("no-router")
+        model = self.play.model_for(agent, self.options, self.spec, routed=True)
+        turn = Turn(
+            self.play,
+            agent,
+            model=model,
+            state=self.state,
+            given=self.given,
+            network=self,
+            routing=True,
+        )
+        result = turn.play_out()
+        if agent is DEFAULT_ROUTING:
+            return Routed(default_route(result, self))
+        return Routed(self._on_route(agent, result, turn))
+
+    def _on_route(self, agent: dict[str, Json], result: Result, turn: Turn) -> list[str]:
+        hook = agent["lifecycle"]["onRoute"]
+        self.play.log(f"onRoute:{agent['name']}", "onRoute", **turn.result_facts(result))
+        if "throw" in hook:
+            raise own_failure(hook["throw"])
+        return _routed(hook, result)
+
+
+class Routed:
+    """Names that a routing agent chose."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+
+
+def _routed(hook: dict[str, Json], result: Result) -> list[str]:
+    match hook["kind"]:
+        case "const":
+            return list(hook["agents"] or [])
+        case "firstText":
+            text = next((m["content"] for m in result.output if m["type"] == "text"), "DONE")
+            return [] if text == "DONE" else [text]
+        case "firstToolData":
+            content = result.tool_calls[0]["content"] if result.tool_calls else {}
+            data = content.get("data") if isinstance(content, dict) else None
+            return [data] if isinstance(data, str) else []
+        case _:
+            given = result.tool_calls[0]["tool"].get("input") if result.tool_calls else None
+            name = given.get("name") if isinstance(given, dict) else None
+            return [name] if isinstance(name, str) else []
