@@ -50,7 +50,14 @@ from agentkit_py.messages import (
     Usage,
     UserMessage,
 )
-from agentkit_py.models import anthropic, azure_openai, gemini, grok, openai
+from agentkit_py.models import (
+    anthropic,
+    azure_openai,
+    gemini,
+    grok,
+    openai,
+    openai_responses,
+)
 from agentkit_py.models.base import Model, RetryPolicy
 from agentkit_py.processors import (
     ApproximateTokenizer,
@@ -125,6 +132,7 @@ __all__ = [
     "get_default_routing_agent",
     "grok",
     "openai",
+    "openai_responses",
     "together",
     "tool",
 ]

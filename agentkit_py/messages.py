@@ -7,12 +7,13 @@ immutable by contract, their JSON content included: whoever wants another messag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from agentkit_py._core.json import JsonObject, JsonValue, dumps
+from agentkit_py.errors import ConfigurationError
 
 StopReason: TypeAlias = Literal["tool", "stop"]
 
@@ -26,17 +27,86 @@ class TextContent:
     type: Literal["text"] = "text"
 
 
-ContentPart: TypeAlias = TextContent
+@dataclass(frozen=True, slots=True)
+class ImageContent:
+    """A picture in a user's message: its bytes in base64, or a URL that the provider can read.
+
+    Raises:
+        ConfigurationError: There are both or neither, or bytes without a media type.
+    """
+
+    data: str | None = field(default=None, repr=False)
+    """The bytes in base64, without a ``data:`` prefix."""
+
+    url: str | None = None
+    media_type: str | None = None
+    """E.g. ``image/png``; needed with bytes, and by Gemini (``image/jpeg`` where missing)."""
+
+    detail: Literal["low", "high", "auto"] | None = None
+    """How closely the model is to look; only OpenAI, Azure and Grok know it."""
+
+    type: Literal["image"] = field(default="image", kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_medium(self)
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """A file in a user's message: its bytes in base64, or a URL that the provider can read.
+
+    Raises:
+        ConfigurationError: There are both or neither, or bytes without a media type.
+    """
+
+    data: str | None = field(default=None, repr=False)
+    """The bytes in base64, without a ``data:`` prefix."""
+
+    url: str | None = None
+    media_type: str | None = None
+    """E.g. ``application/pdf``; needed with bytes."""
+
+    name: str | None = None
+    """The file's name, which some providers show the model."""
+
+    type: Literal["file"] = field(default="file", kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_medium(self)
+
+
+MediaContent: TypeAlias = ImageContent | FileContent
+"""What is no text: only users' messages can show it to a model."""
+
+ContentPart: TypeAlias = TextContent | ImageContent | FileContent
 """What a message's content list may hold."""
+
+
+def _check_medium(part: MediaContent) -> None:
+    kind = type(part).__name__
+    if (part.data is None) == (part.url is None):
+        raise ConfigurationError(f"{kind} needs data=… (base64) or url=…, and not both.")
+    if part.data is not None and not part.media_type:
+        raise ConfigurationError(f"{kind}(data=…) needs media_type=…, e.g. 'image/png'.")
+
+
+def text_of_parts(content: str | Sequence[ContentPart]) -> str:
+    """The text of a message's content; images and files have none."""
+    if isinstance(content, str):
+        return content
+    return "".join(part.text for part in content if isinstance(part, TextContent))
 
 
 @dataclass(slots=True)
 class _Memo:
-    """Facts that are computed once per message: its countable text and its token counts."""
+    """Facts that are computed once per message: its countable text, its token counts, and what
+    processors made of it."""
 
     text: str | None = None
     tokens: dict[str, float] = field(default_factory=dict[str, float])
     present: Message | None = None
+    derived: dict[Hashable, Message | None] | None = None
+    origin: Message | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +125,14 @@ class _Base:
 
     _memo: _Memo | None = field(default=None, init=False, repr=False, compare=False)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "_memo"}
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the memo. (Not __getstate__: frozen slotted dataclasses each get their own.)
+        facts = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        return _restore, (type(self), facts)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in {**state, "_memo": None}.items():
-            object.__setattr__(self, name, value)
+
+def _restore(kind: type[Any], facts: dict[str, Any]) -> Any:
+    return kind(**facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +146,8 @@ class TextMessage(_Base):
 
     @property
     def text(self) -> str:
-        """The whole text, also of a content list."""
-        if isinstance(self.content, str):
-            return self.content
-        return "".join(part.text for part in self.content)
+        """The whole text, also of a content list; images and files have none."""
+        return text_of_parts(self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +254,15 @@ class Usage:
             self.reasoning_tokens + other.reasoning_tokens,
         )
 
+    def __sub__(self, other: Usage) -> Usage:
+        """The difference, field by field."""
+        return Usage(
+            self.input_tokens - other.input_tokens,
+            self.output_tokens - other.output_tokens,
+            self.cached_tokens - other.cached_tokens,
+            self.reasoning_tokens - other.reasoning_tokens,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
@@ -222,7 +301,7 @@ def text_of(message: Message) -> str:
     """The text by which a message is counted, computed once per message.
 
     Texts count as they are, everything else (content lists, calls, results) by its compact JSON:
-    what the upstream proposal counts.
+    what the upstream proposal counts. Images and files have no text.
     """
     memo = _memo(message)
     if memo.text is None:
@@ -246,6 +325,38 @@ def as_present(message: Message) -> Message:
     if memo.present is None:
         memo.present = replace(message, from_history=False)
     return memo.present
+
+
+def derived(message: Message, key: Hashable, make: Callable[[], Message]) -> Message:
+    """What ``make`` makes of ``message``, made once per message and key.
+
+    So a message that a processor rewrites for every model call is one object in all of them, and
+    counted once. It remembers what it was made of: see `origin_of`.
+
+    Args:
+        message: The message that is rewritten.
+        key: Names the way of rewriting with all its settings.
+        make: Makes the new message; it may return ``message`` itself.
+    """
+    memo = _memo(message)
+    if memo.derived is None:
+        memo.derived = {}
+    elif key in memo.derived:
+        # None stands for the message itself, which must not hold itself.
+        return memo.derived[key] or message
+    made = make()
+    if made is message:
+        memo.derived[key] = None
+    else:
+        memo.derived[key] = made
+        _memo(made).origin = message
+    return made
+
+
+def origin_of(message: Message) -> Message | None:
+    """The message that this one was derived from, if it was."""
+    memo = message._memo  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
+    return None if memo is None else memo.origin
 
 
 def _memo(message: Message) -> _Memo:
@@ -276,4 +387,6 @@ def _call_text(call: ToolCall) -> dict[str, JsonValue]:
 
 
 def _part_text(part: ContentPart) -> dict[str, JsonValue]:
-    return {"type": part.type, "text": part.text}
+    if isinstance(part, TextContent):
+        return {"type": part.type, "text": part.text}
+    return {"type": part.type}

@@ -44,7 +44,7 @@ from agentkit_py.processors.base import Processor
 from agentkit_py.testing import ScriptedModel
 
 Provider = Literal["openai", "azure_openai", "anthropic", "gemini", "grok"]
-EXAMPLES = int(os.environ.get("HOSTILE_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("HOSTILE_EXAMPLES", "150"))
 TOOLS = ["look", "fly", "book"]
 
 # Few ids, names and authors, so that they collide; some that no provider takes as they are.
@@ -258,22 +258,14 @@ class Hostile:
 
 hostile = st.builds(Hostile, st.sampled_from(CHANGES), st.integers(0, 99))
 some_tools = st.lists(st.sampled_from(TOOLS), max_size=2)
-filters: st.SearchStrategy[Any] = st.one_of(
-    st.builds(lambda keep: ToolCallFilter(persist_results=keep), st.booleans()),
-    st.builds(
-        lambda tools, keep: ToolCallFilter(include=tools, persist_results=keep),
-        some_tools,
-        st.booleans(),
-    ),
-    st.builds(
-        lambda tools, keep: ToolCallFilter(exclude=tools, persist_results=keep),
-        some_tools,
-        st.booleans(),
-    ),
+kept = st.booleans()
+filters: st.SearchStrategy[Processor] = st.one_of(
+    st.builds(ToolCallFilter, persist_results=kept),
+    st.builds(ToolCallFilter, include=some_tools, persist_results=kept),
+    st.builds(ToolCallFilter, exclude=some_tools, persist_results=kept),
 )
-limiters = st.builds(
-    lambda limit: TokenLimiter(limit, tokenizer=ApproximateTokenizer()),
-    st.sampled_from([1, 5, 20, 80]),
+limiters: st.SearchStrategy[Processor] = st.builds(
+    TokenLimiter, st.sampled_from([1, 5, 20, 80]), tokenizer=st.just(ApproximateTokenizer())
 )
 chains: st.SearchStrategy[list[Processor]] = st.lists(
     st.one_of(hostile, filters, limiters), max_size=3
@@ -357,7 +349,7 @@ def replies(draw: st.DrawFn) -> Any:
     return reply
 
 
-AGENTS = ("one", "two", "three")
+AGENTS: list[str] = ["one", "two", "three"]
 inputs = st.one_of(
     words, st.builds(UserMessage, st.lists(st.builds(TextContent, words), max_size=2))
 )
@@ -390,7 +382,9 @@ FORMATS: list[tuple[Provider, str]] = [
 
 
 @pytest.mark.parametrize(("provider", "name"), FORMATS)
-@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(made=networks(), state=states(), said=inputs, script=st.lists(replies(), max_size=8))
 def test_every_request_is_taken_whatever_histories_and_processors_are(
     provider: Provider,

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
 from agentkit_py.engine.envelope import error_content
+from agentkit_py.engine.tool_steps import CallSteps
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import Answered, ApprovalAnswer, ApprovalRequest
 from agentkit_py.events.types import HitlRequested, HitlResolved
@@ -33,6 +37,13 @@ class Asking:
     agent: str
     run_id: str
     message_id: str
+    steps: CallSteps
+    """Names the steps of questions."""
+
+    async def ask_from_tool(self, message: str, timeout: timedelta) -> ApprovalAnswer | None:
+        """Ask what a tool's handler wants to know."""
+        step_id = self.steps.full_id(self.steps.next_id("approve"))
+        return await self.ask(step_id, message=message, timeout=timeout)
 
     async def ask(
         self,
@@ -53,6 +64,7 @@ class Asking:
             calls=tuple(calls),
             message=message,
             timeout=timeout.total_seconds(),
+            asked_at=scope.runtime.now(step_id),
         )
         where: dict[str, Any] = {
             "run_id": self.run_id,
@@ -65,17 +77,29 @@ class Asking:
         return answer
 
     async def _answer(self, step_id: str, request: ApprovalRequest) -> ApprovalAnswer | None:
-        approver = self.scope.approver
+        approver, runtime = self.scope.approver, self.scope.runtime
         if approver is None:
-            return await self.scope.runtime.ask(step_id, request)
+            return await runtime.ask(step_id, request)
+        ask = partial(_ask_here, approver, request)
+        # A step, so that a durable run does not ask its person again on each replay.
+        given = await runtime.effect(step_id, ask, self.scope.changes)
+        return None if given is None else ApprovalAnswer.from_dict(given)
+
+
+async def _ask_here(approver: Approver, request: ApprovalRequest) -> dict[str, Any] | None:
+    """What the approver answers in time, as JSON."""
+    answered: object = None
+    with anyio.move_on_after(request.timeout) as timer:
         answered = await resolve(approver(request))
-        if isinstance(answered, ApprovalAnswer):
-            return answered
-        if isinstance(answered, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return ApprovalAnswer(approved=answered)
-        raise ConfigurationError(
-            f"The approver must return True, False or an ApprovalAnswer, got {answered!r:.80}"
-        )
+    if timer.cancelled_caught:
+        return None
+    if isinstance(answered, bool):
+        return ApprovalAnswer(approved=answered).to_dict()
+    if isinstance(answered, ApprovalAnswer):
+        return answered.to_dict()
+    raise ConfigurationError(
+        f"The approver must return True, False or an ApprovalAnswer, got {answered!r:.80}"
+    )
 
 
 def refusal(call: ToolCall, answer: ApprovalAnswer | None, index: int) -> JsonValue | None:

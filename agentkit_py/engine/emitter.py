@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py.events.chunks import Chunk
 from agentkit_py.events.project import Projector
-from agentkit_py.events.types import Event, Observer, ReplyDelta
+from agentkit_py.events.types import Event, HitlRequested, Observer, ReplyDelta
 from agentkit_py.runtime.port import Runtime
 
 logger = logging.getLogger("agentkit_py")
@@ -63,15 +64,23 @@ class Emitter:
             except Exception:
                 logger.exception("An observer failed on %s; the run goes on", type(event).__name__)
         if self._projector is not None:
-            for chunk in self._projector.feed(event):
-                now = self.runtime.now("chunk")
-                await self._publish(chunk.to_dict(int(now.timestamp() * 1000)))
+            await self._publish_all(self._projector.feed(event))
+
+    async def announce(self, event: HitlRequested) -> None:
+        """Tell of a question before its turn among the events: somebody waits for the answer."""
+        if self._projector is not None:
+            await self._publish_all(self._projector.ahead(event))
 
     async def skip(self, event: ReplyDelta, count: int) -> None:
         """Count pieces that were told when the call really happened, without telling them again."""
         if self._projector is not None:
             for _ in range(count):
                 self._projector.feed(event)
+
+    async def _publish_all(self, chunks: Iterable[Chunk]) -> None:
+        for chunk in chunks:
+            now = self.runtime.now("chunk")
+            await self._publish(chunk.to_dict(int(now.timestamp() * 1000)))
 
     async def _publish(self, chunk: dict[str, Any]) -> None:
         config = self.streaming

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State
-from agentkit_py.messages import TextMessage, UserMessage
+from agentkit_py.messages import TextMessage, UserMessage, text_of_parts
 from agentkit_py.runtime.port import Runtime
 
 D = TypeVar("D")
@@ -43,8 +43,7 @@ class RunInput:
     @property
     def text(self) -> str:
         """The message's text."""
-        content = self.message.content
-        return content if isinstance(content, str) else "".join(part.text for part in content)
+        return text_of_parts(self.message.content)
 
     def as_text_message(self) -> TextMessage | None:
         """The message as the model sees it; None if it is empty."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -69,6 +69,14 @@ class Meter:
         self.usage += usage
         if self.limits.price is not None:
             self.cost += self.limits.price(model, usage)
+
+    def join(self, forks: Sequence[Meter]) -> None:
+        """Count what copies of this meter counted, each for an agent that ran beside others."""
+        inferences, usage, cost = self.inferences, self.usage, self.cost
+        for fork in forks:
+            self.inferences += fork.inferences - inferences
+            self.usage += fork.usage - usage
+            self.cost += fork.cost - cost
 
     def reached(self, now: Callable[[], datetime]) -> str | None:
         """Name of the limit that is reached, None if the run may go on."""

@@ -10,11 +10,12 @@ from agentkit_py.engine.agent import Agent, AgentRun, run_agent
 from agentkit_py.engine.changes import Scheduled
 from agentkit_py.engine.default_router import get_default_routing_agent
 from agentkit_py.engine.emitter import logger
+from agentkit_py.engine.lanes import Lanes
 from agentkit_py.engine.router import Router, RouterContext, route
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.errors import RoutingError
 from agentkit_py.events.types import AgentsRouted, RunCompleted, RunFailed, RunStarted
-from agentkit_py.history.result import AgentResult
+from agentkit_py.history.result import USER, AgentResult
 from agentkit_py.history.state import State
 from agentkit_py.messages import Usage
 from agentkit_py.models.base import Model
@@ -120,8 +121,13 @@ class NetworkRun:
             network=self,
             stack=tuple(self.stack),
             call_count=self.counter,
-            last_result=self.last_result,
+            last_result=self.last_result or self._earlier_result(),
         )
+
+    def _earlier_result(self) -> AgentResult | None:
+        """What an agent last gave before this run: a router may go on from there."""
+        results = reversed(self.state.results)
+        return next((result for result in results if result.agent_name != USER), None)
 
     async def execute(self) -> None:
         """Open the thread, run agents until the router is done, save what is not saved."""
@@ -184,20 +190,25 @@ class NetworkRun:
     async def _run_together(self, agents: Sequence[Agent]) -> None:
         """Run agents at the same time, each on its own fork; join in the order given."""
         first = self.state.result_count
-        forks = [(agent.name, self.scope.fork()) for agent in agents]
+        lanes = Lanes(self.scope.emitter, len(agents))
+        forks = [self.scope.fork(lane) for lane in lanes.lanes]
         turns = [
-            partial(run_agent, fork, agent, self._how(agent, index))
-            for index, (agent, (_, fork)) in enumerate(zip(agents, forks, strict=True))
+            partial(lanes.run, index, partial(run_agent, fork, agent, self._how(agent, index)))
+            for index, (agent, fork) in enumerate(zip(agents, forks, strict=True))
         ]
         outcomes = await self.scope.runtime.parallel(turns)
-        for _, fork in forks:  # also of those beside one that failed
-            for result in fork.state.get_results_from(first):
-                await self.scope.add(result)
+        self.scope.meter.join([fork.meter for fork in forks])
+        results = [result for fork in forks for result in fork.state.get_results_from(first)]
         for outcome in outcomes:
             if isinstance(outcome, Exception):
+                for result in results:  # also of those beside one that failed
+                    self.scope.keep(result)
                 raise outcome
             self.last_result = outcome
-        self.state.merge([(name, fork.state) for name, fork in forks])
+        for result in results:
+            await self.scope.add(result)
+        named = zip(agents, forks, strict=True)
+        self.state.merge([(agent.name, fork.state) for agent, fork in named])
 
     def _limit(self) -> str | None:
         reached = self.scope.meter.reached(

@@ -34,7 +34,7 @@ class RouterContext:
     """How many agent turns there were in this run."""
 
     last_result: AgentResult | None
-    """The last agent's last result."""
+    """The last agent's last result; before the first turn of this run, that of an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)

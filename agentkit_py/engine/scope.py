@@ -69,18 +69,25 @@ class RunScope:
         if self.input.message.content:
             await self.thread.save_user_message(self.input.message, user)
 
-    def fork(self) -> RunScope:
+    def fork(self, emitter: Emitter) -> RunScope:
         """A scope for an agent that runs beside others: own state, and nothing is saved by it."""
         state = self.state.fork()
         runs = RunChanges(state, self.changes.network)
         thread = Thread(None, state, self.input.text, self.runtime, self.prefix, runs)
         own = {"_present": list(self._present), "_added": list(self._added)}
-        return replace(self, state=state, changes=runs, thread=thread, **own)
+        meter = replace(self.meter)
+        return replace(
+            self, state=state, changes=runs, thread=thread, emitter=emitter, meter=meter, **own
+        )
+
+    def keep(self, result: AgentResult) -> None:
+        """Append a completed result to the state."""
+        self.state.append_result(result)
+        self._added.append(result)
 
     async def add(self, result: AgentResult) -> None:
         """Append a completed result to the state, and to the thread if its store wants it now."""
-        self.state.append_result(result)
-        self._added.append(result)
+        self.keep(result)
         await self.thread.result_done()
 
     def present(self) -> Sequence[Message]:
@@ -125,7 +132,9 @@ class RunScope:
         if not self.runtime.is_final(error):
             return
         try:
-            await self.thread.save_results(lost=True)
+            # A step here would be done with the first attempt of the next request, so that an
+            # error that is not remembered would be tried again.
+            await self.thread.save_results(lost=not self.runtime.repeats(error))
         except Exception:  # noqa: BLE001 - the run's own error is the one to raise
             logger.exception("The completed results of a failed run could not be saved")
 

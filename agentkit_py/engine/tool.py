@@ -24,7 +24,7 @@ from agentkit_py.engine.tool_schema import (
     field_name,
     model_of_signature,
 )
-from agentkit_py.errors import ConfigurationError, ToolDefinitionError
+from agentkit_py.errors import ToolDefinitionError
 from agentkit_py.events.approvals import ApprovalAnswer
 from agentkit_py.history.state import State
 from agentkit_py.messages import ToolCall
@@ -49,13 +49,15 @@ class ToolContext:
     """The run's state; with parallel tools, this tool's own fork of it."""
 
     step: StepTools
+    """Durable steps, named anew for each call; for tools with ``steps=True``."""
+
     call: ToolCall
     """The call as the model made it."""
 
     arguments: Any = None
     """The validated arguments."""
 
-    steps: Steps = field(repr=False)
+    asking: Asking = field(repr=False)
 
     @property
     def thread_id(self) -> str | None:
@@ -77,39 +79,14 @@ class ToolContext:
         Raises:
             ConfigurationError: The tool is not made for steps, or there is nobody to ask.
         """
-        return await self.steps.asking.ask(
-            self.steps.next_id("approve"), message=message, timeout=timeout
-        )
+        return await self.asking.ask_from_tool(message, timeout)
 
     async def wait_for_event(
         self, event: str, *, if_exp: str | None = None, timeout: timedelta
     ) -> Any:
         """Wait for an Inngest event; for tools with ``steps=True``. None if it does not come."""
-        step_id = self.steps.next_id(f"wait.{event}")
+        step_id = self.asking.steps.next_id(f"wait.{event}")
         return await self.step.wait_for_event(step_id, event=event, if_exp=if_exp, timeout=timeout)
-
-
-@dataclass(slots=True)
-class Steps:
-    """Names the steps that one tool call takes by itself."""
-
-    asking: Asking
-    prefix: str
-    allowed: bool = field(kw_only=True)
-    _count: int = field(default=0, init=False)
-
-    def next_id(self, name: str) -> str:
-        """An id that no other step has.
-
-        Raises:
-            ConfigurationError: The tool runs inside one step and can have none of its own.
-        """
-        if not self.allowed:
-            raise ConfigurationError(
-                f"{self.prefix!r} runs inside one step; a tool that waits needs @tool(steps=True)"
-            )
-        self._count += 1
-        return f"{self.prefix}.{name}.{self._count}"
 
 
 Condition: TypeAlias = Callable[[ToolContext], "bool | Awaitable[bool]"]
@@ -129,7 +106,8 @@ class ToolTraits(TypedDict, total=False):
     """Whether a person must agree before each call, or a function of the context that says so."""
 
     check: Check | None
-    """Says what stands against a call (None: nothing), before a person is asked and after."""
+    """Says what stands against a call (None: nothing): before a person is asked, and again right
+    before the call."""
 
     approval_timeout: timedelta
     """How long the question waits; 4 hours unless given."""
@@ -155,7 +133,7 @@ class Tool:
     """Whether a person must agree before each call, or a function of the context that says so."""
 
     check: Check | None = None
-    """Says what stands against a call (None: nothing), before a person is asked and after."""
+    """Says what stands against a call; see `ToolTraits`."""
 
     approval_timeout: timedelta = DEFAULT_APPROVAL_TIMEOUT
     handler: Callable[..., Any] | None = field(default=None, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,14 @@ from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
 from agentkit_py.engine.approvals import Asking, refusal
 from agentkit_py.engine.changes import RunChanges
+from agentkit_py.engine.emitter import Emitter
 from agentkit_py.engine.envelope import data_content, error_content
+from agentkit_py.engine.lanes import Lanes
 from agentkit_py.engine.scope import RunScope
-from agentkit_py.engine.tool import Steps, Tool, ToolContext
+from agentkit_py.engine.tool import Tool, ToolContext
 from agentkit_py.engine.tool_schema import InvalidArguments
-from agentkit_py.errors import passes_through
+from agentkit_py.engine.tool_steps import CallSteps
+from agentkit_py.errors import ConfigurationError, passes_through
 from agentkit_py.events.types import ToolFinished, ToolStarted
 from agentkit_py.history.state import State
 from agentkit_py.messages import Message, ToolCall, ToolCallMessage, ToolResultMessage
@@ -66,7 +69,11 @@ class ToolRunner:
         await self._approve(prepared)
         if self.agent.parallel_tools and len(calls) > 1:
             return await self._run_together(prepared)
-        return tuple([await self._run_one(one, self.scope.state) for one in prepared])
+        found: list[ToolResultMessage] = []
+        for one in prepared:
+            await self._begin(one)
+            found.append(await self._run_one(one, self.scope.state))
+        return tuple(found)
 
     async def _prepare(self, index: int, call: ToolCall) -> Prepared:
         tool = self.agent.tool_map.get(call.name)
@@ -84,41 +91,61 @@ class ToolRunner:
 
     async def _approve(self, prepared: Sequence[Prepared]) -> None:
         """Ask a person once for all calls that need it; what is refused is not called."""
-        waiting = [one for one in prepared if await self._needs_approval(one)]
-        if not waiting:
-            return
+        waiting = await self._waiting([one for one in prepared if _may_need_approval(one)])
         tools = [one.tool for one in waiting if one.tool is not None]
-        answer = await self._asking().ask(
-            f"{self.path}.approve",
+        if not tools:
+            return
+        steps = CallSteps(self.scope.runtime.step, self.path, allowed=True)
+        answer = await self._asking(steps).ask(
+            steps.full_id("approve"),
             calls=[one.call for one in waiting],
             timeout=min(tool.approval_timeout for tool in tools),
         )
         for index, one in enumerate(waiting):
-            # Much may have happened while a person thought, so the tool looks again.
-            one.refused = refusal(one.call, answer, index) or await self._check(one)
+            one.refused = refusal(one.call, answer, index)
 
-    async def _needs_approval(self, one: Prepared) -> bool:
-        tool = one.tool
-        if tool is None or tool.needs_approval is False:
-            return False
-        one.refused = await self._check(one)
-        if one.refused is not None:
-            return False
-        if tool.needs_approval is True:
-            return True
-        return bool(await resolve(tool.needs_approval(self._context(one, self.scope.state))))
+    async def _waiting(self, candidates: Sequence[Prepared]) -> Sequence[Prepared]:
+        """Those of ``candidates`` for which a person is to be asked."""
+        if all(
+            one.tool and one.tool.needs_approval is True and not one.tool.check
+            for one in candidates
+        ):
+            return candidates
+        # One step for all, as a replay must come to the same question.
+        look = partial(self._look, candidates)
+        found = await self.scope.runtime.effect(f"{self.path}.before", look, self.scope.changes)
+        for one, word in zip(candidates, found, strict=True):
+            one.refused = word["refused"]
+        return [one for one, word in zip(candidates, found, strict=True) if word["ask"]]
 
-    async def _check(self, one: Prepared) -> JsonValue | None:
-        if one.tool is None or one.tool.check is None:
-            return None
-        problem = await resolve(one.tool.check(self._context(one, self.scope.state)))
-        return None if problem is None else error_content("PreconditionError", problem)
+    async def _look(self, candidates: Sequence[Prepared]) -> list[dict[str, Any]]:
+        return [await self._look_at(one) for one in candidates]
+
+    async def _look_at(self, one: Prepared) -> dict[str, Any]:
+        context = self._context(one, self.scope.state, may_step=False)
+        refused = await _check(one, context)
+        if refused is not None:
+            return {"refused": refused, "ask": False}
+        assert one.tool is not None
+        needed = one.tool.needs_approval
+        try:
+            ask = needed if isinstance(needed, bool) else await resolve(needed(context))
+        except Exception as error:
+            if passes_through(error):
+                raise
+            return {"refused": error_content(type(error).__name__, str(error)), "ask": False}
+        return {"refused": None, "ask": bool(ask)}
 
     async def _run_together(self, prepared: Sequence[Prepared]) -> tuple[ToolResultMessage, ...]:
+        for one in prepared:
+            await self._begin(one)
         forks = [(one.call.name, self.scope.state.fork()) for one in prepared]
+        lanes = Lanes(self.scope.emitter, len(prepared))
         branches = [
-            partial(self._run_one, one, fork)
-            for one, (_, fork) in zip(prepared, forks, strict=True)
+            partial(lanes.run, index, partial(self._on(lane)._run_one, one, fork))
+            for index, (one, lane, (_, fork)) in enumerate(
+                zip(prepared, lanes.lanes, forks, strict=True)
+            )
         ]
         outcomes = await self.scope.runtime.parallel(branches)
         errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
@@ -127,57 +154,82 @@ class ToolRunner:
         self.scope.state.merge(forks)
         return tuple(m for m in outcomes if isinstance(m, ToolResultMessage))
 
+    def _on(self, lane: Emitter) -> ToolRunner:
+        return replace(self, scope=replace(self.scope, emitter=lane))
+
+    @property
+    def _where(self) -> dict[str, Any]:
+        return {"run_id": self.run_id, "name": self.agent.name, "message_id": self.message_id}
+
+    async def _begin(self, one: Prepared) -> None:
+        await self.scope.emitter.emit(ToolStarted(**self._where, call=one.call))
+
     async def _run_one(self, one: Prepared, state: State[Any]) -> ToolResultMessage:
-        where = {"run_id": self.run_id, "name": self.agent.name, "message_id": self.message_id}
-        await self.scope.emitter.emit(ToolStarted(**where, call=one.call))
         content = await self._content(one, state)
         result = ToolResultMessage(one.call, content, agent=self.agent.name)
-        await self.scope.emitter.emit(ToolFinished(**where, result=result))
+        await self.scope.emitter.emit(ToolFinished(**self._where, result=result))
         return result
 
     async def _content(self, one: Prepared, state: State[Any]) -> JsonValue:
         if one.refused is not None or one.tool is None:
             return one.refused
-        handler = partial(self._invoke, one.tool, one.arguments, self._context(one, state))
-        if one.tool.steps:
-            return await handler()
+        context = self._context(one, state)
         changes = RunChanges(state, self.scope.network)
-        return await self.scope.runtime.effect(self._step_id(one), handler, changes)
+        if not one.tool.steps:
+            call = partial(self._checked, one, context)
+            return await self.scope.runtime.effect(self._step_id(one), call, changes)
+        if one.tool.check is not None:
+            again = partial(_check, one, self._context(one, state, may_step=False))
+            name = f"{self._step_id(one)}.check"
+            refused = await self.scope.runtime.effect(name, again, changes)
+            if refused is not None:
+                return refused
+        with self.scope.runtime.within(self._step_id(one)):
+            return await self._invoke(one, context)
+
+    async def _checked(self, one: Prepared, context: ToolContext) -> JsonValue:
+        """The call, unless something stands against it now: much happens while a person thinks."""
+        refused = await _check(one, context)
+        return await self._invoke(one, context) if refused is None else refused
 
     def _step_id(self, one: Prepared) -> str:
         return f"{self.path}.tool.{one.index}.{one.call.name}"
 
-    def _asking(self) -> Asking:
+    def _asking(self, steps: CallSteps) -> Asking:
         return Asking(
             scope=self.scope,
             agent=self.agent.name,
             run_id=self.run_id,
             message_id=self.message_id,
+            steps=steps,
         )
 
-    def _context(self, one: Prepared, state: State[Any]) -> ToolContext:
+    def _context(
+        self, one: Prepared, state: State[Any], *, may_step: bool | None = None
+    ) -> ToolContext:
+        allowed = one.tool is not None and one.tool.steps if may_step is None else may_step
+        steps = CallSteps(self.scope.runtime.step, self._step_id(one), allowed=allowed)
         return ToolContext(
             agent=self.agent,
             network=self.scope.network,
             state=state,
-            step=self.scope.runtime.step,
+            step=steps,
             call=one.call,
             arguments=one.arguments,
-            steps=Steps(
-                self._asking(), self._step_id(one), allowed=bool(one.tool and one.tool.steps)
-            ),
+            asking=self._asking(steps),
         )
 
-    def _steps(self, one: Prepared) -> Steps:
-        allowed = one.tool is not None and one.tool.steps
-        return Steps(self._asking(), self._step_id(one), allowed=allowed)
-
-    async def _invoke(self, tool: Tool, arguments: Any, context: ToolContext) -> JsonValue:
-        limit = self.scope.meter.limits.tool_timeout
+    async def _invoke(self, one: Prepared, context: ToolContext) -> JsonValue:
+        tool = one.tool
+        assert tool is not None
+        # A tool that waits, perhaps for a person, takes as long as it takes.
+        limit = None if tool.steps else self.scope.meter.limits.tool_timeout
         value: object = None
         try:
             with anyio.move_on_after(limit) as timer:
-                value = await _call(tool, arguments, context)
+                value = await _call(tool, one.arguments, context)
+        except ConfigurationError:
+            raise  # the developer's error: no model can do anything about it
         except Exception as error:
             if passes_through(error):
                 raise
@@ -185,6 +237,33 @@ class ToolRunner:
         if timer.cancelled_caught:
             return error_content("ToolTimeoutError", f"{tool.name} took more than {limit} s")
         return data_content(tool.name, value)
+
+
+def _may_need_approval(one: Prepared) -> bool:
+    return one.refused is None and one.tool is not None and one.tool.needs_approval is not False
+
+
+async def _check(one: Prepared, context: ToolContext) -> JsonValue | None:
+    """What stands against the call, as the model reads it; a check that fails does, too.
+
+    Raises:
+        ConfigurationError: The check returned something else than a sentence or None.
+    """
+    if one.tool is None or one.tool.check is None:
+        return None
+    try:
+        problem = await resolve(one.tool.check(context))
+    except Exception as error:
+        if passes_through(error):
+            raise
+        return error_content(type(error).__name__, str(error))
+    if problem is None:
+        return None
+    if not isinstance(problem, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(
+            f"The check of {one.tool.name} must return a sentence or None, got {problem!r:.80}"
+        )
+    return error_content("PreconditionError", problem)
 
 
 async def _call(tool: Tool, arguments: Any, context: ToolContext) -> Any:

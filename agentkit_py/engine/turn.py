@@ -53,6 +53,10 @@ class Turn:
     async def infer(self, iteration: int) -> AgentResult | None:
         """One inference with its tools; None if `on_start` said stop."""
         step = f"{self.path}.{iteration}"
+        with self.scope.runtime.within(step):
+            return await self._infer(step, first=iteration == 0)
+
+    async def _infer(self, step: str, *, first: bool) -> AgentResult | None:
         seen = await self._look()
         await self.scope.emitter.emit(
             ContextBuilt(
@@ -64,7 +68,7 @@ class Turn:
         )
         if seen.stop:
             return None
-        result = await self._ask(seen, step, first=iteration == 0)
+        result = await self._ask(seen, step, first=first)
         calls = calls_of(result.output)
         if not calls:
             return result
@@ -95,7 +99,8 @@ class Turn:
         hook = self.agent.lifecycle.on_finish
         if hook is None:
             return result
-        return await resolve(hook(self._result_context(result))) or result
+        with self.scope.runtime.within(f"{self.path}.finish"):
+            return await resolve(hook(self._result_context(result))) or result
 
     async def _look(self) -> Seen:
         scope, agent = self.scope, self.agent

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypeAlias, cast
 
+from agentkit_py._core.json import as_object
 from agentkit_py.messages import ToolCall
 
 APPROVAL_EVENT = "agentkit/approval.answered"
@@ -29,19 +31,28 @@ class ApprovalRequest:
     timeout: float
     """Seconds until the question lapses."""
 
+    asked_at: datetime | None = None
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When the question lapses."""
+        return self.asked_at and self.asked_at + timedelta(seconds=self.timeout)
+
     def to_dict(self) -> dict[str, Any]:
-        """The question as JSON (camelCase)."""
+        """The question as JSON (camelCase), with the names that TypeScript gives to its parts."""
         calls = [
-            {"index": index, "toolCallId": call.id, "toolName": call.name, "input": call.input}
+            {"index": index, "toolCallId": call.id, "toolName": call.name, "toolInput": call.input}
             for index, call in enumerate(self.calls)
         ]
+        expires = {} if self.expires_at is None else {"expiresAt": self.expires_at.isoformat()}
+        reason = {"metadata": {"reason": self.message}} if self.message else {}
         return {
             "requestId": self.id,
             "type": "tool_approval" if calls else "question",
             "agentName": self.agent,
             "toolCalls": calls,
-            "message": self.message,
-            "timeoutSeconds": self.timeout,
+            **expires,
+            **reason,
         }
 
 
@@ -53,6 +64,10 @@ class Decision:
     reason: str = ""
 
 
+Resolution: TypeAlias = Literal["approved", "denied", "partial", "expired"]
+"""What became of a question."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAnswer:
     """What a person decided.
@@ -61,7 +76,7 @@ class ApprovalAnswer:
         approved: The word on all calls that `calls` does not name.
         reason: Why, in words the model may read.
         calls: Decisions on single calls, by their index in the request.
-        data: Whatever else the answer carried.
+        data: Whatever else the answer carried, e.g. who gave it.
     """
 
     approved: bool
@@ -75,31 +90,72 @@ class ApprovalAnswer:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> ApprovalAnswer:
-        """An answer from an event's data: ``{approved, reason?, calls?: {"0": {approved, …}}}``.
+        """An answer from an event's data.
 
-        What is not plainly ``true`` is a refusal.
+        ``{approved, reason?, calls?}``, where ``calls`` names single calls by their index in the
+        request: ``{"0": {approved, reason?}}`` or ``[{index, approved, reason?}]``. What is not
+        plainly ``true`` is a refusal; if ``calls`` cannot be read, so is what it does not name.
         """
-        single = cast("Mapping[str, Any]", record.get("calls") or {})
+        single = _decisions(record.get("calls"))
         return cls(
-            approved=record.get("approved") is True,
-            reason=str(record.get("reason") or ""),
-            calls={int(key): _decision(value) for key, value in single.items() if _is_index(key)},
+            approved=record.get("approved") is True and None not in single,
+            reason=_text(record.get("reason")),
+            calls={index: one for index, one in single.items() if index is not None},
             data={k: v for k, v in record.items() if k not in _OWN},
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as `from_dict` reads it."""
+        calls = {
+            str(index): {"approved": one.approved, "reason": one.reason}
+            for index, one in self.calls.items()
+        }
+        return {**self.data, "approved": self.approved, "reason": self.reason, "calls": calls}
+
+
+def resolution_of(request: ApprovalRequest, answer: ApprovalAnswer | None) -> Resolution:
+    """What became of ``request``."""
+    if answer is None:
+        return "expired"
+    words = {answer.on(index).approved for index in range(len(request.calls))}
+    if len(words) > 1:
+        return "partial"
+    return "approved" if (words or {answer.approved}) == {True} else "denied"
 
 
 _OWN = frozenset({"approvalId", "approved", "reason", "calls"})
 
 
-def _is_index(key: object) -> bool:
-    return isinstance(key, int) or (isinstance(key, str) and key.isdigit())
+def _decisions(given: object) -> dict[int | None, Decision]:
+    """What is said about single calls; under None what does not say which."""
+    if given is None:
+        return {}
+    if isinstance(given, dict):
+        named = cast("dict[object, object]", given)
+        return {_index(key): _decision(value) for key, value in named.items()}
+    if isinstance(given, list):
+        listed = [as_object(item) or {} for item in cast("list[object]", given)]
+        return {_index(item.get("index")): _decision(item) for item in listed}
+    return {None: _decision(given)}
+
+
+def _index(key: object) -> int | None:
+    if isinstance(key, bool):
+        return None
+    if isinstance(key, int):
+        return key
+    return int(key) if isinstance(key, str) and key.isdecimal() else None
 
 
 def _decision(value: object) -> Decision:
-    if isinstance(value, Mapping):
-        found = cast("Mapping[str, Any]", value)
-        return Decision(found.get("approved") is True, str(found.get("reason") or ""))
-    return Decision(value is True)
+    found = as_object(value)
+    if found is None:
+        return Decision(value is True)
+    return Decision(found.get("approved") is True, _text(found.get("reason")))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 Answered: TypeAlias = ApprovalAnswer | bool

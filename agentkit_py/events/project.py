@@ -6,11 +6,12 @@ its chunks again under the same ids and a consumer can drop what it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentkit_py._core.json import JsonValue, dumps
+from agentkit_py.events.approvals import resolution_of
 from agentkit_py.events.chunks import (
     OUTPUT_CHUNK,
     TEXT_CHUNK,
@@ -72,7 +73,10 @@ class Projector:
     _root: RunStarted | None = None
     _hidden: set[str] = field(default_factory=set[str])
     _live: dict[tuple[str, int], _Part] = field(default_factory=dict[tuple[str, int], _Part])
-    _announced: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    _announced: list[tuple[str, ToolCall, str]] = field(
+        default_factory=list[tuple[str, ToolCall, str]]
+    )
+    """Calls whose parts are on the wire, with message and part ids, until they are carried out."""
 
     def feed(self, event: Event) -> list[Chunk]:
         """The chunks that ``event`` becomes."""
@@ -84,6 +88,13 @@ class Projector:
         if event.run_id in self._hidden:
             return []
         return [self._number(name, data) for name, data in self._drafts(event)]
+
+    def ahead(self, event: Event) -> list[Chunk]:
+        """The chunks of an event that is told at once, and again when its turn has come."""
+        sequence = self._sequence
+        chunks = self.feed(event)
+        self._sequence = sequence
+        return chunks
 
     def _number(self, name: EventName, data: dict[str, Any]) -> Chunk:
         root = self._root
@@ -110,13 +121,16 @@ class Projector:
             case ToolFinished():
                 return self._output(event)
             case HitlRequested() | HitlResolved() | AgentsRouted():
-                return _asides(event)
+                return self._aside(event)
 
     def _run(self, event: RunStarted | RunCompleted | RunFailed) -> Iterator[_Draft]:
         if isinstance(event, RunStarted):
             yield "run.started", _started(event)
             return
         if isinstance(event, RunFailed):
+            # What a reply that broke off had begun.
+            for part in self._take_live(event.message_id):
+                yield self._failed(event, part, str(event.error))
             failure = {"error": str(event.error), "recoverable": False}
             yield "run.failed", {**self._ended(event), **failure}
         else:
@@ -186,8 +200,7 @@ class Projector:
         return _DELTA_EVENTS[part.kind], data
 
     def _reply(self, event: ModelReplied) -> Iterator[_Draft]:
-        live = [part for key, part in self._live.items() if key[0] == event.message_id]
-        self._live = {k: part for k, part in self._live.items() if k[0] != event.message_id}
+        live = self._take_live(event.message_id)
         if live:
             yield from self._close(event, live)
         else:
@@ -196,19 +209,29 @@ class Projector:
         if self.extended and event.usage is not None:
             yield "usage.updated", _usage(event)
 
+    def _take_live(self, message_id: str) -> list[_Part]:
+        live = [part for key, part in self._live.items() if key[0] == message_id]
+        self._live = {key: part for key, part in self._live.items() if key[0] != message_id}
+        return live
+
+    def _failed(self, event: Any, part: _Part, error: str) -> _Draft:
+        return "part.failed", {**self._described(event, part), "error": error}
+
     def _close(self, event: ModelReplied, live: list[_Part]) -> Iterator[_Draft]:
         """Complete the parts that were streamed, in the order of the reply."""
-        for kind, tool, content in _contents(event.messages):
+        for kind, call, content in _contents(event.messages):
+            tool = None if call is None else call.name
             part = next((p for p in live if p.kind == kind and p.tool == tool), None)
             if part is None:
+                if tool is None:  # what a hook put in, or a piece of white space held back
+                    yield from self._text_part(event, kind, str(content))
                 continue
             live.remove(part)
-            if tool is not None:
-                key = (event.message_id, tool)
-                self._announced[key] = self._announced.get(key, 0) + 1
+            if call is not None:
+                self._announced.append((event.message_id, call, part.id))
             yield self._completed(event, part, content)
         for part in live:  # what a hook took out of the reply after it was streamed
-            yield "part.failed", {**self._described(event, part), "error": "removed from the reply"}
+            yield self._failed(event, part, "removed from the reply")
 
     def _whole(self, event: ModelReplied, message: Message) -> Iterator[_Draft]:
         if isinstance(message, TextMessage) and message.text:
@@ -227,24 +250,44 @@ class Projector:
         return split_text(text, size) if self.simulate_chunking else [text]
 
     def _call(self, event: ToolStarted) -> Iterator[_Draft]:
-        call = event.call
-        key = (event.message_id, call.name)
-        if self._announced.get(key, 0):  # its arguments were streamed as they arrived
-            self._announced[key] -= 1
-            return
+        for known in self._announced:
+            if known[:2] == (event.message_id, event.call):
+                self._announced.remove(known)
+                return
+        yield from self._call_part(event, event.call)[1]
+
+    def _call_part(self, event: Any, call: ToolCall) -> tuple[str, Sequence[_Draft]]:
+        """A call's part: its id, and all that is said of it."""
         part, created = self._create(event, "tool-call", call.name)
-        yield created
-        for piece in self._pieces(_arguments(call), TEXT_CHUNK):
-            yield (
-                "tool_call.arguments.delta",
-                {
-                    "partId": part.id,
-                    "delta": piece,
-                    "toolName": call.name,
-                    "messageId": event.message_id,
-                },
-            )
-        yield self._completed(event, part, call.input)
+        pieces = [
+            self._piece(event, part, piece) for piece in self._pieces(_arguments(call), TEXT_CHUNK)
+        ]
+        return part.id, [created, *pieces, self._completed(event, part, call.input)]
+
+    def _aside(self, event: HitlRequested | HitlResolved | AgentsRouted) -> Iterator[_Draft]:
+        if isinstance(event, HitlRequested):
+            yield from self._question(event)
+        elif isinstance(event, HitlResolved):
+            yield _resolved(event)  # and TypeScript has no word for routing
+
+    def _question(self, event: HitlRequested) -> Iterator[_Draft]:
+        """The calls that wait, so that a front end can show them, and then the question."""
+        free = [known for known in self._announced if known[0] == event.message_id]
+        parts: list[str] = []
+        for call in event.request.calls:
+            known = next((k for k in free if k[1] == call), None)
+            if known is None:
+                part_id, drafts = self._call_part(event, call)
+                yield from drafts
+                self._announced.append((event.message_id, call, part_id))
+            else:
+                free.remove(known)
+                part_id = known[2]
+            parts.append(part_id)
+        question = event.request.to_dict()
+        for call, part_id in zip(question["toolCalls"], parts, strict=True):
+            call["partId"] = part_id
+        yield "hitl.requested", {"runId": event.run_id, "messageId": event.message_id, **question}
 
     def _output(self, event: ToolFinished) -> Iterator[_Draft]:
         result = event.result
@@ -275,24 +318,26 @@ def _started(event: RunStarted) -> dict[str, Any]:
     }
 
 
-def _asides(event: HitlRequested | HitlResolved | AgentsRouted) -> Iterator[_Draft]:
-    if not isinstance(event, AgentsRouted):  # TypeScript has no word for routing
-        yield _hitl(event)
-
-
-def _hitl(event: HitlRequested | HitlResolved) -> _Draft:
-    data: dict[str, Any] = {"runId": event.run_id, "messageId": event.message_id}
-    if isinstance(event, HitlRequested):
-        return "hitl.requested", {**data, **event.request.to_dict()}
-    answer = event.answer
-    decisions = [
-        {"index": index, "approved": answer.on(index).approved, "reason": answer.on(index).reason}
-        for index in range(len(event.request.calls))
-        if answer is not None
+def _resolved(event: HitlResolved) -> _Draft:
+    request, answer = event.request, event.answer
+    data: dict[str, Any] = {
+        "runId": event.run_id,
+        "messageId": event.message_id,
+        "requestId": request.id,
+        "resolution": resolution_of(request, answer),
+    }
+    if answer is None:
+        return "hitl.resolved", data
+    words = [answer.on(index) for index in range(len(request.calls))]
+    data["decisions"] = [
+        {"index": index, "approved": word.approved, "reason": word.reason}
+        for index, word in enumerate(words)
     ]
-    resolution = "timeout" if answer is None else "approved" if answer.approved else "denied"
-    outcome = {"requestId": event.request.id, "resolution": resolution, "decisions": decisions}
-    return "hitl.resolved", {**data, **outcome}
+    named = zip(request.calls, words, strict=True)
+    data["approvedTools"] = [call.name for call, word in named if word.approved]
+    known = {"reason": answer.reason} if answer.reason else {}
+    who = {k: answer.data[k] for k in ("resolvedBy", "resolvedAt") if k in answer.data}
+    return "hitl.resolved", {**data, **known, **who}
 
 
 def _usage(event: ModelReplied) -> dict[str, Any]:
@@ -311,15 +356,16 @@ def _usage(event: ModelReplied) -> dict[str, Any]:
     }
 
 
-def _contents(messages: Any) -> Iterator[tuple[str, str | None, JsonValue]]:
+def _contents(messages: Any) -> Iterator[tuple[str, ToolCall | None, JsonValue]]:
     for message in messages:
-        if isinstance(message, TextMessage):
+        # An empty text is no part: e.g. a thought that the provider keeps to itself.
+        if isinstance(message, TextMessage) and message.text:
             yield "text", None, message.text
-        elif isinstance(message, ReasoningMessage):
+        elif isinstance(message, ReasoningMessage) and message.content:
             yield "reasoning", None, message.content
         elif isinstance(message, ToolCallMessage):
             for call in message.tools:
-                yield "tool-call", call.name, call.input
+                yield "tool-call", call, call.input
 
 
 def _arguments(call: ToolCall) -> str:

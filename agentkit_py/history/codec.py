@@ -14,6 +14,8 @@ from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.messages import (
     ContentPart,
+    FileContent,
+    ImageContent,
     Message,
     ReasoningMessage,
     TextContent,
@@ -64,7 +66,19 @@ def _body(message: Message) -> dict[str, Any]:
 def _content_to_json(content: object) -> object:
     if isinstance(content, str):
         return content
-    return [{"type": "text", "text": part.text} for part in cast("list[ContentPart]", content)]
+    return [_part_to_json(part) for part in cast("list[ContentPart]", content)]
+
+
+def _part_to_json(part: ContentPart) -> dict[str, str]:
+    match part:
+        case TextContent():
+            return {"type": "text", "text": part.text}
+        case ImageContent():
+            own = {"detail": part.detail}
+        case FileContent():
+            own = {"name": part.name}
+    found = {"data": part.data, "url": part.url, "mediaType": part.media_type, **own}
+    return {"type": part.type, **{k: v for k, v in found.items() if v is not None}}
 
 
 def _common(message: Message) -> dict[str, Any]:
@@ -170,10 +184,30 @@ class _Reader:
 
     def _part(self, item: object, name: str) -> ContentPart:
         part = cast("Record", item if isinstance(item, Mapping) else {})
-        text: object = part.get("text")
-        if part.get("type") != "text" or not isinstance(text, str):
+        kind, text = part.get("type"), part.get("text")
+        if kind in _MEDIA:
+            return _MEDIA[kind](_Reader(item, self._where, self._at(name)))
+        if kind != "text" or not isinstance(text, str):
             raise self._wrong(name, f"expected {{type: text, text: …}}, got {item!r:.80}")
         return TextContent(text)
+
+    def medium(self, own: str) -> tuple[str | None, str | None, str | None, str | None]:
+        """The fields that images and files have, and the one that only this kind has."""
+        data, url, media_type, last = map(self._maybe, ("data", "url", "mediaType", own))
+        if (data is None) == (url is None):
+            raise self._wrong("", "expected either data or url")
+        if data is not None and not media_type:
+            raise self._wrong("mediaType", "missing beside data")
+        return data, url, media_type, last
+
+    def _maybe(self, name: str) -> str | None:
+        value = self._record.get(name)
+        if value is not None and not isinstance(value, str):
+            raise self._wrong(name, f"expected a string, got {value!r:.80}")
+        return value
+
+    def _at(self, name: str) -> str:
+        return f"{self._path}.{name}" if self._path else name
 
     def calls(self, name: str) -> list[ToolCall]:
         value = self.value(name)
@@ -183,7 +217,7 @@ class _Reader:
         return [self.call(item, f"{name}[{index}]") for index, item in items]
 
     def call(self, item: object, name: str) -> ToolCall:
-        reader = _Reader(item, self._where, f"{self._path}.{name}" if self._path else name)
+        reader = _Reader(item, self._where, self._at(name))
         record = reader._record
         malformed = record.get("malformed")
         if malformed is not None and not isinstance(malformed, str):
@@ -213,6 +247,19 @@ class _Reader:
         common = {key: value for key, value in found.items() if value is not None}
         return {**common, "stop_reason": stop} if "stop_reason" in self._record else common
 
+
+def _image(reader: _Reader) -> ImageContent:
+    data, url, media_type, detail = reader.medium("detail")
+    if detail is not None:
+        reader.one_of("detail", ("low", "high", "auto"))
+    return ImageContent(data, url, media_type, cast("Any", detail))
+
+
+def _file(reader: _Reader) -> FileContent:
+    return FileContent(*reader.medium("name"))
+
+
+_MEDIA: dict[object, Callable[[_Reader], ContentPart]] = {"image": _image, "file": _file}
 
 _READERS: dict[str, Callable[[_Reader], Message]] = {
     "text": _text,

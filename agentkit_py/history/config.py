@@ -39,6 +39,10 @@ class HistoryContext:
     thread_id: str | None
     """None only in `create_thread` of a new thread."""
 
+    new_thread_id: str = ""
+    """In `create_thread`: an id that a new thread may have. Where the hook is called again, since
+    its result was lost, it is the same, so that no second thread is made."""
+
     network: RunView | None = None
     step: StepTools
     """Steps, for adapters that want their own; the hook itself is durable without them."""

@@ -65,6 +65,8 @@ class Thread:
     network: RunView | None = None
     _saves: int = field(default=0, init=False)
     _saved: int = field(default=0, init=False)
+    _refused: bool = field(default=False, init=False)
+    """Whether the store did not take what it was given last."""
 
     def _context(self) -> HistoryContext:
         return HistoryContext(
@@ -80,6 +82,7 @@ class Thread:
         if self.config is None:
             self._saved = self.state.result_count
             return
+        self.state.thread_id = self.state.thread_id or None  # empty is none, as in TypeScript
         client_thread = self.state.thread_id
         await self._create(self.config)
         if client_thread is not None and not self.state.is_seeded:
@@ -88,7 +91,9 @@ class Thread:
 
     async def _create(self, config: HistoryConfig) -> None:
         if config.create_thread is not None:
-            create = partial(resolve_call, config.create_thread, self._context())
+            offer = self.runtime.new_id(f"{self.prefix}/thread")
+            context = replace(self._context(), new_thread_id=offer)
+            create = partial(resolve_call, config.create_thread, context)
             created = await self._effect("create-thread", create)
             if created is not None:
                 self.state.thread_id = created
@@ -131,9 +136,13 @@ class Thread:
         new = self.unsaved()
         if self.config is None or self.config.append_results is None or not new:
             return
+        if lost and self._refused:
+            return  # the store was asked, and that is why the run failed
         context = replace(self._context(), new_results=new)
         append = partial(_quietly, self.config.append_results, context)
+        self._refused = True
         await (append() if lost else self._effect(f"append-results.{self._saves}", append))
+        self._refused = False
         self._saves += 1
         self._saved += len(new)
 

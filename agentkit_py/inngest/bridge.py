@@ -44,7 +44,7 @@ class Bridge:
 
     def headers(self) -> dict[str, str]:
         """Our headers but those that the gateway adds itself."""
-        headers = self.model.adapter.headers(self.model, None)
+        headers = self.model.adapter.headers(self.model, self.key or None)
         added = {"authorization", "x-api-key", "x-goog-api-key", "content-type"}
         return {name: value for name, value in headers.items() if name.lower() not in added}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import inngest
@@ -57,20 +56,11 @@ class AgentKitMiddleware(inngest.Middleware):
         self,
         ctx: inngest.Context | inngest.ContextSync,
         function: inngest.Function[Any],  # noqa: ARG002 - the SDK's signature
-        steps: inngest.StepMemos,
+        steps: inngest.StepMemos,  # noqa: ARG002
     ) -> None:
         """Make this execution's runtime the ambient one."""
         if isinstance(ctx, inngest.ContextSync):
             return  # agents are async; a sync function runs them with run_sync, undurably
-        runtime = runtime_of(
-            ctx,
-            inference=self.inference,
-            publish=self.publish,
-            local=self.local,
-            remaining=partial(_size, steps),
-        )
-        set_ambient(runtime)
-
-
-def _size(steps: inngest.StepMemos) -> int:
-    return steps.size
+        options = {"inference": self.inference, "publish": self.publish, "local": self.local}
+        # A function's own middleware comes after the client's and wins.
+        set_ambient(runtime_of(ctx, **options))

@@ -6,30 +6,25 @@ runs: ids are computed from the run's id, times come from the event and from ste
 
 from __future__ import annotations
 
-import logging
 import uuid
-import weakref
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import inngest
 
-from agentkit_py._core.json import dumps
 from agentkit_py.errors import (
-    AgentKitError,
     ConfigurationError,
     ModelError,
     ModelHTTPError,
     NonRetriableError,
-    RetryAfterError,
     StateError,
-    passes_through,
 )
 from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer, ApprovalRequest
+from agentkit_py.inngest import outputs
 from agentkit_py.inngest.bridge import (
     Bridge,
     error_of_step,
@@ -37,33 +32,19 @@ from agentkit_py.inngest.bridge import (
     failure_to_json,
 )
 from agentkit_py.inngest.live import LivePublisher, Publish
-from agentkit_py.inngest.steps import GuardedSteps, inside_step
-from agentkit_py.messages import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit_py.inngest.sdk import Memos, max_attempts
+from agentkit_py.inngest.steps import GuardedSteps, Ledger, inside, inside_step, scoped, within
+from agentkit_py.inngest.tape import Tape
 from agentkit_py.models.base import Model, RetryPolicy
 from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
 T = TypeVar("T")
-logger = logging.getLogger("agentkit_py.inngest")
 
 Inference: TypeAlias = Literal["offload", "local"]
 """Who calls the model: the Inngest server (``step.ai.infer``), or this process inside a step."""
 
-MAX_OUTPUT = 4 * 1024 * 1024
-"""Bytes of one step's output at the most (inngest/pkg/consts)."""
-
-MAX_STEPS = 1000
-"""Steps of one run at the most (inngest/pkg/consts)."""
-
-MAX_INLINE = 256 * 1024
-"""Bytes of a loaded thread that are kept in a step's output; longer ones are read again."""
-
-_WARN_AT = 0.8
 _ONCE = RetryPolicy(attempts=1)
-_DEFAULT_ATTEMPTS = 5
 
 
 class InngestRuntime:
@@ -74,7 +55,6 @@ class InngestRuntime:
         inference: Who calls the model.
         publish: Sends streaming chunks; see `agentkit_py.inngest.realtime`.
         local: What sends requests with ``inference="local"``, and knows the API keys.
-        remaining: How many remembered steps have not been asked for yet (from the middleware).
     """
 
     durable = True
@@ -86,25 +66,30 @@ class InngestRuntime:
         inference: Inference = "offload",
         publish: Publish | None = None,
         local: DirectRuntime | None = None,
-        remaining: Callable[[], int] | None = None,
     ) -> None:
         """Keep the context; nothing happens yet."""
         self.ctx = ctx
         self._inference = inference
         self._local = local or shared_runtime()
-        self._steps = GuardedSteps(ctx.step, self._count)
+        self._live = LivePublisher(publish, Memos(ctx))
+        self._ledger = Ledger(self._live)
+        self._steps = GuardedSteps(ctx.step, self._ledger)
         self._claims: dict[str, int] = {}
-        self._ids: set[str] = set()
+        self._skips = 0
         self._time = datetime.fromtimestamp((ctx.event.ts or 0) / 1000, UTC)
-        self._live = LivePublisher(publish, remaining)
 
     @property
     def step(self) -> GuardedSteps:
-        """The steps that tools with ``steps=True`` and hooks may use."""
+        """The steps that tools with ``steps=True`` and processors may use."""
         return self._steps
+
+    def within(self, step_id: str) -> AbstractContextManager[None]:
+        """Steps and runs that begin inside the block carry ``step_id`` in their ids."""
+        return within(step_id)
 
     def claim(self, name: str) -> str:
         """``name``, ``name:2``, …: no two runs in this function share step ids."""
+        name = scoped(name, "/")
         count = self._claims[name] = self._claims.get(name, 0) + 1
         return name if count == 1 else f"{name}:{count}"
 
@@ -117,21 +102,6 @@ class InngestRuntime:
         self._time += timedelta(microseconds=1)
         return self._time
 
-    def _count(self, step_id: str) -> None:
-        if step_id in self._ids:
-            raise ConfigurationError(
-                f"Two steps of this function are called {step_id!r}. Inngest would number them by "
-                "the order in which they come, which a replay may change; name them differently."
-            )
-        self._ids.add(step_id)
-        if len(self._ids) > MAX_STEPS:
-            raise ConfigurationError(
-                f"This function has more than {MAX_STEPS} steps, Inngest's limit for one run. Let "
-                " the network end earlier (max_iter, RunLimits) and go on in another run."
-            )
-        if len(self._ids) == int(MAX_STEPS * _WARN_AT):
-            logger.warning("This function has %d of %d possible steps", len(self._ids), MAX_STEPS)
-
     async def infer(
         self,
         step_id: str,
@@ -142,14 +112,12 @@ class InngestRuntime:
         """Ask the model in a step: by the Inngest server, or here."""
         if self._inference == "local" or model.respond is not None:
             return await self._infer_here(step_id, model, make_body, on_delta)
-        self._count(step_id)
+        await self._ledger.enter(step_id)
         bridge = Bridge(model, self._local.api_key(model) or "")
         try:
-            body = await self.ctx.step.ai.infer(step_id, adapter=bridge, body=make_body())
+            return await self.ctx.step.ai.infer(step_id, adapter=bridge, body=make_body())
         except inngest.StepError as error:
             raise error_of_step(model, error) from error
-        self._live.remembered()
-        return body
 
     async def _infer_here(
         self,
@@ -158,12 +126,11 @@ class InngestRuntime:
         make_body: Callable[[], dict[str, Any]],
         on_delta: DeltaSink | None,
     ) -> object:
-        tape = _Tape(on_delta)
+        tape = Tape(on_delta) if on_delta is not None else None
 
         async def ask() -> dict[str, Any]:
             try:
-                sink = tape if on_delta is not None else None
-                body = await self._local.infer(step_id, _without_retries(model), make_body, sink)
+                body = await self._local.infer(step_id, _without_retries(model), make_body, tape)
             except ModelError as error:
                 if isinstance(error, ModelHTTPError) and error.retriable and error.retry_after:
                     wait = timedelta(seconds=error.retry_after)
@@ -171,15 +138,16 @@ class InngestRuntime:
                 if error.retriable:
                     raise
                 return {"failed": failure_to_json(error)}
-            return {"reply": body, "deltas": tape.runs}
+            return {"reply": body, "deltas": tape.runs if tape is not None else []}
 
         try:
             found = await self._run(step_id, ask)
         except inngest.StepError as error:
             raise error_of_step(model, error) from error
         if "failed" in found:
-            raise failure_from_json(model, found["failed"])
-        if on_delta is not None:
+            failed = found["failed"]
+            raise failure_from_json(model, failed) from outputs.step_error(failed)
+        if tape is not None:
             await tape.replay(found["deltas"])
         return found["reply"]
 
@@ -195,8 +163,7 @@ class InngestRuntime:
         async def call() -> dict[str, Any]:
             before = changes.begin()
             value = await handler()
-            kept = _keep(value, codec)
-            return {**kept, "changes": changes.record(before)}
+            return {**outputs.kept(value, codec), "changes": changes.record(before)}
 
         found = await self._run(step_id, call)
         changes.replay(found["changes"])
@@ -210,26 +177,24 @@ class InngestRuntime:
         self, step_id: str, handler: Callable[[], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
         """A step whose output says when it ran, and what must not be tried again."""
-        self._count(step_id)
+        await self._ledger.enter(step_id)
 
         async def recorded() -> dict[str, Any]:
-            await self._live.flush()
-            with _inside(step_id):
+            with inside(step_id):
                 try:
                     output = await handler()
-                    _check_size(step_id, output)
+                    outputs.check_output(step_id, output)
                 except Exception as error:
-                    raised = _raised(error)
-                    if raised is None:
-                        raise
-                    output = {"raised": raised}
+                    if not outputs.is_final(error):
+                        raise outputs.sdk_error(error) from error
+                    output = outputs.recorded(error)
             return {**output, "at": datetime.now(UTC).timestamp()}
 
         found = await self.ctx.step.run(step_id, recorded)
-        self._live.remembered()
         self._time = max(self._time, datetime.fromtimestamp(found["at"], UTC))
         if "raised" in found:
-            raise _restored(found["raised"])
+            raised = found["raised"]
+            raise outputs.restored(raised) from outputs.step_error(raised)
         return found
 
     async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
@@ -243,7 +208,24 @@ class InngestRuntime:
 
         with self._live.group():
             branches = tuple(partial(settle, call) for call in calls)
-            return list(await self.ctx.group.parallel(branches))
+            outcomes = list(await self.ctx.group.parallel(branches))
+        if len(outcomes) < len(calls):
+            await self._leave_group()
+        return outcomes
+
+    async def _leave_group(self) -> None:
+        """Stop here: this request is about a step outside of the group that was just gone through.
+
+        The SDK's group (0.5.19) then gives what its branches had, without those that are not done,
+        and what comes after it would go on with too little. Asking for a step that this request is
+        not about ends the branch as the SDK itself ends them.
+        """
+
+        async def never() -> None:
+            raise RuntimeError("the Inngest SDK left a group without its results")
+
+        self._skips += 1
+        await self.ctx.step.run(f"agentkit.left-group.{self._skips}", never)
 
     async def ask(self, step_id: str, request: ApprovalRequest) -> ApprovalAnswer | None:
         """Wait for the event `APPROVAL_EVENT` whose ``data.approvalId`` is the question's id."""
@@ -253,12 +235,11 @@ class InngestRuntime:
             if_exp=f"async.data.approvalId == '{request.id}'",
             timeout=timedelta(seconds=request.timeout),
         )
-        self._live.remembered()
         return None if event is None else ApprovalAnswer.from_dict(event.data)
 
     async def publish(self, chunk: dict[str, Any]) -> None:
         """Publish a chunk unless it belongs to what a replay only repeats."""
-        await self._live.publish(chunk)
+        await self._live.publish(chunk, inside=inside_step() is not None)
 
     def publish_with(self, send: Publish) -> None:
         """Send the chunks of this execution with ``send``."""
@@ -271,122 +252,41 @@ class InngestRuntime:
             return True
         return self.ctx.attempt + 1 >= max_attempts(self.ctx)
 
+    def repeats(self, error: Exception) -> bool:
+        """Whether ``error`` comes from a step that is done."""
+        return isinstance(error, inngest.StepError) or isinstance(
+            error.__cause__, inngest.StepError
+        )
+
     def outward(self, error: Exception) -> Exception:
         """``error`` in the SDK's words: what a replay would only repeat is never retried."""
-        if isinstance(error, RetryAfterError):
-            wait = timedelta(seconds=error.retry_after)
-            return inngest.RetryAfterError(str(error), wait)
-        if isinstance(error, _NEVER_RETRIED) or isinstance(error.__cause__, inngest.StepError):
+        if isinstance(error, inngest.StepError):
+            return error
+        if isinstance(error, _NEVER_RETRIED) or self.repeats(error):
             return inngest.NonRetriableError(f"{type(error).__name__}: {error}")
-        return error
+        return outputs.sdk_error(error)
 
 
 _NEVER_RETRIED = (NonRetriableError, ConfigurationError, StateError, ModelError)
 
 
-def max_attempts(ctx: inngest.Context) -> int:
-    """How often the server tries; the SDK knows but does not say, so this looks inside it."""
-    execution = getattr(ctx.step, "_execution", None)
-    request = getattr(execution, "_request", None)
-    found = getattr(getattr(request, "ctx", None), "max_attempts", None)
-    return found if isinstance(found, int) else _DEFAULT_ATTEMPTS
-
-
-@contextmanager
-def _inside(step_id: str) -> Generator[None]:
-    token = inside_step.set(step_id)
-    try:
-        yield
-    finally:
-        inside_step.reset(token)
-
-
 def _without_retries(model: Model) -> Model:
-    return replace(model, retry=_ONCE)
+    """The model without retries of its own: Inngest tries the step again."""
+    known: dict[str, Any] = {field.name: getattr(model, field.name) for field in fields(Model)}
+    return Model(**{**known, "retry": _ONCE})
 
 
-def _keep(value: T, codec: Codec[T] | None) -> dict[str, Any]:
-    if codec is None:
-        return {"value": value}
-    dumped = codec.dump(value)
-    if len(dumps(dumped).encode()) > MAX_INLINE:
-        return {"cursor": codec.cursor(value)}
-    return {"value": dumped}
-
-
-def _check_size(step_id: str, output: dict[str, Any]) -> None:
-    try:
-        size = len(dumps(output).encode())
-    except (TypeError, ValueError) as error:
-        raise StateError(f"Step {step_id!r} gave something that is not JSON: {error}") from error
-    if size > MAX_OUTPUT:
-        raise StateError(
-            f"Step {step_id!r} gave {size:,} bytes; Inngest keeps at most {MAX_OUTPUT:,}. Store "
-            "the data yourself and return a reference."
-        )
-    if size > MAX_OUTPUT * _WARN_AT:
-        logger.warning("Step %r gave %d of at most %d bytes", step_id, size, MAX_OUTPUT)
-
-
-def _raised(error: Exception) -> dict[str, Any] | None:
-    """What a step records of an error that must not make the server try it again."""
-    if isinstance(error, RetryAfterError):
-        raise inngest.RetryAfterError(str(error), timedelta(seconds=error.retry_after)) from error
-    if isinstance(error, inngest.RetryAfterError):
-        return None
-    if isinstance(error, ConfigurationError | StateError) or passes_through(error):
-        return {"name": type(error).__name__, "message": str(error)}
-    return None
-
-
-def _restored(record: dict[str, Any]) -> AgentKitError:
-    kinds: dict[str, type[AgentKitError]] = {"StateError": StateError}
-    return kinds.get(record["name"], NonRetriableError)(record["message"])
-
-
-class _Tape:
-    """Tells deltas on, and remembers how many of which kind there were."""
-
-    def __init__(self, sink: DeltaSink | None) -> None:
-        self._sink = sink
-        self.runs: list[list[Any]] = []
-
-    async def __call__(self, delta: Delta, /) -> None:
-        assert self._sink is not None
-        await self._sink(delta)
-        head = [
-            type(delta).__name__,
-            delta.index,
-            getattr(delta, "id", ""),
-            getattr(delta, "name", ""),
-        ]
-        head.append(bool(delta.delta))
-        if self.runs and self.runs[-1][:-1] == head:
-            self.runs[-1][-1] += 1
-        else:
-            self.runs.append([*head, 1])
-
-    async def skip(self, delta: Delta, count: int, /) -> None:
-        assert self._sink is not None
-        await self._sink.skip(delta, count)
-
-    async def replay(self, runs: list[list[Any]]) -> None:
-        assert self._sink is not None
-        for kind, index, identity, name, told, count in runs:
-            text = "…" if told else ""
-            if kind == "ToolCallDelta":
-                delta = ToolCallDelta(index, identity, name, text)
-            else:
-                delta = (TextDelta if kind == "TextDelta" else ReasoningDelta)(index, text)
-            await self._sink.skip(delta, count)
-
-
-_known: weakref.WeakKeyDictionary[inngest.Step, InngestRuntime] = weakref.WeakKeyDictionary()
+_ATTRIBUTE = "agentkit_runtime"
 
 
 def runtime_of(ctx: inngest.Context, **options: Any) -> InngestRuntime:
-    """The one runtime of this execution of a function: all its runs share step counters."""
-    found = _known.get(ctx.step)
-    if found is None:
-        found = _known[ctx.step] = InngestRuntime(ctx, **options)
+    """The one runtime of this execution of a function: all its runs share step counters.
+
+    It is kept on the context, and so lives as long as that. With options it is made anew, as
+    middleware does before the function's code begins.
+    """
+    found = getattr(ctx, _ATTRIBUTE, None)
+    if found is None or options:
+        found = InngestRuntime(ctx, **options)
+        setattr(ctx, _ATTRIBUTE, found)
     return found

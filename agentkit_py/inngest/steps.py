@@ -1,8 +1,10 @@
-"""The SDK's steps as users' tools get them: with clear errors where Inngest has obscure ones."""
+"""The SDK's steps as users' tools get them: named apart, and with clear errors."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -10,46 +12,131 @@ from typing import Any, TypeVar
 import inngest
 
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.inngest.live import LivePublisher
+from agentkit_py.inngest.outputs import WARN_AT, check_output, is_final, sdk_error
 
 T = TypeVar("T")
+logger = logging.getLogger("agentkit_py.inngest")
 
-inside_step: ContextVar[str | None] = ContextVar("agentkit_inside_step", default=None)
-"""Name of the step whose handler runs now."""
+MAX_STEPS = 1000
+"""Steps of one run at the most (inngest/pkg/consts)."""
+
+_inside: ContextVar[str | None] = ContextVar("agentkit_inside_step", default=None)
+_scope: ContextVar[str] = ContextVar("agentkit_step_scope", default="")
 
 
-class GuardedSteps:
-    """``ctx.step`` of tools and hooks."""
+def inside_step() -> str | None:
+    """Name of the step whose handler runs now."""
+    return _inside.get()
 
-    def __init__(self, step: inngest.Step, count: Callable[[str], None]) -> None:
-        """Wrap ``step``; ``count`` is told of each step and may refuse it."""
-        self._step = step
-        self._count = count
 
-    def _enter(self, step_id: str) -> None:
-        outer = inside_step.get()
+@contextmanager
+def inside(step_id: str) -> Generator[None]:
+    """The step's handler runs in the block."""
+    token = _inside.set(step_id)
+    try:
+        yield
+    finally:
+        _inside.reset(token)
+
+
+@contextmanager
+def within(step_id: str) -> Generator[None]:
+    """What begins in the block carries ``step_id`` in its ids."""
+    token = _scope.set(step_id)
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+def scoped(name: str, separator: str) -> str:
+    """``name`` with the ids of what it happens in, unless it has them."""
+    scope = _scope.get()
+    return name if not scope or name.startswith(scope) else f"{scope}{separator}{name}"
+
+
+class Ledger:
+    """Every step of this execution: no two with one name, and not too many."""
+
+    def __init__(self, live: LivePublisher) -> None:
+        """Begin an execution."""
+        self._live = live
+        self._ids: set[str] = set()
+
+    async def enter(self, step_id: str) -> None:
+        """A step is about to be asked for.
+
+        Raises:
+            ConfigurationError: It is inside another step, has another's name, or is one too many.
+        """
+        outer = inside_step()
         if outer is not None:
             raise ConfigurationError(
                 f"Step {step_id!r} was begun inside the step {outer!r}, and Inngest knows no steps "
-                "in steps. A tool that uses ctx.step needs @tool(steps=True)."
+                "in steps. A tool that uses ctx.step needs @tool(steps=True); hooks of a history "
+                "run inside a step as they are."
             )
-        self._count(step_id)
+        if step_id in self._ids:
+            raise ConfigurationError(
+                f"Two steps of this function are called {step_id!r}. Inngest would number them by "
+                "the order in which they come, which a replay may change; name them differently."
+            )
+        self._ids.add(step_id)
+        self._check_number(len(self._ids))
+        await self._live.before_step(step_id)
+
+    def _check_number(self, number: int) -> None:
+        if number > MAX_STEPS:
+            raise ConfigurationError(
+                f"This function has more than {MAX_STEPS} steps, Inngest's limit for one run. Let "
+                "the network end earlier (max_iter, RunLimits) and go on in another run."
+            )
+        if number == int(MAX_STEPS * WARN_AT):
+            logger.warning("This function has %d of %d possible steps", number, MAX_STEPS)
+
+
+class GuardedSteps:
+    """``ctx.step`` of tools and processors."""
+
+    def __init__(self, step: inngest.Step, ledger: Ledger) -> None:
+        """Wrap ``step``; ``ledger`` is told of each step and may refuse it."""
+        self._step = step
+        self._ledger = ledger
+
+    async def _enter(self, step_id: str) -> str:
+        named = scoped(step_id, ".")
+        await self._ledger.enter(named)
+        return named
 
     async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
         """Run ``handler`` once; what it returns is remembered and must be JSON."""
-        self._enter(step_id)
-        return await self._step.run(step_id, handler)
+        named = await self._enter(step_id)
+
+        async def call() -> T:
+            with inside(named):
+                try:
+                    value = await handler()
+                    check_output(named, value)
+                except Exception as error:
+                    if is_final(error):
+                        message = f"{type(error).__name__}: {error}"
+                        raise inngest.NonRetriableError(message) from error
+                    raise sdk_error(error) from error
+            return value
+
+        return await self._step.run(named, call)
 
     async def sleep(self, step_id: str, duration: int | timedelta) -> None:
         """Sleep (milliseconds, or a timedelta) without using compute."""
-        self._enter(step_id)
-        await self._step.sleep(step_id, duration)
+        await self._step.sleep(await self._enter(step_id), duration)
 
     async def wait_for_event(
         self, step_id: str, *, event: str, if_exp: str | None = None, timeout: int | timedelta
     ) -> Any:
         """Wait for an event; None if it does not come in time."""
-        self._enter(step_id)
-        return await self._step.wait_for_event(step_id, event=event, if_exp=if_exp, timeout=timeout)
+        named = await self._enter(step_id)
+        return await self._step.wait_for_event(named, event=event, if_exp=if_exp, timeout=timeout)
 
     async def invoke_by_id(
         self,
@@ -61,12 +148,14 @@ class GuardedSteps:
         timeout: int | timedelta | None = None,
     ) -> Any:
         """Call another Inngest function and wait for what it returns."""
-        self._enter(step_id)
         return await self._step.invoke_by_id(
-            step_id, function_id=function_id, app_id=app_id, data=data, timeout=timeout
+            await self._enter(step_id),
+            function_id=function_id,
+            app_id=app_id,
+            data=data,
+            timeout=timeout,
         )
 
     async def send_event(self, step_id: str, events: Any) -> list[str]:
         """Send events once."""
-        self._enter(step_id)
-        return await self._step.send_event(step_id, events)
+        return await self._step.send_event(await self._enter(step_id), events)

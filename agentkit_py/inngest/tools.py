@@ -42,7 +42,7 @@ def inngest_tool(
     async def invoke(given: Any, ctx: ToolContext) -> Any:
         data = given.model_dump(mode="json") if isinstance(given, BaseModel) else given
         return await ctx.step.invoke_by_id(
-            ctx.steps.next_id("invoke"),
+            "invoke",
             function_id=function.local_id,
             data=data,
             timeout=timeout,

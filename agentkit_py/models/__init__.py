@@ -6,10 +6,12 @@ from agentkit_py.models.anthropic import anthropic
 from agentkit_py.models.azure_openai import azure_openai
 from agentkit_py.models.base import (
     Adapter,
+    Assembler,
     Model,
     ModelReply,
     ModelRequest,
     RetryPolicy,
+    StreamingAdapter,
     ToolChoice,
     ToolSpec,
     Usage,
@@ -17,13 +19,16 @@ from agentkit_py.models.base import (
 from agentkit_py.models.gemini import gemini
 from agentkit_py.models.grok import grok
 from agentkit_py.models.openai import openai
+from agentkit_py.models.openai_responses import openai_responses
 
 __all__ = [
     "Adapter",
+    "Assembler",
     "Model",
     "ModelReply",
     "ModelRequest",
     "RetryPolicy",
+    "StreamingAdapter",
     "ToolChoice",
     "ToolSpec",
     "Usage",
@@ -32,4 +37,5 @@ __all__ = [
     "gemini",
     "grok",
     "openai",
+    "openai_responses",
 ]

@@ -123,7 +123,7 @@ def _text(item: dict[str, Any], before: list[str], stop: StopReason) -> list[Mes
     if not text.strip():
         return []
     phase = {"phase": item["phase"]} if isinstance(item.get("phase"), str) else {}
-    metadata = _metadata(before, phase)
+    metadata = _metadata(item, before, phase)
     return [TextMessage("assistant", text, stop_reason=stop, provider_metadata=metadata)]
 
 
@@ -132,11 +132,14 @@ def _call(model: Model, body: object, item: dict[str, Any], before: list[str]) -
     if not name:
         raise unexpected(model, body, "a function call names no function")
     call_id = text_or_empty(item.get("call_id"))
-    return ToolCallMessage([parse_call(call_id, name, item.get("arguments"), _metadata(before, {}))])
+    metadata = _metadata(item, before, {})
+    return ToolCallMessage([parse_call(call_id, name, item.get("arguments"), metadata)])
 
 
-def _metadata(before: list[str], more: dict[str, Any]) -> dict[str, Any] | None:
-    own = {**more, "reasoning": before} if before else more
+def _metadata(
+    item: dict[str, Any], before: list[str], more: dict[str, Any]
+) -> dict[str, Any] | None:
+    own = {**more, "id": item.get("id"), "reasoning": before} if before else more
     return {PROVIDER: own} if own else None
 
 

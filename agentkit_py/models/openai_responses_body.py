@@ -35,7 +35,7 @@ ENCRYPTED = "reasoning.encrypted_content"
 _REASONS = re.compile(r"(?<![a-z0-9])(?:o[1-9](?![a-z0-9])|gpt-(?:[5-9]|\d\d)(?!.*-chat))")
 # The o-series answers "Unsupported parameter: 'parallel_tool_calls'".
 _O_SERIES = re.compile(r"(?<![a-z0-9])o[134](?![a-z0-9])")
-_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
+_NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 Item = dict[str, Any]
 
@@ -55,7 +55,10 @@ def encode_responses(
     items = _Items(keep_reasoning=keep_reasoning)
     for unit in units(request.messages):
         items.add(unit)
-    body: dict[str, Any] = {"model": model.model, "input": items.found or [_said("user", [EMPTY_TURN])]}
+    body: dict[str, Any] = {
+        "model": model.model,
+        "input": items.found or [_said("user", [EMPTY_TURN])],
+    }
     body["store"] = False
     if keep_reasoning:
         body["include"] = [ENCRYPTED]
@@ -103,33 +106,36 @@ class _Items:
             return
         if message.role != "assistant":
             self._waiting.clear()
-        self._add_reasoning(message.provider_metadata)
         item = _said(message.role, pieces)
+        named = self._add_reasoning(message.provider_metadata)
+        if named:
+            item |= {**named, "status": "completed"}
         phase = _own(message.provider_metadata).get("phase")
         self.found.append({**item, "phase": phase} if isinstance(phase, str) else item)
 
     def _add_exchange(self, exchange: Exchange) -> None:
         wire_ids = [self._ids.take(call.id) for call in exchange.calls]
         for wire_id, call in zip(wire_ids, exchange.calls, strict=True):
-            self._add_reasoning(call.provider_metadata)
-            self.found.append(
-                {
-                    "type": "function_call",
-                    "call_id": wire_id,
-                    "name": wire_name(call.name),
-                    "arguments": clean(arguments_text(call)),
-                }
-            )
+            item = {"type": "function_call", "call_id": wire_id, "name": wire_name(call.name)}
+            item["arguments"] = clean(arguments_text(call))
+            self.found.append(item | self._add_reasoning(call.provider_metadata))
         for wire_id, content in zip(wire_ids, exchange.results, strict=True):
             output = {"type": "function_call_output", "call_id": wire_id}
             self.found.append({**output, "output": result_text(content)})
         self._waiting.clear()
 
-    def _add_reasoning(self, metadata: JsonObject | None) -> None:
-        for name in as_list(_own(metadata).get("reasoning")) or []:
-            item = self._waiting.pop(name, None) if isinstance(name, str) else None
-            if item is not None:
-                self.found.append(item)
+    def _add_reasoning(self, metadata: JsonObject | None) -> dict[str, str]:
+        """Add the reasoning that led to the next item, all of it or none.
+
+        Returns the id that the item then has to have: with it, the one is refused without the
+        other, either way round.
+        """
+        own = _own(metadata)
+        names = [name for name in as_list(own.get("reasoning")) or [] if isinstance(name, str)]
+        if not names or not all(name in self._waiting for name in names):
+            return {}
+        self.found += [self._waiting.pop(name) for name in dict.fromkeys(names)]
+        return {"id": own["id"]} if isinstance(own.get("id"), str) else {}
 
 
 def _own(metadata: JsonObject | None) -> dict[str, Any]:
@@ -151,11 +157,9 @@ def own_reasoning(message: ReasoningMessage) -> Item | None:
 
 
 def _said(role: str, pieces: list[str]) -> Item:
-    if role == "assistant":
-        said = [{"type": "output_text", "text": piece, "annotations": []} for piece in pieces]
-    else:
-        said = [{"type": "input_text", "text": piece} for piece in pieces]
-    return {"type": "message", "role": role, "content": said}
+    own: Item = {"type": "output_text", "annotations": []}
+    part: Item = own if role == "assistant" else {"type": "input_text"}
+    return {"type": "message", "role": role, "content": [{**part, "text": p} for p in pieces]}
 
 
 def _choice(request: ModelRequest) -> object:

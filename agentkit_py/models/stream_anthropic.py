@@ -85,7 +85,9 @@ class AnthropicAssembler(BaseAssembler):
     def _count(self, usage: object) -> None:
         # The last event repeats what the first one said, or leaves it out, or says null.
         found = as_object(usage) or {}
-        self._usage.update({k: v for k, v in found.items() if v is not None or k not in self._usage})
+        self._usage.update(
+            {k: v for k, v in found.items() if v is not None or k not in self._usage}
+        )
 
     def _start(self, number: int, start: dict[str, Any]) -> Sequence[Delta]:
         self._blocks[number] = _Block(start)

@@ -13,7 +13,13 @@ from typing import Any, TypeAlias, cast
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.errors import ConfigurationError, ProcessorError, passes_through
-from agentkit_py.messages import Message
+from agentkit_py.messages import (
+    Message,
+    ReasoningMessage,
+    TextMessage,
+    ToolCallMessage,
+    ToolResultMessage,
+)
 from agentkit_py.processors.base import HistoryProcessor, Level, Processor, ProcessorContext
 from agentkit_py.processors.protection import put_back
 from agentkit_py.processors.report import ReportEntry
@@ -61,37 +67,68 @@ async def run_chain(
 ) -> ChainOutcome:
     """Run the processors of several levels; see `apply_processors` for what they raise.
 
-    Messages that ``context`` calls protected are in the outcome whatever the processors do, each
-    itself or as a processor rewrote it, unless a processor asks to drop them.
+    Messages that ``context`` calls protected, and those that a processor pins, are in the outcome
+    whatever the processors do, each itself or as a processor rewrote it. Protected ones may be
+    dropped by a processor that asks to.
     """
     steps: list[tuple[Level, HistoryProcessor]] = [
-        (level, as_processor(processor)) for level, processors in chains for processor in processors
+        (level, member)
+        for level, processors in chains
+        for processor in processors
+        for member in _members(as_processor(processor))
     ]
     if not steps:
         return ChainOutcome(history)
+    context = _with_pins(history, [processor for _, processor in steps], context)
     tokenizer = default_tokenizer() if context.tokenizer is None else context.tokenizer
     entries: list[ReportEntry] = []
     # Processors get a tuple, so that one that works in place fails instead of doing damage.
     current = tuple(history)
     for level, processor in steps:
+        # Each has notes of its own: one processor may serve many runs at the same time.
+        context = replace(context, level=level, notes=[])
         left = await _run_one(current, processor, level, context)
         kept_back = 0
-        if context.protected and left is not current and not processor.may_drop_protected:
-            restored = put_back(current, left, context.protected)
+        held = context.pinned if processor.may_drop_protected else context.held
+        if held and left is not current:
+            restored = put_back(current, left, held)
             left, kept_back = restored.messages, restored.count
-            context = replace(context, protected=restored.protected)
+            context = replace(
+                context,
+                protected=restored.follow(context.protected),
+                pinned=restored.follow(context.pinned),
+            )
         entry = ReportEntry(
             level=level,
             name=processor.name,
             before=current,
             after=left,
             tokenizer=tokenizer,
-            reason=processor.reason,
+            reason="; ".join(context.notes) or processor.reason,
             kept_back=kept_back,
         )
         entries.append(entry)
         current = left
     return ChainOutcome(current, tuple(entries))
+
+
+def _members(processor: HistoryProcessor) -> list[HistoryProcessor]:
+    """What runs for ``processor``: itself, or its members and theirs."""
+    members = processor.members
+    if not members:
+        return [processor]
+    return [one for member in members for one in _members(as_processor(member))]
+
+
+def _with_pins(
+    history: Sequence[Message], processors: Sequence[HistoryProcessor], context: ProcessorContext
+) -> ProcessorContext:
+    """The context with what any processor pins, so that those before it keep that, too."""
+    pinned = {id(message) for one in processors for message in one.pinned(history)}
+    return replace(context, pinned=context.pinned.union(pinned)) if pinned else context
+
+
+_KINDS = frozenset({TextMessage, ToolCallMessage, ToolResultMessage, ReasoningMessage})
 
 
 async def _run_one(
@@ -119,6 +156,8 @@ def _checked(returned: object, name: str, level: Level) -> tuple[Message, ...]:
             f"it returned {returned!r:.80}; return a list of messages", processor=name, level=level
         )
     messages = tuple(cast("Iterable[object]", returned))
+    if _KINDS.issuperset(map(type, messages)):
+        return cast("tuple[Message, ...]", messages)
     for index, message in enumerate(messages):
         if not isinstance(message, Message):
             raise ProcessorError(

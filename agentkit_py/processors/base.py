@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from datetime import datetime
+from typing import Any, Literal, Protocol, TypeAlias
 
+from agentkit_py._core.json import JsonValue
 from agentkit_py.messages import Message
+from agentkit_py.models.base import Model, ModelReply, ToolSpec
+from agentkit_py.processors.summaries import SummaryStore
+from agentkit_py.processors.vectors import VectorIndex
 from agentkit_py.runtime.port import StepTools
 
 Level: TypeAlias = Literal["history", "network", "agent", "chain"]
@@ -25,6 +30,47 @@ class Tokenizer(Protocol):
     def count(self, text: str) -> float:
         """How many tokens ``text`` has."""
         ...
+
+
+class Host(Protocol):
+    """What the engine does for a processor that needs more than the messages it is given.
+
+    All of it is durable: it happens once, however often a function is replayed.
+    """
+
+    def step_id(self, name: str) -> str:
+        """An id for a step of this inference that no other step has; the same on each replay."""
+        ...
+
+    def new_id(self, key: str) -> str:
+        """An id that nobody else has; the same on each replay."""
+        ...
+
+    def now(self, key: str) -> datetime:
+        """The time (UTC) at which ``key`` happened."""
+        ...
+
+    async def ask_model(
+        self, step_id: str, model: Model, messages: Sequence[Message]
+    ) -> ModelReply:
+        """Ask a model; it counts for the run's limits.
+
+        Raises:
+            ModelError: The call failed for good.
+        """
+        ...
+
+    async def once(self, step_id: str, handler: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
+        """Run ``handler`` in a step; what it returns is remembered."""
+        ...
+
+    async def announce(self, activity: str, stage: Stage, facts: dict[str, Any]) -> None:
+        """Tell whoever watches the run that something begins or ends, e.g. a summary."""
+        ...
+
+
+Stage: TypeAlias = Literal["started", "completed", "failed"]
+"""Where an activity of a processor is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +93,51 @@ class ProcessorContext:
     protected: frozenset[int] = field(default_factory=frozenset[int], repr=False)
     """`id()` of the messages that this agent's own current calls consist of."""
 
+    pinned: frozenset[int] = field(default_factory=frozenset[int], repr=False)
+    """`id()` of the messages that a `Pin` of any level holds."""
+
     steps: StepTools | None = None
     """Steps, so that a processor that calls a model is durable."""
+
+    level: Level = "chain"
+    """Where the processor that gets it was configured."""
+
+    input: str = ""
+    """The text of the user's message."""
+
+    tools: Sequence[ToolSpec] = ()
+    """The tools that the model is offered."""
+
+    host: Host | None = field(default=None, repr=False)
+    """For processors that call a model or keep something; None outside of runs."""
+
+    summaries: SummaryStore | None = field(default=None, repr=False)
+    """Where summaries of the thread are kept."""
+
+    vectors: VectorIndex | None = field(default=None, repr=False)
+    """Where embeddings of the thread's messages are kept."""
+
+    memory: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    """What processors remember until the run ends; nothing of it is recorded."""
+
+    dry: bool = False
+    """Nothing may happen: a processor only notes what it would do beyond its messages."""
+
+    notes: list[str] = field(default_factory=list[str], repr=False)
+    """What the processor says of this call, for the report; see `note`."""
+
+    def note(self, text: str) -> None:
+        """Say in the report what was done and why, in place of the processor's `reason`."""
+        self.notes.append(text)
 
     def is_protected(self, message: Message) -> bool:
         """Whether ``message`` belongs to a call group this agent made in this run."""
         return id(message) in self.protected
+
+    @property
+    def held(self) -> frozenset[int]:
+        """`id()` of the messages that stay whatever a processor does: protected and pinned ones."""
+        return self.protected | self.pinned if self.pinned else self.protected
 
 
 class HistoryProcessor(ABC):
@@ -74,6 +159,16 @@ class HistoryProcessor(ABC):
 
     may_drop_protected: bool = False
     """Whether it may also drop calls that this agent made in the current run."""
+
+    @property
+    def members(self) -> Sequence[Processor]:
+        """Processors that run in its place, each with its own report entry; none: it runs itself."""
+        return ()
+
+    def pinned(self, messages: Sequence[Message]) -> Iterable[Message]:
+        """Messages of the full history that no processor of any level may drop."""
+        del messages
+        return ()
 
     @abstractmethod
     async def process(

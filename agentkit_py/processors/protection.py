@@ -1,6 +1,6 @@
-"""Putting back what a processor may not drop: the calls that an agent made in the current run.
+"""Putting back what a processor may not drop: an agent's own current calls, and what is pinned.
 
-The model asked for these calls and waits for their results, so a history without them makes it ask
+The model asked for its calls and waits for their results, so a history without them makes it ask
 again.
 """
 
@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
 
-from agentkit_py.messages import Message, ToolCallMessage, ToolResultMessage
+from agentkit_py.messages import (
+    Message,
+    TextMessage,
+    ToolCallMessage,
+    ToolResultMessage,
+    origin_of,
+)
 from agentkit_py.processors.pairing import key_of
 
 _Signature: TypeAlias = tuple[object, ...]
@@ -29,6 +35,15 @@ class Restored:
     count: int
     """How many messages were put back."""
 
+    rewritten: dict[int, int] = field(default_factory=dict[int, int])
+    """`id()` of a rewritten message → that of what stands for it."""
+
+    def follow(self, ids: frozenset[int]) -> frozenset[int]:
+        """``ids`` with rewritten messages in place of the old."""
+        if self.rewritten.keys().isdisjoint(ids):
+            return ids
+        return frozenset(self.rewritten.get(one, one) for one in ids)
+
 
 def put_back(
     before: Sequence[Message], after: Sequence[Message], protected: frozenset[int]
@@ -36,7 +51,8 @@ def put_back(
     """Put protected messages of ``before`` that are not in ``after`` back to their places.
 
     A message that the processor rewrote (a new one with the same calls, or with the same call's
-    result) counts as there. One that it made smaller (some calls of several) becomes whole again.
+    result) counts as there; a text only if it was rewritten in its place, in a list as long as
+    before, or made by `derived`. A call message that was made smaller becomes whole again.
     If the protected messages came into another order, all are put back into their own.
     """
     ours = list({id(m): m for m in before if id(m) in protected}.values())
@@ -54,7 +70,9 @@ def put_back(
     whole = _insert(before, changed, standing, missing) if missing else changed
     now = frozenset(id(standing.get(id(m)) or missing[id(m)]) for m in ours)
     left = protected.difference(map(id, ours))
-    return Restored(tuple(whole), now | left, count + len(missing))
+    rewritten = {old: id(new) for old, new in standing.items() if old != id(new)}
+    rewritten |= {old: id(new) for old, new in missing.items() if old != id(new)}
+    return Restored(tuple(whole), now | left, count + len(missing), rewritten)
 
 
 def _find_standing(
@@ -68,13 +86,17 @@ def _find_standing(
     had = set(map(id, before))
     new: dict[_Signature, list[int]] = defaultdict(list)
     for index in reversed(range(len(after))):
-        if id(after[index]) not in had:
+        if id(after[index]) not in had and not isinstance(after[index], TextMessage):
             new[_signature(after[index])].append(index)
+    texts = _rewritten_texts(ours, before, after) if len(there & set(map(id, ours))) < len(ours) else {}
     standing: dict[int, Message] = {}
     made_whole = 0
     for message in ours:
         if id(message) in there:
             standing[id(message)] = message
+        elif isinstance(message, TextMessage):
+            if id(message) in texts:
+                standing[id(message)] = texts[id(message)]
         elif rewritten := new.get(_signature(message)):
             standing[id(message)] = after[rewritten.pop()]
         elif isinstance(message, ToolCallMessage):
@@ -83,6 +105,26 @@ def _find_standing(
                 after[part] = standing[id(message)] = message
                 made_whole += 1
     return standing, made_whole
+
+
+def _rewritten_texts(
+    ours: Sequence[Message], before: Sequence[Message], after: Sequence[Message]
+) -> dict[int, Message]:
+    """Which text messages of ours were rewritten, and to what."""
+    wanted = {id(m) for m in ours if isinstance(m, TextMessage)}
+    found: dict[int, Message] = {}
+    if len(before) == len(after):
+        pairs = zip(before, after, strict=True)
+        found = {
+            id(a): b for a, b in pairs if id(a) in wanted and (b.type, b.role) == (a.type, a.role)
+        }
+    for message in after:
+        source = origin_of(message)
+        while source is not None and id(source) not in wanted:
+            source = origin_of(source)
+        if source is not None:
+            found[id(source)] = message
+    return found
 
 
 def _find_part(

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.messages import (
-    Message,
-    ToolResultMessage,
-)
+from agentkit_py.messages import Message
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, Tokenizer
-from agentkit_py.processors.groups import is_joined, segments
+from agentkit_py.processors.windows import next_cut
 from agentkit_py.processors.tokenizers import (
     DEFAULT_ENCODING,
     CustomTokenizer,
@@ -19,7 +16,6 @@ from agentkit_py.processors.tokenizers import (
     default_tokenizer,
     prepare,
 )
-from agentkit_py.processors.validity import is_valid
 
 
 class TokenLimiter(HistoryProcessor):
@@ -29,8 +25,8 @@ class TokenLimiter(HistoryProcessor):
     stretch that does not fit ends it, so that what is left has no gap. If the newest alone is too
     long, nothing is left.
 
-    Messages that are protected (this agent's own calls of the current run) always stay and are
-    counted first.
+    Messages that are protected (this agent's own calls of the current run) or pinned always stay
+    and are counted first.
 
     Args:
         limit: Tokens.
@@ -77,19 +73,19 @@ class TokenLimiter(HistoryProcessor):
         """The newest messages that fit."""
         given = context.tokenizer if self._tokenizer is None else self._tokenizer
         tokenizer = await prepare(default_tokenizer() if given is None else given)
-        protected = [m for m in messages if id(m) in context.protected] if context.protected else []
-        reserved = sum(count_text(message, tokenizer) for message in protected)
-        fitting = self._first_fitting(messages, context, tokenizer, reserved)
+        held = context.held
+        reserved = sum(count_text(m, tokenizer) for m in messages if id(m) in held) if held else 0
+        fitting = self._first_fitting(messages, held, tokenizer, reserved)
         if fitting == 0:
             return messages
-        start = _next_cut(messages, fitting)
-        kept = [m for m in messages[:start] if id(m) in context.protected] if protected else []
+        start = next_cut(messages, fitting)
+        kept = [m for m in messages[:start] if id(m) in held] if held else []
         return [*kept, *messages[start:]]
 
     def _first_fitting(
         self,
         messages: Sequence[Message],
-        context: ProcessorContext,
+        held: frozenset[int],
         tokenizer: Tokenizer,
         reserved: float,
     ) -> int:
@@ -100,28 +96,10 @@ class TokenLimiter(HistoryProcessor):
         total = reserved
         for index in range(len(messages) - 1, -1, -1):
             message = messages[index]
-            if context.protected and id(message) in context.protected:
+            if held and id(message) in held:
                 continue
             total += count_text(message, tokenizer)
             if total > self.limit:
                 return index + 1
         return 0
 
-
-def _next_cut(messages: Sequence[Message], index: int) -> int:
-    """The first place at or after ``index`` where a list can be cut without parting a call."""
-    cut = index
-    while cut < len(messages) and not _may_begin(messages, cut):
-        cut += 1
-    if is_valid(messages[cut:]):
-        return cut
-    # Some result stands apart from its call: only reading all of it says what belongs together.
-    starts = (segment.start for segment in segments(messages) if segment.start >= index)
-    return next(starts, len(messages))
-
-
-def _may_begin(messages: Sequence[Message], index: int) -> bool:
-    """Whether the message at ``index`` is neither a result nor the middle of a model's reply."""
-    return not isinstance(messages[index], ToolResultMessage) and (
-        index == 0 or not is_joined(messages[index - 1], messages[index])
-    )

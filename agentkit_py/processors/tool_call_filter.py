@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import assert_never
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import (
     Message,
-    ReasoningMessage,
     TextMessage,
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
 )
-from agentkit_py.processors.base import HistoryProcessor, ProcessorContext
-from agentkit_py.processors.groups import CallGroup, call_groups
-from agentkit_py.processors.pairing import Pairing, pair
+from agentkit_py.processors.base import ProcessorContext
+from agentkit_py.processors.groups import CallGroup
+from agentkit_py.processors.removal import rest_of, without_calls
+from agentkit_py.processors.settings import Check, ConfiguredProcessor, flag, optional
+from agentkit_py.processors.settings import names as name_list
 
 
-class ToolCallFilter(HistoryProcessor):
+class ToolCallFilter(ConfiguredProcessor):
     """Removes tool calls and their results from what a model sees.
 
     A model that sees calls of tools it does not have tends to call them. Which tools an agent has
@@ -34,6 +34,13 @@ class ToolCallFilter(HistoryProcessor):
     Raises:
         ConfigurationError: Both ``include`` and ``exclude`` are given, or one is no list of names.
     """
+
+    settings: ClassVar[Mapping[str, Check]] = {
+        "include": optional(name_list),
+        "exclude": optional(name_list),
+        "persist_results": flag,
+    }
+    aliases: ClassVar[Mapping[str, str]] = {"persistResults": "persist_results"}
 
     def __init__(
         self,
@@ -70,108 +77,106 @@ class ToolCallFilter(HistoryProcessor):
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
         """The messages without the calls that are filtered and their results."""
-        if not any(self._affects(message, context) for message in messages):
+        rule = _Rule(self, messages, context)
+        left = None if self._persist or context.protected else rule.by_name()
+        if left is not None:
+            return messages if len(left) == len(messages) and not rule.changed else left
+        if not any(rule.affects(message) for message in messages):
             return messages
-        left = _Filtering(self, messages, context, persist=self._persist).run()
-        if len(left) == len(messages) and all(a is b for a, b in zip(left, messages, strict=True)):
-            return messages
-        return left
-
-    def _affects(self, message: Message, context: ProcessorContext) -> bool:
-        match message:
-            case ToolCallMessage():
-                filtered = not message.tools or not all(self.keeps(c.name) for c in message.tools)
-            case ToolResultMessage():
-                # Without a name it is its call's tool that counts.
-                filtered = not self.keeps(message.tool.name)
-            case TextMessage() | ReasoningMessage():
-                return False
-            case _:
-                assert_never(message)
-        return filtered and not context.is_protected(message)
+        return without_calls(
+            messages,
+            rule.keeps_call,
+            keeps_orphan=rule.keeps_orphan,
+            in_place_of=rule.summaries if self._persist else None,
+        )
 
 
-class _Filtering:
-    """One pass of a filter over one list."""
+class _Rule:
+    """A filter on one list."""
 
     def __init__(
-        self,
-        rule: ToolCallFilter,
-        messages: Sequence[Message],
-        context: ProcessorContext,
-        *,
-        persist: bool,
+        self, rule: ToolCallFilter, messages: Sequence[Message], context: ProcessorContext
     ) -> None:
-        self._rule = rule
         self._messages = messages
         self._context = context
-        self._persist = persist
-        self._pairing: Pairing = pair(messages)
-        self._out: list[Message] = []
+        self._keeps = _Verdicts(rule)
+        self.changed = False
+        """Whether a call message lost some of its calls only."""
 
-    def run(self) -> list[Message]:
-        groups = {g.calls[0]: g for g in call_groups(self._messages, self._pairing)}
-        kept = self._kept_members(groups.values())
-        for index, message in enumerate(self._messages):
-            group = groups.get(index)
-            if group is not None and self._persist:
-                # Ahead of the group: between its calls and results it would tear them apart.
-                self._out += self._summaries(group)
-            rest = kept.get(index, message)
-            if rest is not None and self._stays(index, rest):
-                self._out.append(rest)
-        return self._out
+    def by_name(self) -> list[Message] | None:
+        """What is left where each message decides for itself; None: some do not.
 
-    def _kept_members(self, groups: Iterable[CallGroup]) -> dict[int, Message | None]:
-        """What is left of each member of the groups; None: nothing."""
-        kept: dict[int, Message | None] = {}
-        for group in groups:
-            leads_on = False
-            for index in reversed(group.calls):
-                message = self._messages[index]
-                if isinstance(message, ToolCallMessage):
-                    rest = kept[index] = self._rest(message)
-                    leads_on = leads_on or rest is not None
-                elif not leads_on:
-                    # Reasoning goes with the calls it led to.
-                    kept[index] = None
-            for index in group.results:
-                kept[index] = self._messages[index] if self._keeps_result(index) else None
-        return kept
+        A result has the tool of its call unless it names none; reasoning goes with its calls.
+        """
+        keeps = self._keeps
+        left: list[Message] = []
+        reasoned = False
+        for message in self._messages:
+            kind = message.type
+            if kind == "text":
+                reasoned = False
+            elif kind == "tool_result":
+                name = message.tool.name  # pyright: ignore[reportAttributeAccessIssue]
+                if not name:
+                    return None
+                if not keeps[name]:
+                    continue
+            elif kind == "tool_call":
+                rest = self._rest(message)  # pyright: ignore[reportArgumentType]
+                if reasoned and rest is not message:
+                    return None
+                if rest is None:
+                    continue
+                message = rest
+            else:
+                reasoned = True
+            left.append(message)
+        return left
 
     def _rest(self, message: ToolCallMessage) -> ToolCallMessage | None:
-        tools = [call for call in message.tools if self._keeps(message, call)]
-        if len(tools) == len(message.tools):
-            return message
-        return replace(message, tools=tuple(tools)) if tools else None
+        keeps, tools = self._keeps, message.tools
+        if len(tools) == 1:
+            return message if keeps[tools[0].name] else None
+        kept = [place for place, call in enumerate(tools) if keeps[call.name]]
+        rest = rest_of(message, kept)
+        self.changed = self.changed or rest is not message
+        return rest
 
-    def _keeps(self, message: Message, call: ToolCall) -> bool:
-        return self._rule.keeps(call.name) or self._context.is_protected(message)
-
-    def _keeps_result(self, index: int) -> bool:
-        call_index, place = self._pairing.calls[index]
-        message = self._messages[call_index]
-        assert isinstance(message, ToolCallMessage)
-        return self._keeps(message, message.tools[place])
-
-    def _stays(self, index: int, message: Message) -> bool:
-        """Whether a message stays for its own sake: results that answer no call have a tool too."""
+    def affects(self, message: Message) -> bool:
+        """Whether ``message`` is one that cannot stay as it is."""
         match message:
-            case ToolResultMessage() if index not in self._pairing.calls:
-                return self._keeps(message, message.tool)
             case ToolCallMessage():
-                return len(message.tools) > 0
+                filtered = not message.tools or not all(self._keeps[c.name] for c in message.tools)
+            case ToolResultMessage():
+                # Without a name it is its call's tool that counts.
+                filtered = not self._keeps[message.tool.name]
             case _:
-                return True
+                return False
+        return filtered and not self._context.is_protected(message)
 
-    def _summaries(self, group: CallGroup) -> list[Message]:
+    def keeps_call(self, index: int, place: int) -> bool:
+        """Whether one call stays."""
+        message = self._messages[index]
+        assert isinstance(message, ToolCallMessage)
+        return self._stays(message, message.tools[place])
+
+    def keeps_orphan(self, index: int) -> bool:
+        """Whether a result stays that answers no call: it has a tool, too."""
+        message = self._messages[index]
+        assert isinstance(message, ToolResultMessage)
+        return self._stays(message, message.tool)
+
+    def _stays(self, message: Message, call: ToolCall) -> bool:
+        return self._keeps[call.name] or self._context.is_protected(message)
+
+    def summaries(self, group: CallGroup) -> list[Message]:
         """A line for each call message of ``group`` that loses calls."""
         summaries: list[Message] = []
         for index in group.calls:
             message = self._messages[index]
             if not isinstance(message, ToolCallMessage):
                 continue
-            names = [call.name for call in message.tools if not self._keeps(message, call)]
+            names = [call.name for call in message.tools if not self._stays(message, call)]
             if names:
                 summaries.append(
                     TextMessage(
@@ -183,6 +188,17 @@ class _Filtering:
                     )
                 )
         return summaries
+
+
+class _Verdicts(dict[str, bool]):
+    """Which tools' calls stay, asked once for each name."""
+
+    def __init__(self, rule: ToolCallFilter) -> None:
+        self._rule = rule
+
+    def __missing__(self, name: str) -> bool:
+        self[name] = verdict = self._rule.keeps(name)
+        return verdict
 
 
 def _summary(names: Sequence[str]) -> str:

@@ -88,17 +88,20 @@ def is_valid(messages: Sequence[Message]) -> bool:
     """
     scan = _Scan()
     for message in messages:
-        match message:
-            case ToolCallMessage():
-                fits = scan.read_calls(message)
-            case ToolResultMessage():
-                fits = scan.read_result(message)
-            case ReasoningMessage():
-                fits = scan.read_reasoning()
-            case TextMessage():
-                fits = not scan.unanswered
-            case _:
-                raise _no_message(message)
+        # By far the fastest way to tell them apart, on a path that every model call takes.
+        kind = type(message)
+        if kind is TextMessage:
+            fits = not scan.unanswered
+        elif kind is ToolResultMessage:
+            fits = scan.read_result(cast("ToolResultMessage", message))
+        elif kind is ToolCallMessage:
+            fits = scan.read_calls(cast("ToolCallMessage", message))
+        elif kind is ReasoningMessage:
+            fits = scan.read_reasoning()
+        elif isinstance(cast("object", message), Message):
+            fits = False  # of a class of somebody's own: a case for the slower reader
+        else:
+            raise _no_message(message)
         if not fits:
             return False
     return not scan.unanswered
@@ -117,17 +120,21 @@ class _Scan:
     def read_calls(self, message: ToolCallMessage) -> bool:
         if not message.tools or (self.unanswered and self.calls_ended):
             return False
-        for key in map(key_of, message.tools):
-            self.waiting[key] = self.waiting.get(key, 0) + 1
+        waiting = self.waiting
+        for call in message.tools:
+            key = (call.id, call.name)
+            waiting[key] = waiting.get(key, 0) + 1
         self.unanswered += len(message.tools)
         self.calls_ended = self.reasoning = False
         return True
 
     def read_result(self, message: ToolResultMessage) -> bool:
-        key = key_of(message.tool)
-        if self.reasoning or not self.waiting.get(key):
+        call = message.tool
+        key = (call.id, call.name)
+        left = self.waiting.get(key)
+        if self.reasoning or not left:
             return False
-        self.waiting[key] -= 1
+        self.waiting[key] = left - 1
         self.unanswered -= 1
         self.calls_ended = True
         return True

@@ -8,6 +8,7 @@ import re
 import uuid
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, TypeVar
@@ -117,6 +118,10 @@ class DirectRuntime:
     def step(self) -> DirectSteps:
         """Steps that simply happen."""
         return self._steps
+
+    def within(self, step_id: str) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Nothing: ids of steps that nobody remembers need not be unique."""
+        return nullcontext()
 
     def claim(self, name: str) -> str:
         """The name itself: ids of steps that nobody remembers need not be unique."""
@@ -277,6 +282,10 @@ class DirectRuntime:
     def is_final(self, error: Exception) -> bool:  # noqa: ARG002
         """Always: nobody runs a direct run again."""
         return True
+
+    def repeats(self, error: Exception) -> bool:  # noqa: ARG002
+        """Never: nothing is remembered."""
+        return False
 
     def outward(self, error: Exception) -> Exception:
         """The error itself."""

@@ -9,6 +9,7 @@ The fake for tests is not a runtime but a provider (`agentkit_py.testing.FakePro
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -110,6 +111,10 @@ class Runtime(Protocol):
         """The steps that users' tools and hooks may use themselves."""
         ...
 
+    def within(self, step_id: str) -> AbstractContextManager[None]:
+        """Steps and runs that users' code begins in the block carry ``step_id`` in their ids."""
+        ...
+
     def claim(self, name: str) -> str:
         """A prefix for step ids that no other run in this execution has, like ``name:2``."""
         ...
@@ -170,6 +175,10 @@ class Runtime(Protocol):
 
     def is_final(self, error: Exception) -> bool:
         """Whether nobody will try again after ``error``."""
+        ...
+
+    def repeats(self, error: Exception) -> bool:
+        """Whether ``error`` is remembered, so that a replay comes to it again without trying."""
         ...
 
     def outward(self, error: Exception) -> Exception:

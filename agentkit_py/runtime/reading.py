@@ -67,12 +67,7 @@ async def read_reply(
     """
     response.encoding = "utf-8"  # what the standard says, whatever the header says
     try:
-        async for event in httpx_sse.EventSource(response).aiter_sse():
-            for delta in assembler.feed(event.event, event.data):
-                await told.tell(delta)
-            if assembler.ended:
-                await _close(response)
-                break
+        await _read(response, assembler, told)
     except httpx.RequestError as error:
         if assembler.whole:
             return assembler.finish()
@@ -84,11 +79,16 @@ async def read_reply(
     return assembler.finish()
 
 
-async def _close(response: httpx.Response) -> None:
-    """Read what a server sends after the end, for a connection that is read up can be used again."""
-    with anyio.move_on_after(_CLOSING):
-        async for _ in response.aiter_raw():
-            pass
+async def _read(response: httpx.Response, assembler: Assembler, told: Told) -> None:
+    # A connection that is read to its end can be used again, but nobody waits for that long.
+    with anyio.CancelScope() as scope:
+        async for event in httpx_sse.EventSource(response).aiter_sse():
+            if assembler.ended:
+                continue
+            for delta in assembler.feed(event.event, event.data):
+                await told.tell(delta)
+            if assembler.ended:
+                scope.deadline = anyio.current_time() + _CLOSING
 
 
 def error_of_transport(model: Model, error: Exception) -> ModelError:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.stores._sqlite_beside import forget
 from agentkit_py.stores.records import (
     Row,
     StoredResult,
@@ -122,5 +123,6 @@ def _info(row: tuple[str, str | None, str, str, str, str]) -> ThreadInfo:
 
 
 def delete_thread(connection: Connection, thread_id: str) -> bool:
-    """Remove a thread; its results go with it."""
+    """Remove a thread; its results and what is kept beside it go with it."""
+    forget(connection, thread_id)
     return connection.execute("DELETE FROM threads WHERE id = ?", (thread_id,)).rowcount > 0

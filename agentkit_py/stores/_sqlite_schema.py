@@ -33,6 +33,33 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX threads_by_time ON threads (updated_at)",
         "CREATE INDEX threads_by_user ON threads (user_id, updated_at)",
     ),
+    # What is kept beside threads. They need not be threads of this file.
+    (
+        """
+        CREATE TABLE summaries (
+            thread_id        TEXT NOT NULL,
+            key              TEXT NOT NULL,  -- which of the thread's summaries
+            text             TEXT,           -- NULL while the first one is being made
+            covered          INTEGER,        -- messages it stands for, from the beginning
+            anchor           TEXT,           -- checksum of the last of them
+            tokens           INTEGER,
+            original_tokens  INTEGER,
+            created_at       TEXT,
+            locked_by        TEXT,           -- who is making the next one
+            locked_until     REAL,           -- seconds since 1970
+            PRIMARY KEY (thread_id, key)
+        )
+        """,
+        """
+        CREATE TABLE vectors (
+            thread_id  TEXT NOT NULL,
+            key        TEXT NOT NULL,  -- of the embedding model
+            id         TEXT NOT NULL,  -- checksum of what was embedded
+            vector     BLOB NOT NULL,  -- little-endian 4-byte floats, length 1
+            PRIMARY KEY (thread_id, key, id)
+        ) WITHOUT ROWID
+        """,
+    ),
 )
 """Statements that lead from version n to n + 1. Entries are only ever added."""
 

@@ -178,7 +178,8 @@ class HistoryStore(HistoryConfig, ABC):
         await self.close()
 
     async def _create_for_run(self, context: HistoryContext) -> str:
-        return await self.add_thread(context.thread_id, title=title_of(context.input))
+        thread_id = context.thread_id or context.new_thread_id or None
+        return await self.add_thread(thread_id, title=title_of(context.input))
 
     async def _load_for_run(self, context: HistoryContext) -> list[AgentResult]:
         return await self.load(_thread_of(context))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Lock
@@ -10,6 +10,9 @@ from threading import Lock
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.processors.base import Processor
+from agentkit_py.processors.summaries import Summary
+from agentkit_py.processors.vectors import MemoryIndex, Vector
+from agentkit_py.stores._memory_beside import Summaries
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.records import (
     Row,
@@ -48,6 +51,8 @@ class MemoryHistory(HistoryStore):
         """
         super().__init__(processors=processors)
         self._threads: dict[str, _Thread] = {}
+        self._summaries = Summaries()
+        self._vectors = MemoryIndex()
         # Several event loops, each in its own thread, may share one store.
         self._lock = Lock()
 
@@ -123,7 +128,43 @@ class MemoryHistory(HistoryStore):
     async def delete_thread(self, thread_id: str) -> bool:
         """Remove a thread with all its results; False if there was none."""
         with self._lock:
+            self._summaries.forget(thread_id)
+            self._vectors.forget(thread_id)
             return self._threads.pop(thread_id, None) is not None
+
+    async def load_summary(self, thread_id: str, key: str) -> Summary | None:
+        """The summary; None if there is none."""
+        with self._lock:
+            return self._summaries.load(thread_id, key)
+
+    async def lock_summary(self, thread_id: str, key: str, owner: str, seconds: float) -> bool:
+        """Take the right to write the next summary, for so many seconds at the most."""
+        with self._lock:
+            return self._summaries.lock(thread_id, key, owner, seconds)
+
+    async def save_summary(self, thread_id: str, key: str, summary: Summary, owner: str) -> bool:
+        """Put a summary in place of the one before, if ``owner`` has the right to."""
+        with self._lock:
+            return self._summaries.save(thread_id, key, summary, owner)
+
+    async def unlock_summary(self, thread_id: str, key: str, owner: str) -> None:
+        """Give the right to write back."""
+        with self._lock:
+            self._summaries.unlock(thread_id, key, owner)
+
+    async def missing_vectors(self, thread_id: str, key: str, ids: Sequence[str]) -> list[str]:
+        """Those of ``ids`` that there is no vector of, in order."""
+        return await self._vectors.missing_vectors(thread_id, key, ids)
+
+    async def add_vectors(self, thread_id: str, key: str, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors by id; ids that are there already stay as they are."""
+        await self._vectors.add_vectors(thread_id, key, vectors)
+
+    async def nearest_vectors(
+        self, thread_id: str, key: str, vector: Vector, ids: Collection[str], k: int
+    ) -> list[tuple[str, float]]:
+        """The nearest of ``ids`` with their likeness, best first."""
+        return await self._vectors.nearest_vectors(thread_id, key, vector, ids, k)
 
 
 def _new_rows(thread_id: str, stored: dict[str, Row], rows: Sequence[Row]) -> list[Row]:

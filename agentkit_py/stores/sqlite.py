@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.processors.base import Processor
+from agentkit_py.processors.summaries import Summary
+from agentkit_py.processors.vectors import Vector
+from agentkit_py.stores import _sqlite_beside as beside
 from agentkit_py.stores import _sqlite_rows as queries
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.records import (
@@ -138,6 +141,36 @@ class SqliteHistory(HistoryStore):
     async def delete_thread(self, thread_id: str) -> bool:
         """Remove a thread with all its results; False if there was none."""
         return await self._write(queries.delete_thread, thread_id)
+
+    async def load_summary(self, thread_id: str, key: str) -> Summary | None:
+        """The summary; None if there is none."""
+        return await self._read(beside.load_summary, thread_id, key)
+
+    async def lock_summary(self, thread_id: str, key: str, owner: str, seconds: float) -> bool:
+        """Take the right to write the next summary, for so many seconds at the most."""
+        return await self._write(beside.lock_summary, thread_id, key, owner, seconds)
+
+    async def save_summary(self, thread_id: str, key: str, summary: Summary, owner: str) -> bool:
+        """Put a summary in place of the one before, if ``owner`` has the right to."""
+        return await self._write(beside.save_summary, thread_id, key, summary, owner)
+
+    async def unlock_summary(self, thread_id: str, key: str, owner: str) -> None:
+        """Give the right to write back."""
+        await self._write(beside.unlock_summary, thread_id, key, owner)
+
+    async def missing_vectors(self, thread_id: str, key: str, ids: Sequence[str]) -> list[str]:
+        """Those of ``ids`` that there is no vector of, in order."""
+        return await self._read(beside.missing_vectors, thread_id, key, ids)
+
+    async def add_vectors(self, thread_id: str, key: str, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors by id; ids that are there already stay as they are."""
+        await self._write(beside.add_vectors, thread_id, key, vectors)
+
+    async def nearest_vectors(
+        self, thread_id: str, key: str, vector: Vector, ids: Collection[str], k: int
+    ) -> list[tuple[str, float]]:
+        """The nearest of ``ids`` with their likeness, best first."""
+        return await self._read(beside.nearest_vectors, thread_id, key, vector, ids, k)
 
 
 async def _in_worker(work: Callable[[], T]) -> T:

@@ -7,9 +7,10 @@ with FakeProvider([tool_call("search", {"q": "refund"}), "Done."]) as provider:
 assert not provider.rejections
 ```
 
-It speaks OpenAI chat completions, Azure OpenAI, Anthropic Messages, Gemini generateContent and
-Grok, over HTTP on loopback or as an httpx transport. A request that the real provider would refuse
-gets that provider's 400; each rule says in its docstring where it is published.
+It speaks OpenAI chat completions and Responses, Azure OpenAI, Anthropic Messages, Gemini
+generateContent and Grok, streamed or not, over HTTP on loopback or as an httpx transport. A request
+that the real provider would refuse gets that provider's 400; each rule says in its docstring where
+it is published.
 """
 
 from __future__ import annotations
@@ -134,7 +135,8 @@ class FakeProvider:
         """Return the base URL to give to a model of this provider.
 
         Args:
-            provider: `openai`, `azure_openai` (or `azure`), `anthropic`, `gemini` or `grok`.
+            provider: `openai`, `openai_responses`, `azure_openai` (or `azure`), `anthropic`,
+                `gemini` or `grok`.
         """
         name = "azure_openai" if provider == "azure" else provider
         if name not in PREFIXES:

@@ -9,11 +9,13 @@ from typing import Any, Literal, TypeAlias
 from agentkit_py._core.json import dumps
 from agentkit_py.errors import ScriptError
 from agentkit_py.messages import Message, ReasoningMessage, TextMessage, ToolCallMessage
-from agentkit_py.models import anthropic, azure_openai, gemini, grok, openai
+from agentkit_py.models import anthropic, azure_openai, gemini, grok, openai, openai_responses
 from agentkit_py.models.base import Model, RetryPolicy
 from agentkit_py.testing.provider import FakeProvider, ReceivedRequest, Reply
 
-Provider: TypeAlias = Literal["openai", "azure_openai", "anthropic", "gemini", "grok"]
+Provider: TypeAlias = Literal[
+    "openai", "openai_responses", "azure_openai", "anthropic", "gemini", "grok"
+]
 
 ScriptedReply: TypeAlias = Reply | Message | Sequence[Message]
 """A text, `tool_call(…)`, exact provider JSON (`Raw`), a message, or the messages of one reply."""
@@ -27,6 +29,7 @@ def _make(provider: Provider, **options: Any) -> Model:
         return azure_openai("gpt-4o", endpoint=endpoint, api_version="2024-10-21", **options)
     factories: dict[str, tuple[Callable[..., Model], str]] = {
         "openai": (openai, "gpt-4o"),
+        "openai_responses": (openai_responses, "gpt-5"),
         "anthropic": (anthropic, "claude-sonnet-4-5"),
         "gemini": (gemini, "gemini-2.5-flash"),
         "grok": (grok, "grok-4"),

@@ -243,6 +243,28 @@ async def stored(db: Path, thread_id: str) -> list[Message]:
         return await history.messages(thread_id)
 
 
+INTERRUPTIBLE = (
+    # A shell that starts its children in the background has them ignore the signal.
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from agentkit_py.cli import main; main()"
+)
+
+
+class Screen:
+    """What a pseudo-terminal shows, read step by step."""
+
+    def __init__(self, terminal: int) -> None:
+        self.shown = b""
+        self._terminal = terminal
+        self._place = 0
+
+    def wait_for(self, text: bytes) -> None:
+        """Read until this text comes, after what was waited for before."""
+        while (found := self.shown.find(text, self._place)) < 0:
+            self.shown += os.read(self._terminal, 1024)
+        self._place = found + len(text)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
 def test_in_a_terminal_ctrl_c_at_the_prompt_explains_and_ctrl_d_ends(
     folder: Path, provider: FakeProvider
@@ -252,36 +274,22 @@ def test_in_a_terminal_ctrl_c_at_the_prompt_explains_and_ctrl_d_ends(
     variables = {**environment(provider), "TERM": "xterm-256color", "NO_COLOR": ""}
     command = [sys.executable, "-c", INTERRUPTIBLE, "chat", "shop:shop"]
     provider.reply("Yes, red ones.")
+    screen = Screen(ours)
     with subprocess.Popen(
         command, cwd=folder, env=variables, stdin=theirs, stdout=theirs, stderr=theirs
     ) as process:
         os.close(theirs)
-        screen = read_until(ours, b"> ")
+        screen.wait_for(b"> ")
         os.write(ours, b"Any hats?\n")
-        screen += read_until(ours, b"red ones.")
-        screen += read_until(ours, b"> ")
+        screen.wait_for(b"red ones.")
+        screen.wait_for(b"> ")
         process.send_signal(signal.SIGINT)
-        screen += read_until(ours, b"ends the chat.")
-        screen += read_until(ours, b"> ")
+        screen.wait_for(b"ends the chat.")
+        screen.wait_for(b"> ")
         os.write(ours, b"\x04")
         assert process.wait(timeout=30) == 0
     os.close(ours)
-    assert b"\x1b[1;36m" in screen
-
-
-INTERRUPTIBLE = (
-    # A shell that starts its children in the background has them ignore the signal.
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "from agentkit_py.cli import main; main()"
-)
-
-
-def read_until(terminal: int, end: bytes) -> bytes:
-    """What a terminal shows up to these bytes."""
-    shown = b""
-    while end not in shown:
-        shown += os.read(terminal, 1024)
-    return shown
+    assert b"\x1b[1;36m" in screen.shown
 
 
 class Hanging:

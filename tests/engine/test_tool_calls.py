@@ -449,11 +449,12 @@ async def test_steps_of_a_tool_simply_happen_in_a_direct_run() -> None:
 async def test_steps_that_need_inngest_say_so() -> None:
     """The developer's error, as the model cannot help; here it is caught as any other."""
 
+    @tool(steps=True)
     async def ask(ctx: ToolContext) -> Any:
         """Ask a person."""
-        with pytest.raises(ConfigurationError, match="'approval' waits for the event 'ok'"):
+        with pytest.raises(ConfigurationError, match=r"ask\.approval' waits for the event 'ok'"):
             await ctx.step.wait_for_event("approval", event="ok", timeout=1)
-        with pytest.raises(ConfigurationError, match="'call' invokes the function 'f'"):
+        with pytest.raises(ConfigurationError, match=r"ask\.call' invokes the function 'f'"):
             await ctx.step.invoke_by_id("call", function_id="f")
 
     assert await call(ask) == data("ask successfully executed")

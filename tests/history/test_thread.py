@@ -200,3 +200,28 @@ def test_a_config_without_callbacks_is_fine() -> None:
     assert (config.create_thread, config.get, config.processors, config.save_each) == (
         None, None, (), False,
     )  # fmt: skip
+
+
+async def test_an_empty_thread_id_is_none() -> None:
+    """Front ends send an empty string before there is a thread."""
+    recorder, state = Recorder(), State[Any](thread_id="")
+    await take_turn(thread_of(recorder.config(), state))
+    assert recorder.calls == ["create None", "user", "append 1"]
+    assert state.thread_id == "made"
+
+
+async def test_a_store_that_failed_is_not_asked_again_for_a_lost_run() -> None:
+    """It may have written half of what it was given."""
+    calls: list[int] = []
+
+    def refuse(context: HistoryContext) -> None:
+        calls.append(len(context.new_results))
+        raise OSError("disk full")
+
+    thread = thread_of(HistoryConfig(append_results=refuse), State[Any]())
+    await thread.open()
+    thread.state.append_result(NEW)
+    with pytest.raises(OSError, match="disk full"):
+        await thread.save_results()
+    await thread.save_results(lost=True)
+    assert calls == [1]

@@ -27,7 +27,20 @@ SECTIONS = (
     "exhaustedReplies",
 )
 _PROSE = {
-    "e5a0a1": "no-tool",
+    "8b84b0": "no-tool",
+    "56f8ef": "no-model",
+    "c00c1d": "request-failed",
+    "6eedff": "request-failed",
+    "83dc37": "request-failed",
+    "40ce25": "no-calls",
+    "0e4a0f": "unknown-content",
+    "6239bb": "no-agents",
+    "888b9b": "invalid-agent",
+    "1de4f1": "no-such-agent",
+    "554e44": "no-router",
+    "8080a5": "unknown-on-stack",
+    "ff0d8f": "bad-arguments",
+    "b8e1d0": "no-schema",
 }
 """Digests of TypeScript's messages, and what the reference model calls them."""
 
@@ -101,8 +114,8 @@ def _their_prose(message: str) -> dict[str, Json]:
     token, rest = tokenised(message)
     known = _PROSE.get(token)
     if known is None:
-        return {"prose": token}
-    return {"prose": known, **({"rest": rest} if known in _WITH_REST else {"rest": ""})}
+        return {"prose": f"<{token}>", "rest": ""}
+    return {"prose": known, "rest": rest if known in _WITH_REST else ""}
 
 
 _WITH_REST = {"no-tool", "no-such-agent", "unknown-on-stack"}
@@ -132,7 +145,9 @@ def _own_errors(spec: Json) -> list[tuple[str, str]]:
 
 
 def _provider_messages(spec: Json) -> set[str]:
-    errors = [(reply.get("json") or {}) for reply in spec["llm"] if isinstance(reply.get("json"), dict)]
+    errors = [
+        (reply.get("json") or {}) for reply in spec["llm"] if isinstance(reply.get("json"), dict)
+    ]
     said = [body.get("error") for body in errors]
     return {each["message"] for each in said if isinstance(each, dict) and each.get("message")}
 
@@ -163,7 +178,7 @@ def _plain(error: dict[str, Json]) -> dict[str, Json]:
 
 
 def _warning(entry: Json) -> Json:
-    facts = entry[1] if isinstance(entry, list) and len(entry) > 1 else entry
+    facts: Json = entry[1] if isinstance(entry, list) and len(entry) > 1 else entry
     if not isinstance(facts, dict) or "event" not in facts:
         return entry
     return {key: facts[key] for key in ("event", "sequenceNumber")}

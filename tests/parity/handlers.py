@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from agentkit_py import Tool, ToolContext, create_tool
-from agentkit_py.runtime.direct import DirectSteps
 
 from .journal import Journal, snapshot
 from .vectors import Json
@@ -53,7 +52,9 @@ def input_schema(parameters: Json) -> Json:
     """
     if parameters is None:
         return None
-    return without_defaulted(parameters["jsonSchema"]["draft-2020-12"])
+    forms = parameters["jsonSchema"]
+    named = ("draft-2020-12", "openapi-3.0(io=input)")
+    return without_defaulted(next(forms[name] for name in named if "$error" not in forms[name]))
 
 
 def without_defaulted(schema: Json) -> Json:
@@ -84,7 +85,7 @@ def _is_sync(handler: dict[str, Json]) -> bool:
 def _async(spec: dict[str, Json], journal: Journal) -> Callable[..., Any]:
     async def handler(given: Any, context: ToolContext) -> Any:
         _log(spec, journal, given, context)
-        outcome = await _perform(spec["handler"], given, context)
+        outcome = await _perform(spec["handler"], given, context, journal)
         journal.tool_returned(context.call, outcome)
         return outcome
 
@@ -109,20 +110,23 @@ def _log(spec: dict[str, Json], journal: Journal, given: Any, context: ToolConte
         input=snapshot(given),
         agent=context.agent.name,
         network=context.network.name if context.network else "default",
-        hasStep=not isinstance(context.step, DirectSteps),
+        hasStep=journal.durable,
         stateData=snapshot(context.state.data),
     )
 
 
-async def _perform(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
+async def _perform(
+    handler: dict[str, Json], given: Any, context: ToolContext, journal: Journal
+) -> Any:
     match handler["op"]:
         case "delay":
             await asyncio.sleep(handler["ms"] / 1000)
+            journal.note(f"delay-done:{handler['ms']}")
             return handler["value"]
         case "seq":
             outcome = None
             for step in handler["ops"]:
-                outcome = await _perform(step, given, context)
+                outcome = await _perform(step, given, context, journal)
             return outcome
         case _:
             return _at_once(handler, given, context)
@@ -202,5 +206,5 @@ _OPERATIONS: dict[str, Callable[[dict[str, Json], Any, ToolContext], Any]] = {
     "kvGet": _get_state,
     "schedule": _schedule,
     "networkInfo": _network_info,
-    "hasStep": lambda handler, given, context: not isinstance(context.step, DirectSteps),
+    "hasStep": lambda handler, given, context: False,
 }

@@ -26,7 +26,6 @@ from agentkit_py import (
     UserMessage,
 )
 from agentkit_py.history.codec import message_from_dict
-from agentkit_py.runtime.direct import DirectSteps
 
 from .handlers import error_of
 from .journal import Journal, message_record, result_record, short_result, snapshot
@@ -273,9 +272,7 @@ def _routed(spec: dict[str, Json], result: AgentResult) -> list[str] | None:
             return [name] if isinstance(name, str) else None
 
 
-def router_of(
-    spec: dict[str, Json], agent_of: Callable[[str], Any], journal: Journal
-) -> Any:
+def router_of(spec: dict[str, Json], agent_of: Callable[[str], Any], journal: Journal) -> Any:
     """A router: a routing agent, or a function that follows the scenario's rules."""
     if spec["kind"] == "agent":
         return agent_of(spec["ref"])
@@ -437,7 +434,7 @@ def _history_facts(hook: str, context: HistoryContext) -> dict[str, Json]:
         "stateMessageCount": len(state.messages),
         "networkName": network.name if network is not None else "default",
         "networkAgents": list(getattr(network, "agents", {})),
-        "hasStep": not isinstance(context.step, DirectSteps),
+        "hasStep": False,
     }
     if hook == "appendUserMessage" and context.user_message is not None:
         facts["userMessage"] = _user_record(context.user_message)

@@ -22,6 +22,9 @@ def snapshot(value: Any) -> Json:
 class Journal:
     """Everything that is compared, as it happens."""
 
+    durable = False
+    """Whether the runs are inside Inngest, so that TypeScript's code would see steps."""
+
     def __init__(self) -> None:
         self.run = 0
         self.order: list[str] = []

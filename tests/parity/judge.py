@@ -28,7 +28,9 @@ class Evidence:
 class Verdict:
     """What came of a comparison."""
 
-    differences: list[tuple[Path, Json, Json]] = field(default_factory=list[tuple[Path, Json, Json]])
+    differences: list[tuple[Path, Json, Json]] = field(
+        default_factory=list[tuple[Path, Json, Json]]
+    )
     conflicts: list[tuple[Path, Json, Json]] = field(default_factory=list[tuple[Path, Json, Json]])
     """Where a divergence replaces something, and the recording does not say what it replaces."""
 
@@ -47,7 +49,7 @@ def all_divergences() -> frozenset[str]:
 
 def evidence(vector: Vector) -> Evidence:
     """Play a recording's scenario on the model, without and with divergences, and on our library."""
-    old = vector.data["area"].startswith("akhp")
+    old = vector.old_branch
     try:
         theirs = model_play(vector.spec, frozenset(), old_branch=old)
         ours = model_play(vector.spec, all_divergences(), earlier=theirs, old_branch=old)
@@ -83,7 +85,10 @@ def judge(document: dict[str, Json], facts: Evidence) -> Verdict:
 def _errors_as(expected: dict[str, Json], runs: list[Json]) -> list[Json]:
     wanted = expected["runs"]
     return [
-        {**run, "error": canon.our_error(wanted[i]["error"] if i < len(wanted) else None, run["error"])}
+        {
+            **run,
+            "error": canon.our_error(wanted[i]["error"] if i < len(wanted) else None, run["error"]),
+        }
         for i, run in enumerate(runs)
     ]
 
@@ -121,5 +126,3 @@ def merged(
 
 def _same_length(*values: Json) -> bool:
     return all(isinstance(value, list) for value in values) and len({len(v) for v in values}) == 1
-
-

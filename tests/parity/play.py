@@ -121,7 +121,7 @@ class _Player:
 
     def _check_author(self, result: AgentResult) -> None:
         for message in result.messages:
-            if message.role != "user" and message.agent != result.agent_name:
+            if message.role != "user" and message.agent is None:
                 self._problems.append(f"{message!r:.80} does not name its author")
 
     def _options(self, spec: dict[str, Json]) -> dict[str, Any]:
@@ -135,8 +135,8 @@ class _Player:
             "network": self._network_option,
         }
         options: dict[str, Any] = {}
-        for name, value in spec.items():
-            options |= readers[name](value)
+        for name in sorted(spec):  # of router and defaultRouter, the first wins
+            options |= readers[name](spec[name])
         return options
 
     def _state(self, spec: Json) -> Any:

@@ -13,7 +13,15 @@ BASE = "http://parity.invalid"
 """Stands for ``{{BASE}}``, the root of the recording's fake server."""
 
 _TRANSPORT_HEADERS = frozenset(
-    {"host", "accept", "accept-encoding", "connection", "user-agent", "content-length", "transfer-encoding"}
+    {
+        "host",
+        "accept",
+        "accept-encoding",
+        "connection",
+        "user-agent",
+        "content-length",
+        "transfer-encoding",
+    }
 )
 _OF_INTEREST = (
     "content-type",
@@ -74,7 +82,9 @@ def _recorded(run: int, request: httpx.Request, body: Json) -> dict[str, Json]:
 
 def _response(reply: Json, request: httpx.Request) -> httpx.Response:
     if reply.get("disconnect"):
-        raise httpx.RemoteProtocolError("the scripted server closed the connection", request=request)
+        raise httpx.RemoteProtocolError(
+            "the scripted server closed the connection", request=request
+        )
     status = reply.get("status", 200)
     kind = reply.get("contentType", "application/json")
     content = reply["text"] if "text" in reply else json.dumps(reply.get("json"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -42,6 +43,38 @@ class Vector:
             return "runs inside Inngest: owed to the issue on durable runs"
         return None
 
+    @property
+    def old_branch(self) -> bool:
+        """Whether it was recorded with the branch that has processors, and no user messages yet."""
+        return self.data["area"] == "processors-run"
+
+    def not_applicable(self) -> str | None:
+        """Why this scenario cannot be had in Python; None: it can."""
+        tools = self.spec.get("tools", {}).values()
+        forms = [tool["parameters"]["jsonSchema"] for tool in tools if tool.get("parameters")]
+        if any(not has_schema(each) for each in forms):
+            return "its tool takes what has no JSON Schema (BigInt, Date, Map, …)"
+        times = [_time_of(run["input"]) for run in self.spec.get("runs", [])]
+        if not all(map(_is_time, times)):
+            return "its clientTimestamp is no time, and a datetime always is one"
+        return None
+
+
+def has_schema(forms: dict[str, Json]) -> bool:
+    """Whether one of the forms in which a tool's parameters were recorded is a schema."""
+    return any("$error" not in form for form in forms.values())
+
+
+def _time_of(given: Json) -> Json:
+    return None if isinstance(given, str) else given.get("clientTimestamp")
+
+
+def _is_time(text: str | None) -> bool:
+    try:
+        return not text or bool(datetime.fromisoformat(text))
+    except ValueError:
+        return False
+
 
 def load(path: Path) -> Vector:
     """The recording in one file."""
@@ -59,7 +92,9 @@ def _is_vector(path: Path) -> bool:
     return not path.name.endswith("schema.json")
 
 
-def walk(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+def walk(
+    value: Json, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], Json]]:
     """Every leaf of a JSON document with its path; empty objects and lists are leaves, too."""
     if isinstance(value, dict) and value:
         for key, item in value.items():

@@ -129,7 +129,8 @@ class World:
             description=spec.get("description", ""),
             default_model=self.model(spec["defaultModel"]) if spec.get("defaultModel") else None,
             default_state=self.state(spec["defaultState"]) if spec.get("defaultState") else None,
-            router=self.router(spec.get("router") or spec.get("defaultRouter")),
+            # TypeScript has two names for one thing, and prefers the second here.
+            router=self.router(spec.get("defaultRouter") or spec.get("router")),
             history=self.history(spec["history"]) if spec.get("history") else None,
             processors=self._processors(spec),
             history_mode="typescript",
@@ -145,8 +146,8 @@ class World:
         return self._get("states", name, _state)
 
     def made_states(self) -> dict[str, State[Any]]:
-        """All states of the scenario by id."""
-        return {name: self.state(name) for name in self._spec.get("states", {})}
+        """The states that were used so far, by id."""
+        return {name: made for (kind, name), made in self._made.items() if kind == "states"}
 
 
 def _state(spec: dict[str, Json]) -> State[Any]:

@@ -22,6 +22,8 @@ def sent_key(request: Inbound) -> str:
 
 
 _NO_KEY = {
+    "openai_responses": "You didn't provide an API key. You need to provide your API key in an "
+    "Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
     "openai": "You didn't provide an API key. You need to provide your API key in an Authorization "
     "header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
     "azure_openai": "Access denied due to missing subscription key. Make sure to include "
@@ -32,6 +34,8 @@ _NO_KEY = {
     "grok": "No API key provided. Use an Authorization header with a Bearer token.",
 }
 _BAD_KEY = {
+    "openai_responses": "Incorrect API key provided. You can find your API key at "
+    "https://platform.openai.com/account/api-keys.",
     "openai": "Incorrect API key provided. You can find your API key at "
     "https://platform.openai.com/account/api-keys.",
     "azure_openai": "Access denied due to invalid subscription key or wrong API endpoint.",

@@ -12,7 +12,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from . import catalogue
 from .errors import error_body, rejection_body
-from .render import Ids, render
+from .neutral import Ids
+from .render import render
 from .routing import Route, provider_of, route
 from .rules import Inbound, Rule, Unparsed, first_rejection
 from .stream import encoded, streamed
@@ -157,7 +158,9 @@ class Handler:
             kind = _EVENTS if stream == "events" else _JSON
             pieces = self._streamed(seen, "" if raw.reply is None else raw.reply, stream)
         else:
-            pieces = (json.dumps(self._rendered(seen, "" if raw.reply is None else raw.reply)).encode(),)
+            pieces = (
+                json.dumps(self._rendered(seen, "" if raw.reply is None else raw.reply)).encode(),
+            )
         headers = {"content-type": raw.content_type or kind, **raw.headers}
         return _answer(raw, headers, pieces)
 

@@ -43,8 +43,7 @@ def unknown_parameter(request: Inbound) -> Problem | None:
     """The body has no fields but the documented ones.
 
     Source: openai-python types/responses/response_create_params.py for the list; "Unknown
-    parameter: '…'" and, for those of chat completions, "Unsupported parameter: 'messages'. In the
-    Responses API, this parameter has moved to 'input'" are the API's answers.
+    parameter: '…'." is the API's answer.
     """
     unknown = [name for name in request.body if name not in _ARGUMENTS]
     if not unknown:
@@ -161,7 +160,7 @@ def encrypted_content_of_plain_model(request: Inbound) -> Problem | None:
     """Only models that reason have encrypted reasoning.
 
     Source: the API's answer "Encrypted content is not supported with this model", e.g.
-    github.com/openai/openai-agents-python/issues/1118 and github.com/vercel/ai/issues/6850.
+    github.com/OpenHands/software-agent-sdk/pull/1208.
     """
     wanted: list[str] = request.body.get("include") or []
     if "reasoning.encrypted_content" not in wanted or reasons(request.model):

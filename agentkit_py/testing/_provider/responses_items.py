@@ -218,7 +218,8 @@ def reasoning_to_plain_model(request: Inbound) -> Problem | None:
     """Reasoning goes to models that reason only.
 
     Source: the API's answer "Reasoning input items can only be provided to a reasoning or computer
-    use model.", e.g. github.com/openai/openai-agents-python/issues/569.
+    use model.", see
+    platform.openai.com/docs/guides/reasoning.
     """
     if reasons(request.model):
         return None
@@ -237,7 +238,7 @@ def reasoning_not_stored(request: Inbound) -> Problem | None:
     """With `store: false` a reasoning item comes with its encrypted content.
 
     Source: the API's answer "Item with id '…' not found. Items are not persisted when `store` is
-    set to false.", e.g. github.com/openai/openai-agents-python/issues/919.
+    set to false.", e.g. github.com/vercel/ai/issues/7543.
     """
     if request.body.get("store") is not False:
         return None
@@ -257,7 +258,7 @@ def reasoning_without_following(request: Inbound) -> Problem | None:
     """After a reasoning item comes what it led to: an answer, a call, or more reasoning.
 
     Source: the API's answer "Item '…' of type 'reasoning' was provided without its required
-    following item.", e.g. github.com/openai/openai-python/issues/2484.
+    following item.", e.g. github.com/openai/openai-node/issues/1567.
     """
     found = items(request)
     for index, item in enumerate(found):
@@ -280,7 +281,7 @@ def unanswered_call(request: Inbound) -> Problem | None:
     """Each function call has its output in the input.
 
     Source: the API's answer "No tool output found for function call …", e.g.
-    github.com/openai/openai-agents-python/issues/673.
+    github.com/tjardoo/openai-client/pull/124.
     """
     answered = {
         item["call_id"] for item in items(request) if kind_of(item) == "function_call_output"
@@ -297,7 +298,7 @@ def orphan_output(request: Inbound) -> Problem | None:
     """An output follows the call that it answers.
 
     Source: the API's answer "No tool call found for function call output with call_id …", e.g.
-    github.com/openai/openai-python/issues/2308.
+    github.com/continuedev/continue/issues/10092.
     """
     if request.body.get("previous_response_id"):
         return None

@@ -88,10 +88,11 @@ def duplicate_function(request: Inbound) -> Problem | None:
 
 @rule("openai_responses")
 def function_parameters(request: Inbound) -> Problem | None:
-    """`parameters`, where given, is a JSON schema of an object; strict unless `strict: false`.
+    """`parameters`, where given, is a JSON schema of an object, and obeys the subset if strict.
 
-    Source: platform.openai.com/docs/guides/migrate-to-responses ("functions in Responses are
-    strict by default") and platform.openai.com/docs/guides/structured-outputs#supported-schemas.
+    Source: platform.openai.com/docs/guides/structured-outputs#supported-schemas. A function that
+    does not say whether it is strict is made so where its schema can be, and never refused
+    (platform.openai.com/docs/guides/function-calling, "strict mode").
     """
     for index, function in _functions(request):
         parameters = function.get("parameters")
@@ -106,20 +107,6 @@ def function_parameters(request: Inbound) -> Problem | None:
             words = f"Invalid schema for function '{function['name']}': {trouble}"
             where = f"tools[{index}].parameters"
             return Problem(words, where, "invalid_function_parameters")
-    return None
-
-
-@rule("openai_responses")
-def strict_not_said(request: Inbound) -> Problem | None:
-    """A function says whether it is strict: one that does not is taken for strict where it can be.
-
-    Source: openai-python types/responses/function_tool_param.py (strict: Required[Optional[bool]]).
-    """
-    for index, function in _functions(request):
-        if "strict" not in function:
-            where = f"tools[{index}].strict"
-            words = f"Missing required parameter: '{where}'."
-            return Problem(words, where, "missing_required_parameter")
     return None
 
 

@@ -10,6 +10,7 @@ from .types import ProviderName
 # The prefixes let one server speak for all, as openai and grok share /v1/chat/completions.
 PREFIXES: dict[ProviderName, str] = {
     "openai": "/openai/v1",
+    "openai_responses": "/openai/v1",
     "azure_openai": "/azure",
     "anthropic": "/anthropic/v1",
     "gemini": "/gemini/v1beta",
@@ -35,6 +36,9 @@ _HOSTS: dict[str, ProviderName] = {
     "api.anthropic.com": "anthropic",
     "generativelanguage.googleapis.com": "gemini",
 }
+# An API of OpenAI's beside its first one, at the same hosts.
+_RESPONSES = re.compile(r"(?:/openai)?/v1/responses")
+_RESPONSES_HOSTS = (None, "openai", "azure_openai")
 _CHAT = re.compile(r"(?:/openai)?/v1/chat/completions")
 
 
@@ -60,6 +64,8 @@ def route(host: str, path: str) -> Route | None:
     """
     clean = re.sub(r"/{2,}", "/", path).rstrip("/") or "/"
     owner = _owner(host)
+    if owner in _RESPONSES_HOSTS and _RESPONSES.fullmatch(clean):
+        return Route("openai_responses")
     if owner in ("grok", "azure_openai") and _CHAT.fullmatch(clean):
         return Route(owner)
     for provider, pattern in _ROUTES:

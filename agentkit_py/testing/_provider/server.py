@@ -87,16 +87,8 @@ class LoopbackServer:
                 return
             host = fields.get("host", "")
             answer = await self._answer(method, host, target, headers, content)
-            if answer.delay:
-                await asyncio.sleep(answer.delay)
-            if answer.disconnect:
-                return
             keep_alive = fields.get("connection", "").lower() != "close" and not answer.cut
-            writer.write(_encode(answer, keep_alive=keep_alive))
-            await writer.drain()
-            if answer.pieces is not None:
-                await _send_pieces(writer, answer)
-            if not keep_alive:
+            if not await _send(writer, answer, keep_alive=keep_alive):
                 return
 
     async def _answer(
@@ -107,6 +99,19 @@ class LoopbackServer:
         except Exception as error:  # noqa: BLE001 - a script's mistake; nobody awaits this thread
             words = f"FakeProvider's script failed: {type(error).__name__}: {error}"
             return Answer(500, {"content-type": "text/plain"}, words.encode())
+
+
+async def _send(writer: asyncio.StreamWriter, answer: Answer, *, keep_alive: bool) -> bool:
+    """Send an answer; returns whether the connection stays open."""
+    if answer.delay:
+        await asyncio.sleep(answer.delay)
+    if answer.disconnect:
+        return False
+    writer.write(_encode(answer, keep_alive=keep_alive))
+    await writer.drain()
+    if answer.pieces is not None:
+        await _send_pieces(writer, answer)
+    return keep_alive
 
 
 async def _send_pieces(writer: asyncio.StreamWriter, answer: Answer) -> None:
@@ -166,7 +171,9 @@ def _encode(answer: Answer, *, keep_alive: bool) -> bytes:
     except ValueError:
         phrase = _UNLISTED.get(answer.status, "Unknown")
     in_pieces = answer.pieces is not None
-    size = {"transfer-encoding": "chunked"} if in_pieces else {"content-length": str(len(answer.body))}
+    size = (
+        {"transfer-encoding": "chunked"} if in_pieces else {"content-length": str(len(answer.body))}
+    )
     headers = {**answer.headers, **size, "connection": "keep-alive" if keep_alive else "close"}
     lines = [f"HTTP/1.1 {answer.status} {phrase}", *(f"{k}: {v}" for k, v in headers.items())]
     body = b"" if in_pieces else answer.body

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from .stream_responses import responses_events
 from .types import ProviderName, SseEvent
@@ -56,9 +56,8 @@ def streamed(
         return _gemini(plain)
     if provider == "openai_responses":
         return responses_events(plain, pieces)
-    options = cast("dict[str, Any]", request.get("stream_options") or {})
     # xAI sends the usage in any case.
-    usage = provider == "grok" or options.get("include_usage") is True
+    usage = provider == "grok" or request.get("stream_options") == {"include_usage": True}
     return _chat(provider, plain, usage=usage)
 
 
@@ -71,7 +70,8 @@ def _chat(provider: ProviderName, plain: Mapping[str, Any], *, usage: bool) -> I
     for delta in _chat_deltas(choice["message"], whole_calls=provider == "grok"):
         made = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
         yield {**head, "choices": [made]}
-    end = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": choice["finish_reason"]}
+    end: dict[str, Any] = {"index": 0, "delta": {}, "logprobs": None}
+    end["finish_reason"] = choice["finish_reason"]
     yield {**head, "choices": [end]}
     if usage:
         yield {**head, "choices": [], "usage": plain["usage"]}
@@ -100,7 +100,7 @@ def _chat_deltas(message: dict[str, Any], *, whole_calls: bool) -> Iterator[dict
 def _anthropic(plain: Mapping[str, Any]) -> Iterator[SseEvent]:
     usage = plain["usage"]
     ending = ("stop_reason", "stop_sequence")
-    begun = {**plain, "content": [], **dict.fromkeys(ending)}
+    begun: dict[str, Any] = {**plain, "content": [], **dict.fromkeys(ending)}
     begun["usage"] = {**usage, "output_tokens": min(1, usage["output_tokens"])}
     yield _named({"type": "message_start", "message": begun})
     yield _named({"type": "ping"})

@@ -22,7 +22,7 @@ def responses_events(plain: Mapping[str, Any], pieces: _Pieces) -> Iterator[SseE
 
 
 def _events(plain: Mapping[str, Any], pieces: _Pieces) -> Iterator[tuple[str, dict[str, Any]]]:
-    begun = {**plain, "status": "in_progress", "output": [], "usage": None}
+    begun: dict[str, Any] = {**plain, "status": "in_progress", "output": [], "usage": None}
     yield "response.created", {"response": begun}
     yield "response.in_progress", {"response": begun}
     for index, item in enumerate(plain["output"]):
@@ -35,7 +35,7 @@ def _item(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     where = {"output_index": index}
     empty = {"message": "content", "reasoning": "summary"}.get(item["type"])
-    begun = {**item, empty: []} if empty else {**item, "arguments": ""}
+    begun: dict[str, Any] = {**item, empty or "arguments": [] if empty else ""}
     if "status" in item:
         begun["status"] = "in_progress"
     if item["type"] == "reasoning":

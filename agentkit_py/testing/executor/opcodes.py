@@ -45,7 +45,9 @@ class Opcodes:
             return
         if len(run.memos) + len(reported) > MAX_STEPS:
             message = f"The function run exceeded the step limit of {MAX_STEPS} steps."
-            self.requests.end(run, error={"name": "InngestErrFunctionOverflowed", "message": message})
+            self.requests.end(
+                run, error={"name": "InngestErrFunctionOverflowed", "message": message}
+            )
             return
         run.planning = run.planning or len(reported) > 1
         new = [op for op in reported if self._is_new(run, op)]
@@ -169,9 +171,7 @@ class Opcodes:
             late = partial(self._later, run, step, memo)
             self._server.schedule.add(late, after=seconds_of(step.opts["timeout"]), patient=True)
 
-    async def _infer(
-        self, run: Run, step: StepRecord, target: str | None, attempt: int
-    ) -> None:
+    async def _infer(self, run: Run, step: StepRecord, target: str | None, attempt: int) -> None:
         memo = await gateway.ask(self._server.transport, step.opts)
         if "error" in memo and attempt + 1 < run.max_attempts:
             run.retrying.add(step.id)

@@ -7,6 +7,7 @@ handler, past JSON and past retries, which is what a test has to see.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,9 +15,13 @@ from typing import Any
 
 import httpx
 import inngest
-from inngest._internal import comm_lib, net, server_lib
 
 from agentkit_py.errors import ConfigurationError
+
+with warnings.catch_warnings():
+    # The SDK's handler uses something of pydantic's that is deprecated; nothing to do about here.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from inngest._internal import comm_lib, net, server_lib
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +90,7 @@ def _config_of(config: Any, on_failure: str | None) -> Config:
 class Worker:
     """One process that serves functions."""
 
-    def __init__(
-        self, client: inngest.Inngest, functions: Sequence[inngest.Function[Any]]
-    ) -> None:
+    def __init__(self, client: inngest.Inngest, functions: Sequence[inngest.Function[Any]]) -> None:
         """Serve ``functions``.
 
         Raises:
@@ -127,7 +130,9 @@ class Worker:
             response = comm_lib.CommResponse.from_error(inngest_logger(), content)
             content = response.body_bytes()
         assert isinstance(content, bytes)
-        return Answer(response.status_code, content, {k.lower(): v for k, v in response.headers.items()})
+        return Answer(
+            response.status_code, content, {k.lower(): v for k, v in response.headers.items()}
+        )
 
 
 def inngest_logger() -> Any:
@@ -153,9 +158,7 @@ class Watcher(inngest.Middleware):
 
 
 @contextmanager
-def connected(
-    client: inngest.Inngest, transport: Any, watcher: list[Watcher]
-) -> Generator[None]:
+def connected(client: inngest.Inngest, transport: Any, watcher: list[Watcher]) -> Generator[None]:
     """Let the client's events and realtime messages go to ``transport``, inside the block."""
 
     def watch(inngest_client: inngest.Inngest, raw_request: object) -> Watcher:

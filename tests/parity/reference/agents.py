@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 from ..vectors import Json
 from . import anthropic, chat, gemini
-from .core import UNDEFINED, Result, State, own_failure, public
+from .core import UNDEFINED, Result, State, Switches, own_failure, public, read
 from .history import processed
 from .js import stringify
 from .stream import Speaker, Stream
@@ -63,56 +62,61 @@ class Turn:
 
     def play_out(self) -> Result:
         """All inferences; the last one's result."""
-        return self._as_we_do() if self._differs() else self._as_typescript()
-
-    def _differs(self) -> bool:
-        return self.on("loop")
-
-    def _as_typescript(self) -> Result:
-        prompt = self._prompt()
-        history = processed(self.play, list(self.past), self._processors())
-        result = Result(self.agent["name"])
-        iteration = 0
-        while True:
-            prompt, history, stop = self._on_start(prompt, history)
-            if stop:
-                return result
-            result = self._infer(prompt, history, iteration)
-            more = self.tools and result.output
-            more = more and result.output[-1].get("stop_reason") != "stop"
-            history = [{**m, "_by": result.agent} for m in result.output]
-            iteration += 1
-            if not more or iteration >= self.max_iter:
-                break
-        return self._hook("onFinish", result)
-
-    def _as_we_do(self) -> Result:
-        last: Result | None = None
-        for iteration in range(max(1, self.max_iter)):
-            prompt = self._prompt()
-            own = [m for result in self.own for m in result.messages]
-            history = processed(self.play, [*self.past, *own], self._processors())
+        prompt, history, last = self._prompt(), list(self.past), None
+        history = processed(self.play, history, self._processors())
+        limit = max(1, self.max_iter)
+        for iteration in range(limit):
+            if last is not None:
+                prompt, history = self._next(prompt, last)
             prompt, history, stop = self._on_start(prompt, history)
             if stop:
                 break
             last = self._infer(prompt, history, iteration)
-            calls = [m for m in last.output if m["type"] == "tool_call" and m["tools"]]
-            ends = not calls or iteration + 1 >= max(1, self.max_iter)
+            ends = iteration + 1 >= limit or not self._goes_on(last)
             if ends:
                 last = self._hook("onFinish", last)
             self._keep(last)
             if ends:
                 return last
-        if last is None:
-            last = Result(self.agent["name"], id=self.play.ids.new())
-            if self.network is not None:
-                self._keep(last)
-        return last
+        return last if last is not None else self._blank()
+
+    def _next(self, prompt: list[Json], last: Result) -> tuple[list[Json], list[Json]]:
+        """Prompt and history of a further inference."""
+        ops = (self.lifecycle.get("onStart") or {}).get("ops", [])
+        made_again = not isinstance(self.agent["system"], str) or any(
+            op["op"].endswith("Prompt") for op in ops
+        )
+        if made_again and self.on("prompts-at-every-inference"):
+            prompt = self._prompt()
+        if not self.on("loops-keep-their-history"):
+            return prompt, [{**m, "_by": last.agent} for m in last.output]
+        own = [m for result in self.own for m in result.messages]
+        specs = self._processors()
+        again = specs if specs and self.on("processors-at-every-inference") else []
+        return prompt, processed(self.play, [*self.past, *own], again)
+
+    def _goes_on(self, result: Result) -> bool:
+        ours = any(m["type"] == "tool_call" and m["tools"] for m in result.output)
+        last = result.output[-1] if result.output else {"stop_reason": "stop"}
+        theirs = bool(self.tools) and last.get("stop_reason") != "stop"
+        if ours == theirs:
+            return ours
+        return ours if self.on("calls-decide-whether-a-loop-goes-on") else theirs
 
     def _keep(self, result: Result) -> None:
         self.own.append(result)
-        if not self.routing:
+        if self.routing:
+            return
+        if self.network is not None or self.on("agents-keep-their-results"):
             self.state.results.append(result)
+
+    def _blank(self) -> Result:
+        """The result of a turn that was stopped before it began."""
+        has_id = self.on("results-have-ids")
+        blank = Result(self.agent["name"], id=self.play.ids.new() if has_id else UNDEFINED)
+        if self.network is not None:
+            self._keep(blank)
+        return blank
 
     # ------------------------------------------------------------------ pieces
 
@@ -191,7 +195,7 @@ class Turn:
         prompt, history = list(prompt), list(history)
         for op in hook.get("ops", []):
             target = prompt if op["op"].endswith("Prompt") else history
-            _rearrange(op["op"], target, copy.deepcopy(op["messages"]))
+            _rearrange(op["op"], target, read(op["messages"], self.on))
         return prompt, history, bool(hook.get("stop")) or hook.get("stopOnCall") == number
 
     def _infer(self, prompt: list[Json], history: list[Json], iteration: int) -> Result:
@@ -203,10 +207,14 @@ class Turn:
             [],
             public(prompt),
             public(history),
-            stringify(body),
-            self._result_id(iteration),
+            body if isinstance(body, str) else stringify(body),
         )
+        made = self._result_id(iteration)
+        if made is not UNDEFINED and self.on("results-have-ids"):
+            result.id = made
         result = self._hook("onResponse", result)
+        if not self.on("results-have-ids"):
+            result.id = made
         if self.stream is not None:
             self.stream.reply(self.who, result.output)
         calls = [c for m in result.output if m["type"] == "tool_call" for c in m["tools"]]
@@ -217,7 +225,9 @@ class Turn:
         return result
 
     def _result_id(self, iteration: int) -> Json:
-        if self.message_id is not UNDEFINED and (iteration == 0 or not self.on("loop")):
+        if self.message_id is not UNDEFINED and iteration == 0:
+            return self.message_id
+        if self.message_id is not UNDEFINED and not self.on("each-inference-has-its-id"):
             return self.message_id
         return self.play.ids.new() if self.on("results-have-ids") else UNDEFINED
 
@@ -261,6 +271,7 @@ class Turn:
             state=self.state,
             schedule=schedule,
             log=self.play.log,
+            note=self.play.note,
             on=self.on,
         )
 
@@ -272,9 +283,7 @@ class Turn:
         if "throw" in hook:
             raise own_failure(hook["throw"])
         for op in hook.get("ops", []):
-            result = _changed(result, copy.deepcopy(op))
-        if result.id is UNDEFINED and self.on("results-have-ids"):
-            pass  # a hook's own result has the id that the hook gave it
+            result = _changed(result, op, self.on)
         return result
 
     def result_facts(self, result: Result) -> dict[str, Json]:
@@ -305,12 +314,12 @@ def _rearrange(op: str, target: list[Json], messages: list[Json]) -> None:
         target[:] = messages
 
 
-def _changed(result: Result, op: dict[str, Json]) -> Result:
+def _changed(result: Result, op: dict[str, Json], on: Switches) -> Result:
     match op["op"]:
         case "setOutput":
-            result.output = op["messages"]
+            result.output = read(op["messages"], on)
         case "appendOutput":
-            result.output = [*result.output, *op["messages"]]
+            result.output = [*result.output, *read(op["messages"], on)]
         case "dropToolCalls":
             result.output = [m for m in result.output if m["type"] != "tool_call"]
         case "replaceLastText":
@@ -318,7 +327,5 @@ def _changed(result: Result, op: dict[str, Json]) -> Result:
             result.output = list(result.output)
             result.output[last] = {**result.output[last], "content": op["text"]}
         case _:
-            return Result(op["agentName"], op["output"], op["toolCalls"])
+            return Result.of(op, on)
     return result
-
-

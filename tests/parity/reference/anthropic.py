@@ -7,7 +7,8 @@ import json
 from typing import Any
 
 from ..vectors import Json
-from .core import Switches, engine_failure, our_failure
+from .chat import our_arguments
+from .core import UNDEFINED, Switches, engine_failure, our_failure
 from .schemas import anthropic_tools
 from .turns import (
     Exchange,
@@ -191,18 +192,13 @@ def decode(body: Json, on: Switches) -> list[Json]:
 
 def _block(block: Json, body: Json, on: Switches) -> Json:
     if block["type"] == "text":
-        theirs = "tool" if body.get("stop_reason") == "tool_use" else "stop"
-        stop = theirs if theirs == "stop" or not on("text-stops") else "stop"
         return {
             "type": "text",
             "role": body.get("role", "assistant"),
             "content": block["text"],
-            "stop_reason": stop,
+            "stop_reason": "stop",
         }
-    given = block.get("input")
-    if isinstance(given, str):
-        given = _read(given)
-    call = {"type": "tool", "id": block["id"], "name": block["name"], "input": given}
+    call = {"type": "tool", "id": block["id"], "name": block["name"], **_input(block, on)}
     return {
         "type": "tool_call",
         "role": body.get("role", "assistant"),
@@ -211,8 +207,14 @@ def _block(block: Json, body: Json, on: Switches) -> Json:
     }
 
 
-def _read(text: str) -> Json:
+def _input(block: Json, on: Switches) -> dict[str, Json]:
+    given = block.get("input", UNDEFINED)
+    if not isinstance(given, str):
+        missing = given is UNDEFINED or given is None
+        return {"input": {} if missing and on("missing-arguments") else given}
+    ours = our_arguments(given)
     try:
-        return json.loads(text)
+        theirs = {"input": json.loads(given)}
     except ValueError:
-        return text
+        theirs = {"input": given}
+    return ours if theirs != ours and on("malformed-arguments") else theirs

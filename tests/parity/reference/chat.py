@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from ..vectors import Json
-from .core import Failure, Switches, engine_failure, our_failure
+from .core import Switches, UNDEFINED, engine_failure, our_failure, prose_failure
 from .js import stringify
 from .schemas import chat_tools
 from .turns import Exchange, text_pieces, units, whole
@@ -60,6 +60,7 @@ def _parallel_is_known(name: str, on: Switches) -> bool:
 def _messages(messages: list[Json], *, grok: bool, on: Switches) -> list[Json]:
     plain = [_plain(message) for message in messages]
     complete = [found for unit in units(whole(messages)) for found in _unit(unit, grok=grok)]
+    complete = complete or [{"role": "user", "content": _EMPTY}]
     if plain == complete:
         return plain
     return complete if on("histories-are-made-valid") else plain
@@ -130,7 +131,10 @@ def _choice_messages(choice: dict[str, Json], on: Switches) -> list[Json]:
     if message is None:
         return []
     calls = message.get("tool_calls") or []
-    base = {"role": message.get("role", "assistant"), "stop_reason": _stop(choice, calls, on)}
+    role = message.get("role", UNDEFINED)
+    if role is UNDEFINED and on("answers-are-checked"):
+        role = "assistant"
+    base = {"role": role, "stop_reason": _stop(choice, calls, on)}
     found: list[Json] = []
     content = message.get("content")
     if isinstance(content, str) and content.strip():
@@ -154,7 +158,9 @@ def _stop(choice: dict[str, Json], calls: Json, on: Switches) -> str:
 def _read_call(call: dict[str, Json], on: Switches) -> Json:
     function = call.get("function")
     if function is None:
-        raise our_failure("ModelResponseError") if on("typed-errors") else engine_failure("TypeError")
+        raise (
+            our_failure("ModelResponseError") if on("typed-errors") else engine_failure("TypeError")
+        )
     read: dict[str, Json] = {"type": "tool", "id": call.get("id"), "name": function["name"]}
     if not on("no-function-key"):
         read["function"] = function["name"]
@@ -163,13 +169,13 @@ def _read_call(call: dict[str, Json], on: Switches) -> Json:
 
 def _arguments(text: Json, on: Switches) -> dict[str, Json]:
     theirs = _their_arguments(text or "{}")
-    ours = _our_arguments(text or "{}")
+    ours = our_arguments(text or "{}")
     if theirs == ours:
         return ours
     if theirs is None:
         if on("malformed-arguments"):
             return ours
-        raise Failure(prose="bad-arguments")
+        raise prose_failure("bad-arguments")
     return ours if on("arguments-are-read-as-json-first") else theirs
 
 
@@ -186,7 +192,7 @@ def _their_arguments(text: str) -> dict[str, Json] | None:
         return None
 
 
-def _our_arguments(text: str) -> dict[str, Json]:
+def our_arguments(text: str) -> dict[str, Json]:
     if not text.strip():
         return {"input": {}}
     try:

@@ -9,8 +9,17 @@ from typing import Any
 
 from ..vectors import Json
 
-UNDEFINED: Any = object()
-"""JavaScript's undefined: the key is absent in JSON, and its pointer is listed."""
+
+class _Undefined:
+    def __copy__(self) -> _Undefined:
+        return self
+
+    def __deepcopy__(self, memo: object) -> _Undefined:
+        return self
+
+
+UNDEFINED: Any = _Undefined()
+"""JavaScript's undefined: the key is absent in JSON."""
 
 
 class Unsupported(Exception):  # noqa: N818 - a signal, no error
@@ -36,9 +45,9 @@ def engine_failure(kind: str) -> Failure:
     return Failure(engine=kind)
 
 
-def prose_failure(token: str, rest: str = "") -> Failure:
-    """An error whose words are TypeScript's; a digest stands for them."""
-    return Failure(prose=token, rest=rest)
+def prose_failure(meaning: str, rest: str = "") -> Failure:
+    """An error whose words are TypeScript's; what they mean stands for them."""
+    return Failure(prose=meaning, rest=rest)
 
 
 def our_failure(kind: str, **facts: Json) -> Failure:
@@ -95,10 +104,24 @@ class Result:
         return [{**message, "_by": self.agent} for message in [*self.output, *self.tool_calls]]
 
     @classmethod
-    def of(cls, record: dict[str, Json]) -> Result:
+    def of(cls, record: dict[str, Json], on: Switches) -> Result:
         """A result as a scenario describes it."""
-        made = copy.deepcopy(record)
-        return cls(made["agentName"], made["output"], made["toolCalls"])
+        output, calls = read(record["output"], on), read(record["toolCalls"], on)
+        return cls(record["agentName"], output, calls)
+
+
+def read(messages: list[Json], on: Switches) -> list[Json]:
+    """Messages of a scenario's own."""
+    found = copy.deepcopy(messages)
+    for message in found:
+        if message["type"] == "tool_call" and message.get("role") != "assistant":
+            if on("calls-are-the-assistants"):
+                message["role"] = "assistant"
+        named = message.get("tools") or ([message["tool"]] if "tool" in message else [])
+        for call in named:
+            if "input" not in call and on("missing-arguments"):
+                call["input"] = {}
+    return found
 
 
 def public(messages: Json) -> Json:
@@ -126,12 +149,12 @@ class State:
     kv: dict[str, Json] = field(default_factory=dict[str, Json])
 
     @classmethod
-    def of(cls, spec: dict[str, Json]) -> State:
+    def of(cls, spec: dict[str, Json], on: Switches) -> State:
         """A state as a scenario describes it."""
-        made = copy.deepcopy(spec)
-        data = made.get("data") or {}
-        results = [Result.of(record) for record in made.get("results", [])]
-        return cls(data, made.get("messages", []), results, made.get("threadId"), dict(data))
+        data = copy.deepcopy(spec.get("data") or {})
+        results = [Result.of(record, on) for record in spec.get("results", [])]
+        messages = read(spec.get("messages", []), on)
+        return cls(data, messages, results, spec.get("threadId"), dict(data))
 
     def clone(self, *, deep: bool) -> State:
         """A copy; TypeScript's shares what is nested in the data."""

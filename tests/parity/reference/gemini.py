@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from ..vectors import Json
-from .core import UNDEFINED, Failure, Switches, our_failure
+from .core import Switches, UNDEFINED, our_failure, prose_failure
 from .schemas import gemini_tools
 from .turns import (
     Exchange,
@@ -63,7 +63,7 @@ def _their_content(message: Json) -> Json:
         return {"role": role, "parts": [{"text": text}]}
     if message["type"] == "tool_call":
         if not message["tools"]:
-            raise Failure(prose="no-calls")
+            raise prose_failure("no-calls")
         call = message["tools"][0]
         asked = {"name": call["name"], "args": call.get("input", UNDEFINED)}
         return {"role": "model", "parts": [{"functionCall": asked}]}
@@ -152,7 +152,7 @@ def decode(body: Json, on: Switches) -> list[Json]:
 def _part(part: Json, content: Json, on: Switches) -> list[Json]:
     known = "text" in part or "functionCall" in part
     if (not known or content.get("role") != "model") and not on("unknown-parts"):
-        raise Failure(prose="unknown-content")
+        raise prose_failure("unknown-content")
     if "functionCall" in part:
         asked = part["functionCall"]
         given = asked.get("args", UNDEFINED)
@@ -173,7 +173,11 @@ def _with_ids(found: list[Json], body: Json, on: Switches) -> list[Json]:
         for call in message.get("tools", []):
             number += 1
             counts[call["name"]] = counts.get(call["name"], 0) + 1
-            own = f"{call['name']}_{counts[call['name']]}" if counts[call["name"]] > 1 else call["name"]
+            own = (
+                f"{call['name']}_{counts[call['name']]}"
+                if counts[call["name"]] > 1
+                else call["name"]
+            )
             if body.get("responseId"):
                 own = f"{body['responseId']}_{number}"
             if own != call["id"] and on("gemini-call-ids"):

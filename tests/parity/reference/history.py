@@ -16,14 +16,14 @@ class Adapter:
     """One history adapter, which notes every call."""
 
     def __init__(self, play: Play, name: str, spec: dict[str, Json]) -> None:
-        self._play = play
+        self.play = play
         self._name = name
         self.spec = spec
         self._calls: dict[str, int] = {}
 
     def new_id(self) -> str:
         """A thread id of the library's own."""
-        return self._play.ids.new()
+        return self.play.ids.new()
 
     def has(self, hook: str) -> bool:
         """Whether the adapter has this hook."""
@@ -40,10 +40,10 @@ class Adapter:
         """Call a hook; what it returns."""
         spec = self.spec[hook]
         number = self._calls[hook] = self._calls.get(hook, -1) + 1
-        self._play.note(f"history:{self._name}.{hook}")
-        self._play.histories.append(
+        self.play.note(f"history:{self._name}.{hook}")
+        self.play.histories.append(
             {
-                "run": self._play.run,
+                "run": self.play.run,
                 "adapter": self._name,
                 "hook": hook,
                 "ctx": self._context(hook, state, given, network, results),
@@ -91,48 +91,57 @@ class Adapter:
         }
 
 
-def open_as_typescript(
+def open_thread(
     adapter: Adapter, state: State, given: Input, network: tuple[str, list[str]], *, whole: bool
 ) -> None:
-    """Create and load a thread as TypeScript does; ``whole``: a network's, user message and all."""
+    """Create and load a thread, and save what the user said.
+
+    Args:
+        adapter: Where the thread is kept.
+        state: The run's state.
+        given: What the user says.
+        network: The network's name and its agents.
+        whole: Whether it is a network's thread; agents by themselves have less in TypeScript.
+    """
+    on = adapter.play.on
     client = bool(state.thread_id)
+    if state.thread_id == "" and on("empty-thread-ids"):
+        state.thread_id = None
+    _create(adapter, state, given, network, client=client)
+    loads = adapter.has("get") and bool(state.thread_id) and not (state.results or state.messages)
+    if loads and not client and (whole or on("new-threads-are-not-loaded")):
+        loads = False
+    saves = adapter.has("appendUserMessage")
+    if saves and not whole:
+        saves = on("agents-save-what-the-user-said")
+    early = saves and not (loads and on("load-before-saving"))
+    if early:
+        adapter.call("appendUserMessage", state, given, network)
+    if loads:
+        loaded = adapter.call("get", state, given, network)
+        state.results = [Result.of(record, on) for record in loaded or []]
+    if saves and not early:
+        adapter.call("appendUserMessage", state, given, network)
+
+
+def _create(
+    adapter: Adapter,
+    state: State,
+    given: Input,
+    network: tuple[str, list[str]],
+    *,
+    client: bool,
+) -> None:
+    on = adapter.play.on
     if adapter.has("createThread"):
         created = adapter.call("createThread", state, given, network)
-        if created is None:
+        if created is None and not on("create-thread-may-return-nothing"):
             raise engine_failure("TypeError")
-        if not state.thread_id:
-            state.thread_id = created["threadId"]
-    elif adapter.has("get") and not state.thread_id:
+        name = created["threadId"] if created is not None else state.thread_id
+        if not client or (name != state.thread_id and on("stores-name-the-thread")):
+            state.thread_id = name
+    if adapter.has("get") and not state.thread_id:
         state.thread_id = adapter.new_id()
-    if whole and adapter.has("appendUserMessage"):
-        adapter.call("appendUserMessage", state, given, network)
-    seeded = state.results or state.messages
-    if adapter.has("get") and state.thread_id and not seeded and (client or not whole):
-        _load(adapter, state, given, network)
-
-
-def open_as_we_do(
-    adapter: Adapter, state: State, given: Input, network: tuple[str, list[str]]
-) -> None:
-    """Create, load, and then save what the user said."""
-    client = state.thread_id
-    if adapter.has("createThread"):
-        created = adapter.call("createThread", state, given, network)
-        if created is not None and not state.thread_id:
-            state.thread_id = created["threadId"]
-    if not state.thread_id and adapter.has("get"):
-        state.thread_id = adapter.new_id()
-    if client and not (state.results or state.messages) and adapter.has("get"):
-        _load(adapter, state, given, network)
-    if adapter.has("appendUserMessage"):
-        adapter.call("appendUserMessage", state, given, network)
-
-
-def _load(
-    adapter: Adapter, state: State, given: Input, network: tuple[str, list[str]]
-) -> None:
-    loaded = adapter.call("get", state, given, network)
-    state.results = [Result.of(record) for record in loaded or []]
 
 
 def processed(play: Play, history: list[Json], specs: list[Json]) -> list[Json]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..vectors import Json
 from .agents import Turn
 from .core import UNDEFINED, Failure, Result, State, our_failure, own_failure, prose_failure
-from .history import open_as_typescript, open_as_we_do
+from .history import open_thread
 from .routing import DEFAULT_ROUTING, default_route
 from .stream import Speaker, Stream
 
@@ -19,7 +19,12 @@ class NetworkRun:
     """One run of a network."""
 
     def __init__(
-        self, play: Play, spec: dict[str, Json], state: State, given: Input, options: dict[str, Json]
+        self,
+        play: Play,
+        spec: dict[str, Json],
+        state: State,
+        given: Input,
+        options: dict[str, Json],
     ) -> None:
         self.play, self.on = play, play.on
         self.spec, self.state, self.given, self.options = spec, state, given, options
@@ -48,23 +53,50 @@ class NetworkRun:
         """The whole run."""
         adapter = self.play.adapter(self.spec.get("history"))
         if adapter is not None:
-            opening = open_as_we_do if self._opens_otherwise(adapter) else None
-            if opening is not None:
-                opening(adapter, self.state, self.given, self.facts)
-            else:
-                open_as_typescript(adapter, self.state, self.given, self.facts, whole=True)
+            open_thread(adapter, self.state, self.given, self.facts, whole=True)
         self.first = len(self.state.results)
         if "streaming" in self.options:
             thread = self.state.thread_id
             self.stream = Stream(self.play, self.options["streaming"], self.state.data, thread)
             self.emit("run.started")
-        if self.on("network-run"):
-            self._as_we_do()
-        else:
-            self._as_typescript()
+        self._offer()
+        saved = False
+        try:
+            ended = self._loop()
+            saved = True
+            self._save(ended=ended)
+        except Failure:
+            self._failed(saved=saved)
+            raise
+        self._ended()
 
-    def _opens_otherwise(self, adapter: Any) -> bool:
-        return self.on("thread-order")
+    def _offer(self) -> None:
+        """Somebody has to be enabled."""
+        try:
+            if self.enabled_agents():
+                return
+            if self.on("typed-errors"):
+                raise our_failure("RoutingError")
+            raise prose_failure("no-agents")
+        except Failure:
+            if self.stream is not None and self.on("every-failure-is-announced"):
+                self._failed(saved=True)
+            raise
+
+    def _failed(self, *, saved: bool) -> None:
+        new = self.state.results[self.first :]
+        adapter = self.play.adapter(self.spec.get("history"))
+        lost = not saved and new and adapter is not None and adapter.has("appendResults")
+        if lost and self.on("failed-runs-keep-their-results"):
+            try:
+                self._append(new)
+            except Failure:
+                pass  # the run's own error counts
+        self.emit("run.failed", error="<error>", recoverable=False)
+        if self.stream is not None and self.on("one-end-of-a-run"):
+            self.emit("stream.ended")
+        else:
+            self._ended()
 
     def emit(self, event: str, **facts: Json) -> None:
         """One of the network's own chunks."""
@@ -75,88 +107,64 @@ class NetworkRun:
             names = {"scope": "network"}
         self.stream.emit(event, **names, messageId=self.run_id, **facts)
 
-    def _as_typescript(self) -> None:
-        if not self.enabled_agents():
-            raise prose_failure("no-agents")
-        try:
-            self._their_loop()
-        except Failure:
-            self.emit("run.failed", error="<error>", recoverable=False)
-            self._ended()
-            raise
-        self._ended()
-
     def _ended(self) -> None:
         self.emit("run.completed")
         self.emit("stream.ended")
 
-    def _their_loop(self) -> None:
-        chosen = self.next_agents()
-        if not chosen:
-            return
-        self.stack += [agent["name"] for agent in chosen]
-        limit = self.limit()
-        while self.stack and (not limit or self.counter < limit):
-            agent = self.private.get(self.stack.pop(0))
-            if agent is None:
-                self._ended()
-                return
-            self.run_agent(agent)
-            self.stack += [agent["name"] for agent in self.next_agents()]
-        self._save(self.state.results[self.first :])
-
-    def limit(self) -> int:
-        """How many agents may run; 0: any number."""
-        return self.spec.get("maxIter", 0)
-
-    def _save(self, results: list[Result]) -> None:
-        adapter = self.play.adapter(self.spec.get("history"))
-        if adapter is not None and adapter.has("appendResults"):
-            adapter.call("appendResults", self.state, self.given, self.facts, results)
-
-    def _as_we_do(self) -> None:
-        saved = False
-        try:
-            self._our_loop()
-            saved = True
-            self._save_new()
-        except Failure:
-            if not saved:
-                self._save_lost()
-            self.emit("run.failed", error="<error>", recoverable=False)
-            self.emit("stream.ended")
-            raise
-        self._ended()
-
-    def _save_new(self) -> None:
-        new = self.state.results[self.first :]
-        if new:
-            self._save(new)
-
-    def _save_lost(self) -> None:
-        try:
-            self._save_new()
-        except Failure:
-            pass  # the run's own error counts
-
-    def _our_loop(self) -> None:
-        if not self.enabled_agents():
-            raise our_failure("RoutingError")
+    def _loop(self) -> str:
+        """Run agents; why the run ended."""
         self.stack += self.next_names()
+        if not self.stack:
+            return "at once"
+        limit = self.spec.get("maxIter", 0)
         while self.stack:
-            agent = self.agents.get(self.stack.pop(0))
-            if agent is None or not self.is_enabled(agent):
-                return
+            agent = self._startable(self.stack.pop(0))
+            if agent is None:
+                return "unknown"
             self.run_agent(agent)
-            limit = self.spec.get("maxIter", 50)
-            if limit and self.counter >= limit:
-                return
+            reached = bool(limit) and self.counter >= limit
+            if reached and self.on("routers-are-not-asked-after-the-limit"):
+                return "limit"
             self.stack += self.next_names()
+            if reached:
+                return "limit"
+        return "done"
+
+    def _startable(self, name: str) -> dict[str, Json] | None:
+        agent = self.private.get(name)
+        if agent is None and name in self.agents and self.on("added-agents-can-run"):
+            agent = self.agents[name]
+        rule = ((agent or {}).get("lifecycle") or {}).get("enabled")
+        if agent is None or rule is None or not self.on("disabled-agents-do-not-run"):
+            return agent
+        return agent if self.is_enabled(agent) else None
+
+    def _save(self, *, ended: str) -> None:
+        """Save the run's results, where TypeScript or we do."""
+        adapter = self.play.adapter(self.spec.get("history"))
+        new = self.state.results[self.first :]
+        saves = adapter is not None and adapter.has("appendResults")
+        if ended == "unknown" and self.stream is not None and not self.on("one-end-of-a-run"):
+            self._ended()
+        if not saves:
+            return
+        if ended in ("at once", "unknown"):
+            if new and self.on("results-are-saved-however-a-run-ends"):
+                self._append(new)
+        elif new or not self.on("nothing-new-is-not-saved"):
+            self._append(new)
+
+    def _append(self, results: list[Result]) -> None:
+        adapter = self.play.adapter(self.spec.get("history"))
+        assert adapter is not None
+        adapter.call("appendResults", self.state, self.given, self.facts, results)
 
     def run_agent(self, agent: dict[str, Json]) -> None:
         """One agent's turn."""
         model = self.play.model_for(agent, self.options, self.spec, routed=False)
         message_id, run_id = self.play.ids.new(), self.play.ids.new("gen")
+        if not self.play.has_user_messages and not self.on("results-have-ids"):
+            message_id = UNDEFINED  # the older branch has no streaming, and no ids
         turn = Turn(
             self.play,
             agent,
@@ -174,7 +182,7 @@ class NetworkRun:
         try:
             self.last = self._turned(turn, agent)
         except Failure:
-            if self.on("failing-agents-say-so"):
+            if self.stream is not None and self.on("failing-agents-say-so"):
                 self.agent_event("run.failed", who, error="<error>", recoverable=False)
             raise
         self.counter += 1
@@ -188,19 +196,19 @@ class NetworkRun:
 
     def _turned(self, turn: Turn, agent: dict[str, Json]) -> Result:
         adapter = self.play.adapter(agent.get("history"))
-        stores = adapter is not None and {"createThread", "get", "appendResults"} & adapter.spec.keys()
-        if adapter is not None and stores and not self.on("agents-threads-are-the-networks"):
-            open_as_typescript(adapter, self.state, self.given, self.facts, whole=False)
-            turn.past = self.state.history()
-            before = len(self.state.results)
-            result = turn.play_out()
-            if adapter.has("appendResults"):
-                new = self.state.results[before:]
-                adapter.call("appendResults", self.state, self.given, self.facts, new)
-        else:
-            result = turn.play_out()
-        if not self.on("loop"):
-            self.state.results.append(result)
+        hooks: set[str] = set(adapter.spec) - {"processors"} if adapter is not None else set()
+        if adapter is None or not hooks or self.on("agents-threads-are-the-networks"):
+            return turn.play_out()
+        open_thread(adapter, self.state, self.given, self.facts, whole=False)
+        turn.past = self.state.history()
+        before = len(self.state.results)
+        result = turn.play_out()
+        if adapter.has("appendResults"):
+            # TypeScript adds the result to the state only after this.
+            last = self.state.results.pop()
+            new = self.state.results[before:]
+            adapter.call("appendResults", self.state, self.given, self.facts, new)
+            self.state.results.append(last)
         return result
 
     # ------------------------------------------------------------------ who is next
@@ -226,28 +234,22 @@ class NetworkRun:
         offered = [f"{a['name']}|{a.get('description', '')}" for a in self.enabled_agents()]
         return f"<routing:{';'.join(offered)}>"
 
-    def next_agents(self) -> list[dict[str, Json]]:
-        """The agents a router chose, as TypeScript reads it."""
-        chosen = self._asked()
-        if isinstance(chosen, Routed):
-            found = [self.agents.get(name) for name in chosen.names]
-            return [agent for agent in found if agent is not None]
-        for agent in chosen:
-            self.private[agent["name"]] = agent
-        return chosen
-
     def next_names(self) -> list[str]:
-        """The names a router chose, as we read it."""
+        """The names a router chose."""
         chosen = self._asked()
         if isinstance(chosen, Routed):
-            return chosen.names
+            known = [name for name in chosen.names if name in self.agents]
+            if known != chosen.names and self.on("unknown-agents-end-the-run"):
+                return chosen.names
+            return known
         for agent in chosen:
             self.add(agent)
+            self.private.setdefault(agent["name"], agent)
         return [agent["name"] for agent in chosen]
 
     def _asked(self) -> Any:
         router = self.options.get("router") or self.options.get("defaultRouter")
-        router = router or self.spec.get("router") or self.spec.get("defaultRouter")
+        router = router or self.spec.get("defaultRouter") or self.spec.get("router")
         if router is None:
             return self._by_agent(DEFAULT_ROUTING)
         if router["kind"] == "agent":
@@ -279,7 +281,9 @@ class NetworkRun:
     def _router_facts(self, stack: list[str], last: Result | None) -> dict[str, Json]:
         keys = ["callCount", "input", "lastResult", "network", "stack", "userMessage"]
         return {
-            "argKeys": keys if self.play.has_user_messages else [k for k in keys if k != "userMessage"],
+            "argKeys": keys
+            if self.play.has_user_messages
+            else [k for k in keys if k != "userMessage"],
             "input": self.given.text,
             "userMessage": UNDEFINED,
             "network": self.spec["name"],

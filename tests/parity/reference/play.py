@@ -24,7 +24,7 @@ from .core import (
     our_failure,
     prose_failure,
 )
-from .history import Adapter, open_as_typescript, open_as_we_do
+from .history import Adapter, open_thread
 from .http import request_record
 from .networks import NetworkRun
 from .routing import DEFAULT_ROUTING, DONE, SELECT
@@ -128,7 +128,7 @@ class Play:
         self._replies: list[list[Json]] = [[] for _ in self.spec["runs"]]
         self._turns: dict[tuple[Any, ...], int] = {}
         self._counts: dict[int, int] = {}
-        self._states = {name: State.of(each) for name, each in self.spec.get("states", {}).items()}
+        self._states: dict[str, State] = {}
         self._own: dict[str, State] = {}
         self._adapters: dict[str, Adapter] = {}
 
@@ -186,8 +186,13 @@ class Play:
         """The network object's own state."""
         default = self.spec["networks"][name].get("defaultState")
         if default:
-            return self._states[default]
+            return self._state(default)
         return self._own.setdefault(name, State())
+
+    def _state(self, name: str) -> State:
+        if name not in self._states:
+            self._states[name] = State.of(self.spec["states"][name], self.on)
+        return self._states[name]
 
     def model_for(
         self,
@@ -293,7 +298,7 @@ class Play:
 
     def _state_of(self, given: Json, network: str) -> State:
         if isinstance(given, str):
-            return self._states[given]
+            return self._state(given)
         if given is None:
             own = self.own_state(network)
             shared = any(isinstance(value, dict | list) for value in own.data.values())
@@ -308,7 +313,7 @@ class Play:
             "results": plain.get("results") or plain.get("_results") or [],
             "threadId": thread,
         }
-        return State.of(found)
+        return State.of(found, self.on)
 
     def _run_agent(self, run: dict[str, Json], given: Input) -> Result:
         agent, options = self.agent(run["target"]["agent"]), run.get("options", {})
@@ -344,9 +349,49 @@ class StandaloneRun:
 
     def play_out(self) -> Result:
         """The whole run."""
-        if self.on("standalone-run"):
-            return self._as_we_do()
-        return self._as_typescript()
+        first = self.adapter is not None and self.stream_wanted
+        first = first and self.on("threads-open-before-a-run-starts")
+        if not first:
+            self._begin_stream()
+        if self.adapter is not None:
+            open_thread(self.adapter, self.state, self.given, ("default", []), whole=False)
+        if first:
+            self._begin_stream()
+        before = len(self.state.results)
+        saving = False
+        try:
+            result = self._turn().play_out()
+            saving = True
+            self._save(before)
+        except Failure:
+            self._failed(before, saving=saving)
+            raise
+        self._emit("run.completed")
+        self._emit("stream.ended")
+        return result
+
+    @property
+    def stream_wanted(self) -> bool:
+        return "streaming" in self.options
+
+    def _failed(self, before: int, *, saving: bool) -> None:
+        system = self.agent["system"]
+        early = not isinstance(system, str) and "throw" in system["fn"]
+        announced = not early or (self.stream_wanted and self.on("every-failure-is-announced"))
+        if announced:
+            self._emit("run.failed", error="<error>", recoverable=False)
+        if announced and (not self.stream_wanted or not self.on("one-end-of-a-run")):
+            self._emit("run.completed")
+        if announced:
+            self._emit("stream.ended")
+        lost = self.state.results[before:]
+        if saving or not lost or not self._appends:
+            return
+        if self.on("failed-runs-keep-their-results"):
+            try:
+                self._append(lost)
+            except Failure:
+                pass  # the run's own error counts
 
     def _begin_stream(self) -> None:
         if "streaming" in self.options:
@@ -383,61 +428,19 @@ class StandaloneRun:
             run_id=self.run_id,
         )
 
-    def _as_typescript(self) -> Result:
-        facts = ("default", [])
-        self._begin_stream()
-        if self.adapter is not None:
-            open_as_typescript(self.adapter, self.state, self.given, facts, whole=False)
-        turn = self._turn()
-        system = self.agent["system"]
-        if not isinstance(system, str) and "throw" in system["fn"]:
-            turn.play_out()  # fails before TypeScript's try
-        before = len(self.state.results)
-        try:
-            result = turn.play_out()
-            if self.adapter is not None and self.adapter.has("appendResults"):
-                new = self.state.results[before:]
-                self.adapter.call("appendResults", self.state, self.given, facts, new)
-        except Failure:
-            self._emit("run.failed", error="<error>", recoverable=False)
-            self._emit("run.completed")
-            self._emit("stream.ended")
-            raise
-        self._emit("run.completed")
-        self._emit("stream.ended")
-        return result
-
-    def _as_we_do(self) -> Result:
-        facts = ("default", [])
-        if self.adapter is not None:
-            open_as_we_do(self.adapter, self.state, self.given, facts)
-        before = len(self.state.results)
-        self._begin_stream()
-        saving = False
-        try:
-            result = self._turn().play_out()
-            saving = True
-            self._save(before)
-        except Failure:
-            self._emit("run.failed", error="<error>", recoverable=False)
-            self._emit("stream.ended")
-            if not saving:
-                self._save_lost(before)
-            raise
-        self._emit("run.completed")
-        self._emit("stream.ended")
-        return result
+    @property
+    def _appends(self) -> bool:
+        return self.adapter is not None and self.adapter.has("appendResults")
 
     def _save(self, before: int) -> None:
         new = self.state.results[before:]
-        if self.adapter is not None and self.adapter.has("appendResults") and new:
-            self.adapter.call("appendResults", self.state, self.given, ("default", []), new)
+        if self._appends and (new or not self.on("nothing-new-is-not-saved")):
+            self._append(new)
 
-    def _save_lost(self, before: int) -> None:
-        try:
-            self._save(before)
-        except Failure:
-            pass  # the run's own error counts
+    def _append(self, results: list[Result]) -> None:
+        assert self.adapter is not None
+        facts = ("default", list[str]())
+        self.adapter.call("appendResults", self.state, self.given, facts, results)
 
 
 def copy_facts(facts: dict[str, Json]) -> dict[str, Json]:
@@ -460,7 +463,11 @@ def answer_of(reply: Json, on: Switches) -> Json:
         Failure: It is none, or an error.
     """
     if reply.get("disconnect"):
-        raise our_failure("ModelConnectionError") if on("typed-errors") else engine_failure("TypeError")
+        raise (
+            our_failure("ModelConnectionError")
+            if on("typed-errors")
+            else engine_failure("TypeError")
+        )
     status = reply.get("status", 200)
     bad = status >= 400  # noqa: PLR2004 - HTTP
     body, is_json = _parsed(reply)
@@ -472,7 +479,9 @@ def answer_of(reply: Json, on: Switches) -> Json:
     if not is_json:
         if not on("typed-errors"):
             raise engine_failure("SyntaxError")
-        raise our_failure(_kind(status), status=status) if bad else our_failure("ModelResponseError")
+        raise (
+            our_failure(_kind(status), status=status) if bad else our_failure("ModelResponseError")
+        )
     if said:
         raise _provider_failure(status, said, on, bad=bad)
     if body is None and not on("typed-errors"):
@@ -511,7 +520,12 @@ def closing_reply(provider: str) -> Json:
     text = "(added by the runner)"
     if provider == "anthropic":
         block = {"type": "text", "text": text}
-        return {"type": "message", "role": "assistant", "content": [block], "stop_reason": "end_turn"}
+        return {
+            "type": "message",
+            "role": "assistant",
+            "content": [block],
+            "stop_reason": "end_turn",
+        }
     if provider == "gemini":
         content = {"role": "model", "parts": [{"text": text}]}
         return {"candidates": [{"content": content, "finishReason": "STOP"}]}

@@ -16,6 +16,17 @@ WORDS = "<prose>"
 _TEXT = {"type": "string", "description": WORDS}
 
 
+def _ours(title: str, properties: dict[str, Json], required: list[str]) -> Json:
+    """The same arguments as pydantic describes them."""
+    described: dict[str, Json] = {}
+    for name in properties:
+        either = [{"type": "string"}, {"type": "null"}]
+        kind = {"type": "string"} if name in required else {"anyOf": either, "default": None}
+        described[name] = {**kind, "description": WORDS, "title": name.capitalize()}
+    needed = {"required": required} if required else {}
+    return {"properties": described, **needed, "title": title, "type": "object"}
+
+
 def _tool(name: str, properties: dict[str, Json], required: list[str], op: str) -> Json:
     schema: dict[str, Json] = {"type": "object", "properties": properties}
     if required:
@@ -33,6 +44,7 @@ def _tool(name: str, properties: dict[str, Json], required: list[str], op: str) 
         "parameters": {"jsonSchema": forms},
         "handler": {"op": op},
         "routing": True,
+        "ours": _ours(f"_{op.capitalize()}", properties, required),
     }
 
 

@@ -6,9 +6,9 @@ import copy
 import re
 from typing import Any
 
-from ..handlers import without_defaulted
+from ..handlers import input_schema
 from ..vectors import Json
-from .core import Switches, our_failure, prose_failure
+from .core import Failure, Switches, our_failure, prose_failure
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
@@ -40,16 +40,20 @@ def chat_tools(tools: list[Json], *, strict: bool, on: Switches) -> list[Json]:
 
 def _chat_parameters(tool: Json, *, strict: bool, on: Switches) -> tuple[Json, bool]:
     theirs = _recorded(tool, "draft-7"), _their_strict(tool) if strict else False
-    ours = _our_chat_parameters(tool, strict=strict)
-    if theirs == ours:
-        return ours
-    divergence = _which(tool, theirs, ours, strict=strict)
-    return ours if on(divergence) else theirs
+    try:
+        ours = _our_chat_parameters(tool, strict=strict)
+    except Failure:
+        if on("schemas-providers-take"):
+            raise
+        return theirs
+    return _chosen(theirs, ours, _which(tool, theirs, ours, strict=strict), on)
 
 
 def _which(tool: Json, theirs: Any, ours: Any, *, strict: bool) -> str:
     if tool["parameters"] is None or theirs[0] == ours[0]:
         return "strict-where-it-can-be"
+    if "ours" in tool:
+        return "routing-tools"
     if _our_side(tool) != tool["parameters"]["jsonSchema"]["draft-2020-12"]:
         return "schemas-describe-input"
     return "strict-schemas-are-valid" if strict else "schemas-providers-take"
@@ -64,15 +68,30 @@ def _recorded(tool: Json, target: str) -> Json:
     if tool.get("parameters") is None:
         return None
     schema = tool["parameters"]["jsonSchema"].get(target)
-    if not isinstance(schema, dict) or "error" in schema.keys() - {"properties"}:
+    return _NONE if "$error" in schema else copy.deepcopy(schema)
+
+
+_NONE = {"$error": True}
+"""Zod has no schema for it on this side."""
+
+
+def _chosen(theirs: Json, ours: Json, divergence: str, on: Switches) -> Json:
+    """One of the two, where they differ.
+
+    Raises:
+        Failure: TypeScript has none.
+    """
+    if theirs == ours or on(divergence):
+        return ours
+    if theirs == _NONE or theirs == (_NONE, True) or theirs == (_NONE, False):
         raise prose_failure("no-schema")
-    return copy.deepcopy(schema)
+    return theirs
 
 
 def _our_side(tool: Json) -> Json:
     if tool.get("parameters") is None:
         return None
-    return without_defaulted(tool["parameters"]["jsonSchema"]["draft-2020-12"])
+    return tool["ours"] if "ours" in tool else input_schema(tool["parameters"])
 
 
 def _our_chat_parameters(tool: Json, *, strict: bool) -> tuple[Json, bool]:
@@ -269,11 +288,14 @@ def _anthropic_schema(tool: Json, on: Switches) -> Json:
         return {"$schema": DRAFT_2020, **empty}
     theirs = _recorded(tool, "draft-2020-12")
     side = _our_side(tool)
-    ours = {"$schema": DRAFT_2020, **_anthropic_root(side)}
-    if ours == theirs:
-        return ours
+    try:
+        ours = {"$schema": DRAFT_2020, **_anthropic_root(side)}
+    except Failure:
+        if on("schemas-providers-take"):
+            raise
+        return theirs
     divergence = "schemas-describe-input" if side != theirs else "schemas-providers-take"
-    return ours if on(divergence) else theirs
+    return _chosen(theirs, ours, "routing-tools" if "ours" in tool else divergence, on)
 
 
 def _anthropic_root(schema: Json) -> Json:
@@ -286,20 +308,25 @@ def gemini_tools(tools: list[Json], on: Switches) -> list[Json]:
     for tool in tools:
         described = {"description": tool["description"]} if tool.get("description") else {}
         declared: dict[str, Json] = {"name": tool["name"], **described}
-        theirs, ours = _gemini_pair(tool)
-        if theirs != ours:
-            theirs = ours if on("schemas-providers-take") else theirs
+        theirs = _their_gemini(tool)
+        try:
+            ours = None if tool.get("parameters") is None else gemini_schema(_our_side(tool))
+        except Failure:
+            if on("schemas-providers-take"):
+                raise
+            ours = theirs
+        which = "routing-tools" if "ours" in tool else "schemas-providers-take"
+        theirs = _chosen(theirs, ours, which, on)
         if theirs is not None:
             declared["parameters"] = theirs
         found.append(declared)
     return found
 
 
-def _gemini_pair(tool: Json) -> tuple[Json, Json]:
+def _their_gemini(tool: Json) -> Json:
     if tool.get("parameters") is None:
-        return None, None
-    theirs = _without_extra(_recorded(tool, "openapi-3.0(io=input)"))
-    return theirs, gemini_schema(_our_side(tool))
+        return None
+    return _without_extra(_recorded(tool, "openapi-3.0(io=input)"))
 
 
 def _without_extra(schema: Json) -> Json:
@@ -307,7 +334,11 @@ def _without_extra(schema: Json) -> Json:
         return [_without_extra(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    return {k: _without_extra(v) for k, v in schema.items() if k not in ("additionalProperties", "$schema")}
+    return {
+        k: _without_extra(v)
+        for k, v in schema.items()
+        if k not in ("additionalProperties", "$schema")
+    }
 
 
 def gemini_schema(schema: Json) -> Json:

@@ -114,9 +114,7 @@ class Stream:
         """A tool gave something."""
         part = self._created(who, "tool-output", name)
         for piece in self._pieces(stringify(content), _OUTPUT):
-            self.emit(
-                "tool_call.output.delta", partId=part, delta=piece, messageId=who.message_id
-            )
+            self.emit("tool_call.output.delta", partId=part, delta=piece, messageId=who.message_id)
         self._completed(who, part, "tool-output", content, name)
 
     def _created(self, who: Speaker, kind: str, tool: str | None = None) -> str:

@@ -11,7 +11,7 @@ import jsonschema
 
 from ..handlers import input_schema
 from ..vectors import Json
-from .core import UNDEFINED, Failure, State, Switches, engine_failure, own_failure
+from .core import State, Switches, UNDEFINED, engine_failure, own_failure, prose_failure
 from .js import stringify
 
 _BUILT_IN = frozenset(
@@ -29,6 +29,7 @@ class Calling:
     state: State
     schedule: Callable[[str], None]
     log: Callable[..., None]
+    note: Callable[[str], None]
     on: Switches
 
 
@@ -52,7 +53,7 @@ def result_of_call(
     if spec is None:
         if on("unknown-tools"):
             return our_error("UnknownToolError")
-        raise Failure(prose="no-tool", rest=call["name"])
+        raise prose_failure("no-tool", call["name"])
     refused = _refused(spec, call, on)
     if refused is not None:
         return refused
@@ -62,7 +63,7 @@ def result_of_call(
 def _refused(spec: dict[str, Json], call: dict[str, Json], on: Switches) -> Json:
     if "malformed" in call:
         return our_error("InvalidArgumentsError")
-    schema = input_schema(spec.get("parameters"))
+    schema = spec.get("ours") or input_schema(spec.get("parameters"))
     given = call.get("input", {})
     if schema is None or jsonschema.Draft202012Validator(schema).is_valid(given):
         return None
@@ -80,16 +81,17 @@ def _outcome(spec: dict[str, Json], call: dict[str, Json], calling: Calling) -> 
     if given is UNDEFINED and on("missing-arguments"):
         given = {}
     seen = {"inputIsUndefined": True} if given is UNDEFINED else {"input": copy.deepcopy(given)}
-    calling.log(
-        f"tool:{spec['name']}",
-        "tool",
-        tool=spec["name"],
-        **seen,
-        agent=calling.agent,
-        network=calling.network,
-        hasStep=False,
-        stateData=copy.deepcopy(calling.state.data),
-    )
+    if not spec.get("routing"):
+        calling.log(
+            f"tool:{spec['name']}",
+            "tool",
+            tool=spec["name"],
+            **seen,
+            agent=calling.agent,
+            network=calling.network,
+            hasStep=False,
+            stateData=copy.deepcopy(calling.state.data),
+        )
     try:
         value = _perform(spec["handler"], given, calling)
     except _Thrown as thrown:
@@ -119,7 +121,7 @@ def _serialised(error: dict[str, Json]) -> dict[str, Json]:
         "stack": error.get("stack", ""),
     }
     if known:
-        record |= error.get("props", {})
+        record |= {k: v for k, v in error.get("props", {}).items() if k == "code"}
     if "cause" in error:
         record["cause"] = _serialised(error["cause"])
     return {**record, "__serialized": True}
@@ -137,8 +139,11 @@ def _thrown_value(value: Json) -> dict[str, Json]:
 def _perform(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
     data = calling.state.data
     match handler["op"]:
-        case "return" | "delay":
+        case "return":
             return copy.deepcopy(handler.get("value"))
+        case "delay":
+            calling.note(f"delay-done:{handler['ms']}")
+            return copy.deepcopy(handler["value"])
         case "echo":
             return {} if given is UNDEFINED else {"received": copy.deepcopy(given)}
         case "throw" | "throwSync":
@@ -211,8 +216,8 @@ def _selected(given: Json, calling: Calling) -> Json:
     if calling.on("synchronous-throws"):
         raise _Thrown({"name": "LookupError", "message": "<ours>"}, at_once=False)
     if not isinstance(name, str):
-        raise Failure(prose="invalid-agent")
-    raise Failure(prose="no-such-agent", rest=name)
+        raise prose_failure("invalid-agent")
+    raise prose_failure("no-such-agent", name)
 
 
 def result_message(call: dict[str, Json], content: Json, on: Switches) -> dict[str, Json]:
@@ -236,5 +241,3 @@ def result_message(call: dict[str, Json], content: Json, on: Switches) -> dict[s
         "content": content,
         "stop_reason": "tool",
     }
-
-

@@ -1,0 +1,101 @@
+"""What steps keep: plain JSON under our own keys, with what must not be tried again in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import inngest
+
+from agentkit_py._core.json import dumps, find_non_json
+from agentkit_py.errors import (
+    AgentKitError,
+    ConfigurationError,
+    NonRetriableError,
+    RetryAfterError,
+    StateError,
+    passes_through,
+)
+from agentkit_py.runtime.port import Codec
+
+T = TypeVar("T")
+logger = logging.getLogger("agentkit_py.inngest")
+
+MAX_OUTPUT = 4 * 1024 * 1024
+"""Bytes of one step's output at the most (inngest/pkg/consts)."""
+
+MAX_INLINE = 256 * 1024
+"""Bytes of a loaded thread that are kept in a step's output; longer ones are read again."""
+
+WARN_AT = 0.8
+"""Share of a limit at which a warning is logged."""
+
+
+def kept(value: T, codec: Codec[T] | None) -> dict[str, Any]:
+    """What is remembered of ``value``: itself, or where to find it again."""
+    if codec is None:
+        return {"value": value}
+    dumped = codec.dump(value)
+    if len(dumps(dumped).encode()) > MAX_INLINE:
+        return {"cursor": codec.cursor(value)}
+    return {"value": dumped}
+
+
+def check_output(step_id: str, output: object) -> None:
+    """Refuse what Inngest would not keep, or would give back changed.
+
+    Raises:
+        StateError: It is no JSON, or too large.
+    """
+    path = find_non_json(output, "output")
+    if path is not None:
+        raise StateError(f"Step {step_id!r} gave something that is not JSON, at {path!r}")
+    size = len(json.dumps(output))  # as the SDK sends it: spaces, and all in ASCII
+    if size > MAX_OUTPUT:
+        raise StateError(
+            f"Step {step_id!r} gave {size:,} bytes; Inngest keeps at most {MAX_OUTPUT:,}. Store "
+            "the data yourself and return a reference."
+        )
+    if size > MAX_OUTPUT * WARN_AT:
+        logger.warning("Step %r gave %d of at most %d bytes", step_id, size, MAX_OUTPUT)
+
+
+def sdk_error(error: Exception) -> Exception:
+    """``error`` as the SDK knows it where it says when to try again; else itself."""
+    if isinstance(error, RetryAfterError):
+        return inngest.RetryAfterError(str(error), timedelta(seconds=error.retry_after))
+    return error
+
+
+def is_final(error: Exception) -> bool:
+    """Whether the step that raised ``error`` must not be tried again.
+
+    The SDK remembers no `NonRetriableError` of a step: where the run goes on, as it does in a
+    group, the step would run again. So such errors are recorded as the step's output.
+    """
+    if isinstance(error, RetryAfterError | inngest.RetryAfterError):
+        return False
+    return isinstance(error, ConfigurationError | StateError) or passes_through(error)
+
+
+def recorded(error: Exception) -> dict[str, Any]:
+    """An error as a step's output."""
+    return {"raised": {"name": type(error).__name__, "message": str(error)}}
+
+
+def restored(record: dict[str, Any]) -> AgentKitError:
+    """The error that a step recorded."""
+    return _KINDS.get(record["name"], NonRetriableError)(record["message"])
+
+
+def step_error(record: dict[str, Any]) -> inngest.StepError:
+    """The SDK's error in place of one that a step recorded: the sign that it is remembered."""
+    return inngest.StepError(record["message"], record["name"], None)
+
+
+_KINDS: dict[str, type[AgentKitError]] = {
+    "StateError": StateError,
+    "ConfigurationError": ConfigurationError,
+}

@@ -1,0 +1,145 @@
+"""Where a history may be cut: between call groups, and not at another place with every turn.
+
+A place is found again by the messages before it, since the same messages may stand at another index
+when an earlier processor drops some, and messages have no ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+
+from agentkit_py.messages import Message, ToolCallMessage, ToolResultMessage, text_of
+from agentkit_py.processors.base import ProcessorContext, Tokenizer
+from agentkit_py.processors.groups import segments
+from agentkit_py.processors.tokenizers import count_text
+
+_ANCHORED = 4
+"""Messages of which an anchor is made: one alone may well be said twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Messages that stay or go together."""
+
+    start: int
+    stop: int
+    tokens: float
+
+
+def past_length(messages: Sequence[Message], context: ProcessorContext) -> int:
+    """How many messages at the beginning are from before this run."""
+    for index, message in enumerate(messages):
+        if message.from_history is False or context.is_protected(message):
+            return index
+    return len(messages)
+
+
+def exceeds(messages: Sequence[Message], limit: float, tokenizer: Tokenizer) -> bool:
+    """Whether the messages have more than ``limit`` tokens; no more are counted than needed."""
+    total: float = 0
+    for message in reversed(messages):
+        total += count_text(message, tokenizer)
+        if total > limit:
+            return True
+    return False
+
+
+def stretches(
+    messages: Sequence[Message], start: int, stop: int, tokenizer: Tokenizer
+) -> list[Stretch]:
+    """The messages from ``start`` to ``stop``, cut where no call is parted from its result."""
+    part = messages[start:stop]
+    return [
+        Stretch(
+            start + found.start,
+            start + found.stop,
+            sum(count_text(part[i], tokenizer) for i in found),
+        )
+        for found in segments(part)
+    ]
+
+
+def newest_that_fit(found: Sequence[Stretch], room: float, max_messages: int | None = None) -> int:
+    """Index in ``found`` of the oldest stretch that is kept: from there on all fit.
+
+    Args:
+        found: The stretches, in order.
+        room: Tokens.
+        max_messages: Keep no more than so many, rounded up to whole stretches.
+    """
+    first, total, kept = len(found), 0.0, 0
+    while first > 0 and (max_messages is None or kept < max_messages):
+        total += found[first - 1].tokens
+        if total > room:
+            break
+        first -= 1
+        kept += found[first].stop - found[first].start
+    return first
+
+
+def steady_cut(found: Sequence[Stretch], upper: float, lower: float) -> int:
+    """Index in ``found`` of the oldest stretch that is kept, so that at most ``upper`` is left.
+
+    Decided as if the conversation had been watched from its beginning: what is kept grows to
+    ``upper``, and is then cut to ``lower`` at once. So the cut stays where it is for many turns,
+    and with it the beginning of the request, which providers cache.
+    """
+    first, total = 0, 0.0
+    for index, stretch in enumerate(found):
+        total += stretch.tokens
+        if total > upper:
+            while first <= index and total > lower:
+                total -= found[first].tokens
+                first += 1
+    return first
+
+
+def batches(found: Sequence[Stretch], limit: float) -> list[tuple[int, int]]:
+    """Stretches put together to batches of at most ``limit`` tokens, or one longer stretch.
+
+    Returns:
+        Start and stop of each batch, as indices of messages.
+    """
+    bounds: list[int] = []
+    total = 0.0
+    for stretch in found:
+        if not bounds or total + stretch.tokens > limit:
+            bounds.append(stretch.start)
+            total = 0.0
+        total += stretch.tokens
+    return list(pairwise([*bounds, found[-1].stop])) if found else []
+
+
+def fingerprint(messages: Sequence[Message]) -> str:
+    """A checksum of what the messages say."""
+    digest = blake2b(digest_size=8)
+    for message in messages:
+        digest.update(_said(message).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _said(message: Message) -> str:
+    match message:
+        case ToolCallMessage():
+            about = ""
+        case ToolResultMessage(tool=tool):
+            about = f"{tool.id}\x1f{tool.name}"
+        case _:
+            about = message.agent or ""
+    return f"{message.type}\x1f{message.role}\x1f{about}\x1f{text_of(message)}\x1e"
+
+
+def anchor_before(messages: Sequence[Message], stop: int) -> str:
+    """By what the place before the message at ``stop`` is found again."""
+    return fingerprint(messages[max(0, stop - _ANCHORED) : stop])
+
+
+def find_anchor(messages: Sequence[Message], expected: int, anchor: str) -> int | None:
+    """The place with this anchor: where it is expected, else the last one; None: nowhere."""
+    if expected <= len(messages) and anchor_before(messages, expected) == anchor:
+        return expected
+    places = range(len(messages), 0, -1)
+    return next((stop for stop in places if anchor_before(messages, stop) == anchor), None)

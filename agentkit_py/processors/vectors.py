@@ -1,0 +1,108 @@
+"""Embeddings: who makes vectors of texts, and what keeps them beside a thread."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Mapping, Sequence
+from heapq import nlargest
+from math import sqrt
+from operator import mul
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from agentkit_py.errors import ConfigurationError
+
+Vector: TypeAlias = Sequence[float]
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors that are near each other where the texts mean the same."""
+
+    @property
+    def key(self) -> str:
+        """Names the model and the length of its vectors: those of another are not compared."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
+        """One vector for each text, in order."""
+        ...
+
+
+@runtime_checkable
+class VectorIndex(Protocol):
+    """Keeps vectors beside threads, and finds the nearest."""
+
+    async def missing_vectors(self, thread_id: str, key: str, ids: Sequence[str]) -> list[str]:
+        """Those of ``ids`` that there is no vector of, in order."""
+        ...
+
+    async def add_vectors(self, thread_id: str, key: str, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors by id; ids that are there already stay as they are."""
+        ...
+
+    async def nearest_vectors(
+        self, thread_id: str, key: str, vector: Vector, ids: Collection[str], k: int
+    ) -> list[tuple[str, float]]:
+        """The ``k`` of ``ids`` nearest to ``vector``, with their likeness (1: the same), best first."""
+        ...
+
+
+class MemoryIndex:
+    """Vectors in memory, as long as the process lives."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._vectors: dict[tuple[str, str], dict[str, array[float]]] = {}
+
+    async def missing_vectors(self, thread_id: str, key: str, ids: Sequence[str]) -> list[str]:
+        """Those of ``ids`` that there is no vector of, in order."""
+        known = self._vectors.get((thread_id, key), {})
+        return [one for one in ids if one not in known]
+
+    async def add_vectors(self, thread_id: str, key: str, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors by id."""
+        known = self._vectors.setdefault((thread_id, key), {})
+        for one, vector in vectors.items():
+            known.setdefault(one, unit(vector))
+
+    async def nearest_vectors(
+        self, thread_id: str, key: str, vector: Vector, ids: Collection[str], k: int
+    ) -> list[tuple[str, float]]:
+        """The nearest, best first."""
+        known = self._vectors.get((thread_id, key), {})
+        return nearest(vector, {one: known[one] for one in ids if one in known}, k)
+
+    def forget(self, thread_id: str) -> None:
+        """Remove the vectors of a thread."""
+        for found in [key for key in self._vectors if key[0] == thread_id]:
+            del self._vectors[found]
+
+
+def unit(vector: Vector) -> array[float]:
+    """The vector at length 1 (a zero vector stays), as 4 bytes per number.
+
+    Raises:
+        ConfigurationError: It is no list of numbers.
+    """
+    try:
+        numbers = array("f", vector)
+    except (TypeError, OverflowError) as error:
+        raise ConfigurationError(f"An embedder gave {vector!r:.80}, which is no vector.") from error
+    length = sqrt(sum(map(mul, numbers, numbers)))
+    return array("f", (n / length for n in numbers)) if length else numbers
+
+
+def nearest(vector: Vector, known: Mapping[str, Vector], k: int) -> list[tuple[str, float]]:
+    """The ``k`` vectors of ``known`` (at length 1) nearest to ``vector``, best first.
+
+    Raises:
+        ConfigurationError: The vectors are of different lengths.
+    """
+    sought = unit(vector)
+    for one, other in known.items():
+        if len(other) != len(sought):
+            raise ConfigurationError(
+                f"Vectors of {len(sought)} and {len(other)} numbers ({one!r}) cannot be compared; "
+                "give each embedding model its own key."
+            )
+    scored = ((one, sum(map(mul, sought, other))) for one, other in known.items())
+    return nlargest(k, scored, key=lambda pair: (pair[1], pair[0]))

@@ -1,0 +1,140 @@
+"""The queries for what a SqliteHistory keeps beside threads: summaries and vectors."""
+
+from __future__ import annotations
+
+import sys
+import time
+from array import array
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from agentkit_py.processors.summaries import Summary
+from agentkit_py.processors.vectors import Vector, nearest, unit
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+
+def load_summary(connection: Connection, thread_id: str, key: str) -> Summary | None:
+    """The summary, if there is one."""
+    query = (
+        "SELECT text, covered, anchor, tokens, original_tokens, created_at FROM summaries "
+        "WHERE thread_id = ? AND key = ? AND text IS NOT NULL"
+    )
+    row = connection.execute(query, (thread_id, key)).fetchone()
+    if row is None:
+        return None
+    text, covered, anchor, tokens, original, created = row
+    return Summary(
+        text=text,
+        covered=covered,
+        anchor=anchor,
+        tokens=tokens,
+        original_tokens=original,
+        created_at=datetime.fromisoformat(created),
+    )
+
+
+def lock_summary(
+    connection: Connection, thread_id: str, key: str, owner: str, seconds: float
+) -> bool:
+    """Take the right to write, if nobody else has it."""
+    now = time.time()
+    connection.execute(
+        "INSERT INTO summaries (thread_id, key) VALUES (?, ?) ON CONFLICT DO NOTHING",
+        (thread_id, key),
+    )
+    statement = (
+        "UPDATE summaries SET locked_by = ?, locked_until = ? WHERE thread_id = ? AND key = ? "
+        "AND (locked_by IS NULL OR locked_by = ? OR locked_until <= ?)"
+    )
+    values = (owner, now + seconds, thread_id, key, owner, now)
+    return connection.execute(statement, values).rowcount > 0
+
+
+def save_summary(
+    connection: Connection, thread_id: str, key: str, summary: Summary, owner: str
+) -> bool:
+    """Write, if ``owner`` has the right to, and give that back."""
+    statement = (
+        "UPDATE summaries SET text = ?, covered = ?, anchor = ?, tokens = ?, original_tokens = ?, "
+        "created_at = ?, locked_by = NULL, locked_until = NULL "
+        "WHERE thread_id = ? AND key = ? AND locked_by = ?"
+    )
+    values = (
+        summary.text.encode("utf-8", "replace").decode(),
+        summary.covered,
+        summary.anchor,
+        summary.tokens,
+        summary.original_tokens,
+        summary.created_at.isoformat(),
+        thread_id,
+        key,
+        owner,
+    )
+    return connection.execute(statement, values).rowcount > 0
+
+
+def unlock_summary(connection: Connection, thread_id: str, key: str, owner: str) -> None:
+    """Give the right to write back."""
+    connection.execute(
+        "UPDATE summaries SET locked_by = NULL, locked_until = NULL "
+        "WHERE thread_id = ? AND key = ? AND locked_by = ?",
+        (thread_id, key, owner),
+    )
+
+
+def missing_vectors(
+    connection: Connection, thread_id: str, key: str, ids: Sequence[str]
+) -> list[str]:
+    """Those of ``ids`` that there is no vector of."""
+    query = "SELECT id FROM vectors WHERE thread_id = ? AND key = ?"
+    known = {row[0] for row in connection.execute(query, (thread_id, key))}
+    return [one for one in ids if one not in known]
+
+
+def add_vectors(
+    connection: Connection, thread_id: str, key: str, vectors: Mapping[str, Vector]
+) -> None:
+    """Add the vectors that are new."""
+    connection.executemany(
+        "INSERT INTO vectors VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        [(thread_id, key, one, _to_bytes(vector)) for one, vector in vectors.items()],
+    )
+
+
+def nearest_vectors(
+    connection: Connection,
+    thread_id: str,
+    key: str,
+    vector: Vector,
+    ids: Collection[str],
+    k: int,
+) -> list[tuple[str, float]]:
+    """The nearest of ``ids``."""
+    query = "SELECT id, vector FROM vectors WHERE thread_id = ? AND key = ?"
+    wanted = set(ids)
+    rows = connection.execute(query, (thread_id, key))
+    return nearest(vector, {row[0]: _of_bytes(row[1]) for row in rows if row[0] in wanted}, k)
+
+
+def forget(connection: Connection, thread_id: str) -> None:
+    """Remove all that is kept beside a thread."""
+    connection.execute("DELETE FROM summaries WHERE thread_id = ?", (thread_id,))
+    connection.execute("DELETE FROM vectors WHERE thread_id = ?", (thread_id,))
+
+
+def _to_bytes(vector: Vector) -> bytes:
+    return _little_endian(unit(vector)).tobytes()
+
+
+def _of_bytes(stored: bytes) -> array[float]:
+    return _little_endian(array("f", stored))
+
+
+def _little_endian(numbers: array[float]) -> array[float]:
+    """The numbers in the byte order of files, from that of this machine or the other way round."""
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers

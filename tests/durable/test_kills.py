@@ -1,0 +1,123 @@
+"""A worker that dies anywhere: each side effect once, no message lost or doubled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentkit_py import Agent, Network, ToolContext, together, tool
+from agentkit_py.engine.router import Together
+from agentkit_py.stores import SqliteHistory
+from agentkit_py.testing import tool_call, tool_calls
+from agentkit_py.testing.executor import KillAt, kill_points
+
+from .world import INFERENCES, Inference, Outcome, Scenario, Stage
+
+
+def extra(outcome: Outcome, reference: Outcome) -> Counter[str]:
+    """Side effects that happened more often than in the reference."""
+    assert set(outcome.effects) == set(reference.effects)
+    return outcome.effects - reference.effects
+
+
+async def sweep(scenario: Scenario, inference: Inference, **options: Any) -> tuple[int, int]:
+    """Kill at every point; gives the number of points and of side effects that came twice."""
+    reference = await scenario.durable(inference, check=False, **options)
+    assert reference.error is None
+    assert reference.run is not None
+    points = list(kill_points(reference.run.requests))
+    doubled = 0
+    for point in points:
+        outcome = await scenario.durable(inference, kill=point, check=False, **options)
+        twice = extra(outcome, reference)
+        # Only the step that was killed while it ran may have run twice.
+        assert twice.total() <= (point.when == "inside"), point
+        doubled += twice.total()
+        outcome.effects, outcome.requests = reference.effects, reference.requests
+        assert outcome == reference, point
+    return len(points), doubled
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+async def test_a_kill_anywhere_changes_nothing(support: Scenario, inference: Inference) -> None:
+    """At every request before it ran, after it ran, and after it was recorded."""
+    points, doubled = await sweep(support, inference)
+    assert points >= 30
+    assert doubled == 3  # one for each tool call, killed inside
+
+
+async def test_a_kill_anywhere_leaves_a_database_thread_whole(
+    support: Scenario, tmp_path: Path
+) -> None:
+    """The rows of a thread in a database file."""
+    count = iter(range(10**6))
+    support.store = lambda: SqliteHistory(tmp_path / f"threads-{next(count)}.db")
+    points, _ = await sweep(support, "offload")
+    assert points >= 30
+
+
+def fan_out(stage: Stage) -> Network:
+    """Two agents together, one of them with two tools at a time."""
+
+    @tool
+    def look(place: str, ctx: ToolContext) -> str:
+        """Look somewhere."""
+        stage.effects.happen(f"look {place}")
+        ctx.state.data[place] = True
+        return f"nothing in {place}"
+
+    left = Agent(name="left", system="left S", tools=[look], max_iter=3, parallel_tools=True)
+    right = Agent(name="right", system="right S", tools=[look], max_iter=3)
+
+    def router(context: Any) -> Together | None:
+        return together(left, right) if context.call_count == 0 else None
+
+    return Network(name="search", agents=[left, right], router=router, history=stage.store)
+
+
+FAN_OUT = {
+    "left": [
+        tool_calls(("look", {"place": "attic"}), ("look", {"place": "cellar"})),
+        "Not on the left.",
+    ],
+    "right": [tool_call("look", {"place": "garden"}), "Not on the right."],
+}
+
+
+@pytest.mark.parametrize("discovery", ["joined", "eager"])
+@pytest.mark.parametrize("inference", INFERENCES)
+async def test_agents_and_tools_at_the_same_time_give_the_same_in_any_order(
+    scenario: Callable[..., Scenario], inference: Inference, discovery: Any
+) -> None:
+    """Ten orders of what may happen in any order."""
+    searched = scenario(fan_out, FAN_OUT)
+    direct = await searched.direct()
+    assert direct.error is None
+    for seed in range(10):
+        durable = await searched.durable(inference, seed=seed, discovery=discovery)
+        for one in (direct, durable):
+            one.requests.sort(key=str)
+        assert durable == direct
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+async def test_a_kill_anywhere_in_parallel_steps_changes_nothing(
+    scenario: Callable[..., Scenario], inference: Inference
+) -> None:
+    """Planned steps, and the requests that planned them."""
+    points, doubled = await sweep(scenario(fan_out, FAN_OUT), inference)
+    assert points >= 20
+    assert doubled == 3
+
+
+@pytest.mark.parametrize("when", ["before", "inside", "after"])
+async def test_a_kill_at_a_step_by_name(support: Scenario, when: Any) -> None:
+    """What tests of single steps use."""
+    kill = KillAt(step="support.billing.1.0.tool.0.refund", when=when)
+    outcome = await support.durable(kill=kill, check=False)
+    assert outcome.effects["refund A1"] == (2 if when == "inside" else 1)
+    assert outcome.state["orders"]["A1"] == {"refunds": [5]}

@@ -1,0 +1,275 @@
+"""One scenario, run directly and as an Inngest function, with everything that can be compared."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import inngest
+
+from agentkit_py import Model, Network, RetryPolicy, State, StreamingConfig, openai
+from agentkit_py.history.config import HistoryConfig
+from agentkit_py.inngest import AgentKitMiddleware
+from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.stores import HistoryStore, MemoryHistory
+from agentkit_py.testing import FakeProvider, ReceivedRequest
+from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run
+
+Inference: TypeAlias = Literal["offload", "local"]
+INFERENCES: list[Inference] = ["offload", "local"]
+EVENT = "test/run"
+RUN_LONG = 10**6
+
+
+class Effects:
+    """Side effects, counted in a database file as a real system's would be."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("create table if not exists effects (name text)")
+
+    def happen(self, name: str) -> None:
+        """One side effect."""
+        with closing(sqlite3.connect(self._path)) as database, database:
+            database.execute("insert into effects values (?)", (name,))
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often each happened."""
+        with closing(sqlite3.connect(self._path)) as database:
+            return Counter(name for (name,) in database.execute("select name from effects"))
+
+
+class Script:
+    """Replies by agent (its system prompt begins with its name): a request that comes again, byte
+    for byte, gets the same reply again."""
+
+    def __init__(self, replies: Mapping[str, Sequence[Any]]) -> None:
+        self._left = {name: list(given) for name, given in replies.items()}
+        self._given: dict[str, Any] = {}
+
+    def __call__(self, request: ReceivedRequest) -> Any:
+        body: Any = request.body
+        key = json.dumps(body, sort_keys=True)
+        if key not in self._given:
+            system = body["messages"][0]["content"]
+            name = next(name for name in self._left if system.startswith(name))
+            self._given[key] = _with_ids(name, len(self._left[name]), self._left[name].pop(0))
+        return self._given[key]
+
+
+def _with_ids(agent: str, left: int, reply: Any) -> Any:
+    """The reply with call ids that do not depend on who asks first."""
+    if not isinstance(reply, dict) or "tool_calls" not in reply:
+        return reply
+    calls = enumerate(reply["tool_calls"])
+    return {**reply, "tool_calls": [{**c, "id": f"{agent}-{left}-{i}"} for i, c in calls]}
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """What one run of a scenario may use."""
+
+    effects: Effects
+    model: Model
+    fake: FakeProvider
+    store: HistoryConfig | None = None
+    chunks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """Everything that can be compared between two runs."""
+
+    error: str | None
+    text: str | None
+    stop_reason: str | None
+    state: Any
+    results: list[Any]
+    rows: list[Any]
+    requests: list[Any]
+    effects: Counter[str]
+    chunks: list[Any]
+    run: Run | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(kw_only=True)
+class Scenario:
+    """A network with a script, to be run in all ways."""
+
+    network: Callable[[Stage], Network]
+    replies: Mapping[str, Sequence[Any]]
+    input: str = "hi"
+    state: Callable[[], State[Any]] = State
+    store: Callable[[], HistoryConfig | None] = MemoryHistory
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    retries: int = 4
+    tokens: bool = False
+    base: Path = Path()
+
+    _count: int = 0
+
+    def stage(self) -> Stage:
+        """A new stage."""
+        self._count += 1
+        fake = FakeProvider(Script(self.replies))
+        model = openai("gpt-4o", api_key="sk-test", retry=RetryPolicy(attempts=1))
+        model = Model(**{**_fields(model), "transport": fake.transport})
+        effects = Effects(self.base / f"effects-{self._count}.db")
+        return Stage(effects=effects, model=model, fake=fake, store=self.store())
+
+    async def _run(self, stage: Stage, **how: Any) -> dict[str, Any]:
+        async def publish(chunk: dict[str, Any]) -> None:
+            stage.chunks.append(chunk)
+
+        if "ctx" in how:
+            how["ctx"].agentkit_runtime.publish_with(publish)
+            publish = how["ctx"].agentkit_runtime.publish
+        run = await self.network(stage).run(
+            self.input,
+            state=self.state(),
+            model=stage.model,
+            streaming=StreamingConfig(publish=publish, tokens=self.tokens),
+            **self.options,
+            **how,
+        )
+        return {
+            "text": run.text,
+            "stop": run.stop_reason,
+            "state": run.state.dump(),
+            "thread": run.thread_id,
+            "results": [result.to_dict() for result in run.state.results],
+        }
+
+    async def direct(self) -> Outcome:
+        """Run it in this process."""
+        stage = self.stage()
+        error = None
+        output: dict[str, Any] = {}
+        try:
+            output = await self._run(stage, runtime=DirectRuntime(transport=stage.fake.transport))
+        except Exception as found:  # noqa: BLE001 - compared with the durable run's
+            error = f"{type(found).__name__}: {found}"
+        return await _outcome(stage, output, error, None)
+
+    async def durable(
+        self,
+        inference: Inference = "offload",
+        *,
+        kill: KillAt | Sequence[KillAt] = (),
+        seed: int | None = 0,
+        check: bool = True,
+        discovery: Literal["joined", "eager"] = "joined",
+    ) -> Outcome:
+        """Run it as a function under `ReplayExecutor`."""
+        stage = self.stage()
+        client = client_with(inference, stage)
+
+        def functions() -> list[inngest.Function[Any]]:
+            @client.create_function(
+                fn_id="run", trigger=inngest.TriggerEvent(event=EVENT), retries=self.retries
+            )
+            async def function(ctx: inngest.Context) -> dict[str, Any]:
+                return await self._run(stage, ctx=ctx)
+
+            return [function]
+
+        executor = ReplayExecutor(
+            client,
+            functions,
+            transport=stage.fake.transport,
+            seed=seed,
+            kill=kill,
+            check=check,
+            discovery=discovery,
+        )
+        run = await executor.run(EVENT)
+        assert run.differences == []
+        error = None if run.error is None else str(run.error["message"])
+        return await _outcome(stage, run.output or {}, error, run)
+
+
+def client_with(inference: Inference = "offload", stage: Stage | None = None) -> inngest.Inngest:
+    """A client whose functions find their runtime by themselves."""
+    local = None if stage is None else DirectRuntime(transport=stage.fake.transport)
+    middleware = AgentKitMiddleware.configured(inference=inference, local=local)
+    return inngest.Inngest(app_id="test", is_production=False, middleware=[middleware])
+
+
+def executor_for(
+    handler: Callable[[inngest.Context], Awaitable[Any]],
+    *,
+    inference: Inference = "local",
+    retries: int = 4,
+    **options: Any,
+) -> ReplayExecutor:
+    """An executor with one function, started by `EVENT`."""
+    client = client_with(inference)
+    make = client.create_function(
+        fn_id="run", trigger=inngest.TriggerEvent(event=EVENT), retries=retries
+    )
+    return ReplayExecutor(client, [make(handler)], **{"check": True, **options})
+
+
+def _fields(model: Model) -> dict[str, Any]:
+    return {name: getattr(model, name) for name in Model.__dataclass_fields__}
+
+
+async def _outcome(
+    stage: Stage, output: dict[str, Any], error: str | None, run: Run | None
+) -> Outcome:
+    return Outcome(
+        error=error,
+        text=output.get("text"),
+        stop_reason=output.get("stop"),
+        state=output.get("state"),
+        results=[_plain(result) for result in output.get("results", [])],
+        rows=await _rows(stage),
+        requests=[request.body for request in stage.fake.requests],
+        effects=stage.effects.counts,
+        chunks=_chunks(stage.chunks),
+        run=run,
+    )
+
+
+_VARYING = frozenset({"id", "createdAt", "threadId", "checksum"})
+
+
+def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Without ids and times, those of the provider's JSON too."""
+    plain = {key: value for key, value in record.items() if key not in _VARYING}
+    if isinstance(plain.get("raw"), str):
+        raw = json.loads(plain["raw"])
+        plain["raw"] = {key: value for key, value in raw.items() if key not in ("id", "created")}
+    return plain
+
+
+async def _rows(stage: Stage) -> list[Any]:
+    if not isinstance(stage.store, HistoryStore):
+        return []
+    threads = await stage.store.list_threads()
+    rows = [await stage.store.load(thread.id) for thread in threads]
+    return [[_plain(row.to_dict()) for row in thread] for thread in rows]
+
+
+def _chunks(chunks: list[dict[str, Any]]) -> list[Any]:
+    """Chunks as a consumer has them: each id once, in sequence; ids of runs numbered."""
+    by_id = {chunk["id"]: chunk for chunk in reversed(chunks)}
+    ordered = sorted(by_id.values(), key=lambda chunk: chunk["sequenceNumber"])
+    names: dict[str, str] = {}
+
+    def named(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {k: named(v, k) for k, v in value.items()}
+        if key in ("runId", "parentRunId", "messageId", "threadId", "partId"):
+            return names.setdefault(value, f"{key}-{len(names)}")
+        return value
+
+    return [(c["sequenceNumber"], c["event"], named(c["data"])) for c in ordered]

@@ -1,0 +1,535 @@
+"""A person decides: tools that need approval, checks, and tools that ask by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from agentkit_py import (
+    Agent,
+    ApprovalAnswer,
+    ApprovalRequest,
+    Decision,
+    MemoryHistory,
+    RunLimits,
+    State,
+    StreamingConfig,
+    Tool,
+    ToolContext,
+    tool,
+)
+from agentkit_py.errors import ConfigurationError, NonRetriableError
+from agentkit_py.events.approvals import resolution_of
+from agentkit_py.messages import ToolCall
+from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
+
+
+@dataclass
+class Bank:
+    """What refunds do to the world, and what the person was asked."""
+
+    budget: int = 1000
+    refunds: list[int] = field(default_factory=list[int])
+    asked: list[ApprovalRequest] = field(default_factory=list[ApprovalRequest])
+
+    def refund(self, **traits: Any) -> Tool:
+        """The tool."""
+
+        @tool(name="refund", **traits)
+        def refund(amount: int) -> str:
+            """Pay money back."""
+            self.refunds.append(amount)
+            self.budget -= amount
+            return f"paid {amount}"
+
+        return refund
+
+    def within_budget(self, ctx: ToolContext) -> str | None:
+        """The check."""
+        if ctx.arguments.amount <= self.budget:
+            return None
+        return f"only {self.budget} left"
+
+    def says(self, answer: Any) -> Callable[[ApprovalRequest], Any]:
+        """A person who answers this to everything."""
+
+        def approver(request: ApprovalRequest) -> Any:
+            self.asked.append(request)
+            return answer(request) if callable(answer) else answer
+
+        return approver
+
+
+async def nobody(_request: ApprovalRequest) -> bool:
+    """Never answers."""
+    await anyio.sleep_forever()
+    return True
+
+
+def large(ctx: ToolContext) -> bool:
+    """What needs a person."""
+    return ctx.arguments.amount > 100
+
+
+def true(_ctx: ToolContext) -> Any:
+    """No sentence."""
+    return True
+
+
+def refunds(*amounts: int) -> Any:
+    """A reply that wants these refunds."""
+    return tool_calls(*(("refund", {"amount": amount}) for amount in amounts))
+
+
+async def results(made: Tool, reply: Any, **options: Any) -> list[Any]:
+    """Let a model call the tool, and return the contents it then reads."""
+    model = ScriptedModel(reply, "done")
+    parallel = options.pop("parallel", False)
+    agent = Agent(
+        name="clerk",
+        system="S",
+        tools=[made],
+        model=model,
+        max_iter=2,
+        parallel_tools=parallel,
+    )
+    state: State[Any] = options.setdefault("state", State())
+    await agent.run("q?", **options)
+    model.assert_finished()
+    return [one.content for one in state.results[-2].tool_calls]
+
+
+def error_of(content: Any) -> tuple[str, str]:
+    """Name and message of an error as the model reads it."""
+    return content["error"]["name"], content["error"]["message"]
+
+
+@pytest.fixture
+def bank() -> Bank:
+    """A new one."""
+    return Bank()
+
+
+async def test_an_approved_call_is_carried_out(bank: Bank) -> None:
+    """Once, and the model reads its result."""
+    found = await results(bank.refund(needs_approval=True), refunds(50), approver=bank.says(True))
+    assert (found, bank.refunds) == ([{"data": "paid 50"}], [50])
+
+
+async def test_the_person_sees_agent_tool_and_arguments(bank: Bank) -> None:
+    """And until when an answer counts."""
+    await results(bank.refund(needs_approval=True), refunds(50), approver=bank.says(True))
+    (request,) = bank.asked
+    assert (request.agent, request.timeout) == ("clerk", 4 * 3600)
+    assert [(call.name, call.input) for call in request.calls] == [("refund", {"amount": 50})]
+    assert request.asked_at is not None
+    assert request.expires_at == request.asked_at + timedelta(hours=4)
+
+
+async def test_a_denied_call_is_not_carried_out_and_the_model_reads_why(bank: Bank) -> None:
+    """So that it does not simply try again."""
+    answer = ApprovalAnswer(approved=False, reason="Too much for a late train.")
+    found = await results(bank.refund(needs_approval=True), refunds(50), approver=bank.says(answer))
+    assert bank.refunds == []
+    assert [error_of(one) for one in found] == [
+        (
+            "ApprovalDeniedError",
+            "A person refused the call of refund. Reason: Too much for a late train.",
+        )
+    ]
+
+
+async def test_a_refusal_needs_no_reason(bank: Bank) -> None:
+    """False is an answer."""
+    found = await results(bank.refund(needs_approval=True), refunds(50), approver=bank.says(False))
+    assert error_of(found[0]) == ("ApprovalDeniedError", "A person refused the call of refund.")
+
+
+async def test_nobody_answers_in_time(bank: Bank) -> None:
+    """The question lapses, nothing is done, and the run goes on."""
+    made = bank.refund(needs_approval=True, approval_timeout=timedelta(milliseconds=1))
+    found = await results(made, refunds(50), approver=nobody)
+    assert bank.refunds == []
+    assert error_of(found[0])[0] == "ApprovalTimeoutError"
+
+
+async def test_an_approver_may_be_async(bank: Bank) -> None:
+    """It asks over a network, say."""
+
+    async def approver(request: ApprovalRequest) -> bool:
+        await anyio.lowlevel.checkpoint()
+        return request.calls[0].name == "refund"
+
+    found = await results(bank.refund(needs_approval=True), refunds(50), approver=approver)
+    assert found == [{"data": "paid 50"}]
+
+
+async def test_an_approver_that_answers_neither_yes_nor_no_approves_nothing(bank: Bank) -> None:
+    """A function without `return` is a mistake, not a yes."""
+    with pytest.raises(ConfigurationError, match="must return True, False or an ApprovalAnswer"):
+        await results(bank.refund(needs_approval=True), refunds(50), approver=bank.says(None))
+    assert bank.refunds == []
+
+
+async def test_without_anybody_to_ask_the_run_fails_and_says_what_to_do(bank: Bank) -> None:
+    """It must not wait for nobody, nor go on without an answer."""
+    with pytest.raises(ConfigurationError, match=r"refund.*Pass approver=…"):
+        await results(bank.refund(needs_approval=True), refunds(50))
+    assert bank.refunds == []
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+async def test_several_calls_of_one_reply_are_one_question(bank: Bank, parallel: bool) -> None:
+    """And each gets its own answer."""
+    calls = {1: Decision(approved=False, reason="Not this one.")}
+    answer = ApprovalAnswer(approved=True, calls=calls)
+    made = bank.refund(needs_approval=True)
+    reply = refunds(10, 20, 30)
+    found = await results(made, reply, approver=bank.says(answer), parallel=parallel)
+    assert [len(request.calls) for request in bank.asked] == [3]
+    assert (found[0], found[2]) == ({"data": "paid 10"}, {"data": "paid 30"})
+    assert error_of(found[1])[1].endswith("Reason: Not this one.")
+    assert sorted(bank.refunds) == [10, 30]
+
+
+async def test_a_predicate_decides_which_calls_need_a_person(bank: Bank) -> None:
+    """Small ones go through; indexes in the answer are those of the question."""
+    made = bank.refund(needs_approval=large)
+    answer = ApprovalAnswer(approved=True, calls={0: Decision(approved=False)})
+    found = await results(made, refunds(50, 200, 300), approver=bank.says(answer))
+    assert [[call.input for call in request.calls] for request in bank.asked] == [
+        [{"amount": 200}, {"amount": 300}]
+    ]
+    assert bank.refunds == [50, 300]
+    assert error_of(found[1])[0] == "ApprovalDeniedError"
+
+
+async def test_a_predicate_may_be_async_and_read_the_state(bank: Bank) -> None:
+    """Like every callback."""
+
+    async def unless_trusted(ctx: ToolContext) -> bool:
+        return not ctx.state.data["trusted"]
+
+    made = bank.refund(needs_approval=unless_trusted)
+    found = await results(made, refunds(50), state=State({"trusted": True}))
+    assert found == [{"data": "paid 50"}]
+
+
+async def test_a_predicate_that_fails_lets_nothing_through(bank: Bank) -> None:
+    """The model reads the error, as it reads a tool's."""
+
+    def broken(_ctx: ToolContext) -> bool:
+        raise KeyError("trusted")
+
+    found = await results(bank.refund(needs_approval=broken), refunds(50), approver=bank.says(True))
+    assert error_of(found[0]) == ("KeyError", "'trusted'")
+    assert (bank.refunds, bank.asked) == ([], [])
+
+
+@pytest.mark.parametrize("trait", ["needs_approval", "check"])
+async def test_a_callback_can_end_the_run(bank: Bank, trait: str) -> None:
+    """As a tool can."""
+
+    def stop(_ctx: ToolContext) -> Any:
+        raise NonRetriableError("no database")
+
+    traits = {"needs_approval": True, trait: stop}
+    with pytest.raises(NonRetriableError, match="no database"):
+        await results(bank.refund(**traits), refunds(50), approver=bank.says(True))
+
+
+async def test_nobody_is_asked_about_a_call_that_cannot_be_carried_out(bank: Bank) -> None:
+    """The check comes first."""
+    made = bank.refund(needs_approval=True, check=bank.within_budget)
+    found = await results(made, refunds(5000, 10), approver=bank.says(True))
+    assert error_of(found[0]) == ("PreconditionError", "only 1000 left")
+    assert [len(request.calls) for request in bank.asked] == [1]
+    assert bank.refunds == [10]
+
+
+async def test_what_changed_while_a_person_thought_is_checked_again(bank: Bank) -> None:
+    """An approval is for the world as the person saw it."""
+
+    def meanwhile(_request: ApprovalRequest) -> bool:
+        bank.budget = 5
+        return True
+
+    made = bank.refund(needs_approval=True, check=bank.within_budget)
+    found = await results(made, refunds(50), approver=bank.says(meanwhile))
+    assert error_of(found[0]) == ("PreconditionError", "only 5 left")
+    assert bank.refunds == []
+
+
+async def test_a_check_sees_what_the_calls_before_it_did(bank: Bank) -> None:
+    """Both fit alone, together they do not."""
+    made = bank.refund(needs_approval=True, check=bank.within_budget)
+    found = await results(made, refunds(600, 600), approver=bank.says(True))
+    assert bank.refunds == [600]
+    assert error_of(found[1]) == ("PreconditionError", "only 400 left")
+
+
+async def test_a_check_also_guards_calls_that_need_nobody(bank: Bank) -> None:
+    """Just before they are carried out."""
+    found = await results(bank.refund(check=bank.within_budget), refunds(600, 600))
+    assert bank.refunds == [600]
+    assert error_of(found[1])[0] == "PreconditionError"
+
+
+async def test_a_check_that_fails_is_an_objection(bank: Bank) -> None:
+    """What cannot be checked is not done."""
+
+    async def broken(_ctx: ToolContext) -> str | None:
+        raise TimeoutError("no answer from the bank")
+
+    found = await results(bank.refund(check=broken), refunds(50))
+    assert error_of(found[0]) == ("TimeoutError", "no answer from the bank")
+    assert bank.refunds == []
+
+
+async def test_a_check_that_gives_no_sentence_is_a_mistake(bank: Bank) -> None:
+    """Is True "all is well" or "something is wrong"? Nobody has to guess."""
+    with pytest.raises(ConfigurationError, match="must return a sentence or None, got True"):
+        await results(bank.refund(check=true), refunds(50))
+    assert bank.refunds == []
+
+
+async def test_nobody_is_asked_about_arguments_that_do_not_fit(bank: Bank) -> None:
+    """The model has to mend them first."""
+    reply = tool_calls(("refund", {"amount": "all of it"}), ("nothing", {}))
+    found = await results(bank.refund(needs_approval=True), reply, approver=bank.says(True))
+    assert [error_of(one)[0] for one in found] == ["InvalidArgumentsError", "UnknownToolError"]
+    assert bank.asked == []
+
+
+async def test_a_tool_may_ask_by_itself() -> None:
+    """In its own words, and as often as it likes."""
+    asked: list[tuple[str, int, float]] = []
+
+    def approver(request: ApprovalRequest) -> ApprovalAnswer:
+        asked.append((request.message, len(request.calls), request.timeout))
+        return ApprovalAnswer(approved=True, data={"seat": "window"})
+
+    @tool(steps=True)
+    async def book(ctx: ToolContext) -> Any:
+        """Book a seat."""
+        first = await ctx.approve("Which seat?", timeout=timedelta(minutes=5))
+        second = await ctx.approve("Sure?")
+        return [first and first.data["seat"], second and second.approved]
+
+    found = await results(book, tool_call("book"), approver=approver)
+    assert found == [{"data": ["window", True]}]
+    assert asked == [("Which seat?", 0, 300), ("Sure?", 0, 4 * 3600)]
+
+
+async def test_a_tool_learns_that_nobody_answered() -> None:
+    """And decides what that means."""
+
+    @tool(steps=True)
+    async def book(ctx: ToolContext) -> str:
+        """Book a seat."""
+        answer = await ctx.approve("Sure?", timeout=timedelta(milliseconds=1))
+        return "lapsed" if answer is None else "answered"
+
+    found = await results(book, tool_call("book"), approver=nobody)
+    assert found == [{"data": "lapsed"}]
+
+
+async def test_time_in_which_a_person_thinks_is_not_the_tools_time() -> None:
+    """A limit of seconds for tools must not cut off what takes minutes."""
+
+    async def slow(_request: ApprovalRequest) -> bool:
+        await anyio.sleep(0.05)
+        return True
+
+    @tool(steps=True)
+    async def book(ctx: ToolContext) -> str:
+        """Book a seat."""
+        return "booked" if await ctx.approve("Sure?") else "not booked"
+
+    limits = RunLimits(tool_timeout=0.001)
+    found = await results(book, tool_call("book"), approver=slow, limits=limits)
+    assert found == [{"data": "booked"}]
+
+
+@pytest.mark.parametrize("what", ["approve", "wait", "step"])
+async def test_only_a_tool_made_of_steps_may_wait(what: str) -> None:
+    """Said in a direct run already, not when the network is deployed."""
+
+    @tool
+    async def book(ctx: ToolContext) -> None:
+        """Book a seat."""
+        if what == "approve":
+            await ctx.approve("Sure?")
+        elif what == "wait":
+            await ctx.wait_for_event("seat/freed", timeout=timedelta(hours=1))
+        else:
+            await ctx.step.sleep("a while", timedelta(0))
+
+    with pytest.raises(ConfigurationError, match=r"needs @tool\(steps=True\)"):
+        await results(book, tool_call("book"), approver=Bank().says(True))
+
+
+async def test_an_event_can_only_be_waited_for_in_an_inngest_function() -> None:
+    """Nothing in a process hears of events."""
+
+    @tool(steps=True)
+    async def book(ctx: ToolContext) -> None:
+        """Book a seat."""
+        await ctx.wait_for_event("seat/freed", timeout=timedelta(hours=1))
+
+    with pytest.raises(ConfigurationError, match=r"event 'seat/freed', which only an Inngest"):
+        await results(book, tool_call("book"))
+
+
+async def test_nothing_is_locked_while_a_person_thinks() -> None:
+    """The same thread goes on meanwhile, in the same store."""
+    store = MemoryHistory()
+    bank = Bank()
+
+    async def meanwhile(_request: ApprovalRequest) -> bool:
+        other = Agent(
+            name="other", system="S", model=ScriptedModel("Your turn is noted."), history=store
+        )
+        await other.run("Are you still there?", thread_id="t")
+        return True
+
+    model = ScriptedModel(refunds(50), "Paid.")
+    agent = Agent(
+        name="clerk",
+        system="S",
+        tools=[bank.refund(needs_approval=True)],
+        model=model,
+        max_iter=2,
+        history=store,
+    )
+    await agent.run("Refund, please.", thread_id="t", approver=meanwhile)
+    texts = [m.text for r in await store.load("t") for m in r.output if m.type == "text"]
+    assert (bank.refunds, texts[-1]) == ([50], "Paid.")
+    assert "Your turn is noted." in texts
+
+
+async def test_the_question_and_the_answer_are_streamed(bank: Bank) -> None:
+    """With the names TypeScript declares; the calls are shown before they are asked about."""
+    chunks: list[dict[str, Any]] = []
+
+    async def publish(chunk: dict[str, Any]) -> None:
+        chunks.append(chunk)
+
+    answer = ApprovalAnswer(
+        approved=True,
+        calls={1: Decision(approved=False, reason="No.")},
+        data={"resolvedBy": "u1", "resolvedAt": "2026-01-01T00:00:00Z"},
+    )
+    await results(
+        bank.refund(needs_approval=True),
+        refunds(10, 20),
+        approver=bank.says(answer),
+        streaming=StreamingConfig(publish=publish),
+    )
+    (request,) = bank.asked
+    calls = [c["data"] for c in chunks if c["data"].get("type") == "tool-call"]
+    parts = [c["partId"] for c in calls if "finalContent" not in c]
+    data = {c["event"]: c["data"] for c in chunks if c["event"].startswith("hitl.")}
+    asked, resolved = data["hitl.requested"], data["hitl.resolved"]
+    assert asked["toolCalls"] == [
+        {
+            "index": index,
+            "toolCallId": request.calls[index].id,
+            "toolName": "refund",
+            "toolInput": {"amount": amount},
+            "partId": parts[index],
+        }
+        for index, amount in enumerate([10, 20])
+    ]
+    assert (asked["requestId"], asked["type"]) == (request.id, "tool_approval")
+    assert asked["expiresAt"] == request.expires_at.isoformat()  # type: ignore[union-attr]
+    assert len(parts) == 2
+    assert resolved["requestId"] == request.id
+    assert resolved["resolution"] == "partial"
+    assert resolved["approvedTools"] == ["refund"]
+    assert [one["approved"] for one in resolved["decisions"]] == [True, False]
+    assert (resolved["resolvedBy"], resolved["resolvedAt"]) == ("u1", "2026-01-01T00:00:00Z")
+    order = [c["event"] for c in chunks]
+    assert order.index("part.created") < order.index("hitl.requested")
+    assert order.index("hitl.resolved") < order.index("tool_call.output.delta")
+
+
+async def test_a_question_without_calls_is_streamed_with_its_words() -> None:
+    """What the tool asked stands where TypeScript has the reason."""
+    chunks: list[dict[str, Any]] = []
+
+    async def publish(chunk: dict[str, Any]) -> None:
+        chunks.append(chunk)
+
+    @tool(steps=True)
+    async def book(ctx: ToolContext) -> str:
+        """Book a seat."""
+        await ctx.approve("Sure?", timeout=timedelta(milliseconds=1))
+        return "asked"
+
+    await results(
+        book,
+        tool_call("book"),
+        approver=nobody,
+        streaming=StreamingConfig(publish=publish),
+    )
+    found = {c["event"]: c["data"] for c in chunks if c["event"].startswith("hitl.")}
+    asked = found["hitl.requested"]
+    assert (asked["type"], asked["toolCalls"]) == ("question", [])
+    assert asked["metadata"] == {"reason": "Sure?"}
+    assert found["hitl.resolved"]["resolution"] == "expired"
+
+
+CALL = ToolCall("c", "refund")
+
+
+@pytest.mark.parametrize(
+    ("record", "approved"),
+    [
+        ({"approved": True}, [True, True]),
+        ({"approved": False}, [False, False]),
+        ({}, [False, False]),
+        ({"approved": "true"}, [False, False]),
+        ({"approved": 1}, [False, False]),
+        ({"approved": True, "calls": {"1": False}}, [True, False]),
+        ({"approved": True, "calls": {"1": {"approved": "yes"}}}, [True, False]),
+        ({"calls": {"0": {"approved": True}}}, [True, False]),
+        ({"calls": [{"index": 1, "approved": True}]}, [False, True]),
+        ({"approved": True, "calls": [{"index": "1", "approved": False}]}, [True, False]),
+        ({"approved": True, "calls": [{"approved": False}]}, [False, False]),
+        ({"approved": True, "calls": {"second": False}}, [False, False]),
+        ({"approved": True, "calls": "all"}, [False, False]),
+        ({"approved": True, "calls": {"²": False}}, [False, False]),
+        ({"approved": True, "calls": [{"index": True, "approved": True}]}, [False, False]),
+        ({"approved": True, "calls": None, "reason": 5}, [True, True]),
+    ],
+)
+def test_only_a_plain_yes_approves(record: dict[str, Any], approved: list[bool]) -> None:
+    """Answers come from outside; whatever is not understood is a refusal."""
+    answer = ApprovalAnswer.from_dict(record)
+    assert [answer.on(index).approved for index in range(2)] == approved
+    assert ApprovalAnswer.from_dict(answer.to_dict()) == answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "resolution"),
+    [
+        (None, "expired"),
+        (ApprovalAnswer(approved=True), "approved"),
+        (ApprovalAnswer(approved=False), "denied"),
+        (ApprovalAnswer(approved=True, calls={0: Decision(approved=False)}), "partial"),
+        (ApprovalAnswer(approved=False, calls={0: Decision(True), 1: Decision(True)}), "approved"),
+    ],
+)
+def test_the_resolution_is_what_became_of_the_calls(
+    answer: ApprovalAnswer | None, resolution: str
+) -> None:
+    """Not what the answer says of calls that nobody asked about."""
+    request = ApprovalRequest(id="r", agent="a", calls=(CALL, CALL), timeout=1)
+    assert resolution_of(request, answer) == resolution

@@ -1,0 +1,162 @@
+"""Messages and errors as values."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import pytest
+
+from agentkit_py import (
+    Message,
+    ReasoningMessage,
+    TextContent,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+)
+from agentkit_py.errors import (
+    AgentKitError,
+    ConfigurationError,
+    InvalidRecordError,
+    MissingDependencyError,
+    MissingModelError,
+    ModelResponseError,
+    StateConflictError,
+    StoreVersionError,
+    ThreadNotFoundError,
+    ToolDefinitionError,
+)
+from agentkit_py.messages import as_present, text_of, token_memo
+
+CALL = ToolCall("c1", "look", {"what": "x"})
+KINDS: list[Message] = [
+    TextMessage("user", "hi", agent="a"),
+    TextMessage("assistant", [TextContent("one"), TextContent("two")]),
+    ToolCallMessage([CALL], provider_metadata={"openai": {"x": 1}}),
+    ToolResultMessage(CALL, {"data": 1}, from_history=True),
+    ReasoningMessage("hm", stop_reason="stop"),
+]
+EACH = pytest.mark.parametrize("message", KINDS, ids=lambda m: m.type)
+
+
+@EACH
+def test_a_message_cannot_be_changed(message: Message) -> None:
+    """Whoever wants another one makes one."""
+    with pytest.raises(FrozenInstanceError):
+        message.agent = "b"  # type: ignore[misc]
+    assert replace(message, agent="b").agent == "b"
+
+
+@EACH
+def test_a_message_survives_pickling_and_copying(message: Message) -> None:
+    """Also after its tokens were counted; what was counted stays behind."""
+    token_memo(message)["key"] = 3
+    for again in (pickle.loads(pickle.dumps(message)), copy.deepcopy(message), copy.copy(message)):  # noqa: S301
+        assert again == message
+        assert token_memo(again) == {}
+
+
+def test_type_and_role_are_those_of_typescript() -> None:
+    """So that both languages read one thread table."""
+    assert [(m.type, m.role, m.stop_reason) for m in KINDS] == [
+        ("text", "user", None),
+        ("text", "assistant", None),
+        ("tool_call", "assistant", "tool"),
+        ("tool_result", "tool_result", "tool"),
+        ("reasoning", "assistant", "stop"),
+    ]
+
+
+def test_the_text_by_which_a_message_counts_is_its_words_or_its_compact_json() -> None:
+    """As the upstream proposal counts."""
+    assert [text_of(m) for m in KINDS] == [
+        "hi",
+        '[{"type":"text","text":"one"},{"type":"text","text":"two"}]',
+        '[{"type":"tool","id":"c1","name":"look","input":{"what":"x"}}]',
+        '{"data":1}',
+        "hm",
+    ]
+    assert text_of(KINDS[1]) is text_of(KINDS[1])
+    broken = ToolCallMessage([ToolCall("c", "look", malformed='{"a')])
+    assert '"input":"{\\"a"' in text_of(broken)
+
+
+def test_the_whole_text_of_a_content_list() -> None:
+    """Its pieces, as they follow each other."""
+    assert TextMessage("user", [TextContent("a "), TextContent("b")]).text == "a b"
+
+
+def test_an_error_envelope_is_told_from_data() -> None:
+    """By its key."""
+    assert ToolResultMessage(CALL, {"error": {"name": "E", "message": "m"}}).is_error
+    assert not ToolResultMessage(CALL, {"data": {"error": 1}}).is_error
+    assert not ToolResultMessage(CALL, "error").is_error
+
+
+@EACH
+def test_a_message_is_marked_as_of_this_run_once(message: Message) -> None:
+    """The same object each time, so that counts are kept."""
+    present = as_present(message)
+    assert present.from_history is False
+    assert as_present(message) is present
+    assert as_present(present) is present
+    assert replace(present, from_history=message.from_history) == message
+
+
+def test_usage_adds_up_field_by_field() -> None:
+    """And totals input and output."""
+    total = Usage(1, 2, 3, 4) + Usage(10, 20, 30, 40)
+    assert total == Usage(11, 22, 33, 44)
+    assert total.total_tokens == 33
+    assert total - Usage(1, 2, 3, 4) == Usage(10, 20, 30, 40)
+
+
+def test_a_user_message_is_the_users() -> None:
+    """Whatever a client sends beside it."""
+    message = UserMessage("q?", "m1", state={"page": 1}, system_prompt="Be kind.")
+    assert (message.role, message.content, message.id) == ("user", "q?", "m1")
+
+
+FACTS: list[tuple[AgentKitError, dict[str, Any], str]] = [
+    (MissingModelError("a"), {"agent": "a"}, "'a' has no model"),
+    (ToolDefinitionError("t", "bad"), {"tool": "t"}, "Tool 't': bad"),
+    (
+        MissingDependencyError("rich", "cli", "The demo"),
+        {"package": "rich", "extra": "cli"},
+        "The demo needs the package 'rich': pip install 'pyagentkit[cli]'",
+    ),
+    (StateConflictError(["k"], ("a", "b")), {"keys": ("k",), "tools": ("a", "b")}, "'k'"),
+    (ThreadNotFoundError("t1"), {"thread_id": "t1"}, "no thread 't1'"),
+    (StoreVersionError("f.db", found=9, supported=2), {"found": 9, "supported": 2}, "f.db"),
+    (
+        InvalidRecordError("missing", where="line 3", field="role"),
+        {"where": "line 3", "field": "role"},
+        "line 3, field role: missing",
+    ),
+    (
+        ModelResponseError("odd", provider="p", model="m", excerpt="x" * 600),
+        {"excerpt": "x" * 500, "provider": "p", "model": "m", "retriable": False},
+        "p model 'm': odd",
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "facts", "words"), FACTS, ids=lambda v: type(v).__name__)
+def test_errors_keep_their_facts_beside_their_words(
+    error: AgentKitError, facts: dict[str, Any], words: str
+) -> None:
+    """So that nobody has to parse messages."""
+    assert {name: getattr(error, name) for name in facts} == facts
+    assert words in str(error)
+
+
+def test_what_a_developer_passed_wrongly_is_a_value_error_too() -> None:
+    """For callers who know nothing of this library."""
+    assert issubclass(ConfigurationError, ValueError)
+    assert issubclass(ConfigurationError, AgentKitError)

@@ -1,0 +1,490 @@
+"""Streams of every provider: what is told, and that the whole equals the plain answer.
+
+The bodies in ``streams/`` are written after the providers' documentation: text, parallel calls,
+reasoning, usage, keep-alives, characters of several bytes. Beside each stands the same answer as
+it is without streaming.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit_py.errors import (
+    AuthenticationError,
+    BadRequestError,
+    ContextOverflowError,
+    ModelError,
+    ModelResponseError,
+    ModelStreamError,
+    ProviderUnavailableError,
+    RateLimitError,
+)
+from agentkit_py.messages import (
+    Delta,
+    Message,
+    ReasoningDelta,
+    ReasoningMessage,
+    TextDelta,
+    TextMessage,
+    ToolCallDelta,
+    ToolCallMessage,
+)
+from agentkit_py.models import (
+    Assembler,
+    Model,
+    StreamingAdapter,
+    Usage,
+    anthropic,
+    azure_openai,
+    gemini,
+    grok,
+    openai,
+    openai_responses,
+)
+from agentkit_py.runtime.reading import Told, read_reply
+
+STREAMS = Path(__file__).parent / "streams"
+MODELS: dict[str, Model] = {
+    "openai": openai("gpt-4.1"),
+    "openai_refusal": openai("gpt-4.1"),
+    "openai_responses": openai_responses("gpt-5"),
+    "azure_openai": azure_openai("gpt-4o", endpoint="https://r.openai.azure.com"),
+    "anthropic": anthropic("claude-sonnet-4-5"),
+    "gemini": gemini("gemini-3-pro-preview"),
+    "gemini_malformed": gemini("gemini-3-pro-preview"),
+    "grok": grok("grok-4"),
+}
+WITH_CALLS = [name for name in MODELS if "_" not in name or name.endswith(("openai", "responses"))]
+EVERY = pytest.mark.parametrize("name", MODELS)
+
+
+def body_of(name: str) -> bytes:
+    """The stream's bytes."""
+    return (STREAMS / f"{name}.sse").read_bytes()
+
+
+def plain_of(name: str) -> Any:
+    """The same answer without streaming."""
+    return json.loads((STREAMS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+class Sink:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.deltas: list[Delta] = []
+
+    async def __call__(self, delta: Delta, /) -> None:
+        self.deltas.append(delta)
+
+    async def skip(self, delta: Delta, count: int, /) -> None:
+        """Never called here."""
+
+
+class Chunks(httpx.AsyncByteStream):
+    """A body that comes in these pieces, and then ends or breaks."""
+
+    def __init__(self, chunks: Sequence[bytes], *, breaks: bool = False) -> None:
+        self._chunks = chunks
+        self._breaks = breaks
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self._chunks:
+            yield chunk
+        if self._breaks:
+            raise httpx.RemoteProtocolError("peer closed connection")
+
+
+def assembler_of(model: Model) -> Assembler:
+    """A new assembler of the model's format."""
+    assert isinstance(model.adapter, StreamingAdapter)
+    return model.adapter.assembler(model)
+
+
+async def read(
+    model: Model, chunks: Sequence[bytes], *, breaks: bool = False, sink: Sink | None = None
+) -> object:
+    """What the reply that comes in these chunks is as a whole."""
+    headers = {"content-type": "text/event-stream; charset=utf-8"}
+    response = httpx.Response(200, headers=headers, stream=Chunks(chunks, breaks=breaks))
+    return await read_reply(model, response, assembler_of(model), Told(sink or Sink()))
+
+
+def told_text(deltas: Sequence[Delta], kind: type[Delta]) -> dict[int, str]:
+    """The pieces of one kind put together, by part."""
+    found: dict[int, str] = {}
+    for delta in deltas:
+        if isinstance(delta, kind):
+            found[delta.index] = found.get(delta.index, "") + delta.delta
+    return found
+
+
+def said(messages: Sequence[Message]) -> tuple[list[str], list[str], list[tuple[str, str, Any]]]:
+    """Texts, reasonings and calls of a reply."""
+    texts = [m.text for m in messages if isinstance(m, TextMessage) and m.text]
+    thoughts = [m.content for m in messages if isinstance(m, ReasoningMessage) and m.content]
+    calls = [
+        (call.id, call.name, call.input)
+        for m in messages
+        if isinstance(m, ToolCallMessage)
+        for call in m.tools
+    ]
+    return texts, thoughts, calls
+
+
+# ------------------------------------------------------------------------------------- the whole
+
+
+@EVERY
+async def test_the_whole_equals_the_answer_without_streaming(name: str) -> None:
+    """Usage, signatures, finish reasons, ids and all: the engine decodes it on the same path."""
+    assert await read(MODELS[name], [body_of(name)]) == plain_of(name)
+
+
+@pytest.mark.parametrize("name", WITH_CALLS)
+async def test_what_is_told_on_the_way_is_what_the_reply_holds(name: str) -> None:
+    """Each part's pieces, joined, are its text, its reasoning or its arguments."""
+    model, sink = MODELS[name], Sink()
+    reply = model.decode(await read(model, [body_of(name)], sink=sink))
+    texts, thoughts, calls = said(reply.messages)
+    assert list(told_text(sink.deltas, TextDelta).values()) == texts
+    assert list(told_text(sink.deltas, ReasoningDelta).values()) == thoughts
+    heads = {d.index: (d.id, d.name) for d in sink.deltas if isinstance(d, ToolCallDelta)}
+    written = told_text(sink.deltas, ToolCallDelta)
+    assert [(*heads[i], json.loads(text or "{}")) for i, text in written.items()] == calls
+    assert len(calls) == 2
+    assert reply.usage is not None
+    assert reply.usage.output_tokens
+
+
+@EVERY
+async def test_parts_are_numbered_from_zero_in_the_order_of_their_beginning(name: str) -> None:
+    """A front end may take the number for the part's place."""
+    sink = Sink()
+    await read(MODELS[name], [body_of(name)], sink=sink)
+    assert list(dict.fromkeys(d.index for d in sink.deltas)) == list(
+        range(len({d.index for d in sink.deltas}))
+    )
+
+
+async def test_each_piece_of_a_call_says_whose_it_is() -> None:
+    """Parallel calls of one tool can be told apart by their ids."""
+    sink = Sink()
+    await read(MODELS["openai"], [body_of("openai")], sink=sink)
+    pieces = [d for d in sink.deltas if isinstance(d, ToolCallDelta)]
+    assert [(d.id, d.name) for d in pieces] == [("call_a", "search")] * 3 + [
+        ("call_b", "refund")
+    ] * 2
+
+
+async def test_a_malformed_call_of_geminis_is_the_error_that_it_is_without_streaming() -> None:
+    """After the text that came before it."""
+    model = MODELS["gemini_malformed"]
+    body = await read(model, [body_of("gemini_malformed")])
+    with pytest.raises(ModelResponseError, match="MALFORMED_FUNCTION_CALL"):
+        model.decode(body)
+
+
+# ------------------------------------------------------------------------------------ cut streams
+
+
+class Recorder:
+    """An assembler that only writes down the events."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str | None, str]] = []
+        self.ended = False
+        self.whole = True
+
+    def feed(self, event: str | None, data: str) -> Sequence[Delta]:
+        """Write it down."""
+        self.events.append((event, data))
+        return ()
+
+    def finish(self) -> object:
+        """The events."""
+        return self.events
+
+
+async def events_of(chunks: Sequence[bytes]) -> object:
+    """The server-sent events that come in these chunks."""
+    headers = {"content-type": "text/event-stream"}
+    response = httpx.Response(200, headers=headers, stream=Chunks(chunks))
+    return await read_reply(MODELS["openai"], response, Recorder(), Told(Sink()))
+
+
+@EVERY
+async def test_no_cut_between_two_chunks_changes_an_event(name: str) -> None:
+    """At every byte: in the middle of a character, of a line end, of a field's name."""
+    body = body_of(name)
+    whole = await events_of([body])
+    for cut in range(len(body) + 1):
+        assert await events_of([body[:cut], body[cut:]]) == whole, cut
+
+
+@EVERY
+async def test_byte_by_byte_is_the_same_as_at_once(name: str) -> None:
+    """The whole and what is told: all cuts together."""
+    body, sinks = body_of(name), (Sink(), Sink())
+    one = await read(MODELS[name], [body], sink=sinks[0])
+    many = await read(MODELS[name], [body[i : i + 1] for i in range(len(body))], sink=sinks[1])
+    assert one == many == plain_of(name)
+    assert sinks[0].deltas == sinks[1].deltas
+
+
+@EVERY
+@given(data=st.data())
+async def test_any_chunks_give_the_same_reply(name: str, data: st.DataObject) -> None:
+    """However many, wherever they are cut, empty ones too."""
+    body = body_of(name)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=12)))
+    bounds = [0, *cuts, len(body)]
+    chunks = [body[a:b] for a, b in itertools.pairwise(bounds)]
+    assert await read(MODELS[name], chunks) == plain_of(name)
+
+
+async def outcome(
+    model: Model, body: bytes, sink: Sink, *, breaks: bool
+) -> tuple[object, ModelStreamError | None]:
+    """The whole, or the error."""
+    try:
+        return await read(model, [body], breaks=breaks, sink=sink), None
+    except ModelStreamError as error:
+        return None, error
+
+
+@EVERY
+@pytest.mark.parametrize("breaks", [False, True], ids=["ends", "breaks"])
+async def test_a_stream_that_is_cut_anywhere_fails_or_was_whole(name: str, breaks: bool) -> None:
+    """Never half a reply: at every byte it is a typed error, or past the end all there is."""
+    body, plain, model = body_of(name), plain_of(name), MODELS[name]
+    outcomes: list[bool] = []
+    for cut in range(len(body) + 1):
+        sink = Sink()
+        whole, error = await outcome(model, body[:cut], sink, breaks=breaks)
+        outcomes.append(error is None)
+        if error is None:
+            assert whole == plain, cut
+        else:
+            assert error.partial == "".join(told_text(sink.deltas, TextDelta).values())
+            assert error.retriable is (not sink.deltas)
+    # Once it is whole it stays so; and not before the end, or the cut would say nothing.
+    assert outcomes == sorted(outcomes)
+    assert outcomes[-1]
+    assert outcomes.count(True) < len(body) / 3
+
+
+async def test_what_had_arrived_can_be_shown() -> None:
+    """Texts, reasoning and calls; arguments that were cut are malformed."""
+    body = body_of("anthropic")
+    cut = body.index('ße 👟\\"}'.encode())
+    with pytest.raises(ModelStreamError) as caught:
+        await read(MODELS["anthropic"], [body[:cut]])
+    thought, text, call = caught.value.messages
+    assert thought == ReasoningMessage("Erst nachdenken… 🤔")
+    assert text == TextMessage("assistant", "Schön, 你好 👋")
+    assert caught.value.partial == "Schön, 你好 👋"
+    assert isinstance(call, ToolCallMessage)
+    assert (call.tools[0].name, call.tools[0].malformed) == ("search", '{"q":"Grö')
+
+
+async def test_an_empty_stream_is_a_stream_that_was_cut() -> None:
+    """A status of success without a single event."""
+    with pytest.raises(ModelStreamError, match="ended before") as caught:
+        await read(MODELS["openai"], [])
+    assert caught.value.retriable
+
+
+# ------------------------------------------------------------------------------- errors in streams
+
+
+def sse(*events: object) -> bytes:
+    """Events as they come over the network."""
+    texts = [event if isinstance(event, str) else json.dumps(event) for event in events]
+    return "".join(f"data: {text}\n\n" for text in texts).encode()
+
+
+def failure(kind: str, **more: Any) -> dict[str, Any]:
+    """An error as most providers word it."""
+    return {"error": {"type": kind, "message": "No luck", **more}}
+
+
+ERRORS: list[tuple[str, dict[str, Any], type[ModelError]]] = [
+    ("openai", failure("server_error"), ProviderUnavailableError),
+    ("openai", failure("tokens", code="rate_limit_exceeded"), RateLimitError),
+    ("openai", failure("x", code="context_length_exceeded"), ContextOverflowError),
+    ("openai", failure("invalid_request_error"), BadRequestError),
+    ("openai", failure("x", code="503"), ProviderUnavailableError),
+    ("openai", failure("something_else"), ModelResponseError),
+    ("grok", {"code": "Internal error", "error": "No luck"}, ModelResponseError),
+    ("anthropic", {"type": "error", **failure("overloaded_error")}, ProviderUnavailableError),
+    ("anthropic", {"type": "error", **failure("rate_limit_error")}, RateLimitError),
+    ("anthropic", {"type": "error", **failure("authentication_error")}, AuthenticationError),
+    ("gemini", failure("x", code=429, status="RESOURCE_EXHAUSTED"), RateLimitError),
+    ("gemini", failure("x", code=503, status="UNAVAILABLE"), ProviderUnavailableError),
+    (
+        "openai_responses",
+        {"type": "error", "code": "rate_limit_exceeded", "message": "No luck", "param": None},
+        RateLimitError,
+    ),
+    ("openai_responses", {"type": "error", **failure("server_error")}, ProviderUnavailableError),
+    (
+        "openai_responses",
+        {"type": "response.failed", "response": failure("x", code="server_error")},
+        ProviderUnavailableError,
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "event", "kind"), ERRORS)
+async def test_an_error_in_a_stream_has_the_type_that_it_has_without(
+    name: str, event: dict[str, Any], kind: type[ModelError]
+) -> None:
+    """So it is tried again, or not, for the same reasons."""
+    with pytest.raises(kind, match="No luck") as caught:
+        await read(MODELS[name], [sse(event)])
+    assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize("data", ["{", "[1]", "hello", '{"a": NaN}'])
+@EVERY
+async def test_an_event_that_is_no_json_object_is_an_error(name: str, data: str) -> None:
+    """With the beginning of what came."""
+    with pytest.raises(ModelResponseError, match="no JSON") as caught:
+        await read(MODELS[name], [sse(data)])
+    assert data[:1] in caught.value.excerpt
+
+
+# ---------------------------------------------------------------------------- odd and lenient ways
+
+
+def chat(*deltas: dict[str, Any], finish: str = "stop") -> list[dict[str, Any]]:
+    """Chunks of one choice."""
+    chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    return [*chunks, {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}]
+
+
+async def reply_to(name: str, *events: object) -> tuple[tuple[Message, ...], list[Delta]]:
+    """The messages that these events are, and what was told."""
+    sink = Sink()
+    whole = await read(MODELS[name], [sse(*events)], sink=sink)
+    return MODELS[name].decode(whole).messages, sink.deltas
+
+
+def piece(arguments: str, **more: Any) -> dict[str, Any]:
+    """A piece of a tool call in OpenAI's format."""
+    name = {"name": more.pop("name")} if "name" in more else {}
+    return {"tool_calls": [{**more, "function": {**name, "arguments": arguments}}]}
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        [piece("{}", index=0, id="a", name="f"), piece("[1]", index=0, id="b", name="g")],
+        [piece("{}", id="a", name="f"), piece("[1", id="b", name="g"), piece("]")],
+        [
+            piece("[1", index=1, id="b", name="g"),
+            piece("{}", index=0, id="a", name="f"),
+            piece("]", index=1, id="b", name="g"),
+        ],
+        [
+            piece("", index=0, id="a"),
+            piece("{}", index=0, name="f"),
+            piece("[1]", index=1, id="b", name="g"),
+        ],
+    ],
+    ids=["one index for all", "no index", "mixed up, names repeated", "the name comes late"],
+)
+async def test_servers_number_calls_in_their_own_ways(deltas: list[dict[str, Any]]) -> None:
+    """Index left out, the same for all, names and ids in each piece."""
+    messages, told = await reply_to("openai", *chat(*deltas), "[DONE]")
+    assert said(messages)[2] == [("a", "f", {}), ("b", "g", [1])]
+    assert {d.name for d in told if isinstance(d, ToolCallDelta)} == {"f", "g"}
+
+
+async def test_without_end_marker_finish_reason_and_usage_are_enough() -> None:
+    """Some servers close the connection after their last chunk."""
+    usage: dict[str, Any] = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
+    whole = await read(MODELS["openai"], [sse(*chat({"content": "Hi"}), usage)])
+    assert MODELS["openai"].decode(whole).usage == Usage(3, 2)
+    with pytest.raises(ModelStreamError):
+        await read(MODELS["openai"], [sse(*chat({"content": "Hi"}))])
+
+
+async def test_white_space_that_is_no_text_is_not_told() -> None:
+    """Many models write line breaks before a call; the plain reply has no text there."""
+    deltas = [{"content": "\n"}, {"content": "\n"}, piece("{}", index=0, id="a", name="f")]
+    messages, told = await reply_to("openai", *chat(*deltas, finish="tool_calls"), "[DONE]")
+    assert [type(d) for d in told] == [ToolCallDelta]
+    assert [m.type for m in messages] == ["tool_call"]
+    _, told = await reply_to("openai", *chat({"content": "\n"}, {"content": "Hi"}), "[DONE]")
+    assert told == [TextDelta(0, "\nHi")]
+
+
+async def test_half_a_surrogate_pair_waits_for_the_other_half() -> None:
+    """No front end could show it, and no JSON encoder would take it."""
+    halves = chat({"content": "A\ud83d"}, {"content": "\ude00B"})
+    messages, told = await reply_to("openai", *halves, "[DONE]")
+    assert told == [TextDelta(0, "A"), TextDelta(0, "😀B")]
+    assert said(messages)[0] == ["A😀B"]
+
+
+async def test_arguments_that_were_cut_by_the_token_limit_are_malformed() -> None:
+    """Anthropic sends objects without streaming, and text that need be none with it."""
+    block: dict[str, Any] = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    messages, _ = await reply_to(
+        "anthropic",
+        {"type": "message_start", "message": {"type": "message", "content": []}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "input_json_delta", "partial_json": '{"q": "x'},
+        },
+        {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}},
+        {"type": "message_stop"},
+    )
+    assert isinstance(messages[0], ToolCallMessage)
+    assert messages[0].tools[0].malformed == '{"q": "x'
+
+
+async def test_a_prompt_that_gemini_blocks_is_a_whole_stream() -> None:
+    """One event without candidates; decoding says why."""
+    body = await read(MODELS["gemini"], [sse({"promptFeedback": {"blockReason": "SAFETY"}})])
+    with pytest.raises(ModelResponseError, match="blocked: SAFETY"):
+        MODELS["gemini"].decode(body)
+
+
+async def test_calls_of_geminis_without_ids_are_told_under_the_ids_that_they_get() -> None:
+    """Computed from the response's id, alike in the pieces and in the reply."""
+    sink = Sink()
+    whole = await read(MODELS["gemini"], [body_of("gemini")], sink=sink)
+    calls = said(MODELS["gemini"].decode(whole).messages)[2]
+    assert [c[0] for c in calls] == ["resp_1_1", "resp_1_2"]
+    assert [d.id for d in sink.deltas if isinstance(d, ToolCallDelta)] == ["resp_1_1", "resp_1_2"]
+
+
+async def test_events_of_kinds_that_nobody_knows_yet_are_passed_over() -> None:
+    """Anthropic and OpenAI say that there will be more."""
+    for name in ("anthropic", "openai_responses"):
+        new = b'event: news\ndata: {"type": "news", "delta": "x", "index": 7}\n\n'
+        sink = Sink()
+        assert await read(MODELS[name], [new, body_of(name)], sink=sink) == plain_of(name)
+
+
+async def test_items_missing_from_the_last_event_are_those_sent_before() -> None:
+    """Some servers of the Responses API end with an empty output."""
+    plain = plain_of("openai_responses")
+    end: dict[str, Any] = {"type": "response.completed", "response": {**plain, "output": []}}
+    body = body_of("openai_responses")
+    before = body[: body.index(b"event: response.completed")]
+    assert await read(MODELS["openai_responses"], [before, sse(end)]) == plain
