@@ -21,6 +21,7 @@
     ├── NonRetriableError           raised by users: stop, and do not try this again
     ├── RetryAfterError             raised by users: stop, and try again after a while
     ├── ProcessorError              a history processor failed or returned nonsense
+    ├── NestingError                runs that stand in each other are too deep
     ├── RoutingError                a router returned something that is no agent
     ├── StateError                  state data cannot be used, merged or stored as JSON
     │   └── StateConflictError      two parallel tools changed one key
@@ -251,6 +252,25 @@ class ProcessorError(AgentKitError):
         super().__init__(f"Processor {processor!r} ({level} level): {message}")
         self.processor = processor
         self.level = level
+
+
+class NestingError(AgentKitError):
+    """An agent or network was called as a tool too deep inside of others.
+
+    Attributes:
+        name: Its name.
+        depth: How many runs it would have stood in.
+        most: How many it may stand in.
+    """
+
+    def __init__(self, name: str, *, depth: int, most: int) -> None:
+        super().__init__(
+            f"{name!r} would stand in {depth} runs, and may in {most} at the most "
+            "(as_tool(max_depth=…)). Do it here instead."
+        )
+        self.name = name
+        self.depth = depth
+        self.most = most
 
 
 class RoutingError(AgentKitError):

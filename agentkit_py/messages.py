@@ -99,8 +99,7 @@ def text_of_parts(content: str | Sequence[ContentPart]) -> str:
 
 @dataclass(slots=True)
 class _Memo:
-    """Facts that are computed once per message: its countable text, its token counts, and what
-    processors made of it."""
+    """Facts that are computed once per message, and what processors made of it."""
 
     text: str | None = None
     tokens: dict[str, float] = field(default_factory=dict[str, float])

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from agentkit_py import (
     Agent,
     AgentResult,
+    ContextReport,
     HistoryConfig,
     Lifecycle,
     Message,
@@ -39,9 +40,10 @@ from agentkit_py import (
     ToolResultMessage,
     UserMessage,
 )
+from agentkit_py.events.types import ContextBuilt
 from agentkit_py.processors import ApproximateTokenizer
 from agentkit_py.processors.base import Processor
-from agentkit_py.testing import ScriptedModel
+from agentkit_py.testing import EventLog, ScriptedModel
 
 Provider = Literal["openai", "azure_openai", "anthropic", "gemini", "grok"]
 EXAMPLES = int(os.environ.get("HOSTILE_EXAMPLES", "150"))
@@ -370,6 +372,28 @@ def networks(draw: st.DrawFn) -> tuple[Network, list[str]]:
     return network, plan
 
 
+def faults(sent: Sequence[Message]) -> list[str]:
+    """What is not whole in what is sent, before an encoder has made anything of it."""
+    found: list[str] = []
+    asked = answered = 0
+    for message in (*sent, TextMessage("user", "the end")):
+        if isinstance(message, ToolResultMessage):
+            answered += 1
+            if answered > asked:
+                found.append("a result without its call")
+            continue
+        if asked > answered and not (
+            answered == 0 and isinstance(message, ToolCallMessage | ReasoningMessage)
+        ):
+            found.append(f"{message.type} where a result is due")
+        if answered or isinstance(message, TextMessage):
+            asked = answered = 0
+        if isinstance(message, ToolCallMessage):
+            asked += len(message.tools)
+            found += [] if message.tools else ["a call message without calls"]
+    return found
+
+
 FORMATS: list[tuple[Provider, str]] = [
     ("openai", "gpt-4o"),
     ("azure_openai", "gpt-4o"),
@@ -402,8 +426,11 @@ def test_every_request_is_taken_whatever_histories_and_processors_are(
     def router(context: RouterContext) -> str | None:
         return plan[context.call_count] if context.call_count < len(plan) else None
 
-    before = state.format_history()
-    asyncio.run(network.run(said, state=state, model=model, router=router))
+    before, log = state.format_history(), EventLog()
+    asyncio.run(network.run(said, state=state, model=model, router=router, observer=log))
     assert [str(rejection) for rejection in model.fake.rejections] == []
+    for event in log.of(ContextBuilt):
+        assert isinstance(event.report, ContextReport)
+        assert faults(event.report.sent) == []
     after = state.format_history()
     assert [id(m) for m in after[: len(before)]] == [id(m) for m in before]

@@ -16,6 +16,7 @@ from agentkit_py.cli.chat import Chat, with_history
 from agentkit_py.cli.console import make_console
 from agentkit_py.cli.demo.play import DemoOptions, answer_later, open_desk, play
 from agentkit_py.cli.replay import replay
+from agentkit_py.cli.serve import serve
 from agentkit_py.cli.target import load_model, load_target
 from agentkit_py.cli.transcript import TYPING_DELAY, Transcript
 from agentkit_py.errors import AgentKitError, ConfigurationError
@@ -197,6 +198,7 @@ def chat(
 
 
 app.command()(replay)
+app.command()(serve)
 
 
 def _talk(conversation: Chat) -> None:

@@ -15,6 +15,7 @@ from uuid import uuid4
 from rich.console import Console
 from rich.text import Text
 
+from agentkit_py.cli.approvals import TerminalApprover
 from agentkit_py.cli.context_table import print_context
 from agentkit_py.cli.target import Target
 from agentkit_py.cli.transcript import Transcript
@@ -161,7 +162,13 @@ class Chat:
         if isinstance(self._history, HistoryStore) and self.user_id is not None:
             await self._history.add_thread(self.thread_id, user_id=self.user_id, title=line[:80])
         try:
-            await self.target.run(line, state=state, model=self.model, observer=self.transcript)
+            await self.target.run(
+                line,
+                state=state,
+                model=self.model,
+                observer=self.transcript,
+                approver=TerminalApprover(self.console),
+            )
         finally:
             # Nothing durable runs here, so this happens exactly once, also when it was stopped.
             self.thread_id = state.thread_id or self.thread_id

@@ -36,15 +36,7 @@ def load_target(spec: str) -> Target:
     name, colon, path = spec.partition(":")
     if not (colon and name and path):
         raise ConfigurationError(f"{spec!r} is not MODULE:OBJECT, {_EXAMPLE}.")
-    if name.endswith(".py") or "/" in name or "\\" in name:
-        raise ConfigurationError(f"{name!r} is a file; name the module instead, {_EXAMPLE}.")
-    found = _import(name)
-    for part in path.split("."):
-        if not hasattr(found, part):
-            raise ConfigurationError(f"{name!r} has no {path!r}.{_suggestion(found)}")
-        found = getattr(found, part)
-    if callable(found) and not isinstance(found, type):
-        found = _call(spec, found)
+    found = find_object(spec, import_module(name), path)
     if not isinstance(found, Target):
         raise ConfigurationError(
             f"{spec!r} is {_kind(found)}; a Network, an Agent, or a function without arguments "
@@ -53,7 +45,30 @@ def load_target(spec: str) -> Target:
     return found
 
 
-def _import(name: str) -> object:
+def find_object(spec: str, module: object, path: str) -> object:
+    """What ``path`` names in a module; a function without arguments is called.
+
+    Raises:
+        ConfigurationError: There is no such object, or calling it failed.
+    """
+    found = module
+    for part in path.split("."):
+        if not hasattr(found, part):
+            name = spec.partition(":")[0]
+            raise ConfigurationError(f"{name!r} has no {path!r}.{_suggestion(found)}")
+        found = getattr(found, part)
+    is_factory = callable(found) and not isinstance(found, type)
+    return _call(spec, found) if is_factory else found
+
+
+def import_module(name: str) -> object:
+    """The module, from the current folder or installed.
+
+    Raises:
+        ConfigurationError: There is none, or importing it failed.
+    """
+    if name.endswith(".py") or "/" in name or "\\" in name:
+        raise ConfigurationError(f"{name!r} is a file; name the module instead, {_EXAMPLE}.")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

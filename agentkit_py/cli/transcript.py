@@ -49,7 +49,7 @@ class Transcript:
             case ModelReplied():
                 await self._reply(event.messages)
             case ToolStarted():
-                self._detail("→", _call_line(event.call), "")
+                self._detail("→", call_line(event.call), "")
             case ToolFinished():
                 self._result(event.result)
             case RunCompleted() if event.stop_reason not in _USUAL_ENDS:
@@ -108,7 +108,8 @@ class Transcript:
         self._console.print(text, soft_wrap=True)
 
 
-def _call_line(call: ToolCall) -> str:
+def call_line(call: ToolCall) -> str:
+    """A call as one reads it in Python."""
     arguments = as_object(call.input)
     if call.malformed is not None:
         return f"{call.name}({call.malformed})"

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, Unpack
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py.engine.agent_run import AgentRun, run_agent
+from agentkit_py.engine.as_tool import AsToolOptions, Nested, NestedCall, names_of
 from agentkit_py.engine.lifecycle import AgentContext, Lifecycle, ResultContext
 from agentkit_py.engine.options import RunOptions, new_scope
 from agentkit_py.engine.prompt import HistoryMode
+from agentkit_py.engine.rights import AllowedTools, allowed_now, check_allowed
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.stream import RunStream, watched
 from agentkit_py.engine.sync import run_to_end
 from agentkit_py.engine.tool import Tool, ToolLike, as_tool
-from agentkit_py.engine.tool_calls import calls_of
-from agentkit_py.engine.turn import Turn
-from agentkit_py.errors import ConfigurationError, MissingModelError
-from agentkit_py.events.types import Observer, RunCompleted, RunFailed, RunStarted
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.events.types import Observer
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import UserMessage
@@ -65,8 +66,13 @@ class Agent:
 
     tool_choice: ToolChoice = "auto"
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
-    model: Model | None = None
-    """None: the model of the run or of the network."""
+    model: Model | Callable[[AgentContext], Model | Awaitable[Model]] | None = None
+    """A model, or a function of the context that chooses one at each turn (for pictures, for code,
+    a cheap one); None: the model of the run or of the network."""
+
+    allowed_tools: AllowedTools | None = None
+    """Which of its tools are offered and may be called: names, or a function of the context that
+    gives them before each inference; None: all."""
 
     history: HistoryConfig | None = None
     """Where its threads are kept when it runs by itself; its processors apply in networks too."""
@@ -108,6 +114,7 @@ class Agent:
             )
         self.tool_map = _by_name(self.name, [as_tool(given) for given in self.tools])
         self._check_choice()
+        check_allowed(self.name, self.allowed_tools, self.tool_map)
         self.specs = tuple(tool.spec for tool in self.tool_map.values())
         self.chain = tuple(as_processor(processor) for processor in self.processors)
         self.tokenizer = (
@@ -124,6 +131,45 @@ class Agent:
     def with_model(self, model: Model) -> Agent:
         """The same agent with another model; everything else is kept."""
         return dataclasses.replace(self, model=model)
+
+    def as_tool(self, **options: Unpack[AsToolOptions]) -> Tool:
+        """This agent as a tool of others: each call is a run of its own.
+
+        It has its own state and thread, sees nothing but the task, and gives back
+        ``{ok, result, context_id, loops}``. It may use none of its tools unless they are given.
+        Its model calls count for the limits of the run it is called in.
+
+        Args:
+            options: See `AsToolOptions`.
+
+        Raises:
+            ConfigurationError: An option is not known, or a tool that is allowed is not there.
+        """
+        rights = options.get("allowed_tools", ())
+        allowed = self.allowed_tools
+        if rights != "own":
+            allowed = names_of(self.name, rights, self.tool_map)
+        agent = dataclasses.replace(self, allowed_tools=allowed)
+
+        async def run(scope: RunScope, call: NestedCall) -> tuple[str, str | None]:
+            await scope.open()
+            how = AgentRun(
+                scope.prefix,
+                model=call.model,
+                default_model=call.default_model,
+                max_iter=call.max_iter,
+                parent_run_id=call.parent_run_id,
+            )
+            result = await run_agent(scope, agent, how)
+            return result.text, result.stop_reason
+
+        return Nested(
+            name=self.name,
+            description=self.description,
+            run=run,
+            history=self.history,
+            mode=self.history_mode,
+        ).tool(options)
 
     async def run(
         self,
@@ -191,6 +237,27 @@ class Agent:
         hook = self.lifecycle.enabled
         return hook is None or bool(await resolve(hook(self._context(scope))))
 
+    async def tools_now(self, scope: RunScope) -> Mapping[str, Tool]:
+        """The tools, by name, that are offered and may be called now."""
+        if self.allowed_tools is None:
+            return self.tool_map
+        return await allowed_now(self, self._context(scope))
+
+    async def model_now(self, scope: RunScope) -> Model | None:
+        """The model that it has for this turn.
+
+        Raises:
+            ConfigurationError: A function gave something that is no model.
+        """
+        if self.model is None or isinstance(self.model, Model):
+            return self.model
+        chosen = await resolve(self.model(self._context(scope)))
+        if not isinstance(chosen, Model):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"Agent {self.name!r}: its model function returned {chosen!r:.80}, no Model"
+            )
+        return chosen
+
     async def system_prompt(self, scope: RunScope) -> str:
         """The system prompt for the next inference."""
         system = self.system
@@ -221,104 +288,6 @@ class RoutingAgent(Agent):
         assert hook is not None
         context = ResultContext(agent=self, network=scope.network, state=scope.state, result=result)
         return await resolve(hook(context)) or ()
-
-
-@dataclass(frozen=True, slots=True)
-class AgentRun:
-    """How one agent is run in a scope."""
-
-    path: str
-    """Step id prefix, unique in the scope."""
-
-    model: Model | None = None
-    """Overrides the agent's."""
-
-    default_model: Model | None = None
-    """Where neither the run nor the agent has one."""
-
-    max_iter: int | None = None
-    parent_run_id: str | None = None
-    keep: bool = True
-    """Whether results go to the state; those of routing agents do not."""
-
-
-async def run_agent(scope: RunScope, agent: Agent, how: AgentRun) -> AgentResult:
-    """One agent's turn with its events; returns the last result, all are in the state."""
-    model = how.model or agent.model or how.default_model
-    if model is None:
-        raise MissingModelError(agent.name)
-    turn = Turn(
-        scope=scope,
-        agent=agent,
-        model=model,
-        run_id=scope.runtime.new_id(f"{how.path}/run"),
-        message_id=scope.runtime.new_id(f"{how.path}/message"),
-        path=how.path,
-    )
-    facts: dict[str, Any] = {
-        "run_id": turn.run_id,
-        "name": agent.name,
-        "scope": "agent",
-        "message_id": turn.message_id,
-    }
-    started = RunStarted(
-        **facts,
-        parent_run_id=how.parent_run_id,
-        thread_id=scope.state.thread_id,
-        user_id=scope.user_id,
-        routing=not how.keep,
-    )
-    await scope.emitter.emit(started)
-    try:
-        result = await _take_turn(turn, how)
-        if scope.network is None:
-            await scope.thread.save_results()
-    except Exception as error:
-        if scope.runtime.is_final(error):
-            await scope.emitter.emit(RunFailed(**facts, error=error))
-        raise
-    await scope.emitter.emit(RunCompleted(**facts, stop_reason=result.stop_reason))
-    return result
-
-
-async def _take_turn(turn: Turn, how: AgentRun) -> AgentResult:
-    scope, agent = turn.scope, turn.agent
-    limit = max(1, how.max_iter if how.max_iter is not None else agent.max_iter)
-    reached = _limit_reached(scope, f"{turn.path}.0")
-    if reached is not None:
-        return await _stopped(turn, how, reached)
-    last: AgentResult | None = None
-    for iteration in range(limit):
-        result = await turn.infer(iteration)
-        if result is None:  # `on_start` stopped the turn before this inference
-            break
-        wants_more = bool(calls_of(result.output))
-        reason = _stop_reason(scope, turn.path, iteration, limit) if wants_more else None
-        if reason is not None or not wants_more:
-            result = dataclasses.replace(await turn.finish(result), stop_reason=reason)
-        last = result
-        if how.keep:
-            await scope.add(result)
-        if reason is not None or not wants_more:
-            return result
-    return last or await _stopped(turn, how, "on_start")
-
-
-async def _stopped(turn: Turn, how: AgentRun, reason: str) -> AgentResult:
-    blank = turn.blank(reason)
-    if how.keep and turn.scope.network is not None:
-        await turn.scope.add(blank)
-    return blank
-
-
-def _stop_reason(scope: RunScope, path: str, iteration: int, limit: int) -> str | None:
-    if iteration + 1 >= limit:
-        return "max_iter"
-    return _limit_reached(scope, f"{path}.{iteration}.after")
-
-
-def _limit_reached(scope: RunScope, key: str) -> str | None:
-    return scope.meter.reached(lambda: scope.runtime.now(f"{key}/limit"))
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:

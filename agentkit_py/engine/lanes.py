@@ -64,8 +64,11 @@ class Lanes:
     def __init__(self, parent: Emitter, count: int) -> None:
         """Make ``count`` lanes, all closed."""
         self._parent = parent
+        # A reply that arrives while its lane is closed cannot be told piece by piece, and whether
+        # it is closed depends on who is quicker: only the first lane, always open, has pieces.
         self.lanes = [
-            Lane(runtime=parent.runtime, tokens=parent.tokens, parent=parent) for _ in range(count)
+            Lane(runtime=parent.runtime, tokens=parent.tokens and index == 0, parent=parent)
+            for index in range(count)
         ]
         self._ended: set[int] = set()
         self._next = 0

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 from agentkit_py.engine.agent import Agent
-from agentkit_py.engine.network_run import NetworkRun
+from agentkit_py.engine.as_tool import AsToolOptions, Nested, NestedCall, names_of
+from agentkit_py.engine.network_run import DONE, NetworkRun
 from agentkit_py.engine.options import RunOptions, new_scope
 from agentkit_py.engine.prompt import HistoryMode
 from agentkit_py.engine.router import Router, check_router
+from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.stream import RunStream, watched
 from agentkit_py.engine.sync import run_to_end
+from agentkit_py.engine.tool import Tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.types import Observer
 from agentkit_py.history.config import HistoryConfig
@@ -79,6 +82,40 @@ class Network:
             raise ConfigurationError(f"Network {self.name!r} has two agents called {twice[0]!r}")
         check_router(self.name, self.router)
         self.chain = tuple(as_processor(processor) for processor in self.processors)
+
+    def as_tool(self, **options: Unpack[AsToolOptions]) -> Tool:
+        """This network as a tool of agents: each call is a run of its own; see `Agent.as_tool`.
+
+        Raises:
+            ConfigurationError: An option is not known, or a tool that is allowed is not there.
+        """
+        agents = list(self.agents)
+        rights = options.get("allowed_tools", ())
+        if rights != "own":
+            tools = [name for agent in agents for name in agent.tool_map]
+            names = names_of(self.name, rights, tools)
+            agents = [replace(a, allowed_tools=names & a.tool_map.keys()) for a in agents]
+
+        async def run(scope: RunScope, call: NestedCall) -> tuple[str, str | None]:
+            network = replace(
+                self,
+                agents=agents,
+                max_iter=call.max_iter,
+                default_model=self.default_model or call.default_model,
+                history=scope.history,
+            )
+            nested = NetworkRun(network, scope, router=self.router, model=call.model)
+            await nested.execute()
+            reason = nested.stop_reason
+            return nested.text, None if reason == DONE else reason
+
+        return Nested(
+            name=self.name,
+            description=self.description,
+            run=run,
+            history=self.history,
+            mode=self.history_mode,
+        ).tool(options)
 
     async def run(
         self,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agentkit_py.engine.agent import Agent, AgentRun, run_agent
+from agentkit_py.engine.agent import Agent
+from agentkit_py.engine.agent_run import AgentRun, run_agent
 from agentkit_py.engine.changes import Scheduled
 from agentkit_py.engine.default_router import get_default_routing_agent
 from agentkit_py.engine.emitter import logger

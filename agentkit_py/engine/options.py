@@ -90,6 +90,7 @@ def new_scope(
         state=state,
         thread=Thread(history, state, given.text, runtime, prefix, changes),
         changes=changes,
+        history=history,
         input=given,
         meter=Meter(options.get("limits") or NO_LIMITS, runtime.now(f"{prefix}/start")),
         mode=mode,

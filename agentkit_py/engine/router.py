@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py.engine.agent import Agent, AgentRun, RoutingAgent, run_agent
+from agentkit_py.engine.agent import Agent, RoutingAgent
+from agentkit_py.engine.agent_run import AgentRun, run_agent
 from agentkit_py.engine.changes import Scheduled
 from agentkit_py.engine.limits import LIMITS
 from agentkit_py.errors import ConfigurationError, RoutingError

@@ -12,6 +12,7 @@ from agentkit_py.engine.emitter import Emitter, logger
 from agentkit_py.engine.inputs import RunInput
 from agentkit_py.engine.limits import Meter
 from agentkit_py.engine.prompt import HistoryMode
+from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State
 from agentkit_py.history.state_data import fields_of
@@ -42,6 +43,19 @@ class RunScope:
 
     approver: Approver | None = None
     network: NetworkRun | None = None
+    depth: int = 0
+    """How many runs it stands in; see `Agent.as_tool`."""
+
+    context_id: str = "main"
+    """What this run is called by those that stand in it."""
+
+    parent_context: str | None = None
+    history: HistoryConfig | None = None
+    """The store of the run; forks know it too."""
+
+    memory: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What processors remember until the run ends."""
+
     past: Sequence[Message] = ()
     """The messages from before this run, put together once."""
 
@@ -57,16 +71,20 @@ class RunScope:
         found = fields.get("user_id") or fields.get("userId")
         return found if isinstance(found, str) else None
 
-    async def open(self) -> None:
-        """Load the thread, remember what is past, and keep and save what the user said."""
-        await self.thread.open()
+    async def open(self, *, dry: bool = False) -> None:
+        """Load the thread, remember what is past, and keep and save what the user said.
+
+        Args:
+            dry: Save and create nothing.
+        """
+        await (self.thread.look() if dry else self.thread.open())
         self.past = tuple(_as_past(self.state.format_history()))
         user = None
         if self.mode == "chronological" and self.input.message.content:
             user = self.input.as_result()
             self.state.append_result(user)
         self._remember()
-        if self.input.message.content:
+        if self.input.message.content and not dry:
             await self.thread.save_user_message(self.input.message, user)
 
     def fork(self, emitter: Emitter) -> RunScope:
@@ -74,7 +92,8 @@ class RunScope:
         state = self.state.fork()
         runs = RunChanges(state, self.changes.network)
         thread = Thread(None, state, self.input.text, self.runtime, self.prefix, runs)
-        own = {"_present": list(self._present), "_added": list(self._added)}
+        own: dict[str, Any] = {"_present": list(self._present), "_added": list(self._added)}
+        own["memory"] = dict(self.memory)
         meter = replace(self.meter)
         return replace(
             self, state=state, changes=runs, thread=thread, emitter=emitter, meter=meter, **own
@@ -123,6 +142,8 @@ class RunScope:
 
     def raise_outward(self, error: Exception) -> None:
         """Raise ``error`` as whoever called the run must get it, if that is another one."""
+        if self.depth:
+            return  # the run it stands in goes on
         outward = self.runtime.outward(error)
         if outward is not error:
             raise outward from error

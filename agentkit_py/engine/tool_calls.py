@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,9 @@ class ToolRunner:
 
     scope: RunScope
     agent: Agent
+    tools: Mapping[str, Tool]
+    """What may be called now."""
+
     run_id: str
     message_id: str
     path: str
@@ -76,9 +79,9 @@ class ToolRunner:
         return tuple(found)
 
     async def _prepare(self, index: int, call: ToolCall) -> Prepared:
-        tool = self.agent.tool_map.get(call.name)
+        tool = self.tools.get(call.name)
         if tool is None:
-            return Prepared(index, call, None, None, _unknown_tool(call, self.agent.tool_map))
+            return Prepared(index, call, None, None, self._unknown(call))
         if call.malformed is not None:
             text = f"The arguments are no JSON: {call.malformed[:200]}"
             return Prepared(index, call, None, None, error_content("InvalidArgumentsError", text))
@@ -88,6 +91,15 @@ class ToolRunner:
             refused = error_content("InvalidArgumentsError", str(error), issues=error.issues)
             return Prepared(index, call, None, None, refused)
         return Prepared(index, call, tool, arguments)
+
+    def _unknown(self, call: ToolCall) -> JsonValue:
+        listed = ", ".join(self.tools)
+        offer = f"Available: {listed}." if listed else "There are no tools now."
+        if call.name in self.agent.tool_map:
+            text = f"{call.name!r} may not be called now. {offer}"
+            return error_content("ToolNotAllowedError", text)
+        offer = offer if self.agent.tool_map else "This agent has no tools."
+        return error_content("UnknownToolError", f"There is no tool {call.name!r}. {offer}")
 
     async def _approve(self, prepared: Sequence[Prepared]) -> None:
         """Ask a person once for all calls that need it; what is refused is not called."""
@@ -273,9 +285,3 @@ async def _call(tool: Tool, arguments: Any, context: ToolContext) -> Any:
     # time-out leaves behind cannot be stopped, so the run does not wait for it.
     call = partial(tool.invoke, arguments, context)
     return await resolve(await anyio.to_thread.run_sync(call, abandon_on_cancel=True))
-
-
-def _unknown_tool(call: ToolCall, names: Iterable[str]) -> JsonValue:
-    listed = ", ".join(names)
-    offer = f"Available: {listed}." if listed else "This agent has no tools."
-    return error_content("UnknownToolError", f"There is no tool {call.name!r}. {offer}")

@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py.engine.context_log import log_context
 from agentkit_py.engine.emitter import Emitter
-from agentkit_py.engine.lifecycle import ResultContext, Start, StartContext
-from agentkit_py.engine.prompt import assemble, join
+from agentkit_py.engine.host import TurnHost
+from agentkit_py.engine.lifecycle import ResultContext
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.tool_calls import ToolRunner, calls_of
+from agentkit_py.engine.view import Seen, View
+from agentkit_py.errors import ContextOverflowError
 from agentkit_py.events.types import ContextBuilt, ModelReplied, ReplyDelta
 from agentkit_py.history.result import AgentResult
-from agentkit_py.messages import Delta, Message
+from agentkit_py.messages import Delta
 from agentkit_py.models.base import Model, ModelRequest
-from agentkit_py.processors.apply import run_chain
-from agentkit_py.processors.base import HistoryProcessor, Level, ProcessorContext
-from agentkit_py.processors.report import ContextReport, ReportEntry
-from agentkit_py.processors.validity import ensure_valid
 from agentkit_py.runtime.port import DeltaSink
 
 if TYPE_CHECKING:
     from agentkit_py.engine.agent import Agent
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What the model is about to see, and how that came about."""
-
-    prompt: Sequence[Message]
-    history: Sequence[Message]
-    joined: tuple[Message, ...]
-    prefill: int
-    report: ContextReport
-    stop: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +43,43 @@ class Turn:
             return await self._infer(step, first=iteration == 0)
 
     async def _infer(self, step: str, *, first: bool) -> AgentResult | None:
-        seen = await self._look()
+        tools = await self.agent.tools_now(self.scope)
+        view = View(
+            scope=self.scope,
+            agent=self.agent,
+            model=self.model,
+            tools=tools,
+            host=self._host(step),
+        )
+        seen = await view.look()
+        await self._tell(seen)
+        if seen.stop:
+            return None
+        result = await self._ask(view, seen, step, first=first)
+        calls = calls_of(result.output)
+        if not calls:
+            return result
+        runner = ToolRunner(
+            scope=self.scope,
+            agent=self.agent,
+            tools=tools,
+            run_id=self.run_id,
+            message_id=self.message_id,
+            path=step,
+        )
+        return replace(result, tool_calls=await runner.run(calls))
+
+    def _host(self, step: str) -> TurnHost:
+        return TurnHost(
+            scope=self.scope,
+            run_id=self.run_id,
+            name=self.agent.name,
+            message_id=self.message_id,
+            path=step,
+        )
+
+    async def _tell(self, seen: Seen) -> None:
+        log_context(seen.report)
         await self.scope.emitter.emit(
             ContextBuilt(
                 run_id=self.run_id,
@@ -66,20 +88,6 @@ class Turn:
                 report=seen.report,
             )
         )
-        if seen.stop:
-            return None
-        result = await self._ask(seen, step, first=first)
-        calls = calls_of(result.output)
-        if not calls:
-            return result
-        runner = ToolRunner(
-            scope=self.scope,
-            agent=self.agent,
-            run_id=self.run_id,
-            message_id=self.message_id,
-            path=step,
-        )
-        return replace(result, tool_calls=await runner.run(calls))
 
     def blank(self, reason: str) -> AgentResult:
         """The result of a turn in which the model was not asked."""
@@ -102,105 +110,9 @@ class Turn:
         with self.scope.runtime.within(f"{self.path}.finish"):
             return await resolve(hook(self._result_context(result))) or result
 
-    async def _look(self) -> Seen:
-        scope, agent = self.scope, self.agent
-        prompt = await self._prompt()
-        present = scope.present()
-        full = (*scope.past, *present) if scope.past else tuple(present)
-        context = self._processor_context(prompt, present)
-        outcome = await run_chain(full, self._chains(), context)
-        history, entries = outcome.messages, list(outcome.entries)
-        stop = False
-        if agent.lifecycle.on_start is not None:
-            before = history = _valid(history, entries, agent)
-            start = await self._on_start(prompt, history)
-            prompt, history, stop = tuple(start.prompt), tuple(start.history), start.stop
-            if history != tuple(before):
-                entries.append(_entry("on_start", "on_start", before, history, agent))
-        joined, prefill = join(prompt, history, scope.mode)
-        joined = tuple(_valid(joined, entries, agent))
-        report = ContextReport(
-            agent=agent.name,
-            entries=tuple(entries),
-            prompt=prompt,
-            history=full,
-            sent=joined,
-            tokenizer=agent.tokenizer,
-        )
-        return Seen(
-            prompt=prompt, history=history, joined=joined, prefill=prefill, report=report, stop=stop
-        )
-
-    async def _prompt(self) -> tuple[Message, ...]:
-        user = self.scope.input
-        system = await self.agent.system_prompt(self.scope)
-        return assemble(
-            system,
-            user.as_text_message(),
-            self.agent.assistant,
-            addition=user.message.system_prompt,
-        )
-
-    def _chains(self) -> list[tuple[Level, Sequence[HistoryProcessor]]]:
-        network = self.scope.network.network if self.scope.network is not None else None
-        configs = [network.history if network else None, self.agent.history]
-        if configs[0] is configs[1]:
-            configs.pop()
-        chains: list[tuple[Level, Sequence[HistoryProcessor]]] = [
-            ("history", config.chain) for config in configs if config is not None
-        ]
-        if network is not None:
-            chains.append(("network", network.chain))
-        chains.append(("agent", self.agent.chain))
-        return [chain for chain in chains if chain[1]]
-
-    def _processor_context(
-        self, prompt: Sequence[Message], present: Sequence[Message]
-    ) -> ProcessorContext:
-        network = self.scope.network
-        return ProcessorContext(
-            agent=self.agent.name,
-            network=network.name if network is not None else None,
-            thread_id=self.scope.state.thread_id,
-            model=self.model.model,
-            context_window=self.model.context_window,
-            tokenizer=self.agent.tokenizer,
-            prompt=prompt,
-            protected=self._protected(present),
-            steps=self.scope.runtime.step,
-        )
-
-    def _protected(self, present: Sequence[Message]) -> frozenset[int]:
-        if self.scope.mode == "typescript":
-            return frozenset()
-        name = self.agent.name
-        return frozenset(id(m) for m in present if m.type != "text" and m.agent == name)
-
-    async def _on_start(self, prompt: Sequence[Message], history: Sequence[Message]) -> Start:
-        hook = self.agent.lifecycle.on_start
-        assert hook is not None
-        context = StartContext(
-            agent=self.agent,
-            network=self.scope.network,
-            state=self.scope.state,
-            input=self.scope.input.text,
-            prompt=prompt,
-            history=history,
-        )
-        return await resolve(hook(context)) or Start(prompt, history)
-
-    async def _ask(self, seen: Seen, step: str, *, first: bool) -> AgentResult:
+    async def _ask(self, view: View, seen: Seen, step: str, *, first: bool) -> AgentResult:
         scope, agent, model = self.scope, self.agent, self.model
-        request = ModelRequest(
-            messages=seen.joined,
-            tools=agent.specs,
-            tool_choice=agent.tool_choice,
-            agent=agent.name,
-            prefill=seen.prefill,
-        )
-        body = await scope.runtime.infer(
-            f"{step}.infer", model, lambda: model.encode(request), self._on_delta()
-        )
+        body, seen = await self._send(view, seen, step)
         reply = model.decode(body)
         scope.meter.add(model.model, reply.usage)
         result = AgentResult(
@@ -227,6 +139,36 @@ class Turn:
         )
         return result
 
+    async def _send(self, view: View, seen: Seen, step: str) -> tuple[object, Seen]:
+        """The answer, and what the model really saw: less, if the provider could not take it."""
+        refused: ContextOverflowError
+        try:
+            return await self._infer_once(view, seen, f"{step}.infer"), seen
+        except ContextOverflowError as error:
+            refused = error
+        if self.scope.mode == "typescript":
+            raise refused
+        shorter = await view.halved(seen)
+        if shorter.joined == seen.joined:
+            raise refused
+        await self._tell(shorter)
+        return await self._infer_once(view, shorter, f"{step}.infer.shorter"), shorter
+
+    async def _infer_once(self, view: View, seen: Seen, step_id: str) -> object:
+        agent, model, specs = self.agent, self.model, view.specs
+        choice = agent.tool_choice
+        request = ModelRequest(
+            messages=seen.joined,
+            tools=specs,
+            # A tool that may not be called now cannot be asked for either.
+            tool_choice=choice if choice in _CHOICES or choice in view.tools else "auto",
+            agent=agent.name,
+            prefill=seen.prefill,
+        )
+        return await self.scope.runtime.infer(
+            step_id, model, lambda: model.encode(request), self._on_delta()
+        )
+
     def _on_delta(self) -> DeltaSink | None:
         hook, agent = self.agent.lifecycle.on_response, self.agent
         if not self.scope.emitter.tokens or (hook and not agent.stream_before_response):
@@ -244,6 +186,9 @@ class Turn:
         return ResultContext(
             agent=self.agent, network=self.scope.network, state=self.scope.state, result=result
         )
+
+
+_CHOICES = ("auto", "any")
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,25 +210,3 @@ class _Deltas:
         return ReplyDelta(
             run_id=self.run_id, name=self.name, message_id=self.message_id, delta=delta
         )
-
-
-def _valid(
-    messages: Sequence[Message], entries: list[ReportEntry], agent: Agent
-) -> Sequence[Message]:
-    valid, repairs = ensure_valid(messages)
-    if repairs:
-        reason = "; ".join(str(repair) for repair in repairs)
-        entries.append(_entry("validity", "validity", messages, valid, agent, reason))
-    return valid
-
-
-def _entry(
-    level: str,
-    name: str,
-    before: Sequence[Message],
-    after: Sequence[Message],
-    agent: Agent,
-    reason: str = "",
-) -> ReportEntry:
-    facts: dict[str, Any] = {"level": level, "name": name, "reason": reason}
-    return ReportEntry(**facts, before=before, after=after, tokenizer=agent.tokenizer)

@@ -10,6 +10,7 @@ from agentkit_py.events.chunks import Chunk, EventName
 from agentkit_py.events.project import Projector
 from agentkit_py.events.types import (
     AgentsRouted,
+    ContextActivity,
     ContextBuilt,
     Event,
     HitlRequested,
@@ -30,6 +31,7 @@ __all__ = [
     "ApprovalAnswer",
     "ApprovalRequest",
     "Chunk",
+    "ContextActivity",
     "ContextBuilt",
     "Decision",
     "Event",

@@ -21,6 +21,7 @@ from agentkit_py.events.chunks import (
 )
 from agentkit_py.events.types import (
     AgentsRouted,
+    ContextActivity,
     ContextBuilt,
     Event,
     HitlRequested,
@@ -110,7 +111,7 @@ class Projector:
         match event:
             case RunStarted() | RunCompleted() | RunFailed():
                 return self._run(event)
-            case ContextBuilt():
+            case ContextBuilt() | ContextActivity():
                 return self._context(event)
             case ReplyDelta():
                 return self._delta(event)
@@ -145,17 +146,19 @@ class Projector:
             data["messageId"] = event.message_id
         return data
 
-    def _context(self, event: ContextBuilt) -> Iterator[_Draft]:
-        if self.extended:
-            yield (
-                "metadata.updated",
-                {
-                    "runId": event.run_id,
-                    "messageId": event.message_id,
-                    "type": "context_update",
-                    "metadata": event.report.to_dict(),
-                },
-            )
+    def _context(self, event: ContextBuilt | ContextActivity) -> Iterator[_Draft]:
+        if not self.extended:
+            return
+        built = isinstance(event, ContextBuilt)
+        yield (
+            "metadata.updated",
+            {
+                "runId": event.run_id,
+                "messageId": event.message_id,
+                "type": "context_update" if built else f"{event.activity}_{event.stage}",
+                "metadata": event.report.to_dict() if built else dict(event.facts),
+            },
+        )
 
     def _part_id(self, message_id: str) -> str:
         self._parts += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -79,6 +79,19 @@ class ContextBuilt(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContextActivity(_Event):
+    """A history processor does something that takes time, e.g. has a summary made."""
+
+    message_id: str
+    activity: str
+    """What it does, e.g. ``"summary"``."""
+
+    stage: Literal["started", "completed", "failed"]
+    facts: Mapping[str, Any]
+    """Figures, under the names of the wire (camelCase)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyDelta(_Event):
     """A piece of the model's reply arrived; the whole follows as `ModelReplied`."""
 
@@ -134,6 +147,7 @@ Event: TypeAlias = (
     | RunFailed
     | AgentsRouted
     | ContextBuilt
+    | ContextActivity
     | ReplyDelta
     | ModelReplied
     | ToolStarted

@@ -186,7 +186,7 @@ class _Reader:
         part = cast("Record", item if isinstance(item, Mapping) else {})
         kind, text = part.get("type"), part.get("text")
         if kind in _MEDIA:
-            return _MEDIA[kind](_Reader(item, self._where, self._at(name)))
+            return _MEDIA[kind](_Reader(part, self._where, self._at(name)))
         if kind != "text" or not isinstance(text, str):
             raise self._wrong(name, f"expected {{type: text, text: …}}, got {item!r:.80}")
         return TextContent(text)

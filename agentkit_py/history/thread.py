@@ -89,6 +89,13 @@ class Thread:
             await self._load(self.config)
         self._saved = self.state.result_count
 
+    async def look(self) -> None:
+        """Load the thread as `open` would, but create nothing and remember nothing."""
+        if self.config is None or self.config.get is None or self.state.is_seeded:
+            return
+        if self.state.thread_id is not None:
+            self.state.set_results(await resolve_call(self.config.get, self._context()))
+
     async def _create(self, config: HistoryConfig) -> None:
         if config.create_thread is not None:
             offer = self.runtime.new_id(f"{self.prefix}/thread")

@@ -13,7 +13,7 @@ from agentkit_py._core.naming import slugify
 from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.emitter import StreamingConfig
 from agentkit_py.engine.network import Network
-from agentkit_py.errors import ConfigurationError, NonRetriableError
+from agentkit_py.errors import AgentKitError, ConfigurationError
 from agentkit_py.history.state import State
 from agentkit_py.inngest.middleware import AgentKitMiddleware
 from agentkit_py.inngest.realtime import publisher
@@ -129,16 +129,16 @@ def _function(
 def _handler(client: inngest.Inngest, item: Agent | Network, *, realtime: bool) -> Handler:
     async def handler(ctx: inngest.Context) -> dict[str, Any]:
         data = ctx.event.data
-        state = _state(data, item)
+        given, state = _read(data, item)
         user = data.get("userId")
         streaming = None
         if realtime and isinstance(user, str) and user:
             streaming = StreamingConfig(publish=_held_back(ctx, publisher(client, user)))
         options: dict[str, Any] = {"ctx": ctx, "state": state, "streaming": streaming}
         if isinstance(item, Network):
-            run = await item.run(_input(data), **options)
+            run = await item.run(given, **options)
             return _output(run.state, run.text, run.stop_reason, run.results)
-        result = await item.run(_input(data), **options)
+        result = await item.run(given, **options)
         return _output(state, result.text, result.stop_reason, [result])
 
     return handler
@@ -149,6 +149,15 @@ def _held_back(ctx: inngest.Context, send: Any) -> Any:
     runtime = runtime_of(ctx)
     runtime.publish_with(send)
     return runtime.publish
+
+
+def _read(
+    data: Mapping[str, Any], item: Agent | Network
+) -> tuple[str | UserMessage, State[Any]]:
+    try:
+        return _input(data), _state(data, item)
+    except AgentKitError as error:  # another attempt would read the same event
+        raise inngest.NonRetriableError(f"{type(error).__name__}: {error}") from error
 
 
 def _input(data: Mapping[str, Any]) -> str | UserMessage:
@@ -163,7 +172,7 @@ def _input(data: Mapping[str, Any]) -> str | UserMessage:
             state=fields.get("state"),
             system_prompt=fields.get("systemPrompt"),
         )
-    raise NonRetriableError(
+    raise ConfigurationError(
         f"event.data.input must be a text, or a message {{content, id?, …}}; got {given!r:.80}"
     )
 

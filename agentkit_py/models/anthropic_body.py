@@ -12,6 +12,7 @@ from agentkit_py._core.json import as_object
 from agentkit_py.messages import ReasoningMessage, TextMessage
 from agentkit_py.models.arguments import arguments_object
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
+from agentkit_py.models.media import anthropic_block, encoded_parts, has_media
 from agentkit_py.models.schema import anthropic_form
 from agentkit_py.models.wire import (
     EMPTY_TURN,
@@ -22,6 +23,7 @@ from agentkit_py.models.wire import (
     WireIds,
     call_result_text,
     call_text,
+    clean,
     clean_json,
     closing_text,
     closing_turn,
@@ -110,6 +112,12 @@ def _text(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
+def _said(message: TextMessage) -> list[Block]:
+    if message.role == "user" and has_media(message):
+        return encoded_parts(message, lambda text: _text(clean(text)), anthropic_block)
+    return [_text(piece) for piece in texts(message)]
+
+
 def _add_units(
     turns: _Turns, items: list[Unit], request: ModelRequest, *, keeps_thinking: bool
 ) -> None:
@@ -127,7 +135,7 @@ def _add_units(
             case TextMessage(role="system"):
                 pass  # see system_text
             case TextMessage():
-                turns.add(unit.role, [_text(piece) for piece in texts(unit)])
+                turns.add(unit.role, _said(unit))
             case Exchange():
                 _add_exchange(turns, unit, ids, as_text=not request.tools)
             case _:

@@ -19,6 +19,13 @@ from agentkit_py.messages import (
 )
 from agentkit_py.models.arguments import arguments_text, parse_call
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, ToolSpec, Usage
+from agentkit_py.models.media import (
+    MediaEncoder,
+    encoded_parts,
+    has_media,
+    openai_part,
+    text_pieces,
+)
 from agentkit_py.models.reply import checked_body, count, text_or_empty, unexpected
 from agentkit_py.models.schema import openai_form
 from agentkit_py.models.wire import (
@@ -48,6 +55,7 @@ def encode_chat(
     strict: bool = True,
     refuses_empty: bool = False,
     max_description: int | None = None,
+    media: MediaEncoder = openai_part,
 ) -> dict[str, Any]:
     """The body of one chat completion.
 
@@ -57,8 +65,9 @@ def encode_chat(
         strict: Whether the server knows strict schemas.
         refuses_empty: Whether the server refuses messages without text (xAI does).
         max_description: How long a tool's description may be (Azure); longer ones are cut.
+        media: Which images and files the server takes, and in which form.
     """
-    messages = _messages(request, refuses_empty=refuses_empty)
+    messages = _messages(request, media, refuses_empty=refuses_empty)
     body: dict[str, Any] = {"messages": messages or [_text("user", EMPTY_TURN)]}
     if request.tools:
         body["tool_choice"] = _choice(request)
@@ -74,14 +83,16 @@ def encode_chat(
     return body
 
 
-def _messages(request: ModelRequest, *, refuses_empty: bool) -> list[dict[str, Any]]:
+def _messages(
+    request: ModelRequest, media: MediaEncoder, *, refuses_empty: bool
+) -> list[dict[str, Any]]:
     ids = WireIds()
     result: list[dict[str, Any]] = []
     for unit in units(request.messages):
         match unit:
             case TextMessage():
                 if texts(unit) or not refuses_empty:
-                    result.append(_text(unit.role, _content(unit)))
+                    result.append(_text(unit.role, _content(unit, media)))
             case Exchange():
                 result += _exchange(unit, ids, EMPTY_RESULT if refuses_empty else "")
             case ReasoningMessage():
@@ -95,11 +106,16 @@ def _text(role: str, content: object) -> dict[str, Any]:
     return {"role": role, "content": content}
 
 
-def _content(message: TextMessage) -> str | list[dict[str, str]]:
+def _content(message: TextMessage, media: MediaEncoder) -> str | list[dict[str, Any]]:
     if isinstance(message.content, str):
         return clean(message.content)
-    parts = [{"type": "text", "text": clean(part.text)} for part in message.content if part.text]
-    return parts or ""
+    if message.role == "user" and has_media(message):
+        return encoded_parts(message, _text_part, media)
+    return [_text_part(piece) for piece in text_pieces(message.content) if piece] or ""
+
+
+def _text_part(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": clean(text)}
 
 
 def _exchange(exchange: Exchange, ids: WireIds, empty: str) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from agentkit_py._core.json import JsonObject, as_object
 from agentkit_py.messages import ReasoningMessage, TextMessage, ToolCall
 from agentkit_py.models.arguments import arguments_object
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
+from agentkit_py.models.media import encoded_parts, gemini_part, has_media
 from agentkit_py.models.schema import gemini_form
 from agentkit_py.models.wire import (
     EMPTY_TURN,
@@ -110,6 +111,8 @@ def _without_closing_thoughts(contents: list[dict[str, Any]]) -> list[dict[str, 
 
 
 def _text_parts(message: TextMessage) -> list[Part]:
+    if message.role == "user" and has_media(message):
+        return encoded_parts(message, lambda text: {"text": clean(text)}, gemini_part)
     pieces = texts(message)
     if not pieces:
         return []

@@ -9,6 +9,7 @@ from typing import Any
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, RetryPolicy
 from agentkit_py.models.chat import decode_chat, encode_chat
 from agentkit_py.models.factory import build
+from agentkit_py.models.media import grok_part
 from agentkit_py.models.stream_chat import ChatAssembler, chat_stream_body
 
 BASE_URL = "https://api.x.ai/v1"
@@ -36,7 +37,7 @@ class GrokAdapter:
         xAI answers 400 to messages without text ("Each message must have at least one content
         element").
         """
-        return encode_chat(model, request, strict=False, refuses_empty=True)
+        return encode_chat(model, request, strict=False, refuses_empty=True, media=grok_part)
 
     def decode(self, model: Model, body: object) -> ModelReply:
         """The reply's messages, see `decode_chat`."""

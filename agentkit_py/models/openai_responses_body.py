@@ -11,7 +11,13 @@ import re
 from typing import Any, assert_never
 
 from agentkit_py._core.json import JsonObject, as_list, as_object
-from agentkit_py.messages import ReasoningMessage, TextMessage
+from agentkit_py.messages import (
+    FileContent,
+    ImageContent,
+    ReasoningMessage,
+    TextContent,
+    TextMessage,
+)
 from agentkit_py.models.arguments import arguments_text
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
 from agentkit_py.models.schema import openai_form
@@ -23,7 +29,6 @@ from agentkit_py.models.wire import (
     clean,
     named_choice,
     result_text,
-    texts,
     units,
     wire_name,
 )
@@ -57,7 +62,7 @@ def encode_responses(
         items.add(unit)
     body: dict[str, Any] = {
         "model": model.model,
-        "input": items.found or [_said("user", [EMPTY_TURN])],
+        "input": items.found or [_said("user", [_text("user", EMPTY_TURN)])],
     }
     body["store"] = False
     if keep_reasoning:
@@ -101,12 +106,12 @@ class _Items:
                 assert_never(unit)
 
     def _add_text(self, message: TextMessage) -> None:
-        pieces = texts(message)
-        if not pieces:
+        parts = _parts(message)
+        if not parts:
             return
         if message.role != "assistant":
             self._waiting.clear()
-        item = _said(message.role, pieces)
+        item = _said(message.role, parts)
         named = self._add_reasoning(message.provider_metadata)
         if named:
             item |= {**named, "status": "completed"}
@@ -156,10 +161,41 @@ def own_reasoning(message: ReasoningMessage) -> Item | None:
             return None
 
 
-def _said(role: str, pieces: list[str]) -> Item:
-    own: Item = {"type": "output_text", "annotations": []}
-    part: Item = own if role == "assistant" else {"type": "input_text"}
-    return {"type": "message", "role": role, "content": [{**part, "text": p} for p in pieces]}
+def _said(role: str, parts: list[Item]) -> Item:
+    return {"type": "message", "role": role, "content": parts}
+
+
+def _text(role: str, text: str) -> Item:
+    if role == "assistant":
+        return {"type": "output_text", "text": clean(text), "annotations": []}
+    return {"type": "input_text", "text": clean(text)}
+
+
+def _parts(message: TextMessage) -> list[Item]:
+    """What a message says: texts that hold more than white space, and what a user shows."""
+    role, content = message.role, message.content
+    if isinstance(content, str):
+        return [_text(role, content)] if content.strip() else []
+    found: list[Item] = []
+    for part in content:
+        match part:
+            case TextContent():
+                found += [_text(role, part.text)] if part.text.strip() else []
+            case ImageContent() | FileContent():
+                found += [_medium(part)] if role == "user" else []
+            case _:
+                assert_never(part)
+    return found
+
+
+def _medium(part: ImageContent | FileContent) -> Item:
+    data = None if part.data is None else f"data:{part.media_type};base64,{part.data}"
+    if isinstance(part, ImageContent):
+        detail = part.detail or "auto"
+        return {"type": "input_image", "image_url": data or part.url, "detail": detail}
+    if data is None:
+        return {"type": "input_file", "file_url": part.url}
+    return {"type": "input_file", "filename": part.name or "file", "file_data": data}
 
 
 def _choice(request: ModelRequest) -> object:

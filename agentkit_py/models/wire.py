@@ -25,6 +25,7 @@ from agentkit_py.messages import (
 )
 from agentkit_py.models.arguments import arguments_text
 from agentkit_py.models.base import ModelRequest
+from agentkit_py.models.media import text_pieces
 
 EMPTY_TURN = "Continue."
 """The user's turn where a provider wants one and there is none at all."""
@@ -211,10 +212,8 @@ def clean_json(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def texts(message: TextMessage) -> list[str]:
-    """The message's pieces of text that hold more than whitespace."""
-    if isinstance(message.content, str):
-        return [clean(message.content)] if message.content.strip() else []
-    return [clean(part.text) for part in message.content if part.text.strip()]
+    """The message's pieces of text that hold more than whitespace; images and files in words."""
+    return [clean(piece) for piece in text_pieces(message.content) if piece.strip()]
 
 
 def closing_turn(message: TextMessage, text: str, reader: str) -> str:

@@ -10,6 +10,19 @@ from agentkit_py.processors.base import (
     ProcessorFunction,
     Tokenizer,
 )
+from agentkit_py.processors.by_author import ByAuthor
+from agentkit_py.processors.clear_tool_results import ClearToolResults
+from agentkit_py.processors.compose import Chain, Threshold, processor_from_settings
+from agentkit_py.processors.compress_tool_results import CompressToolResults
+from agentkit_py.processors.deduplicate import Deduplicate
+from agentkit_py.processors.drop_unanswered import DropUnanswered
+from agentkit_py.processors.handoff_view import HandoffView
+from agentkit_py.processors.images import KeepImages, StripImages
+from agentkit_py.processors.message_window import MessageWindow
+from agentkit_py.processors.pin import Pin
+from agentkit_py.processors.recent_tool_calls import RecentToolCalls
+from agentkit_py.processors.redact import Redact
+from agentkit_py.processors.redactor import Redactor
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.token_limiter import TokenLimiter
 from agentkit_py.processors.tokenizers import (
@@ -18,21 +31,39 @@ from agentkit_py.processors.tokenizers import (
     default_tokenizer,
 )
 from agentkit_py.processors.tool_call_filter import ToolCallFilter
+from agentkit_py.processors.truncate_tool_results import TruncateToolResults
 from agentkit_py.processors.validity import ensure_valid
 
 __all__ = [
     "ApproximateTokenizer",
+    "ByAuthor",
+    "Chain",
+    "ClearToolResults",
+    "CompressToolResults",
     "ContextReport",
+    "Deduplicate",
+    "DropUnanswered",
+    "HandoffView",
     "HistoryProcessor",
+    "KeepImages",
+    "MessageWindow",
+    "Pin",
     "Processor",
     "ProcessorContext",
     "ProcessorFunction",
+    "RecentToolCalls",
+    "Redact",
+    "Redactor",
     "ReportEntry",
+    "StripImages",
+    "Threshold",
     "TiktokenTokenizer",
     "TokenLimiter",
     "Tokenizer",
     "ToolCallFilter",
+    "TruncateToolResults",
     "apply_processors",
     "default_tokenizer",
     "ensure_valid",
+    "processor_from_settings",
 ]

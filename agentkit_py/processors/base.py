@@ -162,7 +162,7 @@ class HistoryProcessor(ABC):
 
     @property
     def members(self) -> Sequence[Processor]:
-        """Processors that run in its place, each with its own report entry; none: it runs itself."""
+        """Processors that run in its place, each with its report entry; none: it runs itself."""
         return ()
 
     def pinned(self, messages: Sequence[Message]) -> Iterable[Message]:

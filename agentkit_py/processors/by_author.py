@@ -74,4 +74,3 @@ class ByAuthor(ConfiguredProcessor):
             return seen or id(message) in held
 
         return keeps
-

@@ -13,6 +13,7 @@ from agentkit_py.messages import (
     ToolCallMessage,
     ToolResultMessage,
     derived,
+    text_of,
 )
 from agentkit_py.processors.base import ProcessorContext
 from agentkit_py.processors.groups import CallGroup
@@ -68,8 +69,9 @@ class HandoffView(ConfiguredProcessor):
         pairing = pair(messages)
 
         def told(group: CallGroup) -> list[Message]:
-            found = (self._told(messages, index, pairing) for index in group.calls)
-            return [m for m, i in zip(found, group.calls, strict=True) if m and not is_own(messages[i])]
+            others = (index for index in group.calls if not is_own(messages[index]))
+            found = (self._told(messages, index, pairing) for index in others)
+            return [text for text in found if text is not None]
 
         return without_calls(
             messages,
@@ -110,7 +112,6 @@ class HandoffView(ConfiguredProcessor):
             short = head_and_tail(arguments, self.max_chars)
             lines.append(CALL_LINE.format(agent=message.agent, name=call.name, arguments=short))
             if self.results and answer is not None:
-                content = answer.content if isinstance(answer.content, str) else dumps(answer.content)
-                short = head_and_tail(content, self.max_chars)
+                short = head_and_tail(text_of(answer), self.max_chars)
                 lines.append(RESULT_LINE.format(name=call.name, content=short))
         return lines

@@ -33,8 +33,8 @@ def _window(name: str, value: object) -> int:
 class MessageWindow(ConfiguredProcessor):
     """Keeps the newest ``max_messages`` messages; system messages stay in addition.
 
-    Calls are not parted from their results, nor results of one reply from each other: such a stretch
-    goes as a whole if it does not fit as a whole. Only the newest stretch always stays.
+    Calls are not parted from their results, nor results of one reply from each other: such a
+    stretch goes as a whole if it does not fit as a whole. Only the newest stretch always stays.
 
     Protected and pinned messages always stay and are counted first.
 

@@ -59,6 +59,9 @@ def pair(messages: Sequence[Message]) -> Pairing:
     A result without a tool name (as clients of chat formats have it) is paired by its id alone,
     with a call that no other result answers.
     """
+    pairing = _pair_adjacent(messages)
+    if pairing is not None:
+        return pairing
     calls = _OpenCalls()
     pairing = Pairing()
     nameless: set[int] = set()
@@ -74,6 +77,33 @@ def pair(messages: Sequence[Message]) -> Pairing:
     if nameless:
         _pair_by_id(messages, pairing, nameless)
     return pairing
+
+
+def _pair_adjacent(messages: Sequence[Message]) -> Pairing | None:
+    """The pairs of a list in which all results stand directly behind their calls; None: not so."""
+    pairing = Pairing()
+    waiting: dict[Key, deque[Slot]] = {}
+    left = 0
+    answering = False
+    for index, message in enumerate(messages):
+        if message.type == "tool_call":
+            if left and answering:
+                return None
+            answering = False
+            pairing.answers[index] = [None] * len(message.tools)
+            for place, call in enumerate(message.tools):
+                waiting.setdefault((call.id, call.name), deque()).append((index, place))
+            left += len(message.tools)
+        elif message.type == "tool_result":
+            slots = waiting.get((message.tool.id, message.tool.name))
+            if not slots:
+                return None
+            pairing.set(slots.popleft(), index)
+            left -= 1
+            answering = True
+        elif left and (answering or message.type == "text"):
+            return None
+    return None if left else pairing
 
 
 def _pair_by_id(messages: Sequence[Message], pairing: Pairing, nameless: set[int]) -> None:

@@ -83,21 +83,16 @@ def _find_standing(
     What was made smaller is made whole again in ``after``, in place; how many is the second value.
     """
     there = set(map(id, after))
-    had = set(map(id, before))
-    new: dict[_Signature, list[int]] = defaultdict(list)
-    for index in reversed(range(len(after))):
-        if id(after[index]) not in had and not isinstance(after[index], TextMessage):
-            new[_signature(after[index])].append(index)
-    texts = _rewritten_texts(ours, before, after) if len(there & set(map(id, ours))) < len(ours) else {}
-    standing: dict[int, Message] = {}
+    standing = {id(message): message for message in ours if id(message) in there}
+    if len(standing) == len(ours):
+        return standing, 0
+    standing |= _rewritten_texts(ours, before, after)
+    new = _new_messages(before, after)
     made_whole = 0
     for message in ours:
-        if id(message) in there:
-            standing[id(message)] = message
-        elif isinstance(message, TextMessage):
-            if id(message) in texts:
-                standing[id(message)] = texts[id(message)]
-        elif rewritten := new.get(_signature(message)):
+        if id(message) in standing or isinstance(message, TextMessage):
+            continue
+        if rewritten := new.get(_signature(message)):
             standing[id(message)] = after[rewritten.pop()]
         elif isinstance(message, ToolCallMessage):
             part = _find_part(message, after, new)
@@ -107,12 +102,27 @@ def _find_standing(
     return standing, made_whole
 
 
+def _new_messages(
+    before: Sequence[Message], after: Sequence[Message]
+) -> dict[_Signature, list[int]]:
+    """Indices of the new messages in ``after`` that are no text, the last first."""
+    had = set(map(id, before))
+    new: dict[_Signature, list[int]] = defaultdict(list)
+    for index in reversed(range(len(after))):
+        if id(after[index]) not in had and not isinstance(after[index], TextMessage):
+            new[_signature(after[index])].append(index)
+    return new
+
+
 def _rewritten_texts(
     ours: Sequence[Message], before: Sequence[Message], after: Sequence[Message]
 ) -> dict[int, Message]:
     """Which text messages of ours were rewritten, and to what."""
-    wanted = {id(m) for m in ours if isinstance(m, TextMessage)}
+    there = set(map(id, after))
+    wanted = {id(m) for m in ours if isinstance(m, TextMessage) and id(m) not in there}
     found: dict[int, Message] = {}
+    if not wanted:
+        return found
     if len(before) == len(after):
         pairs = zip(before, after, strict=True)
         found = {

@@ -80,22 +80,23 @@ class _Pass:
     head: list[Message | None] = field(default_factory=list[Message | None])
     """Calls and reasoning of the reply; None: a call message of which nothing is left."""
 
-    def over(self, messages: Sequence[Message]) -> list[Message] | None:
+    def over(  # noqa: C901, PLR0912 - one pass, on every call
+        self, messages: Sequence[Message]
+    ) -> list[Message] | None:
         """What is left; None: calls and results are not whole."""
         out = self.out
         for index, message in enumerate(messages):
-            kind = message.type
-            if kind == "text":
+            if message.type == "text":
                 if self.open:
                     return None
                 if self.thoughts:
                     self._flush()
                 out.append(message)
-            elif kind == "tool_call":
-                if not self._call(message, index):  # pyright: ignore[reportArgumentType]
+            elif message.type == "tool_call":
+                if not self._call(message, index):
                     return None
-            elif kind == "tool_result":
-                if not self._result(message):  # pyright: ignore[reportArgumentType]
+            elif message.type == "tool_result":
+                if not self._result(message):
                     return None
             elif self.open and not self.head:
                 return None
@@ -201,5 +202,3 @@ class _Removal:
         if isinstance(message, ToolResultMessage):
             return index in self._pairing.calls or self._keeps_orphan(index)
         return not isinstance(message, ToolCallMessage) or len(message.tools) > 0
-
-

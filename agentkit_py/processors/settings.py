@@ -1,7 +1,7 @@
-"""Checked settings: the same checks for arguments in code and for dicts that an application stores.
+"""Checked settings: the same checks for arguments in code and for dicts that applications store.
 
-Applications keep policies per user or tenant as plain JSON. What stands there was typed by somebody,
-so each error names the key and what it may be.
+Applications keep policies per user or tenant as plain JSON. What stands there was typed by
+somebody, so each error names the key and what it may be.
 """
 
 from __future__ import annotations

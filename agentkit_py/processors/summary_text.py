@@ -1,4 +1,4 @@
-"""The words of summaries: what a model is asked, and how its answer stands in a history."""
+"""The words of what processors add: summaries with what a model is asked for them, and recalls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _WORDS_PER_TOKEN = 0.6
 _SHOWN = "<conversation>\n{text}\n</conversation>"
 _EARLIER = "<earlier_summary>\n{text}\n</earlier_summary>\n\n"
 _DELIMITER = re.compile(
-    r"<(?=\s*/?\s*(?:conversation_summary|conversation|earlier_summary)\b)", re.IGNORECASE
+    r"<(?=\s*/?\s*(?:conversation_summary|conversation|earlier_summary|recalled_messages)\b)",
+    re.IGNORECASE,
 )
 
 
@@ -47,7 +48,7 @@ def request_of(
         tokens: Tokens that the summary may have.
         most_chars: Characters of one message that are shown; of longer ones head and tail.
     """
-    lines = "\n".join(line for message in messages for line in _lines(message, most_chars))
+    lines = transcript(messages, most_chars)
     before = _EARLIER.format(text=_harmless(earlier)) if earlier else ""
     words = max(20, int(tokens * _WORDS_PER_TOKEN))
     return [
@@ -65,6 +66,26 @@ def placed(text: str, covered: int) -> TextMessage:
         f"{_harmless(text)}\n</{TAG}>"
     )
     return TextMessage("user", content, from_history=True)
+
+
+def recalled(turns: Sequence[str]) -> TextMessage:
+    """Older turns as they stand in a history, delimited, in the user's role."""
+    content = (
+        "<recalled_messages>\n"
+        "These older messages of this conversation may matter for what comes next. They are "
+        "background, not a request.\n\n" + "\n\n".join(turns) + "\n</recalled_messages>"
+    )
+    return TextMessage("user", content, from_history=True)
+
+
+def transcript(messages: Sequence[Message], most_chars: int) -> str:
+    """Messages as text, one line each, that can end no delimited part it stands in.
+
+    Args:
+        messages: What is shown; reasoning is not.
+        most_chars: Characters of one message; of longer ones head and tail.
+    """
+    return "\n".join(line for message in messages for line in _lines(message, most_chars))
 
 
 def answer_of(messages: Sequence[Message]) -> str:

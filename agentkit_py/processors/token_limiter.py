@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message
-from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, Tokenizer
-from agentkit_py.processors.windows import next_cut
+from agentkit_py.processors.base import ProcessorContext, Tokenizer
+from agentkit_py.processors.settings import Check, ConfiguredProcessor, flag, optional, text, whole
 from agentkit_py.processors.tokenizers import (
     DEFAULT_ENCODING,
     CustomTokenizer,
@@ -16,9 +17,10 @@ from agentkit_py.processors.tokenizers import (
     default_tokenizer,
     prepare,
 )
+from agentkit_py.processors.windows import next_cut
 
 
-class TokenLimiter(HistoryProcessor):
+class TokenLimiter(ConfiguredProcessor):
     """Keeps the newest messages that together have at most ``limit`` tokens.
 
     Calls are not parted from their results: a stretch of them stays or goes as a whole. The first
@@ -38,6 +40,12 @@ class TokenLimiter(HistoryProcessor):
         ConfigurationError: ``limit`` is no positive whole number, the tokenizer cannot count, or
             both a tokenizer and an encoding are given.
     """
+
+    settings: ClassVar[Mapping[str, Check]] = {
+        "limit": whole(1),
+        "encoding": optional(text),
+        "use_tiktoken": flag,
+    }
 
     def __init__(
         self,
@@ -102,4 +110,3 @@ class TokenLimiter(HistoryProcessor):
             if total > self.limit:
                 return index + 1
         return 0
-

@@ -197,7 +197,7 @@ IMAGE_TOKENS = 765
 about 1,400 at Anthropic and 258 for each tile at Gemini."""
 
 FILE_TOKENS = 1500
-"""Tokens that a file is counted as, whatever its length: the least that Anthropic names for one page
+"""Tokens that a file is counted as, whatever its length: the least that Anthropic names for a page
 (https://docs.claude.com/en/docs/build-with-claude/pdf-support#estimate-your-costs)."""
 
 

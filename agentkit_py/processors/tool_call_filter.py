@@ -103,7 +103,7 @@ class _Rule:
         self.changed = False
         """Whether a call message lost some of its calls only."""
 
-    def by_name(self) -> list[Message] | None:
+    def by_name(self) -> list[Message] | None:  # noqa: C901, PLR0912 - one pass, on every call
         """What is left where each message decides for itself; None: some do not.
 
         A result has the tool of its call unless it names none; reasoning goes with its calls.
@@ -112,25 +112,23 @@ class _Rule:
         left: list[Message] = []
         reasoned = False
         for message in self._messages:
-            kind = message.type
-            if kind == "text":
+            rest: Message | None = message
+            if message.type == "text":
                 reasoned = False
-            elif kind == "tool_result":
-                name = message.tool.name  # pyright: ignore[reportAttributeAccessIssue]
-                if not name:
+            elif message.type == "tool_result":
+                if not message.tool.name:
                     return None
-                if not keeps[name]:
+                if not keeps[message.tool.name]:
                     continue
-            elif kind == "tool_call":
-                rest = self._rest(message)  # pyright: ignore[reportArgumentType]
+            elif message.type == "tool_call":
+                rest = self._rest(message)
                 if reasoned and rest is not message:
                     return None
                 if rest is None:
                     continue
-                message = rest
             else:
                 reasoned = True
-            left.append(message)
+            left.append(rest)
         return left
 
     def _rest(self, message: ToolCallMessage) -> ToolCallMessage | None:

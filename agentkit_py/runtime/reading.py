@@ -18,7 +18,7 @@ from agentkit_py.models.base import Assembler, Model
 from agentkit_py.models.streaming import partial_messages
 from agentkit_py.runtime.port import DeltaSink
 
-_CLOSING = 1.0
+_CLOSING = 0.25
 """Seconds that a server has for closing a stream after its end, so that the connection is kept."""
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -258,10 +260,19 @@ class Screen:
         self._terminal = terminal
         self._place = 0
 
-    def wait_for(self, text: bytes) -> None:
-        """Read until this text comes, after what was waited for before."""
+    def wait_for(self, text: bytes, again: Callable[[], object] = lambda: None) -> None:
+        """Read until this text comes, after what was waited for before.
+
+        Args:
+            text: What is to come.
+            again: Called each second that nothing comes.
+        """
         while (found := self.shown.find(text, self._place)) < 0:
-            self.shown += os.read(self._terminal, 1024)
+            ready, _, _ = select.select([self._terminal], [], [], 1)
+            if ready:
+                self.shown += os.read(self._terminal, 1024)
+            else:
+                again()
         self._place = found + len(text)
 
 
@@ -283,8 +294,10 @@ def test_in_a_terminal_ctrl_c_at_the_prompt_explains_and_ctrl_d_ends(
         os.write(ours, b"Any hats?\n")
         screen.wait_for(b"red ones.")
         screen.wait_for(b"> ")
-        process.send_signal(signal.SIGINT)
-        screen.wait_for(b"ends the chat.")
+        # A signal between the prompt and readline's waiting is noticed at the next key or signal.
+        interrupt = partial(process.send_signal, signal.SIGINT)
+        interrupt()
+        screen.wait_for(b"ends the chat.", again=interrupt)
         screen.wait_for(b"> ")
         os.write(ours, b"\x04")
         assert process.wait(timeout=30) == 0

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, Network, RouterContext, ToolContext, tool
-from agentkit_py.testing import tool_call
+from agentkit_py import Agent, Network, RouterContext, ToolContext, together, tool
+from agentkit_py.engine.router import Together
+from agentkit_py.testing import tool_call, tool_calls
 
 from .world import Scenario, Stage
 
@@ -54,6 +55,34 @@ SUPPORT = {
         tool_call("refund", {"order": "B2", "amount": 7}),
         "Both refunded.",
     ],
+}
+
+
+def fan_out(stage: Stage) -> Network:
+    """Two agents together, one of them with two tools at a time."""
+
+    @tool
+    def look(place: str, ctx: ToolContext) -> str:
+        """Look somewhere."""
+        stage.effects.happen(f"look {place}")
+        ctx.state.data[place] = True
+        return f"nothing in {place}"
+
+    left = Agent(name="left", system="left S", tools=[look], max_iter=3, parallel_tools=True)
+    right = Agent(name="right", system="right S", tools=[look], max_iter=3)
+
+    def router(context: Any) -> Together | None:
+        return together(left, right) if context.call_count == 0 else None
+
+    return Network(name="search", agents=[left, right], router=router, history=stage.store)
+
+
+FAN_OUT = {
+    "left": [
+        tool_calls(("look", {"place": "attic"}), ("look", {"place": "cellar"})),
+        "Not on the left.",
+    ],
+    "right": [tool_call("look", {"place": "garden"}), "Not on the right."],
 }
 
 

@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, Network, ToolContext, together, tool
-from agentkit_py.engine.router import Together
 from agentkit_py.stores import SqliteHistory
-from agentkit_py.testing import tool_call, tool_calls
 from agentkit_py.testing.executor import KillAt, kill_points
 
-from .world import INFERENCES, Inference, Outcome, Scenario, Stage
+from .conftest import FAN_OUT, fan_out
+from .world import INFERENCES, Inference, Outcome, Scenario
 
 
 def extra(outcome: Outcome, reference: Outcome) -> Counter[str]:
@@ -58,34 +56,6 @@ async def test_a_kill_anywhere_leaves_a_database_thread_whole(
     support.store = lambda: SqliteHistory(tmp_path / f"threads-{next(count)}.db")
     points, _ = await sweep(support, "offload")
     assert points >= 30
-
-
-def fan_out(stage: Stage) -> Network:
-    """Two agents together, one of them with two tools at a time."""
-
-    @tool
-    def look(place: str, ctx: ToolContext) -> str:
-        """Look somewhere."""
-        stage.effects.happen(f"look {place}")
-        ctx.state.data[place] = True
-        return f"nothing in {place}"
-
-    left = Agent(name="left", system="left S", tools=[look], max_iter=3, parallel_tools=True)
-    right = Agent(name="right", system="right S", tools=[look], max_iter=3)
-
-    def router(context: Any) -> Together | None:
-        return together(left, right) if context.call_count == 0 else None
-
-    return Network(name="search", agents=[left, right], router=router, history=stage.store)
-
-
-FAN_OUT = {
-    "left": [
-        tool_calls(("look", {"place": "attic"}), ("look", {"place": "cellar"})),
-        "Not on the left.",
-    ],
-    "right": [tool_call("look", {"place": "garden"}), "Not on the right."],
-}
 
 
 @pytest.mark.parametrize("discovery", ["joined", "eager"])

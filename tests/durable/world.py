@@ -125,14 +125,14 @@ class Scenario:
         effects = Effects(self.base / f"effects-{self._count}.db")
         return Stage(effects=effects, model=model, fake=fake, store=self.store())
 
-    async def _run(self, stage: Stage, **how: Any) -> dict[str, Any]:
+    async def _run(self, stage: Stage, network: Network, **how: Any) -> dict[str, Any]:
         async def publish(chunk: dict[str, Any]) -> None:
             stage.chunks.append(chunk)
 
         if "ctx" in how:
             how["ctx"].agentkit_runtime.publish_with(publish)
             publish = how["ctx"].agentkit_runtime.publish
-        run = await self.network(stage).run(
+        run = await network.run(
             self.input,
             state=self.state(),
             model=stage.model,
@@ -154,7 +154,8 @@ class Scenario:
         error = None
         output: dict[str, Any] = {}
         try:
-            output = await self._run(stage, runtime=DirectRuntime(transport=stage.fake.transport))
+            runtime = DirectRuntime(transport=stage.fake.transport)
+            output = await self._run(stage, self.network(stage), runtime=runtime)
         except Exception as found:  # noqa: BLE001 - compared with the durable run's
             error = f"{type(found).__name__}: {found}"
         return await _outcome(stage, output, error, None)
@@ -173,11 +174,13 @@ class Scenario:
         client = client_with(inference, stage)
 
         def functions() -> list[inngest.Function[Any]]:
+            network = self.network(stage)
+
             @client.create_function(
                 fn_id="run", trigger=inngest.TriggerEvent(event=EVENT), retries=self.retries
             )
             async def function(ctx: inngest.Context) -> dict[str, Any]:
-                return await self._run(stage, ctx=ctx)
+                return await self._run(stage, network, ctx=ctx)
 
             return [function]
 

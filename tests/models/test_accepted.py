@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit_py.messages import (
+    FileContent,
+    ImageContent,
     Message,
     ReasoningMessage,
     TextContent,
@@ -25,6 +29,7 @@ from agentkit_py.models import (
     gemini,
     grok,
     openai,
+    openai_responses,
 )
 from agentkit_py.testing.provider import FakeProvider, Rejection
 
@@ -33,6 +38,9 @@ THINKING = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens"
 MODELS: dict[str, Model] = {
     "openai": openai("gpt-4.1", api_key="sk-test"),
     "openai o-series": openai("o4-mini", api_key="sk-test"),
+    "openai responses": openai_responses("gpt-4.1", api_key="sk-test"),
+    "openai responses, reasoning": openai_responses("gpt-5", api_key="sk-test"),
+    "openai responses, o-series": openai_responses("o4-mini", api_key="sk-test"),
     "azure": azure_openai("gpt-4o", endpoint="https://r.openai.azure.com", api_key="az-test"),
     "grok": grok("grok-4", api_key="xai-test"),
     "anthropic": anthropic("claude-3-5-haiku-latest", api_key="sk-ant-test"),
@@ -56,6 +64,12 @@ SEARCH = ToolSpec(
 PING = ToolSpec("ping")
 
 SIGNED = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
+OPENAI_REASONING: dict[str, Any] = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "summary": [],
+    "encrypted_content": "gA",
+}
 REDACTED = {"type": "redacted_thinking", "data": "ZGF0YQ=="}
 
 # What real conversations and other people's stores hold, the odd things more often than they do.
@@ -71,16 +85,19 @@ _json = st.recursive(
     max_leaves=4,
 )
 _agents = st.sampled_from([None, "me", "billing"])
-_metadata = st.sampled_from(
-    [
-        None,
-        {"anthropic": SIGNED},
-        {"anthropic": REDACTED},
-        {"anthropic": {"type": "thinking", "thinking": "unsigned"}},
-        {"gemini": {"thoughtSignature": "c2ln"}},
-        {"openai": {"id": "rs_1"}},
-    ]
-)
+_metadatas: list[Any] = [
+    None,
+    {"anthropic": SIGNED},
+    {"anthropic": REDACTED},
+    {"anthropic": {"type": "thinking", "thinking": "unsigned"}},
+    {"gemini": {"thoughtSignature": "c2ln"}},
+    {"openai": {"id": "rs_1"}},
+    {"openai-responses": OPENAI_REASONING},
+    {"openai-responses": {**OPENAI_REASONING, "encrypted_content": None}},
+    {"openai-responses": {"id": "item_1", "reasoning": ["rs_1"]}},
+    {"openai-responses": {"reasoning": ["rs_1", "rs_2", 3], "phase": "commentary"}},
+]
+_metadata = st.sampled_from(_metadatas)
 
 tool_calls = st.builds(
     ToolCall,
@@ -90,10 +107,17 @@ tool_calls = st.builds(
     malformed=st.sampled_from([None, None, "{broken"]),
     provider_metadata=_metadata,
 )
+_png = {"data": "iVBORw0KGgo=", "media_type": "image/png"}
+_svg = {"data": "PHN2Zy8+", "media_type": "image/svg+xml"}
+_sent: list[dict[str, str]] = [_png, _svg, {"url": "https://example.com/a"}]
+_pdf = {"data": "JVBERi0=", "media_type": "application/pdf"}
+_images = [ImageContent(**given) for given in _sent]
+_files = [FileContent(**given, name=name) for given in (*_sent, _pdf) for name in (None, "a.pdf")]
+media = st.sampled_from([*_images, *_files])
 text_messages = st.builds(
     TextMessage,
     st.sampled_from(["system", "user", "assistant"]),
-    _texts | st.lists(st.builds(TextContent, _texts), max_size=3),
+    _texts | st.lists(st.builds(TextContent, _texts) | media, max_size=3),
     agent=_agents,
     provider_metadata=_metadata,
 )

@@ -195,7 +195,7 @@ async def test_a_file_of_a_newer_version_is_an_error_with_both_versions(path: Pa
         other.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreVersionError, match="Upgrade pyagentkit") as caught:
         await SqliteHistory(path).load("t")
-    assert (caught.value.found, caught.value.supported) == (99, 1)
+    assert (caught.value.found, caught.value.supported) == (99, 2)
 
 
 READ_ONLY = """

@@ -23,6 +23,7 @@ MODULES = (
     "gemini_body",
     "gemini_turns",
     "gemini_tools",
+    "media",
 )
 for _name in MODULES:
     import_module(f"{__package__}.{_name}")

@@ -17,7 +17,7 @@ from agentkit_py.testing.executor.opcodes import Opcodes
 from agentkit_py.testing.executor.records import JournalEntry, KillAt, Run, Wait
 from agentkit_py.testing.executor.requests import Requests
 from agentkit_py.testing.executor.schedule import Schedule
-from agentkit_py.testing.executor.sdk import Config, Watcher, Worker, connected
+from agentkit_py.testing.executor.sdk import Config, Connection, Worker
 
 Functions: TypeAlias = Sequence[inngest.Function[Any]]
 
@@ -81,7 +81,7 @@ class ReplayExecutor:
         self.journal: list[JournalEntry] = []
         self.events: list[dict[str, Any]] = []
         self.published: list[Published] = []
-        self.watchers: list[Watcher] = []
+        self.connection = Connection(client, ServerTransport(self))
         self._requests = Requests(self, Opcodes(self))
 
     @property
@@ -220,7 +220,7 @@ class ReplayExecutor:
         action = self.schedule.pop(patience=patience, limit=limit)
         if action is None:
             return False
-        with connected(self.client, ServerTransport(self), self.watchers):
+        with self.connection.use():
             await action()
         return True
 

@@ -25,7 +25,7 @@ async def ask(transport: httpx.AsyncBaseTransport | None, opts: dict[str, Any]) 
     headers += opts["headers"].items()  # added, even where a header is there already
     if transport is None:
         return _error("no transport was given to ReplayExecutor", b"")
-    async with httpx.AsyncClient(transport=_Kept(transport)) as client:
+    async with httpx.AsyncClient(transport=_Kept(transport), trust_env=False) as client:
         try:
             response = await client.post(
                 url, content=json.dumps(opts["body"]).encode(), headers=headers, timeout=7200

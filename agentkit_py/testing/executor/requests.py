@@ -168,8 +168,7 @@ class Requests:
             )
 
     def _unused(self, run: Run) -> None:
-        watcher = self._server.watchers[0] if self._server.watchers else None
-        left = watcher.steps.size if watcher is not None and watcher.steps is not None else 0
+        left = self._server.connection.left_over
         if left:
             run.differences.append(
                 f"{run.function} ended without asking again for {left} of its {len(run.memos)} "

@@ -7,6 +7,7 @@ handler, past JSON and past retries, which is what a test has to see.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ with warnings.catch_warnings():
     # The SDK's handler uses something of pydantic's that is deprecated; nothing to do about here.
     warnings.simplefilter("ignore", DeprecationWarning)
     from inngest._internal import comm_lib, net, server_lib
+
+
+_logger = logging.getLogger("inngest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +131,12 @@ class Worker:
         response = await self._handler.post(request)
         content = response.body_bytes()
         if isinstance(content, Exception):  # as the SDK's own frameworks do
-            response = comm_lib.CommResponse.from_error(inngest_logger(), content)
+            response = comm_lib.CommResponse.from_error(_logger, content)
             content = response.body_bytes()
         assert isinstance(content, bytes)
         return Answer(
             response.status_code, content, {k.lower(): v for k, v in response.headers.items()}
         )
-
-
-def inngest_logger() -> Any:
-    """Where the SDK's responses log."""
-    import logging
-
-    return logging.getLogger("inngest")
 
 
 class Watcher(inngest.Middleware):
@@ -157,20 +154,36 @@ class Watcher(inngest.Middleware):
         self.steps = steps
 
 
-@contextmanager
-def connected(client: inngest.Inngest, transport: Any, watcher: list[Watcher]) -> Generator[None]:
-    """Let the client's events and realtime messages go to ``transport``, inside the block."""
+class Connection:
+    """Lets a client's events and realtime messages go to a transport, and watches its requests."""
 
-    def watch(inngest_client: inngest.Inngest, raw_request: object) -> Watcher:
-        watcher[:] = [Watcher(inngest_client, raw_request)]
-        return watcher[0]
+    def __init__(self, client: inngest.Inngest, transport: Any) -> None:
+        """Make the clients; nothing goes through them before `use`."""
+        self._client = client
+        self._http: Any = getattr(client, "_http_client")  # noqa: B009 - it is the SDK's own
+        asynchronous = net.ThreadAwareAsyncHTTPClient(transport=transport, trust_env=False)
+        self._asynchronous = asynchronous.initialize()
+        self._synchronous = httpx.Client(transport=transport, trust_env=False)
+        self._watcher: Watcher | None = None
 
-    http = client._http_client
-    before = (http._http_client, http._http_client_sync, client.middleware)
-    http._http_client = net.ThreadAwareAsyncHTTPClient(transport=transport).initialize()
-    http._http_client_sync = httpx.Client(transport=transport)
-    client.middleware = [*client.middleware, watch]
-    try:
-        yield
-    finally:
-        http._http_client, http._http_client_sync, client.middleware = before
+    @property
+    def left_over(self) -> int:
+        """Remembered steps that the last request did not ask for."""
+        steps = self._watcher.steps if self._watcher is not None else None
+        return steps.size if steps is not None else 0
+
+    def _watch(self, client: inngest.Inngest, raw_request: object) -> Watcher:
+        self._watcher = Watcher(client, raw_request)
+        return self._watcher
+
+    @contextmanager
+    def use(self) -> Generator[None]:
+        """The client is connected inside the block."""
+        client, http = self._client, self._http
+        before = (http._http_client, http._http_client_sync, client.middleware)
+        http._http_client, http._http_client_sync = self._asynchronous, self._synchronous
+        client.middleware = [*client.middleware, self._watch]
+        try:
+            yield
+        finally:
+            http._http_client, http._http_client_sync, client.middleware = before

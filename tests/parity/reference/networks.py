@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from .play import Input, Play
 
 
+_OUR_LIMIT = 50
+
+
 class NetworkRun:
     """One run of a network."""
 
@@ -123,6 +126,8 @@ class NetworkRun:
                 return "unknown"
             self.run_agent(agent)
             reached = bool(limit) and self.counter >= limit
+            if "maxIter" not in self.spec and self.counter >= _OUR_LIMIT:
+                reached = self.on("networks-stop-at-fifty")
             if reached and self.on("routers-are-not-asked-after-the-limit"):
                 return "limit"
             self.stack += self.next_names()

@@ -30,6 +30,8 @@ from .networks import NetworkRun
 from .routing import DEFAULT_ROUTING, DONE, SELECT
 from .stream import Stream
 
+_TOO_MANY = 400
+
 Binding = dict[tuple[Any, ...], Json]
 
 
@@ -218,6 +220,8 @@ class Play:
 
     def infer(self, model: dict[str, Json], body: Json, key: tuple[Any, ...]) -> Json:
         """One request; the answer's JSON."""
+        if len(self.requests) > _TOO_MANY:
+            raise Unsupported("a scenario without end")
         self.note(f"llm:{len(self.requests)}")
         self.requests.append(request_record(self.run, model, cleaned(body), self.on))
         reply = self._reply(key, model)

@@ -50,7 +50,7 @@ def _chat_parameters(tool: Json, *, strict: bool, on: Switches) -> tuple[Json, b
 
 
 def _which(tool: Json, theirs: Any, ours: Any, *, strict: bool) -> str:
-    if tool["parameters"] is None or theirs[0] == ours[0]:
+    if tool.get("parameters") is None or theirs[0] == ours[0]:
         return "strict-where-it-can-be"
     if "ours" in tool:
         return "routing-tools"

@@ -1,0 +1,126 @@
+"""One agent's turn: inferences with their tools until the model asks for none, and its events."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agentkit_py.engine.scope import RunScope
+from agentkit_py.engine.tool_calls import calls_of
+from agentkit_py.engine.turn import Turn
+from agentkit_py.errors import MissingModelError
+from agentkit_py.events.types import RunCompleted, RunFailed, RunStarted
+from agentkit_py.history.result import AgentResult
+from agentkit_py.models.base import Model
+
+if TYPE_CHECKING:
+    from agentkit_py.engine.agent import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRun:
+    """How one agent is run in a scope."""
+
+    path: str
+    """Step id prefix, unique in the scope."""
+
+    model: Model | None = None
+    """Overrides the agent's."""
+
+    default_model: Model | None = None
+    """Where neither the run nor the agent has one."""
+
+    max_iter: int | None = None
+    parent_run_id: str | None = None
+    keep: bool = True
+    """Whether results go to the state; those of routing agents do not."""
+
+
+async def choose_model(scope: RunScope, agent: Agent, how: AgentRun) -> Model:
+    """The run's model, the agent's own, or the default.
+
+    Raises:
+        MissingModelError: There is none.
+    """
+    model = how.model or await agent.model_now(scope) or how.default_model
+    if model is None:
+        raise MissingModelError(agent.name)
+    return model
+
+
+async def run_agent(scope: RunScope, agent: Agent, how: AgentRun) -> AgentResult:
+    """One agent's turn with its events; returns the last result, all are in the state."""
+    model = await choose_model(scope, agent, how)
+    turn = Turn(
+        scope=scope,
+        agent=agent,
+        model=model,
+        run_id=scope.runtime.new_id(f"{how.path}/run"),
+        message_id=scope.runtime.new_id(f"{how.path}/message"),
+        path=how.path,
+    )
+    facts: dict[str, Any] = {
+        "run_id": turn.run_id,
+        "name": agent.name,
+        "scope": "agent",
+        "message_id": turn.message_id,
+    }
+    started = RunStarted(
+        **facts,
+        parent_run_id=how.parent_run_id,
+        thread_id=scope.state.thread_id,
+        user_id=scope.user_id,
+        routing=not how.keep,
+    )
+    await scope.emitter.emit(started)
+    try:
+        result = await _take_turn(turn, how)
+        if scope.network is None:
+            await scope.thread.save_results()
+    except Exception as error:
+        if scope.runtime.is_final(error):
+            await scope.emitter.emit(RunFailed(**facts, error=error))
+        raise
+    await scope.emitter.emit(RunCompleted(**facts, stop_reason=result.stop_reason))
+    return result
+
+
+async def _take_turn(turn: Turn, how: AgentRun) -> AgentResult:
+    scope, agent = turn.scope, turn.agent
+    limit = max(1, how.max_iter if how.max_iter is not None else agent.max_iter)
+    reached = _limit_reached(scope, f"{turn.path}.0")
+    if reached is not None:
+        return await _stopped(turn, how, reached)
+    last: AgentResult | None = None
+    for iteration in range(limit):
+        result = await turn.infer(iteration)
+        if result is None:  # `on_start` stopped the turn before this inference
+            break
+        wants_more = bool(calls_of(result.output))
+        reason = _stop_reason(scope, turn.path, iteration, limit) if wants_more else None
+        if reason is not None or not wants_more:
+            result = dataclasses.replace(await turn.finish(result), stop_reason=reason)
+        last = result
+        if how.keep:
+            await scope.add(result)
+        if reason is not None or not wants_more:
+            return result
+    return last or await _stopped(turn, how, "on_start")
+
+
+async def _stopped(turn: Turn, how: AgentRun, reason: str) -> AgentResult:
+    blank = turn.blank(reason)
+    if how.keep and turn.scope.network is not None:
+        await turn.scope.add(blank)
+    return blank
+
+
+def _stop_reason(scope: RunScope, path: str, iteration: int, limit: int) -> str | None:
+    if iteration + 1 >= limit:
+        return "max_iter"
+    return _limit_reached(scope, f"{path}.{iteration}.after")
+
+
+def _limit_reached(scope: RunScope, key: str) -> str | None:
+    return scope.meter.reached(lambda: scope.runtime.now(f"{key}/limit"))

@@ -1,0 +1,203 @@
+"""What one inference is allowed to see: history → processors → validity → `on_start` → validity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from agentkit_py._core.awaiting import resolve
+from agentkit_py.engine.lifecycle import Start, StartContext
+from agentkit_py.engine.overflow import NAME as OVERFLOW
+from agentkit_py.engine.overflow import halved
+from agentkit_py.engine.prompt import assemble, join
+from agentkit_py.engine.scope import RunScope
+from agentkit_py.engine.tool import Tool
+from agentkit_py.messages import Message
+from agentkit_py.models.base import Model, ToolSpec
+from agentkit_py.models.windows import window_of
+from agentkit_py.processors.apply import run_chain
+from agentkit_py.processors.base import HistoryProcessor, Host, Level, ProcessorContext
+from agentkit_py.processors.report import ContextReport, ReportEntry
+from agentkit_py.processors.summaries import SummaryStore
+from agentkit_py.processors.tokenizers import count_messages
+from agentkit_py.processors.validity import ensure_valid
+from agentkit_py.processors.vectors import VectorIndex
+
+if TYPE_CHECKING:
+    from agentkit_py.engine.agent import Agent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What the model is about to see, and how that came about."""
+
+    prompt: Sequence[Message]
+    history: Sequence[Message]
+    joined: tuple[Message, ...]
+    prefill: int
+    report: ContextReport
+    stop: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """Puts together what one inference of an agent sees."""
+
+    scope: RunScope
+    agent: Agent
+    model: Model
+    tools: Mapping[str, Tool]
+    """What the model is offered."""
+
+    host: Host | None
+    """What processors may use; None: nothing may happen, this is a rehearsal."""
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as a model is told of them."""
+        if self.tools is self.agent.tool_map:
+            return self.agent.specs
+        return tuple(tool.spec for tool in self.tools.values())
+
+    async def look(self) -> Seen:
+        """What the model sees now."""
+        scope, agent = self.scope, self.agent
+        prompt = await self._prompt()
+        present = scope.present()
+        full = (*scope.past, *present) if scope.past else tuple(present)
+        outcome = await run_chain(full, self._chains(), self._context(prompt, present))
+        history, entries = outcome.messages, list(outcome.entries)
+        stop = False
+        if agent.lifecycle.on_start is not None:
+            before = history = _valid(history, entries, agent)
+            start = await self._on_start(prompt, history)
+            prompt, history, stop = tuple(start.prompt), tuple(start.history), start.stop
+            if history != tuple(before):
+                entries.append(_entry("on_start", "on_start", before, history, agent))
+        return self._seen(prompt, history, entries, full, stop=stop)
+
+    async def halved(self, seen: Seen) -> Seen:
+        """About half of it, where a provider said that it is too long."""
+        context = self._context(seen.prompt, seen.history)
+        full = seen.report.history
+        pins = (p.pinned(full) for _, processors in self._chains() for p in processors)
+        context = replace(context, pinned=frozenset(id(m) for found in pins for m in found))
+        sent = count_messages(seen.joined, self.agent.tokenizer)
+        prompt = count_messages(seen.prompt, self.agent.tokenizer)
+        history, reason = await halved(seen.history, sent, prompt, context)
+        entry = _entry("overflow", OVERFLOW, seen.history, history, self.agent, reason)
+        entries = [*seen.report.entries, entry]
+        return self._seen(seen.prompt, history, entries, full)
+
+    def _seen(
+        self,
+        prompt: Sequence[Message],
+        history: Sequence[Message],
+        entries: list[ReportEntry],
+        full: Sequence[Message],
+        *,
+        stop: bool = False,
+    ) -> Seen:
+        joined, prefill = join(prompt, history, self.scope.mode)
+        joined = tuple(_valid(joined, entries, self.agent))
+        report = ContextReport(
+            agent=self.agent.name,
+            entries=tuple(entries),
+            prompt=prompt,
+            history=full,
+            sent=joined,
+            tokenizer=self.agent.tokenizer,
+        )
+        return Seen(
+            prompt=prompt, history=history, joined=joined, prefill=prefill, report=report, stop=stop
+        )
+
+    async def _prompt(self) -> tuple[Message, ...]:
+        user = self.scope.input
+        system = await self.agent.system_prompt(self.scope)
+        return assemble(
+            system,
+            user.as_text_message(),
+            self.agent.assistant,
+            addition=user.message.system_prompt,
+        )
+
+    def _chains(self) -> list[tuple[Level, Sequence[HistoryProcessor]]]:
+        network = self.scope.network.network if self.scope.network is not None else None
+        configs = [network.history if network else None, self.agent.history]
+        if configs[0] is configs[1]:
+            configs.pop()
+        chains: list[tuple[Level, Sequence[HistoryProcessor]]] = [
+            ("history", config.chain) for config in configs if config is not None
+        ]
+        if network is not None:
+            chains.append(("network", network.chain))
+        chains.append(("agent", self.agent.chain))
+        return [chain for chain in chains if chain[1]]
+
+    def _context(self, prompt: Sequence[Message], present: Sequence[Message]) -> ProcessorContext:
+        network, history = self.scope.network, self.scope.history
+        return ProcessorContext(
+            agent=self.agent.name,
+            network=network.name if network is not None else None,
+            thread_id=self.scope.state.thread_id,
+            model=self.model.model,
+            context_window=self.model.context_window or window_of(self.model.model),
+            tokenizer=self.agent.tokenizer,
+            prompt=prompt,
+            protected=self._protected(present),
+            steps=self.scope.runtime.step,
+            input=self.scope.input.text,
+            tools=self.specs,
+            host=self.host,
+            summaries=history if isinstance(history, SummaryStore) else None,
+            vectors=history if isinstance(history, VectorIndex) else None,
+            memory=self.scope.memory,
+            dry=self.host is None,
+        )
+
+    def _protected(self, present: Sequence[Message]) -> frozenset[int]:
+        if self.scope.mode == "typescript":
+            return frozenset()
+        name = self.agent.name
+        return frozenset(
+            id(m)
+            for m in present
+            if m.from_history is False and m.type != "text" and m.agent == name
+        )
+
+    async def _on_start(self, prompt: Sequence[Message], history: Sequence[Message]) -> Start:
+        hook = self.agent.lifecycle.on_start
+        assert hook is not None
+        context = StartContext(
+            agent=self.agent,
+            network=self.scope.network,
+            state=self.scope.state,
+            input=self.scope.input.text,
+            prompt=prompt,
+            history=history,
+        )
+        return await resolve(hook(context)) or Start(prompt, history)
+
+
+def _valid(
+    messages: Sequence[Message], entries: list[ReportEntry], agent: Agent
+) -> Sequence[Message]:
+    valid, repairs = ensure_valid(messages)
+    if repairs:
+        reason = "; ".join(str(repair) for repair in repairs)
+        entries.append(_entry("validity", "validity", messages, valid, agent, reason))
+    return valid
+
+
+def _entry(
+    level: str,
+    name: str,
+    before: Sequence[Message],
+    after: Sequence[Message],
+    agent: Agent,
+    reason: str = "",
+) -> ReportEntry:
+    facts: dict[str, Any] = {"level": level, "name": name, "reason": reason}
+    return ReportEntry(**facts, before=before, after=after, tokenizer=agent.tokenizer)

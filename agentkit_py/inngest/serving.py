@@ -1,0 +1,174 @@
+"""What a module has to serve, and the ASGI app that serves it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+import inngest
+
+from agentkit_py._core.naming import slugify
+from agentkit_py.engine.agent import Agent
+from agentkit_py.engine.network import Network
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.inngest.functions import create_functions
+from agentkit_py.inngest.runtime import Inference
+from agentkit_py.runtime.current import close_shared_runtime
+
+SERVE_PATH = "/api/inngest"
+
+_WANTED = (
+    "a list of Inngest functions, networks or agents, one of them, or a function without arguments "
+    "that gives them"
+)
+
+Item: TypeAlias = Network | Agent | inngest.Function[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What is served, and as whom."""
+
+    client: inngest.Inngest
+    functions: Sequence[inngest.Function[Any]]
+    events: dict[str, str] = field(default_factory=dict[str, str])
+    """The event that starts each function, by the function's id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """How networks and agents are to become functions."""
+
+    app_id: str | None = None
+    inference: Inference = "offload"
+    realtime: bool = False
+
+
+def what_to_serve(name: str, module: object, chosen: object = None, *, wishes: Wishes) -> Served:
+    """Find the functions of a module, and make those that it does not make itself.
+
+    Args:
+        name: The module's name, of which the app's id is made where there is no client.
+        module: The module; its ``client`` is used where it has one.
+        chosen: What of it is to be served; None: its ``functions``, else all its networks, else
+            all its agents.
+        wishes: How functions are made.
+
+    Raises:
+        ConfigurationError: There is nothing to serve, or it cannot be served so.
+    """
+    items = _items(name, chosen if chosen is not None else _default(module))
+    client = _client_of(module)
+    if client is not None and wishes.app_id not in (None, client.app_id):
+        raise ConfigurationError(
+            f"{name!r} has a client of its own, whose app id is {client.app_id!r}; leave --app-id "
+            "out."
+        )
+    own = [item for item in items if isinstance(item, inngest.Function)]
+    if own:
+        return _own_functions(name, items, own, client, wishes)
+    if client is None:
+        client = inngest.Inngest(app_id=wishes.app_id or slugify(name.split(".")[-1]))
+    functions = create_functions(
+        client,
+        agents=[item for item in items if isinstance(item, Agent)],
+        networks=[item for item in items if isinstance(item, Network)],
+        inference=wishes.inference,
+        realtime=wishes.realtime,
+    )
+    return Served(client=client, functions=functions, events=_events(functions))
+
+
+def _own_functions(
+    name: str,
+    items: Sequence[Item],
+    own: Sequence[inngest.Function[Any]],
+    client: inngest.Inngest | None,
+    wishes: Wishes,
+) -> Served:
+    if len(own) != len(items):
+        raise ConfigurationError(
+            f"{name!r}: serve either Inngest functions, or networks and agents; use "
+            "create_functions(client, …) for a mix."
+        )
+    if client is None:
+        raise ConfigurationError(
+            f"{name!r} has Inngest functions and no client; keep it in a variable `client`."
+        )
+    if wishes != Wishes(app_id=wishes.app_id):
+        raise ConfigurationError(
+            f"{name!r} makes its functions itself, so --inference and --realtime do nothing here; "
+            "pass them to create_functions(…)."
+        )
+    return Served(client=client, functions=own, events=_events(own))
+
+
+def _default(module: object) -> object:
+    found = getattr(module, "functions", None)
+    if found is not None:
+        return found
+    values = {id(value): value for value in vars(module).values()}.values()
+    networks = [value for value in values if isinstance(value, Network)]
+    return networks or [value for value in values if isinstance(value, Agent)]
+
+
+def _items(name: str, found: object) -> list[Item]:
+    kinds = (Network, Agent, inngest.Function)
+    if callable(found) and not isinstance(found, (*kinds, type)):
+        found = cast("Callable[[], object]", found)()
+    listed = cast("Sequence[object]", found if isinstance(found, list | tuple) else [found])
+    items = [item for item in listed if isinstance(item, kinds)]
+    strangers = [item for item in listed if not isinstance(item, kinds)]
+    if strangers or not items:
+        got = f"; got {strangers[0]!r:.80}" if strangers else "; there are none"
+        raise ConfigurationError(f"{name!r} has nothing to serve: it takes {_WANTED}{got}.")
+    return cast("list[Item]", items)
+
+
+def _client_of(module: object) -> inngest.Inngest | None:
+    named = getattr(module, "client", None)
+    if isinstance(named, inngest.Inngest):
+        return named
+    clients = {id(v): v for v in vars(module).values() if isinstance(v, inngest.Inngest)}
+    if len(clients) > 1:
+        raise ConfigurationError(
+            "The module has several Inngest clients; call the one to be used `client`."
+        )
+    return next(iter(clients.values()), None)
+
+
+def _events(functions: Sequence[inngest.Function[Any]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for function in functions:
+        triggers = function.get_config("http://127.0.0.1").main.triggers
+        names = [one.event for one in triggers if isinstance(one, inngest.TriggerEvent)]
+        found[function.id] = ", ".join(names) or "a schedule"
+    return found
+
+
+def make_app(served: Served) -> Any:
+    """A FastAPI app with the functions on `SERVE_PATH`.
+
+    Raises:
+        ConfigurationError: The client is in production mode without a signing key.
+    """
+    import inngest.fast_api  # noqa: PLC0415 - needs the extra
+    from fastapi import FastAPI  # noqa: PLC0415
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await close_shared_runtime()
+
+    client = served.client
+    if client.is_production and not (client.signing_key or os.environ.get("INNGEST_SIGNING_KEY")):
+        raise ConfigurationError(
+            "In production the requests of Inngest are signed: set INNGEST_SIGNING_KEY, or "
+            "INNGEST_DEV=1 for a development server."
+        )
+    app = FastAPI(lifespan=lifespan)
+    inngest.fast_api.serve(app, client, list(served.functions))
+    return app

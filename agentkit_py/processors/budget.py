@@ -1,0 +1,293 @@
+"""One policy from a model's window: so much for the prompt, the rest split for the history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+from agentkit_py._core.json import dumps
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.messages import Message, TextMessage
+from agentkit_py.models.base import Model, ToolSpec
+from agentkit_py.models.windows import window_of
+from agentkit_py.processors.apply import apply_processors
+from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, Tokenizer
+from agentkit_py.processors.compress_tool_results import CompressToolResults
+from agentkit_py.processors.cutting import exceeds, past_length, steady_cut, stretches
+from agentkit_py.processors.settings import (
+    Check,
+    ConfiguredProcessor,
+    flag,
+    limits,
+    number,
+    optional,
+    whole,
+)
+from agentkit_py.processors.summaries import SummaryStore
+from agentkit_py.processors.summarize import Summarize
+from agentkit_py.processors.tokenizers import (
+    ApproximateTokenizer,
+    count_messages,
+    default_tokenizer,
+    prepare,
+)
+
+Method = Literal["tiktoken", "estimate"]
+
+UNKNOWN_WINDOW = 128_000
+"""Taken where neither the run, the table nor the policy knows the model's window; reports say so."""
+
+_KEPT = 0.7
+"""What is left of a share that was exceeded, so that it is not exceeded again at the next turn."""
+
+_GRID = 128
+"""The prompt's tokens are rounded up to this part of the window: it may vary a little with each turn
+without moving the cut, and so the beginning of the request stays what the provider has cached."""
+
+
+def method(name: str, value: object) -> Method:
+    """A way of counting."""
+    if value == "tiktoken" or value == "estimate":  # noqa: PLR1714 - narrows the type
+        return value
+    raise ConfigurationError(f"{name} must be 'tiktoken' or 'estimate', not {value!r:.80}.")
+
+
+class Budget(ConfiguredProcessor):
+    """Keeps a request within a share of the model's window.
+
+    Of ``target`` of the window, the prompt and the tools' schemas take what they take. Of the rest
+    the newest messages have the share ``recent``, a summary of the older ones the share
+    ``summary`` where there is a model to make it, and what is left is a buffer for what the user
+    says and for the calls of the current run. When a share is exceeded, 30 % of it are cleared at
+    once, so that the next turns begin as this one does.
+
+    Args:
+        context_window: Tokens; None: the model's, as far as it is known.
+        target: The share of the window that a request may take.
+        summary: The share of a summary.
+        recent: The share of the newest messages.
+        model: Makes summaries; None: older messages are left out.
+        compress_tool_output: Whether older tool results are shortened first.
+        tool_output_max_tokens: Tokens of such a result.
+        method: Count by tiktoken, or by an estimate, which takes no time.
+        windows: Windows by the beginning of a model's name, in place of the table's.
+        store: Where summaries are kept; None: beside the thread.
+        enabled: False: it does nothing.
+
+    Raises:
+        ConfigurationError: A number makes no sense, or the shares are more than all.
+    """
+
+    settings: ClassVar[Mapping[str, Check]] = {
+        "context_window": optional(whole(1)),
+        "target": number(0.01, 1),
+        "summary": number(0, 1),
+        "recent": number(0, 1),
+        "compress_tool_output": flag,
+        "tool_output_max_tokens": whole(30),
+        "method": method,
+        "windows": optional(limits),
+        "enabled": flag,
+    }
+    aliases: ClassVar[Mapping[str, str]] = {
+        "target_usage_ratio": "target",
+        "summary_token_ratio": "summary",
+        "recent_token_ratio": "recent",
+        "token_calculation_method": "method",
+        "enable_context_optimization": "enabled",
+    }
+
+    def __init__(  # noqa: PLR0913 - each is a setting of its own
+        self,
+        context_window: int | None = None,
+        target: float = 0.6,
+        summary: float = 0.26,
+        recent: float = 0.65,
+        *,
+        model: Model | None = None,
+        compress_tool_output: bool = True,
+        tool_output_max_tokens: int = 200,
+        method: Method = "tiktoken",
+        windows: Mapping[str, int] | None = None,
+        store: SummaryStore | None = None,
+        enabled: bool = True,
+    ) -> None:
+        self.context_window = context_window
+        self.target = target
+        self.summary = summary
+        self.recent = recent
+        self.model = model
+        self.compress_tool_output = compress_tool_output
+        self.tool_output_max_tokens = tool_output_max_tokens
+        self.method: Method = method
+        self.windows = windows
+        self.store = store
+        self.enabled = enabled
+        self._check()
+        if summary + recent > 1 or recent == 0:
+            raise ConfigurationError(
+                f"Budget: summary ({summary:g}) and recent ({recent:g}) must be at most 1 together, "
+                "and recent more than 0."
+            )
+        shorten = CompressToolResults(max_tokens=tool_output_max_tokens)
+        first = [shorten] if compress_tool_output else []
+        self._members = (*first, _Fit(self)) if enabled else ()
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: Mapping[str, Any],
+        *,
+        model: Model | None = None,
+        store: SummaryStore | None = None,
+    ) -> Self:
+        """Make one from a dict, e.g. what an application stores for a user.
+
+        Args:
+            settings: The constructor's arguments by name, and the names of other systems
+                (``target_usage_ratio``, ``summary_token_ratio``, …).
+            model: Makes summaries.
+            store: Where summaries are kept.
+
+        Raises:
+            ConfigurationError: A key is not known or has a wrong value.
+        """
+        return cls._made(settings, model=model, store=store)
+
+    @property
+    def members(self) -> Sequence[HistoryProcessor]:
+        """What shortens results, and what fits the history into its shares."""
+        return self._members
+
+    async def process(
+        self, messages: Sequence[Message], context: ProcessorContext
+    ) -> Sequence[Message]:
+        """What its members leave."""
+        return await apply_processors(messages, self._members, context, level=context.level)
+
+    def shares(self, context: ProcessorContext, present: Sequence[Message]) -> Shares:
+        """How many tokens the history may have in this inference."""
+        tokenizer = self.tokenizer(context)
+        window = self._window(context)
+        known = UNKNOWN_WINDOW if window is None else window
+        system = [m for m in context.prompt if m.role == "system"]
+        others = [m for m in context.prompt if m.role != "system"]
+        fixed = count_messages(system, tokenizer) + tool_tokens(context.tools, tokenizer)
+        grid = max(1, known // _GRID)
+        room = max(0, int(known * self.target) - _up(fixed, grid))
+        buffer = room * (1 - self.summary - self.recent)
+        current = count_messages(others, tokenizer) + count_messages(present, tokenizer)
+        room = max(0, room - _up(max(0, current - buffer), max(1, room // 8)))
+        return Shares(
+            window=known,
+            known=window is not None,
+            fixed=fixed,
+            summary=int(room * self.summary) if self.model is not None else 0,
+            recent=int(room * self.recent),
+        )
+
+    def _window(self, context: ProcessorContext) -> int | None:
+        if self.context_window is not None:
+            return self.context_window
+        name = context.model
+        own = window_of(name, self.windows) if name is not None and self.windows else None
+        return own or context.context_window or (None if name is None else window_of(name))
+
+    def tokenizer(self, context: ProcessorContext) -> Tokenizer:
+        """How tokens are counted."""
+        if self.method == "estimate":
+            return _ESTIMATE
+        return default_tokenizer() if context.tokenizer is None else context.tokenizer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """A budget in tokens."""
+
+    window: int
+    known: bool
+    """Whether the window is the model's, and not a guess."""
+
+    fixed: int
+    """Of system prompt and tools."""
+
+    summary: int
+    recent: int
+
+    def __str__(self) -> str:
+        """For reports."""
+        guess = "" if self.known else " (not known, a guess)"
+        summary = f"a summary of {self.summary} and " if self.summary else ""
+        return (
+            f"window {self.window}{guess}, prompt and tools {self.fixed}: "
+            f"{summary}{self.recent} tokens of recent messages"
+        )
+
+
+class _Fit(HistoryProcessor):
+    """Fits the history into its shares."""
+
+    def __init__(self, policy: Budget) -> None:
+        self._policy = policy
+
+    @property
+    def name(self) -> str:
+        """It is what a budget is about."""
+        return "Budget"
+
+    async def process(
+        self, messages: Sequence[Message], context: ProcessorContext
+    ) -> Sequence[Message]:
+        """The newest messages that fit, with a summary if there is a model for it."""
+        tokenizer = await prepare(self._policy.tokenizer(context))
+        past = messages[: past_length(messages, context)]
+        present = messages[len(past) :]
+        shares = self._policy.shares(context, present)
+        context.note(str(shares))
+        limit = shares.summary + shares.recent
+        if not exceeds(past, limit, tokenizer):
+            return messages
+        if self._policy.model is not None and shares.summary and limit > 1:
+            return await self._summarized(messages, replace(context, tokenizer=tokenizer), shares)
+        held = count_messages([m for m in past if id(m) in context.held], tokenizer)
+        found = stretches(past, 0, len(past), tokenizer)
+        first = steady_cut(found, limit - held, int(limit * _KEPT) - held)
+        start = found[first].start if first < len(found) else len(past)
+        return [*past[start:], *present]
+
+    async def _summarized(
+        self, messages: Sequence[Message], context: ProcessorContext, shares: Shares
+    ) -> Sequence[Message]:
+        policy = self._policy
+        assert policy.model is not None
+        upper = shares.summary + shares.recent
+        summarize = Summarize(
+            policy.model,
+            upper,
+            max(1, int(upper * _KEPT)),
+            min_messages=1,
+            summary_tokens=shares.summary,
+            store=policy.store,
+        )
+        return await summarize.process(messages, context)
+
+
+_ESTIMATE = ApproximateTokenizer()
+
+
+def tool_tokens(tools: Sequence[ToolSpec], tokenizer: Tokenizer) -> int:
+    """How many tokens the schemas of tools have; counted once per tool and tokenizer."""
+    total = 0
+    key = f"tokens:{tokenizer.key}"
+    for spec in tools:
+        if key not in spec.forms:
+            text = dumps([spec.name, spec.description, spec.parameters])
+            spec.forms[key] = round(tokenizer.count(text))
+        total += spec.forms[key]
+    return total
+
+
+def _up(value: float, step: int) -> int:
+    """``value`` rounded up to a multiple of ``step``."""
+    return -int(-value // step) * step

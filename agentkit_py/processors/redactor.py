@@ -1,0 +1,234 @@
+"""Masking personal data in text, JSON and messages.
+
+One object does it for processors, stores, logs and traces alike, so that what is masked at one
+place is masked at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, cast
+
+from agentkit_py._core.json import JsonValue
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.messages import (
+    ContentPart,
+    Message,
+    ReasoningMessage,
+    TextContent,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+    derived,
+)
+
+Patterns: TypeAlias = Iterable[str | re.Pattern[str]] | Mapping[str, str | re.Pattern[str]]
+"""Names of built-in patterns, regular expressions, or both by the name that the mask shows."""
+
+Mask: TypeAlias = Callable[[str], str]
+"""Gets a text and returns it masked."""
+
+_BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+
+BUILT_IN: Mapping[str, re.Pattern[str]] = {
+    # Before phone numbers, which a part of a longer number could pass for.
+    "iban": re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"),
+    "card": re.compile(r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-])"),
+    "email": re.compile(r"[\w.+%-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"),
+    "ssn": re.compile(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])"),
+    "ip": re.compile(rf"(?<![\w.])(?:{_BYTE}\.){{3}}{_BYTE}(?!\w|\.\d)"),
+    "phone": re.compile(
+        r"(?<![\w.-])(?:\+\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d{1,4}(?:[ .-]?\d{2,4}){1,4}"
+        r"|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4})(?![\w-])"
+    ),
+}
+"""IBAN (ISO 13616), payment card (13 to 19 digits that pass the Luhn check, ISO/IEC 7812), e-mail
+address, US social security number, IPv4 address, and phone number (international with +, or
+North American)."""
+
+_OPAQUE = frozenset({"signature", "data", "encrypted_content", "thoughtSignature", "id", "type"})
+"""Fields of providers' own data that hold no words."""
+
+
+class Redactor:
+    """Masks what patterns find, or what a function masks.
+
+    Args:
+        what: Names of `BUILT_IN` patterns (``"email"``) and regular expressions; or both as a dict
+            by the name that is put in their place (``{"code": "BK[0-9]+"}`` gives ``[code]``);
+            or a function that gets a text and returns it masked. A bare regular expression gives
+            ``[redacted]``.
+
+    Raises:
+        ConfigurationError: There is nothing to look for, or an expression is none.
+    """
+
+    def __init__(self, what: Patterns | Mask = tuple(BUILT_IN)) -> None:
+        self.function: Mask | None = None
+        self.patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
+        if callable(what) and not isinstance(what, Mapping):
+            self.function = what
+        else:
+            self.patterns = _patterns(cast("Patterns", what))
+
+    @property
+    def names(self) -> list[str]:
+        """What it masks, in words."""
+        if self.function is not None:
+            return [getattr(self.function, "__name__", "a function")]
+        return list(dict.fromkeys(name for name, _ in self.patterns))
+
+    def text(self, text: str) -> str:
+        """``text`` masked; the same string where nothing was found.
+
+        Raises:
+            ConfigurationError: The function returned no text.
+        """
+        if self.function is not None:
+            masked = self.function(text)
+            if not isinstance(masked, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigurationError(f"The function of a Redactor returned {masked!r:.80}.")
+            return text if masked == text else masked
+        for name, pattern in self.patterns:
+            mask = f"[{name}]"
+            if pattern is BUILT_IN["card"]:
+                text = pattern.sub(lambda m, mask=mask: mask if _luhn(m[0]) else m[0], text)
+            else:
+                text = pattern.sub(mask, text)
+        return text
+
+    def value(self, value: JsonValue) -> JsonValue:
+        """JSON with every string in it masked, keys and long numbers too; itself if none is."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, bool) or value is None:
+            return value
+        if isinstance(value, int | float):
+            masked = self.text(str(value))
+            return value if masked == str(value) else masked
+        if isinstance(value, Mapping):
+            return self._object(cast("Mapping[str, JsonValue]", value))
+        items = [self.value(item) for item in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+
+    def _object(self, value: Mapping[str, JsonValue]) -> JsonValue:
+        made: dict[str, JsonValue] = {}
+        changed = False
+        for key, item in value.items():
+            masked_key, masked = self.text(key), self.value(item)
+            changed = changed or masked_key != key or masked is not item
+            name, number = masked_key, 1
+            while name in made:
+                number += 1
+                name = f"{masked_key} {number}"
+            made[name] = masked
+        return made if changed else value
+
+    def message(self, message: Message) -> Message:
+        """The message masked, made once per message; itself where nothing was found.
+
+        Names of tools and agents and ids of calls stay. What a provider wants back word for word
+        (signed reasoning) is dropped if the same data stands in it.
+        """
+        return derived(message, self, lambda: self._masked(message))
+
+    def _masked(self, message: Message) -> Message:
+        changes: dict[str, Any] = {}
+        match message:
+            case TextMessage() | ReasoningMessage():
+                changes = {"content": self._content(message.content)}
+            case ToolCallMessage():
+                tools = [self._call(call) for call in message.tools]
+                same = all(a is b for a, b in zip(tools, message.tools, strict=True))
+                changes = {"tools": message.tools if same else tuple(tools)}
+            case ToolResultMessage():
+                changes = {"content": self.value(message.content), "tool": self._call(message.tool)}
+        if self._is_in(message.provider_metadata):
+            changes["provider_metadata"] = None
+        if all(getattr(message, name) is value for name, value in changes.items()):
+            return message
+        return replace(message, **changes)
+
+    def _content(self, content: str | Sequence[ContentPart]) -> str | Sequence[ContentPart]:
+        if isinstance(content, str):
+            masked = self.text(content)
+            return content if masked == content else masked
+        parts = [self._part(part) for part in content]
+        same = all(a is b for a, b in zip(parts, content, strict=True))
+        return content if same else tuple(parts)
+
+    def _part(self, part: ContentPart) -> ContentPart:
+        if not isinstance(part, TextContent):
+            return part
+        masked = self.text(part.text)
+        return part if masked == part.text else TextContent(masked)
+
+    def _call(self, call: ToolCall) -> ToolCall:
+        given = self.value(call.input)
+        malformed = None if call.malformed is None else self.text(call.malformed)
+        if given is call.input and malformed == call.malformed:
+            return call
+        return replace(call, input=given, malformed=malformed)
+
+    def _is_in(self, metadata: object) -> bool:
+        """Whether a provider's own data holds something in words that would be masked."""
+        if isinstance(metadata, str):
+            return self.text(metadata) != metadata
+        if isinstance(metadata, Mapping):
+            found = cast("Mapping[str, object]", metadata)
+            return any(key not in _OPAQUE and self._is_in(item) for key, item in found.items())
+        if isinstance(metadata, Sequence):
+            return any(map(self._is_in, cast("Sequence[object]", metadata)))
+        return False
+
+
+def _patterns(what: Patterns) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    if isinstance(what, str | bytes):
+        raise ConfigurationError(f"Give the patterns of a Redactor as a list: [{what!r}].")
+    if isinstance(what, Mapping):
+        named = cast("Mapping[object, object]", what)
+        found = [(str(name), _compiled(pattern)) for name, pattern in named.items()]
+    else:
+        found = [_named(pattern) for pattern in what]
+    if not found:
+        raise ConfigurationError(
+            f"A Redactor needs patterns; built in are: {', '.join(sorted(BUILT_IN))}."
+        )
+    return tuple(found)
+
+
+def _named(pattern: object) -> tuple[str, re.Pattern[str]]:
+    if isinstance(pattern, str) and pattern in BUILT_IN:
+        return pattern, BUILT_IN[pattern]
+    return "redacted", _compiled(pattern)
+
+
+def _compiled(pattern: object) -> re.Pattern[str]:
+    if isinstance(pattern, re.Pattern):
+        compiled = cast("re.Pattern[Any]", pattern)
+        if isinstance(compiled.pattern, str):
+            return compiled
+    if isinstance(pattern, str) and pattern:
+        if re.fullmatch(r"[a-z_]+", pattern):
+            # Nobody masks a word like that: it is the name of a pattern, mistyped.
+            raise ConfigurationError(
+                f"There is no pattern {pattern!r}; built in are: {', '.join(sorted(BUILT_IN))}. A "
+                "word can be masked with re.compile."
+            )
+        try:
+            return re.compile(pattern)
+        except re.error as error:
+            raise ConfigurationError(f"{pattern!r} is no regular expression: {error}.") from error
+    raise ConfigurationError(f"A pattern is a name or a regular expression, not {pattern!r:.80}.")
+
+
+def _luhn(digits: str) -> bool:
+    """Whether the number has the check digit that payment cards have."""
+    total = 0
+    for place, digit in enumerate(reversed([int(d) for d in digits if d.isdigit()])):
+        doubled = digit * 2 if place % 2 else digit
+        total += doubled // 10 + doubled % 10
+    return total % 10 == 0

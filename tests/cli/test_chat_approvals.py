@@ -1,0 +1,163 @@
+"""`agentkit chat` asks at the prompt what tools may do."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agentkit_py.testing import FakeProvider, tool_call, tool_calls
+
+BANK = '''
+import os
+from agentkit_py import Agent, ToolContext, openai, tool
+
+model = openai("gpt-4.1", api_key="sk-test", base_url=os.environ["BANK_MODEL"])
+
+@tool(needs_approval=True)
+def refund(amount: int) -> str:
+    """Pay money back."""
+    return f"paid {amount}"
+
+@tool(steps=True)
+async def seat(ctx: ToolContext) -> str:
+    """Choose a seat."""
+    answer = await ctx.approve("Which seat?")
+    return f"{answer.approved} {answer.data.get('answer')}"
+
+clerk = Agent(name="clerk", system="S", model=model, tools=[refund, seat], max_iter=3)
+'''
+
+# A shell starts background jobs with SIGINT ignored, and children inherit that.
+INTERRUPTIBLE = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from agentkit_py.cli import main; main()"
+)
+COMMAND = [sys.executable, "-c", INTERRUPTIBLE, "chat", "bank:clerk"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a module, as a user has one."""
+    (tmp_path / "bank.py").write_text(BANK)
+    return tmp_path
+
+
+@pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    """The model's provider, over HTTP."""
+    with FakeProvider() as provider:
+        yield provider
+
+
+def environment(provider: FakeProvider) -> dict[str, str]:
+    """Where the bank finds its model; and no colours."""
+    inherited = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "COLUMNS")}
+    ours = {"BANK_MODEL": provider.base_url("openai"), "PYTHONIOENCODING": "utf-8"}
+    return {**inherited, "AGENTKIT_TIKTOKEN_TIMEOUT": "0", **ours}
+
+
+def chat(folder: Path, provider: FakeProvider, lines: str) -> str:
+    """Talk to the clerk through a pipe; gives what was shown."""
+    done = subprocess.run(
+        COMMAND,
+        cwd=folder,
+        env=environment(provider),
+        input=lines,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert provider.rejections == []
+    return done.stdout
+
+
+def test_each_call_is_asked_about_and_answered_by_a_line(
+    folder: Path, provider: FakeProvider
+) -> None:
+    """Yes, no, and why not; what follows is the next question to the agent."""
+    calls = [("refund", {"amount": amount}) for amount in (1, 2, 3)]
+    provider.reply(tool_calls(*calls), "One of three.", "Bye.")
+    shown = chat(folder, provider, "Refunds, please.\ny\nn\nTwo is enough.\nThanks.\n")
+    assert "? clerk wants refund(amount=1)\n    [y/n, or why not] y\n" in shown
+    assert "✓ refund: paid 1" in shown
+    assert shown.count("✗ refund: ApprovalDeniedError: A person refused the call of refund.") == 2
+    assert "Reason: Two is enough." in str(provider.requests[1].body)
+    assert shown.index("One of three.") < shown.index("> Thanks.") < shown.index("Bye.")
+
+
+def test_the_end_of_the_input_refuses(folder: Path, provider: FakeProvider) -> None:
+    """Nobody is there to say yes."""
+    provider.reply(tool_call("refund", {"amount": 5}), "Then not.")
+    shown = chat(folder, provider, "Refund, please.\n")
+    assert "ApprovalDeniedError" in shown
+    assert "Then not." in shown
+
+
+def test_a_tools_own_question_may_be_answered_in_words(
+    folder: Path, provider: FakeProvider
+) -> None:
+    """The tool gets them as data; they are no yes."""
+    provider.reply(tool_call("seat"), "Noted.")
+    shown = chat(folder, provider, "A seat, please.\nby the window\n")
+    assert "? clerk asks: Which seat?" in shown
+    assert "✓ seat: False by the window" in shown
+
+
+def test_what_models_ask_for_cannot_steer_the_terminal(
+    folder: Path, provider: FakeProvider
+) -> None:
+    """A call must not be able to hide what it is."""
+    provider.reply(tool_call("refund\x1b[2K", {"amount": 5}), tool_call("seat"), "Noted.")
+    shown = chat(folder, provider, "Hm.\n")
+    assert "\x1b" not in shown
+
+
+def wait_for(terminal: int, text: bytes, again: Callable[[], object] = lambda: None) -> None:
+    """Read from a pseudo-terminal until this comes; `again` each second that nothing does."""
+    shown = b""
+    while text not in shown:
+        ready, _, _ = select.select([terminal], [], [], 1)
+        if ready:
+            shown += os.read(terminal, 1024)
+        else:
+            again()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+def test_ctrl_c_at_the_question_stops_the_run_and_the_chat_goes_on(
+    folder: Path, provider: FakeProvider
+) -> None:
+    """Without waiting for a line."""
+    ours, theirs = os.openpty()
+    provider.reply(tool_call("refund", {"amount": 5}))
+    with subprocess.Popen(
+        COMMAND,
+        cwd=folder,
+        env={**environment(provider), "TERM": "dumb"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    ) as process:
+        os.close(theirs)
+        wait_for(ours, b"> ")
+        os.write(ours, b"Refund, please.\n")
+        wait_for(ours, b"or why not]")
+
+        def interrupt() -> None:
+            process.send_signal(signal.SIGINT)
+
+        interrupt()
+        wait_for(ours, "■ stopped".encode(), interrupt)
+        wait_for(ours, b"> ")
+        os.write(ours, b"\x04")
+        assert process.wait(timeout=30) == 0
+    os.close(ours)

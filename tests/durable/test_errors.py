@@ -1,0 +1,268 @@
+"""Errors: tried again as often as Inngest was told, and never more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import inngest
+import pytest
+
+from agentkit_py import (
+    Agent,
+    HistoryConfig,
+    Lifecycle,
+    Network,
+    NonRetriableError,
+    RetryAfterError,
+    State,
+    ToolContext,
+    tool,
+)
+from agentkit_py.testing import error as error_reply
+from agentkit_py.testing import tool_call
+
+from .world import INFERENCES, Inference, Scenario, Stage
+
+PLACES = ["tool", "router", "on_start", "on_response", "on_finish", "store"]
+ATTEMPTS = 3
+
+
+def failing(place: str, raising: Callable[[int], Exception | None]) -> Callable[[Stage], Network]:
+    """A network in which one place counts a side effect, and then raises what it is told."""
+
+    def network(stage: Stage) -> Network:
+        def happen(*_: Any) -> None:
+            stage.effects.happen(place)
+            found = raising(stage.effects.counts[place])
+            if found is not None:
+                raise found
+
+        @tool
+        def act() -> str:
+            """Act."""
+            if place == "tool":
+                happen()
+            return "acted"
+
+        hook = {place: happen} if place.startswith("on_") else {}
+        agent = Agent(
+            name="actor", system="actor S", tools=[act], max_iter=2, lifecycle=Lifecycle(**hook)
+        )
+
+        def router(context: Any) -> Agent | None:
+            if place == "router":
+                happen()
+            return agent if context.call_count == 0 else None
+
+        store = None
+        if place == "store":
+            store = HistoryConfig(append_results=happen, save_each=True)
+        return Network(name="net", agents=[agent], router=router, history=store)
+
+    return network
+
+
+REPLIES = {"actor": [tool_call("act"), "Done."]}
+ONCE = {"router", "tool", "store", "on_start", "on_response", "on_finish"}
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", [NonRetriableError, inngest.NonRetriableError])
+async def test_a_non_retriable_error_is_tried_once_wherever_it_is_raised(
+    scenario: Callable[..., Scenario], place: str, kind: Any, inference: Inference
+) -> None:
+    """Ours and the SDK's; the side effect before it happened once."""
+    failed = scenario(failing(place, lambda _count: kind("no")), REPLIES, retries=ATTEMPTS - 1)
+    outcome = await failed.durable(inference, check=False)
+    assert outcome.error is not None
+    assert "no" in outcome.error
+    assert outcome.effects == {place: 1}
+    assert [c[1] for c in outcome.chunks].count("run.failed") >= 1
+    assert "run.completed" not in [c[1] for c in outcome.chunks]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", ["ours", "sdk"])
+async def test_an_error_with_a_time_is_tried_again_then_as_often_as_inngest_was_told(
+    scenario: Callable[..., Scenario], place: str, kind: str
+) -> None:
+    """Once for each attempt, side effects included."""
+
+    def raising(_count: int) -> Exception:
+        wait = timedelta(hours=1)
+        return RetryAfterError("later", wait) if kind == "ours" else inngest.RetryAfterError("later", wait)
+
+    failed = scenario(failing(place, raising), REPLIES, retries=ATTEMPTS - 1)
+    outcome = await failed.durable(check=False)
+    assert outcome.error is not None
+    assert "later" in outcome.error
+    assert outcome.effects == {place: ATTEMPTS}
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_transient_error_is_tried_again_and_leaves_no_trace(
+    scenario: Callable[..., Scenario], place: str, inference: Inference
+) -> None:
+    """No run.failed, no half-saved result, and everything as if nothing had been."""
+
+    def raising(count: int) -> Exception | None:
+        return RetryAfterError("busy", 60) if count == 1 else None
+
+    hurt = scenario(failing(place, raising), REPLIES)
+    whole = scenario(failing(place, lambda _count: None), REPLIES)
+    outcome, expected = await hurt.durable(inference, check=False), await whole.direct()
+    names = [chunk[1] for chunk in outcome.chunks]
+    assert outcome.error is None
+    assert "run.failed" not in names
+    assert names.count("stream.ended") == 1
+    for one in (outcome, expected):
+        one.effects.clear()  # a router and hooks run again on each replay
+    assert outcome == expected
+
+
+async def test_a_store_that_fails_for_a_moment_gets_its_rows_once(support: Scenario) -> None:
+    """Each save is a step of its own."""
+    rows: list[str] = []
+    tries: list[int] = []
+
+    def append(context: Any) -> None:
+        tries.append(1)
+        if len(tries) == 2:
+            raise ConnectionError("the database is away")
+        rows.extend(result.id for result in context.new_results)
+
+    support.store = lambda: HistoryConfig(append_results=append, save_each=True)
+    outcome = await support.durable()
+    assert outcome.error is None
+    assert len(rows) == len(set(rows)) == 5
+    assert len(tries) == 6
+
+
+@pytest.mark.parametrize(
+    ("value", "path"), [({1: "x"}, "orders"), ((1, 2), "orders"), (math.nan, "orders")]
+)
+async def test_state_that_is_no_json_fails_at_once_and_names_the_key(
+    scenario: Callable[..., Scenario], value: Any, path: str
+) -> None:
+    """And the tool that put it there is not called again."""
+
+    def network(stage: Stage) -> Network:
+        @tool
+        def spoil(ctx: ToolContext) -> str:
+            """Put something there."""
+            stage.effects.happen("spoil")
+            ctx.state.data["orders"] = value
+            return "done"
+
+        agent = Agent(name="actor", system="actor S", tools=[spoil], max_iter=2)
+        return Network(
+            name="net", agents=[agent], router=lambda c: agent if c.call_count == 0 else None
+        )
+
+    spoilt = scenario(network, {"actor": [tool_call("spoil"), "Done."]})
+    outcome = await spoilt.durable()
+    assert outcome.error is not None
+    assert path in outcome.error
+    assert outcome.effects == {"spoil": 1}
+
+
+async def test_output_that_is_too_large_fails_at_once_and_says_how_large(
+    scenario: Callable[..., Scenario],
+) -> None:
+    """Inngest would try it again and again."""
+
+    def network(stage: Stage) -> Network:
+        @tool
+        def large() -> str:
+            """Give very much."""
+            stage.effects.happen("large")
+            return "é" * 1_000_000
+
+        agent = Agent(name="actor", system="actor S", tools=[large], max_iter=2)
+        return Network(
+            name="net", agents=[agent], router=lambda c: agent if c.call_count == 0 else None
+        )
+
+    outcome = await scenario(network, {"actor": [tool_call("large"), "Done."]}).durable()
+    assert outcome.error is not None
+    assert "6,000,0" in outcome.error
+    assert "4,194,304" in outcome.error
+    assert outcome.effects == {"large": 1}
+
+
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [(400, "BadRequestError"), (401, "AuthenticationError"), (429, "RateLimitError")],
+)
+@pytest.mark.parametrize("inference", INFERENCES)
+async def test_a_models_error_is_ours_and_tried_as_often_as_makes_sense(
+    scenario: Callable[..., Scenario], inference: Inference, status: int, name: str
+) -> None:
+    """The gateway tries everything again; here 400 and 401 are sent once."""
+
+    def network(stage: Stage) -> Network:
+        agent = Agent(name="actor", system="actor S")
+        return Network(
+            name="net", agents=[agent], router=lambda c: agent if c.call_count == 0 else None
+        )
+
+    replies = {"actor": [error_reply(status, "The provider says no.")]}
+    outcome = await scenario(network, replies, retries=ATTEMPTS - 1).durable(inference)
+    assert outcome.error is not None
+    assert name in outcome.error
+    assert "The provider says no." in outcome.error
+    again = inference == "offload" or status == 429
+    assert len(outcome.requests) == (ATTEMPTS if again else 1)
+
+
+async def test_a_failed_run_that_the_function_survives_is_saved_once() -> None:
+    """The function goes on with other steps, and the error comes by again in each replay."""
+    from agentkit_py.testing import ScriptedModel
+
+    from .world import EVENT, executor_for
+
+    saved: list[str] = []
+
+    def append(context: Any) -> None:
+        saved.extend(result.agent_name for result in context.new_results)
+
+    @tool
+    def fail() -> str:
+        """Fail."""
+        raise NonRetriableError("no")
+
+    model = ScriptedModel("first", tool_call("fail"))
+    one = Agent(name="one", system="S", model=model)
+    two = Agent(name="two", system="S", model=model, tools=[fail])
+    network = Network(
+        name="net",
+        agents=[one, two],
+        router=lambda c: [one, two] if c.call_count == 0 else None,
+        history=HistoryConfig(append_results=append),
+    )
+
+    async def handler(ctx: inngest.Context) -> str:
+        try:
+            await network.run("go")
+        except Exception as error:  # noqa: BLE001 - what functions do
+            message = str(error)
+        else:
+            message = ""
+
+        async def notify() -> str:
+            return message
+
+        first = await ctx.step.run("notify", notify)
+        await ctx.step.sleep("rest", timedelta(hours=1))
+        return first
+
+    run = await executor_for(handler).run(EVENT)
+    assert run.status == "completed"
+    assert "no" in run.output
+    assert saved == ["one"]
+    assert State is not None

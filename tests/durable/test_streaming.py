@@ -1,0 +1,105 @@
+"""What is published from replays, and what a consumer makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import inngest
+import pytest
+
+from agentkit_py import Agent, Network, StreamingConfig
+from agentkit_py.inngest import create_functions, publisher
+from agentkit_py.testing import ScriptedModel
+from agentkit_py.testing.executor import ReplayExecutor, kill_points
+
+from .conftest import FAN_OUT, fan_out
+from .world import INFERENCES, Inference, Scenario
+
+
+@pytest.mark.parametrize("tokens", [True, False])
+async def test_streamed_tokens_are_those_of_the_direct_run(
+    support: Scenario, tokens: bool
+) -> None:
+    """With inference="local", replies are streamed from inside the step."""
+    support.tokens = tokens
+    direct, durable = await support.direct(), await support.durable("local", check=False)
+    assert durable.chunks == direct.chunks
+    deltas = [chunk for chunk in direct.chunks if chunk[1] == "text.delta"]
+    assert len(deltas) > (2 if tokens else 1)
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+async def test_sequence_numbers_have_no_gap_and_each_is_one_chunk(
+    support: Scenario, inference: Inference
+) -> None:
+    """In the order in which they were first published, too."""
+    outcome = await support.durable(inference)
+    assert [chunk[0] for chunk in outcome.chunks] == list(range(len(outcome.chunks)))
+    assert outcome.chunks[0][1] == "run.started"
+    assert [chunk[1] for chunk in outcome.chunks][-2:] == ["run.completed", "stream.ended"]
+
+
+@pytest.mark.parametrize("tokens", [True, False])
+async def test_chunks_of_a_killed_run_are_those_of_one_that_was_not(
+    support: Scenario, tokens: bool
+) -> None:
+    """At every third kill point; duplicates carry the ids of what they repeat."""
+    support.tokens = tokens
+    direct = await support.direct()
+    reference = await support.durable("local", check=False)
+    assert reference.run is not None
+    for point in list(kill_points(reference.run.requests))[::3]:
+        outcome = await support.durable("local", kill=point, check=False)
+        assert outcome.chunks == direct.chunks, point
+
+
+@pytest.mark.parametrize("tokens", [True, False])
+async def test_chunks_of_agents_that_run_together_come_in_the_order_of_the_agents(
+    scenario: Callable[..., Scenario], tokens: bool
+) -> None:
+    """However long each takes, directly and durably."""
+    searched = scenario(fan_out, FAN_OUT, tokens=tokens)
+    direct = await searched.direct()
+    for seed in range(4):
+        for discovery in ("joined", "eager"):
+            durable = await searched.durable(
+                "local", seed=seed, discovery=discovery, check=False  # pyright: ignore[reportArgumentType]
+            )
+            assert durable.chunks == direct.chunks
+
+
+async def test_a_function_publishes_to_the_users_channel() -> None:
+    """Through the SDK's realtime, as the useAgent hook listens."""
+    client = inngest.Inngest(app_id="app", is_production=False)
+    model = ScriptedModel("Hello.")
+    agent = Agent(name="greeter", system="S", model=model)
+    functions = create_functions(client, agents=[agent], inference="local", realtime=True)
+    executor = ReplayExecutor(client, functions)
+    run = await executor.run("app/agent-greeter", {"input": "hi", "userId": "u1"})
+    assert run.status == "completed"
+    assert {(p.channel, p.topic) for p in executor.published} == {("user:u1", "agent_stream")}
+    ids = [p.data["id"] for p in executor.published]
+    assert ids[0] == "publish-0:run.started"
+    assert len(ids) == len(set(ids))
+
+
+async def test_a_publisher_that_fails_does_not_disturb_the_run() -> None:
+    """It is logged."""
+    client = inngest.Inngest(app_id="app", is_production=False)
+    agent = Agent(name="greeter", system="S", model=ScriptedModel("Hello."))
+    network = Network(
+        name="net", agents=[agent], router=lambda c: agent if c.call_count == 0 else None
+    )
+
+    async def broken(_chunk: dict[str, Any]) -> None:
+        raise OSError("away")
+
+    async def handler(ctx: inngest.Context) -> str:
+        run = await network.run("hi", ctx=ctx, streaming=StreamingConfig(publish=broken))
+        return run.text
+
+    make = client.create_function(fn_id="f", trigger=inngest.TriggerEvent(event="go"))
+    run = await ReplayExecutor(client, [make(handler)], transport=agent.model.transport).run("go")  # pyright: ignore[reportOptionalMemberAccess]
+    assert run.output == "Hello."
+    assert publisher(client, "u") is not None

@@ -1,0 +1,226 @@
+"""Runs that stream: the same run, told as the model writes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from agentkit_py import Agent, AgentResult, Lifecycle, Network, ResultContext, RouterContext
+from agentkit_py.engine.emitter import StreamingConfig
+from agentkit_py.errors import ModelStreamError
+from agentkit_py.events.types import Event, ModelReplied, ReplyDelta, RunFailed
+from agentkit_py.messages import ReasoningDelta, TextDelta, TextMessage, ToolCallDelta
+from agentkit_py.models import ModelRequest
+from agentkit_py.testing import EventLog, Raw, ScriptedModel, tool_call
+from agentkit_py.testing.scripted_model import Provider
+
+ALL: tuple[Provider, ...] = (
+    "openai",
+    "openai_responses",
+    "azure_openai",
+    "anthropic",
+    "gemini",
+    "grok",
+)
+EVERY = pytest.mark.parametrize("provider", ALL)
+FIRST: dict[str, Any] = {
+    "text": "Let me see 👀",
+    "reasoning": "First, look.",
+    "tool_calls": [
+        {"name": "look", "arguments": {"q": "Größe"}},
+        {"name": "look", "arguments": {"q": "b"}},
+    ],
+}
+
+
+def look(q: str) -> str:
+    """Look something up."""
+    return f"found {q}"
+
+
+def agent_of(provider: Provider, *replies: Any, **options: Any) -> Agent:
+    """An agent with a tool, whose model says this."""
+    model = ScriptedModel(*(replies or (FIRST, "Done, all of it.")), provider=provider)
+    return Agent(name="a", system="S", tools=[look], model=model, max_iter=3, **options)
+
+
+class Told:
+    """Keeps the chunks that are published."""
+
+    def __init__(self) -> None:
+        self.chunks: list[dict[str, Any]] = []
+
+    def __call__(self, chunk: dict[str, Any]) -> None:
+        self.chunks.append(chunk)
+
+    def of(self, *names: str) -> list[dict[str, Any]]:
+        return [chunk["data"] for chunk in self.chunks if chunk["event"] in names]
+
+
+def without_ids(event: Event) -> Event:
+    """The event without what is random in a direct run."""
+    changes: dict[str, Any] = {"run_id": "", "message_id": ""}
+    known = {name: value for name, value in changes.items() if hasattr(event, name)}
+    return replace(event, **known)
+
+
+@EVERY
+async def test_a_streamed_run_has_the_events_of_a_plain_one_and_pieces(provider: Provider) -> None:
+    """Nothing but `ReplyDelta` is added, nothing is changed."""
+    plain, streamed = EventLog(), EventLog()
+    await agent_of(provider).run("q?", observer=plain)
+    agent = agent_of(provider)
+    async for event in agent.stream("q?"):
+        streamed(event)
+    rest = [event for event in streamed.events if not isinstance(event, ReplyDelta)]
+    assert [type(event) for event in rest] == [type(event) for event in plain.events]
+    replies = [[without_ids(e) for e in log.of(ModelReplied)] for log in (plain, streamed)]
+    assert replies[0] == replies[1]
+    assert streamed.of(ReplyDelta)
+    assert isinstance(agent.model, ScriptedModel)
+    agent.model.assert_finished()
+
+
+@EVERY
+async def test_the_pieces_of_a_reply_come_before_it_and_are_it(provider: Provider) -> None:
+    """Text, arguments, and reasoning where the provider shows it."""
+    log = EventLog()
+    async for event in agent_of(provider).stream("q?"):
+        log(event)
+    ends = [i for i, event in enumerate(log.events) if isinstance(event, ModelReplied)]
+    deltas = [e.delta for e in log.events[: ends[0]] if isinstance(e, ReplyDelta)]
+    assert "".join(d.delta for d in deltas if isinstance(d, TextDelta)) == FIRST["text"]
+    assert len({d.index for d in deltas if isinstance(d, ToolCallDelta)}) == 2
+    hidden = provider in ("openai", "azure_openai")
+    assert any(isinstance(d, ReasoningDelta) for d in deltas) is not hidden
+    last = [e.delta for e in log.events[ends[0] : ends[1]] if isinstance(e, ReplyDelta)]
+    assert "".join(d.delta for d in last) == "Done, all of it."
+    assert len(last) > 1
+
+
+@EVERY
+async def test_streamed_chunks_have_each_part_once_and_whole(provider: Provider) -> None:
+    """Created, told piece by piece, completed with all of it; outputs of tools as ever."""
+    told = Told()
+    config = StreamingConfig(publish=told)
+    await agent_of(provider).run("q?", streaming=config)
+    created = told.of("part.created")
+    completed = {data["partId"]: data for data in told.of("part.completed")}
+    assert sorted(completed) == sorted(data["partId"] for data in created)
+    assert not told.of("part.failed")
+    kinds = [data["type"] for data in created if data["type"] != "reasoning"]
+    assert kinds == ["text", "tool-call", "tool-call", "tool-output", "tool-output", "text"]
+    for data in created:
+        pieces = [d["delta"] for d in told.of(*DELTAS) if d["partId"] == data["partId"]]
+        final = completed[data["partId"]]["finalContent"]
+        if data["type"] in ("text", "reasoning"):
+            assert "".join(pieces) == final
+            assert len(pieces) > 1
+    calls = [d["finalContent"] for d in completed.values() if d["type"] == "tool-call"]
+    assert sorted(call["q"] for call in calls) == ["Größe", "b"]
+    numbers = [chunk["sequenceNumber"] for chunk in told.chunks]
+    assert numbers == list(range(len(numbers)))
+
+
+DELTAS = ("text.delta", "reasoning.delta", "tool_call.arguments.delta", "tool_call.output.delta")
+
+
+async def test_without_tokens_a_reply_is_asked_for_in_one_piece() -> None:
+    """``StreamingConfig(tokens=False)``, and a run that nobody streams."""
+    agent = agent_of("openai", "Hi", "Hi")
+    await agent.run("q?", streaming=StreamingConfig(publish=Told(), tokens=False))
+    await agent.run("q?")
+    assert isinstance(agent.model, ScriptedModel)
+    assert ["stream" in body for body in agent.model.bodies] == [False, False]
+
+
+def masked(ctx: ResultContext) -> AgentResult:
+    """A hook that lets nothing secret through."""
+    messages = [
+        replace(m, content=m.text.replace("secret", "******")) if isinstance(m, TextMessage) else m
+        for m in ctx.result.output
+    ]
+    return replace(ctx.result, output=tuple(messages))
+
+
+@pytest.mark.parametrize(
+    ("options", "pieces"), [({}, False), ({"stream_before_response": True}, True)]
+)
+async def test_text_is_held_back_until_on_response_has_seen_it(
+    options: dict[str, Any], pieces: bool
+) -> None:
+    """Unless the agent says that it may be told before."""
+    told, log = Told(), EventLog()
+    lifecycle = Lifecycle(on_response=masked)
+    agent = agent_of("openai", "The secret is 42.", lifecycle=lifecycle, **options)
+    result = await agent.run("q?", observer=log, streaming=StreamingConfig(publish=told))
+    assert result.text == "The ****** is 42."
+    deltas = "".join(data["delta"] for data in told.of("text.delta"))
+    assert bool(log.of(ReplyDelta)) is pieces
+    assert deltas == ("The secret is 42." if pieces else "The ****** is 42.")
+    assert [data["finalContent"] for data in told.of("part.completed")] == ["The ****** is 42."]
+    assert isinstance(agent.model, ScriptedModel)
+    assert ("stream" in agent.model.bodies[0]) is pieces
+
+
+@EVERY
+async def test_a_stream_that_breaks_off_fails_the_run_with_what_had_arrived(
+    provider: Provider,
+) -> None:
+    """Its parts have failed, and nothing is tried again."""
+    told, log = Told(), EventLog()
+    whole = ScriptedModel("Hello there", provider=provider)
+    agent = agent_of(provider, Raw(reply="Hello there", cut_after=await until(whole, b" ther")))
+    with pytest.raises(ModelStreamError) as caught:
+        await agent.run("q?", observer=log, streaming=StreamingConfig(publish=told))
+    assert caught.value.partial == "Hello"
+    assert [event.error for event in log.of(RunFailed)] == [caught.value]
+    assert [data["delta"] for data in told.of("text.delta")] == ["Hello"]
+    assert len(told.of("part.failed")) == 1
+    assert told.chunks[-1]["event"] == "stream.ended"
+
+
+async def until(model: ScriptedModel, text: bytes) -> int:
+    """Where ``text`` stands in the stream with which the model answers."""
+    adapter: Any = model.adapter
+    request = ModelRequest(messages=(TextMessage("user", "Hi"),))
+    async with httpx.AsyncClient(transport=model.transport) as client:
+        answer = await client.post(
+            adapter.stream_url(model),
+            json=adapter.stream_body(model.encode(request)),
+            headers=adapter.headers(model, "sk-scripted"),
+        )
+    return answer.content.index(text)
+
+
+async def test_networks_stream_their_agents_replies() -> None:
+    """Each agent's under its own name; a routing agent's answers are no part of it."""
+    told = Told()
+
+    def names(context: RouterContext) -> str | None:
+        return "ab"[context.call_count] if context.call_count < 2 else None
+
+    agents = [
+        Agent(name=name, system="S", model=ScriptedModel(f"I am {name}, hello")) for name in "ab"
+    ]
+    network = Network(name="n", agents=agents, router=names)
+    await network.run("q?", streaming=StreamingConfig(publish=told))
+    spoken = {data["metadata"]["agentName"]: data["partId"] for data in told.of("part.created")}
+    texts = {
+        name: "".join(d["delta"] for d in told.of("text.delta") if d["partId"] == part)
+        for name, part in spoken.items()
+    }
+    assert texts == {"a": "I am a, hello", "b": "I am b, hello"}
+
+
+async def test_two_inferences_of_one_turn_number_their_parts_apart() -> None:
+    """They share the message's id on the wire."""
+    told = Told()
+    agent = agent_of("anthropic", tool_call("look", {"q": "x"}), "one", "two")
+    await agent.run("q?", streaming=StreamingConfig(publish=told))
+    created = told.of("part.created")
+    assert len({data["partId"] for data in created}) == len(created) == 3
+    assert len({data["messageId"] for data in created}) == 1

@@ -1,0 +1,95 @@
+"""MessageWindow: the newest messages, calls and results whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.messages import TextMessage
+from agentkit_py.processors import MessageWindow, ProcessorContext
+
+from .conversations import CONTEXT, asked, call, gave, left, said, shown, turns, user
+
+
+def test_the_newest_messages_stay_and_so_do_system_messages() -> None:
+    """System messages are not counted."""
+    rules = TextMessage("system", "rules")
+    messages = [user("a"), rules, user("b"), user("c"), user("d")]
+    kept = left(messages, MessageWindow(2))
+    assert kept == [rules, messages[3], messages[4]]
+
+
+def test_a_call_group_that_does_not_fit_as_a_whole_goes_as_a_whole() -> None:
+    """The seed kept a call message and dropped the results of its siblings."""
+    one, two = call(1), call(2)
+    messages = [asked(one, two), gave(one), gave(two), said("done"), user("next")]
+    assert shown(left(messages, MessageWindow(3))) == ["done", "next"]
+    assert left(messages, MessageWindow(5)) == messages
+
+
+def test_the_newest_stretch_stays_even_if_it_is_too_long() -> None:
+    """A model that is shown nothing can do nothing."""
+    one, two = call(1), call(2)
+    messages = [user("q"), asked(one, two), gave(one), gave(two)]
+    assert left(messages, MessageWindow(2)) == messages[1:]
+
+
+def test_protected_and_pinned_messages_stay_and_are_counted_first() -> None:
+    """They take room from the others."""
+    messages = turns(3)
+    context = replace(CONTEXT, protected=frozenset(map(id, messages[1:3])))
+    kept = left(messages, MessageWindow(3), context=context)
+    assert kept == [*messages[1:3], messages[-1]]
+
+
+async def test_a_short_history_is_the_very_list() -> None:
+    """Also one that is short but for its system messages."""
+    messages = turns(2)
+    assert await MessageWindow(8).process(messages, ProcessorContext()) is messages
+    rules = [TextMessage("system", "rules"), *messages]
+    assert await MessageWindow(8).process(rules, ProcessorContext()) is rules
+
+
+@pytest.mark.parametrize("value", ["10", "100", " 60 "])
+def test_the_environment_may_say_how_many(value: str) -> None:
+    """From 10 to 100, the seed's bounds."""
+    assert MessageWindow.from_env({"MAX_MESSAGE_HISTORY": value}).max_messages == int(value)
+
+
+@pytest.mark.parametrize("value", ["9", "101", "ten", "1e1", "4_0", "-20", "٤٠"])
+def test_what_the_environment_says_is_checked(value: str) -> None:
+    """The error names the variable and what it holds."""
+    with pytest.raises(ConfigurationError, match=f"MAX_MESSAGE_HISTORY must be .* not '{value}'"):
+        MessageWindow.from_env({"MAX_MESSAGE_HISTORY": value})
+
+
+def test_without_the_variable_there_are_forty() -> None:
+    """Also where it is empty."""
+    assert MessageWindow.from_env({}).max_messages == 40
+    assert MessageWindow.from_env({"MAX_MESSAGE_HISTORY": ""}) == MessageWindow()
+    assert isinstance(MessageWindow.from_env(), MessageWindow)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"max_message_history": 5}, "max_message_history must be a whole number from 10 to 100"),
+        ({"max_messages": 0}, "max_messages must be a whole number of at least 1, not 0"),
+        ({"max_messages": True}, "not True"),
+        ({"window": 5}, "no setting 'window'"),
+    ],
+)
+def test_settings_are_checked(settings: dict[str, Any], said: str) -> None:
+    """By the key as it was written."""
+    with pytest.raises(ConfigurationError, match=said):
+        MessageWindow.from_settings(settings)
+
+
+def test_settings_have_the_seeds_names() -> None:
+    """As its settings and its function call them."""
+    assert MessageWindow.from_settings({"max_message_history": 60}) == MessageWindow(60)
+    assert MessageWindow.from_settings({"keep_recent": 7}) == MessageWindow(7)
+    assert MessageWindow(7).reason == "window of 7 messages"
