@@ -14,6 +14,7 @@ from agentkit_py.engine.create import (
 )
 from agentkit_py.engine.default_router import get_default_routing_agent
 from agentkit_py.engine.emitter import StreamingConfig
+from agentkit_py.engine.explain import explain
 from agentkit_py.engine.lifecycle import (
     AgentContext,
     Lifecycle,
@@ -23,10 +24,12 @@ from agentkit_py.engine.lifecycle import (
 )
 from agentkit_py.engine.limits import RunLimits
 from agentkit_py.engine.manifest import create_tool_manifest
+from agentkit_py.engine.mentions import mention_router
 from agentkit_py.engine.network import Network
 from agentkit_py.engine.network_run import NetworkRun
 from agentkit_py.engine.router import RouterContext, together
 from agentkit_py.engine.stream import RunStream
+from agentkit_py.engine.todos import todo_write
 from agentkit_py.engine.tool import Tool, ToolContext, create_tool, tool
 from agentkit_py.errors import (
     AgentKitError,
@@ -63,6 +66,7 @@ from agentkit_py.models import (
 from agentkit_py.models.base import Model, RetryPolicy
 from agentkit_py.processors import (
     ApproximateTokenizer,
+    Budget,
     ByAuthor,
     Chain,
     ClearToolResults,
@@ -76,10 +80,13 @@ from agentkit_py.processors import (
     MessageWindow,
     Pin,
     ProcessorContext,
+    Recall,
     RecentToolCalls,
     Redact,
     Redactor,
     StripImages,
+    Summarize,
+    Summary,
     Threshold,
     TiktokenTokenizer,
     TokenLimiter,
@@ -88,6 +95,7 @@ from agentkit_py.processors import (
     apply_processors,
     processor_from_settings,
 )
+from agentkit_py.runtime.embeddings import OpenAIEmbedder
 from agentkit_py.stores import MemoryHistory, SqliteHistory
 
 __all__ = [
@@ -98,6 +106,7 @@ __all__ = [
     "ApprovalAnswer",
     "ApprovalRequest",
     "ApproximateTokenizer",
+    "Budget",
     "ByAuthor",
     "Chain",
     "ClearToolResults",
@@ -123,9 +132,11 @@ __all__ = [
     "Network",
     "NetworkRun",
     "NonRetriableError",
+    "OpenAIEmbedder",
     "Pin",
     "ProcessorContext",
     "ReasoningMessage",
+    "Recall",
     "RecentToolCalls",
     "Redact",
     "Redactor",
@@ -142,6 +153,8 @@ __all__ = [
     "State",
     "StreamingConfig",
     "StripImages",
+    "Summarize",
+    "Summary",
     "TextContent",
     "TextMessage",
     "Threshold",
@@ -165,12 +178,15 @@ __all__ = [
     "create_state",
     "create_tool",
     "create_tool_manifest",
+    "explain",
     "gemini",
     "get_default_routing_agent",
     "grok",
+    "mention_router",
     "openai",
     "openai_responses",
     "processor_from_settings",
+    "todo_write",
     "together",
     "tool",
 ]

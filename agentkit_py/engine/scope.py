@@ -77,6 +77,13 @@ class RunScope:
         Args:
             dry: Save and create nothing.
         """
+        try:
+            await self._open(dry=dry)
+        except Exception as error:
+            self.raise_outward(error)
+            raise
+
+    async def _open(self, *, dry: bool) -> None:
         await (self.thread.look() if dry else self.thread.open())
         self.past = tuple(_as_past(self.state.format_history()))
         user = None

@@ -7,8 +7,10 @@ from typing import Any
 
 import inngest
 
+from agentkit_py.errors import AgentKitError
 from agentkit_py.inngest.live import Publish
-from agentkit_py.inngest.runtime import Inference, runtime_of
+from agentkit_py.inngest.outputs import is_final
+from agentkit_py.inngest.runtime import Inference, InngestRuntime, runtime_of
 from agentkit_py.runtime.current import set_ambient
 from agentkit_py.runtime.direct import DirectRuntime
 
@@ -27,6 +29,7 @@ class AgentKitMiddleware(inngest.Middleware):
     inference: Inference = "offload"
     publish: Publish | None = None
     local: DirectRuntime | None = None
+    _runtime: InngestRuntime | None = None
 
     @classmethod
     def configured(
@@ -63,4 +66,14 @@ class AgentKitMiddleware(inngest.Middleware):
             return  # agents are async; a sync function runs them with run_sync, undurably
         options = {"inference": self.inference, "publish": self.publish, "local": self.local}
         # A function's own middleware comes after the client's and wins.
-        set_ambient(runtime_of(ctx, **options))
+        self._runtime = runtime_of(ctx, **options)
+        set_ambient(self._runtime)
+
+    async def transform_output(self, result: inngest.TransformOutputResult) -> None:
+        """Say in the SDK's words what our errors mean, also those that the function raised."""
+        error = result.error
+        if not isinstance(error, AgentKitError) or self._runtime is None:
+            return
+        # A step may be tried again for what ends a run, such as a model that is overloaded.
+        if result.step is None or is_final(error):
+            result.error = self._runtime.outward(error)

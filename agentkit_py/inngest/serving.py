@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
@@ -71,7 +71,7 @@ def what_to_serve(name: str, module: object, chosen: object = None, *, wishes: W
     if own:
         return _own_functions(name, items, own, client, wishes)
     if client is None:
-        client = inngest.Inngest(app_id=wishes.app_id or slugify(name.split(".")[-1]))
+        client = inngest.Inngest(app_id=wishes.app_id or slugify(name.rpartition(".")[2]))
     functions = create_functions(
         client,
         agents=[item for item in items if isinstance(item, Agent)],
@@ -120,12 +120,12 @@ def _items(name: str, found: object) -> list[Item]:
     if callable(found) and not isinstance(found, (*kinds, type)):
         found = cast("Callable[[], object]", found)()
     listed = cast("Sequence[object]", found if isinstance(found, list | tuple) else [found])
-    items = [item for item in listed if isinstance(item, kinds)]
+    items = [cast("Item", item) for item in listed if isinstance(item, kinds)]
     strangers = [item for item in listed if not isinstance(item, kinds)]
     if strangers or not items:
         got = f"; got {strangers[0]!r:.80}" if strangers else "; there are none"
         raise ConfigurationError(f"{name!r} has nothing to serve: it takes {_WANTED}{got}.")
-    return cast("list[Item]", items)
+    return items
 
 
 def _client_of(module: object) -> inngest.Inngest | None:
@@ -145,7 +145,7 @@ def _events(functions: Sequence[inngest.Function[Any]]) -> dict[str, str]:
     for function in functions:
         triggers = function.get_config("http://127.0.0.1").main.triggers
         names = [one.event for one in triggers if isinstance(one, inngest.TriggerEvent)]
-        found[function.id] = ", ".join(names) or "a schedule"
+        found[function.local_id] = ", ".join(names) or "a schedule"
     return found
 
 
@@ -159,7 +159,7 @@ def make_app(served: Served) -> Any:
     from fastapi import FastAPI  # noqa: PLC0415
 
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
         yield
         await close_shared_runtime()
 

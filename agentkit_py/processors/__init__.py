@@ -10,6 +10,7 @@ from agentkit_py.processors.base import (
     ProcessorFunction,
     Tokenizer,
 )
+from agentkit_py.processors.budget import Budget
 from agentkit_py.processors.by_author import ByAuthor
 from agentkit_py.processors.clear_tool_results import ClearToolResults
 from agentkit_py.processors.compose import Chain, Threshold, processor_from_settings
@@ -20,10 +21,13 @@ from agentkit_py.processors.handoff_view import HandoffView
 from agentkit_py.processors.images import KeepImages, StripImages
 from agentkit_py.processors.message_window import MessageWindow
 from agentkit_py.processors.pin import Pin
+from agentkit_py.processors.recall import Recall
 from agentkit_py.processors.recent_tool_calls import RecentToolCalls
 from agentkit_py.processors.redact import Redact
 from agentkit_py.processors.redactor import Redactor
 from agentkit_py.processors.report import ContextReport, ReportEntry
+from agentkit_py.processors.summaries import Summary, SummaryStore
+from agentkit_py.processors.summarize import Summarize
 from agentkit_py.processors.token_limiter import TokenLimiter
 from agentkit_py.processors.tokenizers import (
     ApproximateTokenizer,
@@ -33,9 +37,11 @@ from agentkit_py.processors.tokenizers import (
 from agentkit_py.processors.tool_call_filter import ToolCallFilter
 from agentkit_py.processors.truncate_tool_results import TruncateToolResults
 from agentkit_py.processors.validity import ensure_valid
+from agentkit_py.processors.vectors import Embedder, MemoryIndex, VectorIndex
 
 __all__ = [
     "ApproximateTokenizer",
+    "Budget",
     "ByAuthor",
     "Chain",
     "ClearToolResults",
@@ -43,25 +49,32 @@ __all__ = [
     "ContextReport",
     "Deduplicate",
     "DropUnanswered",
+    "Embedder",
     "HandoffView",
     "HistoryProcessor",
     "KeepImages",
+    "MemoryIndex",
     "MessageWindow",
     "Pin",
     "Processor",
     "ProcessorContext",
     "ProcessorFunction",
+    "Recall",
     "RecentToolCalls",
     "Redact",
     "Redactor",
     "ReportEntry",
     "StripImages",
+    "Summarize",
+    "Summary",
+    "SummaryStore",
     "Threshold",
     "TiktokenTokenizer",
     "TokenLimiter",
     "Tokenizer",
     "ToolCallFilter",
     "TruncateToolResults",
+    "VectorIndex",
     "apply_processors",
     "default_tokenizer",
     "ensure_valid",

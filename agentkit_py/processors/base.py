@@ -157,6 +157,10 @@ class HistoryProcessor(ABC):
         """Why it changes what it changes, in words, for reports; e.g. ``limit of 2000 tokens``."""
         return ""
 
+    def __repr__(self) -> str:
+        """Its name, and why it does what it does."""
+        return f"<{self.name}: {self.reason}>" if self.reason else f"<{self.name}>"
+
     may_drop_protected: bool = False
     """Whether it may also drop calls that this agent made in the current run."""
 

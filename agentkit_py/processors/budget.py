@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from agentkit_py._core.json import dumps
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.messages import Message, TextMessage
+from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ToolSpec
 from agentkit_py.models.windows import window_of
 from agentkit_py.processors.apply import apply_processors
@@ -36,21 +36,21 @@ from agentkit_py.processors.tokenizers import (
 Method = Literal["tiktoken", "estimate"]
 
 UNKNOWN_WINDOW = 128_000
-"""Taken where neither the run, the table nor the policy knows the model's window; reports say so."""
+"""Taken where neither the run, the table nor the policy knows the model's; reports say so."""
 
 _KEPT = 0.7
 """What is left of a share that was exceeded, so that it is not exceeded again at the next turn."""
 
 _GRID = 128
-"""The prompt's tokens are rounded up to this part of the window: it may vary a little with each turn
-without moving the cut, and so the beginning of the request stays what the provider has cached."""
+"""The prompt's tokens are rounded up to this part of the window: it may vary a little from turn to
+turn without moving the cut, so that the beginning of the request stays what the provider has."""
 
 
 def method(name: str, value: object) -> Method:
     """A way of counting."""
-    if value == "tiktoken" or value == "estimate":  # noqa: PLR1714 - narrows the type
-        return value
-    raise ConfigurationError(f"{name} must be 'tiktoken' or 'estimate', not {value!r:.80}.")
+    if value not in ("tiktoken", "estimate"):
+        raise ConfigurationError(f"{name} must be 'tiktoken' or 'estimate', not {value!r:.80}.")
+    return value
 
 
 class Budget(ConfiguredProcessor):
@@ -127,8 +127,8 @@ class Budget(ConfiguredProcessor):
         self._check()
         if summary + recent > 1 or recent == 0:
             raise ConfigurationError(
-                f"Budget: summary ({summary:g}) and recent ({recent:g}) must be at most 1 together, "
-                "and recent more than 0."
+                f"Budget: summary ({summary:g}) and recent ({recent:g}) must be at most 1 "
+                "together, and recent more than 0."
             )
         shorten = CompressToolResults(max_tokens=tool_output_max_tokens)
         first = [shorten] if compress_tool_output else []

@@ -9,6 +9,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message
 from agentkit_py.processors.apply import as_processors, run_chain
 from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext
+from agentkit_py.processors.budget import Budget
 from agentkit_py.processors.by_author import ByAuthor
 from agentkit_py.processors.clear_tool_results import ClearToolResults
 from agentkit_py.processors.compress_tool_results import CompressToolResults
@@ -145,6 +146,7 @@ class Threshold(HistoryProcessor):
 POLICIES: dict[str, Callable[[Mapping[str, Any]], HistoryProcessor]] = {
     policy.__name__: policy.from_settings
     for policy in (
+        Budget,
         ByAuthor,
         Chain,
         ClearToolResults,

@@ -16,6 +16,7 @@ from agentkit_py.processors.tool_results import rewritten
 
 REFERENCE = "[The same as the newer result of {name} with {arguments}, further down]"
 OUTDATED = "[Outdated: {name} was called with {arguments} again, further down]"
+_REFERENCES = ('{"data":"[The same as the newer result of ', '{"data":"[Outdated: ')
 _ARGUMENTS = 80  # characters of a call's arguments in a reference
 
 
@@ -75,6 +76,8 @@ class Deduplicate(ConfiguredProcessor):
     ) -> str | None:
         """What stands for ``message`` if it is there again, further down; notes that it is."""
         text = text_of(message)
+        if text.startswith(_REFERENCES):
+            return None
         same = (message.tool.name, text)
         template = REFERENCE if len(text) >= self.min_chars and same in seen else None
         seen.add(same)

@@ -99,7 +99,8 @@ def _find_standing(
             if part is not None:
                 after[part] = standing[id(message)] = message
                 made_whole += 1
-    return standing, made_whole
+    # In their own order, by which it is seen whether the processor changed it.
+    return {id(m): standing[id(m)] for m in ours if id(m) in standing}, made_whole
 
 
 def _new_messages(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 from agentkit_py._core.json import JsonValue, as_list, as_object
 from agentkit_py.errors import ConfigurationError, HistoryError, ModelError
@@ -186,7 +187,7 @@ def _units(past: Sequence[Message], left: Sequence[Message]) -> list[_Unit]:
     starts = [i for i, m in enumerate(past) if isinstance(m, TextMessage) and m.role == "user"]
     bounds = [*([] if starts[:1] == [0] else [0]), *starts, len(past)]
     units: list[_Unit] = []
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in pairwise(bounds):
         turn = past[start:stop]
         text = transcript(turn, _MOST_CHARS)
         if text and not any(id(message) in kept for message in turn):

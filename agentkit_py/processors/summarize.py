@@ -251,7 +251,8 @@ class _Task:
             return None, f"no summary of fewer than {policy.min_messages} messages"
         most = policy.summary_tokens or max(1, policy.lower // 4)
         found = stretches(self._past, start, len(self._past), self._tokenizer)
-        room = policy.lower - most - self._held
+        frame = count_text(placed("", len(self._past)), self._tokenizer)
+        room = policy.lower - most - frame - self._held
         cut = newest_that_fit(found, room, policy.keep_recent)
         covered = found[:cut]
         if not covered:

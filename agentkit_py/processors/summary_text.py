@@ -17,7 +17,8 @@ from agentkit_py.messages import (
 TAG = "conversation_summary"
 INSTRUCTIONS = """\
 You summarise the older part of a conversation between a user and assistants, so that the \
-assistants can go on without it. Write in the language of the conversation, in short sections or lists:
+assistants can go on without it. Write in the language of the conversation, in short sections or \
+lists:
 - what the user wants, in their own words where these matter, and how they corrected the assistants
 - facts that were found, with names, ids, numbers and dates exactly as they stand
 - what was done, with which tools and what came of it, and what failed

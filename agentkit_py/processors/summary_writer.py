@@ -32,7 +32,7 @@ class Wanted:
     """The same, if it is of what came before."""
 
     most: int
-    """Tokens the summary may have, as a model is sent it."""
+    """Tokens the summary's text may have."""
 
     batch: int
     """Tokens of messages that the model is shown at once."""
@@ -141,7 +141,7 @@ class SummaryWriter:
         for start, stop in batches(wanted.covered, wanted.batch):
             try:
                 part = messages[start:stop]
-                text = await self._ask(host, part, summary, wanted, stop, tokenizer)
+                text = await self._ask(host, part, summary, wanted, tokenizer)
             except (ModelError, _Refused) as problem:
                 return Written(summary, f"no new summary: {problem}")
             covered_before = summary.original_tokens if summary is not None else 0
@@ -161,7 +161,6 @@ class SummaryWriter:
         messages: Sequence[Message],
         earlier: Summary | None,
         wanted: Wanted,
-        stop: int,
         tokenizer: Tokenizer,
     ) -> str:
         request = request_of(
@@ -174,7 +173,7 @@ class SummaryWriter:
         text = answer_of(reply.messages)
         if not text:
             raise _Refused("the model returned nothing")
-        tokens = count_text(placed(text, stop), tokenizer)
+        tokens = tokenizer.count(text)
         if tokens > wanted.most:
             raise _Refused(f"the model returned {tokens:g} tokens, more than {wanted.most}")
         return text

@@ -42,7 +42,7 @@ class VectorIndex(Protocol):
     async def nearest_vectors(
         self, thread_id: str, key: str, vector: Vector, ids: Collection[str], k: int
     ) -> list[tuple[str, float]]:
-        """The ``k`` of ``ids`` nearest to ``vector``, with their likeness (1: the same), best first."""
+        """The ``k`` of ``ids`` nearest to ``vector`` with their likeness (1: equal), best first."""
         ...
 
 

@@ -15,7 +15,7 @@ from threading import Thread
 from typing import Any, LiteralString, TypeAlias, TypeVar
 
 import psycopg
-from psycopg import errors
+from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -63,6 +63,7 @@ class PgServer:
         self._tables = tables
         self._wait = wait
         self._where = where(conninfo)
+        self._conninfo = conninfo
         self._loop = asyncio.SelectorEventLoop()  # psycopg cannot use that of Windows
         self._pool: _Pool = AsyncConnectionPool(
             conninfo,
@@ -77,7 +78,10 @@ class PgServer:
         self._setup_lock = asyncio.Lock()
         self._jobs = set[asyncio.Task[Any]]()
         thread = Thread(
-            target=_serve, args=(self._loop, self._pool, self._jobs), name="agentkit-pg", daemon=True
+            target=_serve,
+            args=(self._loop, self._pool, self._jobs),
+            name="agentkit-pg",
+            daemon=True,
         )
         thread.start()
         self.close_now = weakref.finalize(self, _stop, self._loop, thread)
@@ -109,9 +113,7 @@ class PgServer:
         finally:
             self._jobs.discard(task)
 
-    async def _attempts(
-        self, work: Callable[[Session], Awaitable[T]], *, repeatable: bool
-    ) -> T:
+    async def _attempts(self, work: Callable[[Session], Awaitable[T]], *, repeatable: bool) -> T:
         await self._set_up()
         for attempt in range(1, _ATTEMPTS + 1):
             progress = _Progress()
@@ -130,9 +132,7 @@ class PgServer:
             await self._pool.check()  # the others may be broken, too
         raise AssertionError  # pragma: no cover - the last attempt returns or raises
 
-    async def _once(
-        self, work: Callable[[Session], Awaitable[T]], progress: _Progress
-    ) -> T:
+    async def _once(self, work: Callable[[Session], Awaitable[T]], progress: _Progress) -> T:
         async with self._pool.connection() as connection:
             await connection.execute("BEGIN")
             try:
@@ -160,26 +160,20 @@ class PgServer:
         """Connect once by hand: the pool would only say that it waited in vain."""
         try:
             async with asyncio.timeout(self._wait):
-                connection = await psycopg.AsyncConnection.connect(self._pool.conninfo)
+                connection = await psycopg.AsyncConnection[Any].connect(self._conninfo)
         except TimeoutError:
             raise HistoryError(f"{self._where} did not answer for {self._wait:g} s.") from None
         await connection.close()
 
     async def _migrate(self, session: Session) -> None:
-        tables = self._tables
         if await self._version(session) == VERSION:
             return
         # Others wait here, and then find that it is done.
-        await session.run(
-            "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", _LOCK, f"{tables.schema}.{tables.prefix}"
-        )
+        lock = "SELECT pg_advisory_xact_lock(%s, hashtext(%s))"
+        await session.run(lock, _LOCK, self._tables.schema)
         version = await self._version(session)
         if version is None:
-            found = await session.one("SELECT 1 FROM pg_namespace WHERE nspname = %s", tables.schema)
-            if found is None:
-                await session.connection.execute(
-                    psycopg.sql.SQL("CREATE SCHEMA {}").format(psycopg.sql.Identifier(tables.schema))
-                )
+            await self._make_schema(session)
             await session.run("CREATE TABLE {version} (version integer NOT NULL)")
             await session.run("INSERT INTO {version} VALUES (0)")
         for statements in MIGRATIONS[version or 0 :]:
@@ -187,11 +181,24 @@ class PgServer:
                 await session.run(statement)
         await session.run("UPDATE {version} SET version = %s", VERSION)
 
+    async def _make_schema(self, session: Session) -> None:
+        schema = self._tables.schema
+        query = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
+        if await session.one(query, schema) is None:
+            # Stores with other prefixes may be making it at this moment.
+            make = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema))
+            await session.connection.execute(make)
+
     async def _version(self, session: Session) -> int | None:
         """The version of the tables; None: there are none."""
-        name = f'"{self._tables.schema}"."{self._tables.prefix}version"'
-        found = await session.one("SELECT to_regclass(%s) IS NOT NULL", name)
-        if not found[0]:
+        # Not to_regclass: it may answer from a cache that is older than the lock waited for.
+        found = await session.one(
+            "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = %s AND c.relname = %s",
+            self._tables.schema,
+            f"{self._tables.prefix}version",
+        )
+        if found is None:
             return None
         version = (await session.one("SELECT version FROM {version}"))[0]
         if version > VERSION:
@@ -204,9 +211,7 @@ class _Progress:
     committing: bool = False
 
 
-def _serve(
-    loop: asyncio.AbstractEventLoop, pool: _Pool, jobs: set[asyncio.Task[Any]]
-) -> None:
+def _serve(loop: asyncio.AbstractEventLoop, pool: _Pool, jobs: set[asyncio.Task[Any]]) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
@@ -243,7 +248,9 @@ def where(conninfo: str) -> str:
         found = conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError:
         return "The PostgreSQL database"
-    return f"The PostgreSQL database {found.get('dbname', '')!r} at {found.get('host', 'localhost')}"
+    return (
+        f"The PostgreSQL database {found.get('dbname', '')!r} at {found.get('host', 'localhost')}"
+    )
 
 
 def _explain(error: psycopg.Error | PoolTimeout) -> str:
@@ -258,6 +265,3 @@ def _explain(error: psycopg.Error | PoolTimeout) -> str:
             return f"cannot be reached: {error}"
         case _:
             return f"failed: {type(error).__name__}: {error}"
-
-
-

@@ -1,16 +1,18 @@
-"""The queries for what a SqliteHistory keeps beside threads: summaries and vectors."""
+"""The queries for what a SqliteHistory keeps beside threads: summaries, vectors, leases, runs."""
 
 from __future__ import annotations
 
-import sys
 import time
-from array import array
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.runs import RunRecord
 from agentkit_py.processors.summaries import Summary
-from agentkit_py.processors.vectors import Vector, nearest, unit
+from agentkit_py.processors.vectors import Vector, nearest
+from agentkit_py.stores.packing import of_bytes, to_bytes
+from agentkit_py.stores.records import decode_run, encode_run
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -100,7 +102,7 @@ def add_vectors(
     """Add the vectors that are new."""
     connection.executemany(
         "INSERT INTO vectors VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        [(thread_id, key, one, _to_bytes(vector)) for one, vector in vectors.items()],
+        [(thread_id, key, one, to_bytes(vector)) for one, vector in vectors.items()],
     )
 
 
@@ -116,25 +118,52 @@ def nearest_vectors(
     query = "SELECT id, vector FROM vectors WHERE thread_id = ? AND key = ?"
     wanted = set(ids)
     rows = connection.execute(query, (thread_id, key))
-    return nearest(vector, {row[0]: _of_bytes(row[1]) for row in rows if row[0] in wanted}, k)
+    return nearest(vector, {row[0]: of_bytes(row[1]) for row in rows if row[0] in wanted}, k)
+
+
+def lock_thread(connection: Connection, thread_id: str, owner: str, seconds: float) -> bool:
+    """Take or prolong the lease of a thread."""
+    now = time.time()
+    statement = (
+        "INSERT INTO leases VALUES (?, ?, ?) ON CONFLICT (thread_id) DO UPDATE "
+        "SET owner = excluded.owner, until = excluded.until "
+        "WHERE owner = excluded.owner OR until <= ?"
+    )
+    return connection.execute(statement, (thread_id, owner, now + seconds, now)).rowcount > 0
+
+
+def unlock_thread(connection: Connection, thread_id: str, owner: str) -> None:
+    """Give the lease back."""
+    connection.execute("DELETE FROM leases WHERE thread_id = ? AND owner = ?", (thread_id, owner))
+
+
+def save_run(connection: Connection, thread_id: str, run: RunRecord) -> None:
+    """Put a run in place of what was known of it."""
+    statement = (
+        "INSERT INTO runs (thread_id, id, json) SELECT id, ?, ? FROM threads WHERE id = ? "
+        "ON CONFLICT (thread_id, id) DO UPDATE SET json = excluded.json"
+    )
+    values = (run.id, encode_run(run, thread_id), thread_id)
+    if not connection.execute(statement, values).rowcount:
+        raise ThreadNotFoundError(thread_id)
+
+
+def load_run(connection: Connection, thread_id: str, run_id: str | None) -> RunRecord | None:
+    """A run, or the newest one with a state."""
+    if run_id is not None:
+        query = "SELECT id, json FROM runs WHERE thread_id = ? AND id = ?"
+        row = connection.execute(query, (thread_id, run_id)).fetchone()
+    else:
+        query = (
+            "SELECT id, json FROM runs WHERE thread_id = ? "
+            "AND json_type(json, '$.state') = 'object' ORDER BY number DESC LIMIT 1"
+        )
+        row = connection.execute(query, (thread_id,)).fetchone()
+    return None if row is None else decode_run(thread_id, *row)
 
 
 def forget(connection: Connection, thread_id: str) -> None:
     """Remove all that is kept beside a thread."""
     connection.execute("DELETE FROM summaries WHERE thread_id = ?", (thread_id,))
     connection.execute("DELETE FROM vectors WHERE thread_id = ?", (thread_id,))
-
-
-def _to_bytes(vector: Vector) -> bytes:
-    return _little_endian(unit(vector)).tobytes()
-
-
-def _of_bytes(stored: bytes) -> array[float]:
-    return _little_endian(array("f", stored))
-
-
-def _little_endian(numbers: array[float]) -> array[float]:
-    """The numbers in the byte order of files, from that of this machine or the other way round."""
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers
+    connection.execute("DELETE FROM leases WHERE thread_id = ?", (thread_id,))

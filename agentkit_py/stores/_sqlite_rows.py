@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 
+# As bytes: the driver would refuse the whole query over one damaged text, without saying which.
+_RESULTS = "SELECT position, CAST(json AS BLOB), CAST(metadata AS BLOB), tokens FROM results"
+
+
 def nothing(connection: Connection) -> None:
     """Ask nothing: opening the file has done what is to be done."""
 
@@ -45,8 +49,17 @@ def append_rows(connection: Connection, thread_id: str, rows: Sequence[Row]) -> 
         if row.id is not None and _is_stored(connection, thread_id, row):
             continue
         connection.execute(
-            "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (thread_id, position, row.id, row.agent_name, row.created_at, row.json, row.metadata),
+            "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                thread_id,
+                position,
+                row.id,
+                row.agent_name,
+                row.created_at,
+                row.json,
+                row.metadata,
+                row.tokens,
+            ),
         )
         position += 1
     if position > first:
@@ -78,15 +91,18 @@ def count_results(connection: Connection, thread_id: str) -> int:
 
 def records(connection: Connection, thread_id: str) -> list[StoredResult]:
     """A thread's results, oldest first."""
-    # As bytes: the driver would refuse the whole query over one damaged text, without saying which.
-    query = (
-        "SELECT position, CAST(json AS BLOB), CAST(metadata AS BLOB) FROM results "
-        "WHERE thread_id = ? ORDER BY position"
-    )
+    query = f"{_RESULTS} WHERE thread_id = ? ORDER BY position"
     rows = connection.execute(query, (thread_id,)).fetchall()
     if not rows and not thread_exists(connection, thread_id):
         raise ThreadNotFoundError(thread_id)
     return [decode_row(thread_id, *row) for row in rows]
+
+
+def page(connection: Connection, thread_id: str, before: int, limit: int) -> list[StoredResult]:
+    """The last results before a position, oldest first."""
+    query = f"{_RESULTS} WHERE thread_id = ? AND position < ? ORDER BY position DESC LIMIT ?"
+    rows = connection.execute(query, (thread_id, before, limit)).fetchall()
+    return [decode_row(thread_id, *row) for row in reversed(rows)]
 
 
 def get_thread(connection: Connection, thread_id: str) -> ThreadInfo:

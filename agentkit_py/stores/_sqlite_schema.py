@@ -60,6 +60,28 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) WITHOUT ROWID
         """,
     ),
+    # Token counts beside results; who works on a thread; how runs ended.
+    (
+        # JSON: by tokenizer key, one count for each message
+        "ALTER TABLE results ADD COLUMN tokens TEXT",
+        """
+        CREATE TABLE leases (
+            thread_id  TEXT PRIMARY KEY NOT NULL,
+            owner      TEXT NOT NULL,  -- the run that works on the thread
+            until      REAL NOT NULL   -- seconds since 1970; after this it is taken for dead
+        )
+        """,
+        """
+        CREATE TABLE runs (
+            number     INTEGER PRIMARY KEY,  -- in the order in which they began
+            thread_id  TEXT NOT NULL REFERENCES threads (id) ON DELETE CASCADE,
+            id         TEXT NOT NULL,        -- of the user's message that began it
+            json       TEXT NOT NULL,        -- status, state, outcome
+            UNIQUE (thread_id, id)
+        )
+        """,
+        "CREATE INDEX runs_by_thread ON runs (thread_id, number)",
+    ),
 )
 """Statements that lead from version n to n + 1. Entries are only ever added."""
 

@@ -75,7 +75,7 @@ class HistoryStore(HistoryConfig, ABC):
         """
 
     @abstractmethod
-    async def _append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
+    async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
         """Add rows at the end, in order, those whose id is there already left out.
 
         All or none is written, also if the caller is cancelled. `check_same` says whether a row may
@@ -103,7 +103,7 @@ class HistoryStore(HistoryConfig, ABC):
         """
 
     @abstractmethod
-    async def _select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
+    async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
         """Threads, those changed last first."""
 
     @abstractmethod
@@ -124,6 +124,13 @@ class HistoryStore(HistoryConfig, ABC):
 
     # What follows from it.
 
+    async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
+        """The last ``limit`` results before the position ``before``, oldest first.
+
+        This one reads the whole thread; a database that can read a part should.
+        """
+        return (await self.records(thread_id))[max(0, before - limit) : before]
+
     async def list_threads(
         self, limit: int | None = 50, user_id: str | None = None
     ) -> list[ThreadInfo]:
@@ -135,7 +142,21 @@ class HistoryStore(HistoryConfig, ABC):
         """
         if limit is not None and limit < 0:
             raise ConfigurationError(f"limit must be 0 or more, or None for all, got {limit}")
-        return await self._select_threads(limit, user_id)
+        return await self.select_threads(limit, user_id)
+
+    async def delete_user(self, user_id: str) -> int:
+        """Remove all threads of a user with everything that is kept beside them; how many."""
+        threads = await self.select_threads(None, user_id)
+        return sum([await self.delete_thread(thread.id) for thread in threads])
+
+    def for_user(self, user_id: str) -> HistoryStore:
+        """This store as one user may see it: the threads of others are not found in it.
+
+        Threads that are made in it are the user's. It shares this store's connections.
+        """
+        from agentkit_py.stores.scoped import scoped  # noqa: PLC0415 - it is made of this class
+
+        return scoped(self, check_text("user id", user_id))
 
     async def load(self, thread_id: str) -> list[AgentResult]:
         """The results of a thread, user turns among them, oldest first.
@@ -162,7 +183,7 @@ class HistoryStore(HistoryConfig, ABC):
             ThreadNotFoundError: There is no such thread.
             HistoryError: A result is not JSON, or another one is stored under its id.
         """
-        await self._append_rows(thread_id, encode_rows(results, thread_id))
+        await self.append_rows(thread_id, encode_rows(results, thread_id))
 
     async def __aenter__(self) -> Self:
         """Set the store up; leaving the block closes it."""
@@ -190,7 +211,7 @@ class HistoryStore(HistoryConfig, ABC):
         state = context.user_message.state if context.user_message else None
         thread_id = _thread_of(context)
         beside = None if state is None else {"state": state}
-        await self._append_rows(thread_id, [encode_row(context.user_result, thread_id, beside)])
+        await self.append_rows(thread_id, [encode_row(context.user_result, thread_id, beside)])
 
     async def _append_new_results(self, context: HistoryContext) -> None:
         await self.append(_thread_of(context), context.new_results)

@@ -9,20 +9,21 @@ from threading import Lock
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.runs import RunRecord
 from agentkit_py.processors.base import Processor
 from agentkit_py.processors.summaries import Summary
 from agentkit_py.processors.vectors import MemoryIndex, Vector
-from agentkit_py.stores._memory_beside import Summaries
+from agentkit_py.stores._memory_beside import Runs, Summaries
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.records import (
     Row,
     StoredResult,
     ThreadInfo,
-    check_same,
     check_text,
     decode_row,
     encode_metadata,
     load_metadata,
+    new_rows,
     new_thread_id,
     now,
 )
@@ -33,7 +34,7 @@ class _Thread:
     info: ThreadInfo
     metadata: str
     rows: list[Row] = field(default_factory=list[Row])
-    by_id: dict[str, Row] = field(default_factory=dict[str, Row])
+    by_id: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class MemoryHistory(HistoryStore):
@@ -53,6 +54,7 @@ class MemoryHistory(HistoryStore):
         self._threads: dict[str, _Thread] = {}
         self._summaries = Summaries()
         self._vectors = MemoryIndex()
+        self._runs = Runs()
         # Several event loops, each in its own thread, may share one store.
         self._lock = Lock()
 
@@ -87,28 +89,36 @@ class MemoryHistory(HistoryStore):
             raise ThreadNotFoundError(thread_id)
         return found
 
-    async def _append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
+    async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
         with self._lock:
             thread = self._thread(thread_id)
-            new = _new_rows(thread_id, thread.by_id, rows)
+            new = new_rows(thread_id, thread.by_id, rows)
             if not new:
                 return
             thread.rows.extend(new)
-            thread.by_id.update({row.id: row for row in new if row.id is not None})
+            thread.by_id.update({row.id: row.json for row in new if row.id is not None})
             thread.info = replace(thread.info, updated_at=datetime.fromisoformat(now()))
 
     async def records(self, thread_id: str) -> list[StoredResult]:
         """The results with their positions and what is kept beside them, oldest first."""
         with self._lock:
             rows = list(self._thread(thread_id).rows)
-        return [decode_row(thread_id, n, row.json, row.metadata) for n, row in enumerate(rows)]
+        return _decoded(thread_id, rows, 0)
+
+    async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
+        """The last ``limit`` results before the position ``before``, oldest first."""
+        first = max(0, before - limit)
+        with self._lock:
+            thread = self._threads.get(thread_id)
+            rows = [] if thread is None else thread.rows[first:before]
+        return _decoded(thread_id, rows, first)
 
     async def get_thread(self, thread_id: str) -> ThreadInfo:
         """What is known of a thread."""
         with self._lock:
             return _info(self._thread(thread_id))
 
-    async def _select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
+    async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
         with self._lock:
             found = [t for t in self._threads.values() if user_id in (None, t.info.user_id)]
         # The sort is stable and then turned round: of two changed at one moment, the newer first.
@@ -130,6 +140,7 @@ class MemoryHistory(HistoryStore):
         with self._lock:
             self._summaries.forget(thread_id)
             self._vectors.forget(thread_id)
+            self._runs.forget(thread_id)
             return self._threads.pop(thread_id, None) is not None
 
     async def load_summary(self, thread_id: str, key: str) -> Summary | None:
@@ -166,18 +177,33 @@ class MemoryHistory(HistoryStore):
         """The nearest of ``ids`` with their likeness, best first."""
         return await self._vectors.nearest_vectors(thread_id, key, vector, ids, k)
 
+    async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:
+        """Take the right to the thread, or go on having it, for so many seconds from now."""
+        with self._lock:
+            return self._runs.lock(thread_id, owner, seconds)
 
-def _new_rows(thread_id: str, stored: dict[str, Row], rows: Sequence[Row]) -> list[Row]:
-    known, new = dict[str, Row](), list[Row]()
-    for row in rows:
-        there = None if row.id is None else known.get(row.id) or stored.get(row.id)
-        if there is not None:
-            check_same(thread_id, row, there.json)
-            continue
-        new.append(row)
-        if row.id is not None:
-            known[row.id] = row
-    return new
+    async def unlock_thread(self, thread_id: str, owner: str) -> None:
+        """Give the right back, if ``owner`` has it."""
+        with self._lock:
+            self._runs.unlock(thread_id, owner)
+
+    async def save_run(self, thread_id: str, run: RunRecord) -> None:
+        """Keep what is known of a run, in place of what was known before."""
+        with self._lock:
+            self._thread(thread_id)
+            self._runs.save(thread_id, run)
+
+    async def load_run(self, thread_id: str, run_id: str | None = None) -> RunRecord | None:
+        """A run, or the newest one that has a state; None if there is none."""
+        with self._lock:
+            return self._runs.load(thread_id, run_id)
+
+
+def _decoded(thread_id: str, rows: Sequence[Row], first: int) -> list[StoredResult]:
+    return [
+        decode_row(thread_id, first + n, row.json, row.metadata, row.tokens)
+        for n, row in enumerate(rows)
+    ]
 
 
 def _info(thread: _Thread) -> ThreadInfo:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from agentkit_py._core.json import JsonObject, as_object, dumps
+from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
 from agentkit_py.errors import HistoryError, InvalidRecordError
 from agentkit_py.history.codec import escape_surrogates
 from agentkit_py.history.result import AgentResult
+from agentkit_py.history.runs import RunRecord
+from agentkit_py.messages import token_memo
 
 _TITLE_LENGTH = 80
 
@@ -63,6 +65,9 @@ class Row:
     metadata: str | None = None
     """JSON of what is kept beside the result."""
 
+    tokens: str | None = None
+    """JSON of token counts known by now: by tokenizer key, a list with one for each message."""
+
 
 def encode_row(result: AgentResult, thread_id: str, metadata: JsonObject | None = None) -> Row:
     """The row for a result.
@@ -78,9 +83,33 @@ def encode_row(result: AgentResult, thread_id: str, metadata: JsonObject | None 
         result.id,
         escape_surrogates(result.agent_name),
         record["createdAt"],
-        _to_json(record, who),
-        _to_json(metadata, f"{who} with its metadata") if metadata else None,
+        encode_json(record, who),
+        encode_json(metadata, f"{who} with its metadata") if metadata else None,
+        _tokens_of(result),
     )
+
+
+def _tokens_of(result: AgentResult) -> str | None:
+    """The counts of tokenizers that have counted each message of the result."""
+    messages = result.messages
+    if not messages:
+        return None
+    memos = [token_memo(message) for message in messages]
+    shared = sorted(key for key in memos[0] if all(key in memo for memo in memos[1:]))
+    # A custom tokenizer's key means another one in the next process.
+    kept = {key: [m[key] for m in memos] for key in shared if not key.startswith("custom:")}
+    return dumps(kept) if kept else None
+
+
+def _remember_tokens(result: AgentResult, tokens: str | bytes | None, where: str) -> None:
+    if tokens is None:
+        return
+    messages = result.messages
+    for key, counts in (as_object(_from_json(tokens, where, "tokens")) or {}).items():
+        known = as_list(counts)
+        if known is not None and len(known) == len(messages):
+            for message, count in zip(messages, known, strict=True):
+                token_memo(message)[key] = count
 
 
 def encode_rows(results: Iterable[AgentResult], thread_id: str) -> list[Row]:
@@ -90,7 +119,7 @@ def encode_rows(results: Iterable[AgentResult], thread_id: str) -> list[Row]:
 
 def encode_metadata(metadata: JsonObject | None, thread_id: str) -> str:
     """A thread's metadata as JSON."""
-    return _to_json(dict(metadata or {}), f"Thread {thread_id!r}: its metadata cannot be saved")
+    return encode_json(dict(metadata or {}), f"Thread {thread_id!r}: its metadata cannot be saved")
 
 
 def load_metadata(text: str, thread_id: str) -> JsonObject:
@@ -106,7 +135,12 @@ def load_metadata(text: str, thread_id: str) -> JsonObject:
     return found
 
 
-def _to_json(value: object, what: str) -> str:
+def encode_json(value: object, what: str) -> str:
+    """A value as JSON that is valid UTF-8.
+
+    Raises:
+        HistoryError: It is no JSON; the error says ``what`` it is.
+    """
     try:
         return escape_surrogates(dumps(value))
     except (TypeError, ValueError, RecursionError) as error:
@@ -114,7 +148,11 @@ def _to_json(value: object, what: str) -> str:
 
 
 def decode_row(
-    thread_id: str, position: int, text: str | bytes, metadata: str | bytes | None
+    thread_id: str,
+    position: int,
+    text: str | bytes,
+    metadata: str | bytes | None,
+    tokens: str | bytes | None = None,
 ) -> StoredResult:
     """The result that a row holds.
 
@@ -126,7 +164,28 @@ def decode_row(
     beside = {} if metadata is None else as_object(_from_json(metadata, where, "metadata"))
     if beside is None:
         raise InvalidRecordError("expected an object", where=where, field="metadata")
+    _remember_tokens(result, tokens, where)
     return StoredResult(position, result, beside)
+
+
+def encode_run(run: RunRecord, thread_id: str) -> str:
+    """A run as JSON.
+
+    Raises:
+        HistoryError: Its state is not JSON, or its id is no text that can be found again.
+    """
+    check_text("run id", run.id)
+    return encode_json(run.to_dict(), f"Thread {thread_id!r}: run {run.id!r} cannot be saved")
+
+
+def decode_run(thread_id: str, run_id: str, text: str) -> RunRecord:
+    """The run that a row holds.
+
+    Raises:
+        InvalidRecordError: It holds none.
+    """
+    where = f"Thread {thread_id!r}, run {run_id!r}"
+    return RunRecord.from_dict(run_id, _from_json(text, where, "(whole)"), where=where)
 
 
 def _from_json(text: str | bytes, where: str, name: str) -> Any:
@@ -151,6 +210,30 @@ def check_same(thread_id: str, row: Row, stored: str) -> None:
             f"Thread {thread_id!r} already holds another result with the id {row.id!r}; "
             "stored results are never changed. Give each message and result an id of its own."
         )
+
+
+def new_rows(thread_id: str, stored: Mapping[str, str], rows: Sequence[Row]) -> list[Row]:
+    """Those of ``rows`` that are to be added to a thread, in order.
+
+    Args:
+        thread_id: The thread.
+        stored: The JSON of rows it holds, by id; at least of those whose id is among ``rows``.
+        rows: What was given.
+
+    Raises:
+        HistoryError: A row says something else than the one stored under its id.
+    """
+    known = dict[str, str]()
+    new: list[Row] = []
+    for row in rows:
+        there = None if row.id is None else known.get(row.id) or stored.get(row.id)
+        if there is not None:
+            check_same(thread_id, row, there)
+            continue
+        new.append(row)
+        if row.id is not None:
+            known[row.id] = row.json
+    return new
 
 
 def _said(text: str, where: str) -> list[object]:

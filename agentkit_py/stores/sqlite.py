@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.runs import RunRecord
 from agentkit_py.processors.base import Processor
 from agentkit_py.processors.summaries import Summary
 from agentkit_py.processors.vectors import Vector
@@ -116,18 +117,22 @@ class SqliteHistory(HistoryStore):
         await self._write(queries.add_thread, key, owner, title, kept)
         return key
 
-    async def _append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
+    async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
         await self._write(queries.append_rows, thread_id, rows)
 
     async def records(self, thread_id: str) -> list[StoredResult]:
         """The results with their positions and what is kept beside them, oldest first."""
         return await self._read(queries.records, thread_id)
 
+    async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
+        """The last ``limit`` results before the position ``before``, oldest first."""
+        return await self._read(queries.page, thread_id, before, limit)
+
     async def get_thread(self, thread_id: str) -> ThreadInfo:
         """What is known of a thread."""
         return await self._read(queries.get_thread, thread_id)
 
-    async def _select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
+    async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
         return await self._read(queries.select_threads, limit, user_id)
 
     async def thread_exists(self, thread_id: str) -> bool:
@@ -171,6 +176,22 @@ class SqliteHistory(HistoryStore):
     ) -> list[tuple[str, float]]:
         """The nearest of ``ids`` with their likeness, best first."""
         return await self._read(beside.nearest_vectors, thread_id, key, vector, ids, k)
+
+    async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:
+        """Take the right to the thread, or go on having it, for so many seconds from now."""
+        return await self._write(beside.lock_thread, thread_id, owner, seconds)
+
+    async def unlock_thread(self, thread_id: str, owner: str) -> None:
+        """Give the right back, if ``owner`` has it."""
+        await self._write(beside.unlock_thread, thread_id, owner)
+
+    async def save_run(self, thread_id: str, run: RunRecord) -> None:
+        """Keep what is known of a run, in place of what was known before."""
+        await self._write(beside.save_run, thread_id, run)
+
+    async def load_run(self, thread_id: str, run_id: str | None = None) -> RunRecord | None:
+        """A run, or the newest one that has a state; None if there is none."""
+        return await self._read(beside.load_run, thread_id, run_id)
 
 
 async def _in_worker(work: Callable[[], T]) -> T:

@@ -1,5 +1,6 @@
 """Fakes for tests of agents: no key, no network, and as strict as the real thing."""
 
+from agentkit_py.testing.embedder import HashingEmbedder
 from agentkit_py.testing.event_log import EventLog
 from agentkit_py.testing.provider import (
     FakeProvider,
@@ -17,6 +18,7 @@ from agentkit_py.testing.scripted_model import ScriptedModel
 __all__ = [
     "EventLog",
     "FakeProvider",
+    "HashingEmbedder",
     "Raw",
     "ReceivedRequest",
     "Rejection",

@@ -266,3 +266,42 @@ async def test_a_failed_run_that_the_function_survives_is_saved_once() -> None:
     assert "no" in run.output
     assert saved == ["one"]
     assert State is not None
+
+
+@pytest.mark.parametrize("hook", ["create_thread", "get", "append_user_message"])
+async def test_a_store_that_refuses_before_the_run_begins_is_asked_once(
+    support: Scenario, hook: str
+) -> None:
+    """Whichever of its hooks says that trying again is of no use."""
+    asked: list[str] = []
+
+    def refuse(context: Any) -> Any:
+        asked.append(hook)
+        raise NonRetriableError("not this thread")
+
+    hooks: Any = {hook: refuse}
+    support.store = lambda: HistoryConfig(**hooks)
+    support.options = {"thread_id": "t1"}
+    outcome = await support.durable()
+    assert outcome.error is not None
+    assert "not this thread" in outcome.error
+    assert asked == [hook]
+
+
+@pytest.mark.parametrize("where", ["function", "step"])
+async def test_our_errors_mean_the_same_in_the_functions_own_code(where: str) -> None:
+    """The middleware says it in the SDK's words."""
+    from .world import EVENT, executor_for
+
+    tries: list[int] = []
+
+    async def fail() -> None:
+        tries.append(1)
+        raise NonRetriableError("never")
+
+    async def handler(ctx: inngest.Context) -> None:
+        await (fail() if where == "function" else ctx.step.run("fail", fail))
+
+    run = await executor_for(handler, check=False).run(EVENT)
+    assert run.status == "failed"
+    assert tries == [1]

@@ -1,65 +1,95 @@
-"""Judging one recording: the recording, what the model says of both sides, and what we did."""
+"""Judging one recording: what it says, what the model says of both sides, and what we did."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 
 from . import canon
 from .compare import MISSING, Path, differences
+from .divergences import ALL_IDS
+from .evidence import Documents
+from .other_kinds import checksum_documents, misc_documents, tokenizer_documents
 from .play import play
+from .processor_kind import documents as processor_documents
 from .reference.core import Unsupported
 from .reference.play import Outcome, model_play
-from .vectors import Json, Vector
+from .vectors import Json, Vector, walk
 
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """Everything about one recording that does not depend on what it says."""
-
-    theirs: Outcome | None
-    """The scenario on the model without divergences; None: the model does not know it."""
-
-    ours: Outcome | None
-    observed: dict[str, Json]
-    problems: tuple[str, ...] = ()
+Found = list[tuple[Path, Json, Json]]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What came of a comparison."""
 
-    differences: list[tuple[Path, Json, Json]] = field(
-        default_factory=list[tuple[Path, Json, Json]]
-    )
-    conflicts: list[tuple[Path, Json, Json]] = field(default_factory=list[tuple[Path, Json, Json]])
+    differences: Found = field(default_factory=list[tuple[Path, Json, Json]])
+    conflicts: Found = field(default_factory=list[tuple[Path, Json, Json]])
     """Where a divergence replaces something, and the recording does not say what it replaces."""
+
+    compared: int = 0
+    """Leaves of the recording that were compared as they stand there."""
 
     @property
     def passed(self) -> bool:
         """Whether nothing is wrong."""
-        return not self.differences and not self.conflicts
+        return not self.differences and not self.conflicts and self.compared > 0
 
 
-def all_divergences() -> frozenset[str]:
-    """The ids of the whole manifest."""
-    from .divergences import DIVERGENCES
+def documents(vector: Vector, on: frozenset[str] = ALL_IDS) -> Documents:
+    """A recording in the form in which it is compared; plays its scenario on both sides."""
+    match vector.kind:
+        case "run":
+            return _run_documents(vector, on)
+        case "processors":
+            return processor_documents(vector, on)
+        case "checksum":
+            return checksum_documents(vector, on)
+        case "tokenizer":
+            return tokenizer_documents(vector)
+        case _:
+            return misc_documents(vector, on)
 
-    return frozenset(each.id for each in DIVERGENCES if each.where == "model")
 
-
-def evidence(vector: Vector) -> Evidence:
-    """Play a recording's scenario on the model, without and with divergences, and on our library."""
-    old = vector.old_branch
+def _run_documents(vector: Vector, on: frozenset[str]) -> Documents:
+    recorded = canon.recorded(vector)
     try:
-        theirs = model_play(vector.spec, frozenset(), old_branch=old)
-        ours = model_play(vector.spec, all_divergences(), earlier=theirs, old_branch=old)
-        replies = ours.replies
+        theirs, ours = models(vector, on)
     except Unsupported:
-        theirs = ours = None
-        replies = _bound_as_recorded(vector)
-    played = play(vector.spec, replies)
-    document = canon.observed(played.observed)
-    return Evidence(theirs, ours, document, tuple(played.problems))
+        played = play(vector.spec, _bound_as_recorded(vector))
+        problems = tuple(played.problems)
+        return Documents(recorded, None, None, canon.observed(played.observed), problems=problems)
+    played = play(vector.spec, ours.replies)
+    return Documents(
+        recorded,
+        theirs.document,
+        ours.document,
+        canon.observed(played.observed),
+        ours.asked,
+        tuple(played.problems),
+    )
+
+
+def models(vector: Vector, on: frozenset[str]) -> tuple[Outcome, Outcome]:
+    """The scenario on the model: as TypeScript plays it, and with these divergences."""
+    theirs = model_play(vector.spec, frozenset(), old_branch=vector.old_branch)
+    ours = model_play(vector.spec, on, earlier=theirs, old_branch=vector.old_branch)
+    return theirs, ours
+
+
+def applied(vector: Vector, found: Documents) -> list[str]:
+    """The divergences without which the recording would be judged otherwise."""
+    if found.other is None:
+        return []
+    return sorted(each for each in found.asked if _other_without(vector, each) != found.other)
+
+
+def _other_without(vector: Vector, divergence: str) -> Json:
+    on = ALL_IDS - {divergence}
+    try:
+        return models(vector, on)[1].document if vector.kind == "run" else documents(vector, on).other
+    except Unsupported:
+        return None  # without it the scenario has no end
 
 
 def _bound_as_recorded(vector: Vector) -> list[list[Json]]:
@@ -69,33 +99,63 @@ def _bound_as_recorded(vector: Vector) -> list[list[Json]]:
     return replies
 
 
-def judge(document: dict[str, Json], facts: Evidence) -> Verdict:
-    """Compare a recording, in the common form, with what we did."""
-    verdict = Verdict()
-    expected = document
-    if facts.theirs is not None and facts.ours is not None:
-        base, other = facts.theirs.document, facts.ours.document
-        expected = merged(document, base, other, (), verdict.conflicts)
+def judge(found: Documents, recorded: dict[str, Json] | None = None) -> Verdict:
+    """Compare a recording with what we did.
+
+    Args:
+        found: What is known of it.
+        recorded: What it says instead, for trying whether that would be noticed.
+    """
+    recording = found.recorded if recorded is None else recorded
+    conflicts: Found = []
+    expected: Json = recording
+    compared = sum(1 for _ in walk(recording))
+    if found.base is not None and found.other is not None:
+        recording = _reconciled(recording, found.base)
+        compared = _kept(recording, found.base, found.other)
+        expected = merged(recording, found.base, found.other, (), conflicts)
+    observed = found.observed
+    if "runs" in observed:
         expected = canon.normalised(expected)
-    seen = {**facts.observed, "runs": _errors_as(expected, facts.observed["runs"])}
-    verdict.differences.extend(differences(expected, seen))
-    return verdict
+        observed = {**observed, "runs": _errors_as(expected, observed["runs"])}
+    return Verdict(differences(expected, observed), conflicts, compared)
 
 
-def _errors_as(expected: dict[str, Json], runs: list[Json]) -> list[Json]:
+def _kept(recording: Json, base: Json, other: Json) -> int:
+    """How many leaves of the recording are compared as they stand there."""
+    if not differences(base, other):
+        return sum(1 for _ in walk(recording))
+    if isinstance(recording, dict) and isinstance(base, dict) and isinstance(other, dict):
+        rows = [(recording[k], base.get(k, MISSING), other.get(k, MISSING)) for k in recording]
+        return sum(_kept(*row) for row in rows)
+    if _same_length(recording, base, other):
+        return sum(_kept(*row) for row in zip(recording, base, other, strict=True))
+    return 0
+
+
+def _reconciled(recording: Json, base: Json) -> Json:
+    """The recording with messages that nobody has a digest of taken for what the model expects."""
+    if "runs" not in recording:
+        return recording
+    made = {**recording, "runs": copy.copy(recording["runs"])}
+    for index, run in enumerate(made["runs"]):
+        said = (run.get("error") or {}).get("prose", "")
+        meant = base["runs"][index].get("error") or {} if index < len(base["runs"]) else {}
+        if said.startswith("<") and "prose" in meant:
+            made["runs"][index] = {**run, "error": meant}
+    return made
+
+
+def _errors_as(expected: Json, runs: list[Json]) -> list[Json]:
     wanted = expected["runs"]
-    return [
-        {
-            **run,
-            "error": canon.our_error(wanted[i]["error"] if i < len(wanted) else None, run["error"]),
-        }
-        for i, run in enumerate(runs)
-    ]
+    found: list[Json] = []
+    for index, run in enumerate(runs):
+        want = wanted[index].get("error") if index < len(wanted) else None
+        found.append({**run, "error": canon.our_error(want, run["error"])})
+    return found
 
 
-def merged(
-    recording: Json, base: Json, other: Json, path: Path, conflicts: list[tuple[Path, Json, Json]]
-) -> Json:
+def merged(recording: Json, base: Json, other: Json, path: Path, conflicts: Found) -> Json:
     """The recording with what the divergences change, taken from ``other``.
 
     Where both model documents agree, the recording stands, whatever it says. Where they differ, the
@@ -106,13 +166,8 @@ def merged(
     if isinstance(recording, dict) and isinstance(base, dict) and isinstance(other, dict):
         result: dict[str, Json] = {}
         for key in {**recording, **base, **other}:
-            value = merged(
-                recording.get(key, MISSING),
-                base.get(key, MISSING),
-                other.get(key, MISSING),
-                (*path, key),
-                conflicts,
-            )
+            row = (each.get(key, MISSING) for each in (recording, base, other))
+            value = merged(*row, (*path, key), conflicts)
             if value != MISSING:
                 result[key] = value
         return result
@@ -126,3 +181,36 @@ def merged(
 
 def _same_length(*values: Json) -> bool:
     return all(isinstance(value, list) for value in values) and len({len(v) for v in values}) == 1
+
+
+def pointer_problems(vector: Vector) -> list[str]:
+    """What is wrong with a recording's list of undefined members, and other marginal notes."""
+    expected = vector.expected
+    found = [
+        f"undefinedPaths: {pointer}"
+        for pointer in expected.get("undefinedPaths", [])
+        if not _is_undefined(expected, pointer)
+    ]
+    if expected.get("stepLog"):
+        found.append("stepLog: there are no steps outside Inngest")
+    return found
+
+
+_MAY_BE_UNDEFINED = frozenset(
+    "id prompt history raw input threadId stateThreadId userMessage newResults lastResult label role "
+    "stateIsPassedState userId result error cause content description parentRunId agents".split()
+)
+
+
+def _is_undefined(document: Json, pointer: str) -> bool:
+    *parents, name = pointer.removeprefix("/").split("/")
+    for part in parents:
+        if isinstance(document, list) and part.isdecimal() and int(part) < len(document):
+            document = document[int(part)]
+        elif isinstance(document, dict) and part in document:
+            document = document[part]
+        else:
+            return False
+    if not isinstance(document, dict) or not pointer.startswith("/"):
+        return False
+    return name not in document and name in _MAY_BE_UNDEFINED

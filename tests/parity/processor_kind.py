@@ -20,7 +20,11 @@ from agentkit_py.errors import AgentKitError, ConfigurationError
 from agentkit_py.history.codec import message_from_dict
 from agentkit_py.messages import text_of
 
+from agentkit_py.runtime.tiktoken_loader import load_encoding
+
+from .evidence import Documents
 from .journal import message_record, snapshot
+from .reference.processors import CaseModel, encoding_of
 from .vectors import Json, Vector
 
 _CUSTOM: dict[str, Callable[[str], float]] = {
@@ -47,13 +51,65 @@ class Counting:
         return TiktokenTokenizer(self.encoding).count(text) if found is None else found
 
 
-def play_cases(vector: Vector) -> dict[str, Json]:
-    """All cases of a recording with our processors, in its own shape."""
+def documents(vector: Vector, on: frozenset[str]) -> Documents:
+    """A recording's cases as they were recorded, on the model, and with our processors."""
     messages = tuple(message_from_dict(record) for record in vector.data["messages"])
-    return {
+    theirs, ours = CaseModel(vector.data, frozenset()), CaseModel(vector.data, on)
+    cases = [case for case in vector.data["cases"] if countable(case, vector)]
+    counted = counts(vector)
+    observed: dict[str, Json] = {
         "countedText": [text_of(message) for message in messages],
-        "cases": [_case(vector, case, messages) for case in vector.data["cases"]],
+        "tokenCounts": counted,
+        "cases": [_case(vector, case, messages) for case in cases],
     }
+    recorded: dict[str, Json] = {
+        "countedText": vector.data.get("countedText", observed["countedText"]),
+        "tokenCounts": {name: vector.data["tokenCounts"][name] for name in counted},
+        "cases": [_neutral(case) for case in cases],
+    }
+    their_counts = {name: recorded["tokenCounts"][name] for name in counted}
+    base = {**recorded, "tokenCounts": their_counts, "cases": [theirs.case(c) for c in cases]}
+    other = {**recorded, "tokenCounts": _without_errors(their_counts, counted, ours)}
+    other["cases"] = [ours.case(case) for case in cases]
+    return Documents(recorded, base, other, observed, frozenset(ours.on.asked))
+
+
+def _neutral(case: dict[str, Json]) -> dict[str, Json]:
+    """A case without TypeScript's words."""
+    return {**case, "error": {"special": True}} if "error" in case else case
+
+
+def _without_errors(
+    recorded: dict[str, Json], counted: dict[str, Json], ours: CaseModel
+) -> dict[str, Json]:
+    """Counts of texts that TypeScript refuses to count."""
+    refused = [name for name, found in recorded.items() if not isinstance(found, list)]
+    if not refused or not ours.on("special-tokens-are-text"):
+        return recorded
+    return {**recorded, **{name: counted[name] for name in refused}}
+
+
+def countable(case: dict[str, Json], vector: Vector) -> bool:
+    """Whether what the case needs of tiktoken's vocabularies can be had here."""
+    if not _needs_vocabulary(case, vector):
+        return True
+    return all(load_encoding(encoding_of(spec)) is not None for spec in case["processors"])
+
+
+def _needs_vocabulary(case: dict[str, Json], vector: Vector) -> bool:
+    specs = [spec for spec in case["processors"] if spec["type"] == "TokenLimiter"]
+    options = [spec.get("options", {}) for spec in specs if "customTokenizer" not in spec]
+    used = [
+        "o200k_base" if not isinstance(each, dict) else each.get("encoding", "o200k_base")
+        for each in options
+        if not isinstance(each, dict) or each.get("useTiktoken") is not False
+    ]
+    counts_of = vector.data["tokenCounts"]
+    known = [counts_of.get(f"tiktoken:{name}") for name in used]
+    if not used or None in known and not any(known):
+        return False
+    new_texts = len(case["processors"]) > 1 and "countedText" in vector.data
+    return new_texts or not all(isinstance(found, list) for found in known if found is not None)
 
 
 def _case(vector: Vector, case: dict[str, Json], messages: tuple[Message, ...]) -> dict[str, Json]:
@@ -120,5 +176,3 @@ def counts(vector: Vector) -> dict[str, Json]:
         except ConfigurationError:
             pass  # its vocabulary cannot be loaded here
     return found
-
-

@@ -50,6 +50,10 @@ class Vector:
 
     def not_applicable(self) -> str | None:
         """Why this scenario cannot be had in Python; None: it can."""
+        if self.kind == "processors":
+            kinds = {message["type"] for message in self.data["messages"]}
+            if kinds - {"text", "tool_call", "tool_result", "reasoning"}:
+                return "it holds messages of a type that nobody has declared"
         tools = self.spec.get("tools", {}).values()
         forms = [tool["parameters"]["jsonSchema"] for tool in tools if tool.get("parameters")]
         if any(not has_schema(each) for each in forms):

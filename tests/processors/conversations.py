@@ -10,6 +10,7 @@ from agentkit_py._core.json import dumps
 from agentkit_py.messages import Message, TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.processors import (
     ApproximateTokenizer,
+    HistoryProcessor,
     Processor,
     ProcessorContext,
     apply_processors,
@@ -57,6 +58,13 @@ def left(
 ) -> list[Message]:
     """What the processors leave."""
     return list(asyncio.run(apply_processors(messages, chain, context)))
+
+
+def processed(
+    processor: HistoryProcessor, messages: Sequence[Message], context: ProcessorContext = CONTEXT
+) -> Sequence[Message]:
+    """What one processor returns: the very list where it has nothing to do."""
+    return asyncio.run(processor.process(messages, context))
 
 
 def shown(messages: Sequence[Message]) -> list[str]:

@@ -8,9 +8,9 @@ import pytest
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, ToolCallMessage
-from agentkit_py.processors import ClearToolResults, ProcessorContext
+from agentkit_py.processors import ClearToolResults
 
-from .conversations import CONTEXT, asked, call, gave, left, shown, turns, user
+from .conversations import CONTEXT, asked, call, gave, left, processed, shown, turns, user
 
 
 def results(messages: list[Message]) -> list[str]:
@@ -58,14 +58,14 @@ def test_excluded_tools_and_current_calls_stay() -> None:
     ]
 
 
-async def test_clearing_twice_is_clearing_once() -> None:
+def test_clearing_twice_is_clearing_once() -> None:
     """And each time gives the same objects."""
     messages = turns(4)
     processor = ClearToolResults(0, keep=1, clear_inputs=True)
     once = left(messages, processor)
-    assert await processor.process(once, CONTEXT) is once
+    assert processed(processor, once) is once
     assert [id(m) for m in left(messages, processor)] == [id(m) for m in once]
-    assert await processor.process([], ProcessorContext()) == []
+    assert processed(processor, []) == []
 
 
 def test_settings_have_the_apis_names_and_are_checked() -> None:

@@ -9,15 +9,27 @@ import pytest
 
 from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
-from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory
+from agentkit_py.stores import HistoryStore, MemoryHistory, PostgresHistory, SqliteHistory
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[HistoryStore]:
     """A new store of each kind."""
-    made = MemoryHistory() if request.param == "memory" else SqliteHistory(tmp_path / "threads.db")
+    made = _made(request, tmp_path)
     yield made
     await made.close()
+
+
+def _made(request: pytest.FixtureRequest, tmp_path: Path) -> HistoryStore:
+    match request.param:
+        case "memory":
+            return MemoryHistory()
+        case "sqlite":
+            return SqliteHistory(tmp_path / "threads.db")
+        case _:
+            url = request.getfixturevalue("postgres_url")
+            schema = request.getfixturevalue("postgres_schema")
+            return PostgresHistory(url, schema=schema, connections=4)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.history.result import AgentResult
 from agentkit_py.stores import SqliteHistory
+from agentkit_py.stores._sqlite_schema import VERSION
 
 Reply = Callable[[str], AgentResult]
 
@@ -195,7 +196,7 @@ async def test_a_file_of_a_newer_version_is_an_error_with_both_versions(path: Pa
         other.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreVersionError, match="Upgrade pyagentkit") as caught:
         await SqliteHistory(path).load("t")
-    assert (caught.value.found, caught.value.supported) == (99, 2)
+    assert (caught.value.found, caught.value.supported) == (99, VERSION)
 
 
 READ_ONLY = """

@@ -41,7 +41,9 @@ def encode(
         defaults = {"max_tokens": 4096}
     theirs = {"system": _their_system(messages), "messages": _their_messages(messages)}
     ours = _ours(messages, agent=agent, prefill=prefill, tools=bool(tools))
-    body = _chosen(theirs, ours, on)
+    body = theirs
+    if theirs != ours and all([on(cause) for cause in _causes(messages, prefill)]):
+        body = ours
     body |= {"model": options["model"], "max_tokens": defaults.get("max_tokens", 4096)}
     if tools:
         body["tools"] = anthropic_tools(tools, on)
@@ -50,8 +52,19 @@ def encode(
     return body | defaults
 
 
-def _chosen(theirs: dict[str, Json], ours: dict[str, Json], on: Switches) -> dict[str, Json]:
-    return ours if theirs != ours and on("anthropic-turns") else theirs
+def _causes(messages: list[Json], prefill: int) -> list[str]:
+    """Why the two bodies differ: one divergence for each thing that TypeScript does otherwise."""
+    rest = messages[: len(messages) - prefill]
+    found: list[str] = []
+    if any(m["type"] == "text" and isinstance(m["content"], list) for m in messages):
+        found.append("anthropic-array-text")
+    if prefill:
+        found.append("anthropic-prefill")
+    if closing(units(whole(rest))) is not None:
+        found.append("anthropic-closing-text")
+    if sum(m["role"] == "system" for m in messages) > 1:
+        found.append("anthropic-all-system-messages")
+    return found or ["anthropic-turns-alternate"]
 
 
 def _their_system(messages: list[Json]) -> str:
@@ -178,7 +191,7 @@ def decode(body: Json, on: Switches) -> list[Json]:
     for index, block in enumerate(blocks):
         if block["type"] in ("text", "tool_use"):
             found.append(_block(block, body, on))
-        elif not on("unknown-blocks"):
+        elif not on("thinking-blocks"):
             raise engine_failure("TypeError")
         elif "thinking" in block["type"]:
             found.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any
 
 from ..vectors import Json
@@ -36,13 +37,30 @@ def encode(
         Failure: In TypeScript, a message with calls but none in it.
     """
     defaults = copy.deepcopy(model["options"].get("defaultParameters") or {})
-    ours = on("gemini-turns")
-    body = _ours(messages, agent, prefill) if ours else {"contents": _theirs(messages)}
+    ours = _ours(messages, agent, prefill)
+    differs = all([on(cause) for cause in _causes(messages, prefill)])
+    body = ours if differs else {"contents": _theirs(messages)}
     if tools:
         body["tools"] = [{"functionDeclarations": gemini_tools(tools, on)}]
         mode = {"functionCallingConfig": _choice(choice)}
         body["toolConfig" if on("gemini-tool-config") else "tool_config"] = mode
     return defaults | body
+
+
+def _causes(messages: list[Json], prefill: int) -> list[str]:
+    """Why the two bodies differ: one divergence for each thing that TypeScript does otherwise."""
+    rest = messages[: len(messages) - prefill]
+    found = ["gemini-system-instruction"]
+    if prefill:
+        found.append("gemini-prefill")
+    if any(m["type"] == "tool_call" and len(m["tools"]) != 1 for m in messages):
+        found.append("gemini-all-calls-of-a-message")
+    if closing(units(whole(rest))) is not None:
+        found.append("gemini-closing-text")
+    roles = [m["role"] for m in rest if m["role"] != "system"]
+    if any(a == b for a, b in itertools.pairwise(roles)):
+        found.append("gemini-turns-alternate")
+    return found
 
 
 def _choice(choice: str) -> dict[str, Json]:

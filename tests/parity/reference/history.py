@@ -6,7 +6,8 @@ import copy
 from typing import TYPE_CHECKING
 
 from ..vectors import Json
-from .core import UNDEFINED, Result, State, engine_failure, our_failure, own_failure, public
+from .core import UNDEFINED, Result, State, engine_failure, our_failure, own_failure
+from .processors import Item, ItemModel, estimate, exact_counts
 
 if TYPE_CHECKING:
     from .play import Input, Play
@@ -158,55 +159,13 @@ def processed(play: Play, history: list[Json], specs: list[Json]) -> list[Json]:
         if spec["type"] == "tag":
             text = f"tag:{spec['label']} saw {len(history)}"
             history = [*history, {"type": "text", "role": "user", "content": text}]
-        elif spec["type"] == "ToolCallFilter":
-            history = _filtered(play, history, spec.get("options", {}))
         else:
-            raise NotImplementedError(spec["type"])
+            history = _cut(play, history, spec)
     return history
 
 
-def _filtered(play: Play, history: list[Json], options: dict[str, Json]) -> list[Json]:
-    theirs = _their_filter(history, options)
-    ours = _our_filter(history, options)
-    if public(theirs) == public(ours):
-        return theirs
-    return ours if play.on("summary-before-its-calls") else theirs
-
-
-def _keeps(name: str, options: dict[str, Json]) -> bool:
-    if "include" in options:
-        return name in options["include"]
-    return "exclude" in options and name not in options["exclude"]
-
-
-def _their_filter(history: list[Json], options: dict[str, Json]) -> list[Json]:
-    found: list[Json] = []
-    for message in history:
-        if message["type"] == "tool_call":
-            kept = [call for call in message["tools"] if _keeps(call["name"], options)]
-            gone = [call["name"] for call in message["tools"] if not _keeps(call["name"], options)]
-            found += [{**message, "tools": kept}] if kept else []
-            found += _summary(gone) if options.get("persistResults") else []
-        elif message["type"] != "tool_result" or _keeps(message["tool"]["name"], options):
-            found.append(message)
-    return found
-
-
-def _our_filter(history: list[Json], options: dict[str, Json]) -> list[Json]:
-    found: list[Json] = []
-    for message in history:
-        if message["type"] == "tool_call":
-            kept = [call for call in message["tools"] if _keeps(call["name"], options)]
-            gone = [call["name"] for call in message["tools"] if not _keeps(call["name"], options)]
-            found += _summary(gone) if options.get("persistResults") else []
-            found += [{**message, "tools": kept}] if kept else []
-        elif message["type"] != "tool_result" or _keeps(message["tool"]["name"], options):
-            found.append(message)
-    return found
-
-
-def _summary(names: list[str]) -> list[Json]:
-    if not names:
-        return []
-    text = f"Used **{names[0]}** tool" if len(names) == 1 else f"Used tools: {', '.join(names)}"
-    return [{"type": "text", "role": "assistant", "content": text, "stop_reason": "stop"}]
+def _cut(play: Play, history: list[Json], spec: dict[str, Json]) -> list[Json]:
+    items = [Item(index, message) for index, message in enumerate(history)]
+    # The branch's own build finds no tiktoken, so it estimates.
+    model = ItemModel(play.on, estimate, exact_counts)
+    return [item.message for item in model.applied(spec, items)]

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import json
+import re
 
 from ..vectors import Json
+
+_LONE = re.compile("[\ud800-\udfff]")
+_BIG = 1e21
 
 
 def stringify(value: Json) -> str:
     """``JSON.stringify``."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    if isinstance(value, dict):
+        pairs = (f"{stringify(key)}:{stringify(item)}" for key, item in value.items())
+        return "{" + ",".join(pairs) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(stringify, value)) + "]"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number(value)
+    text = json.dumps(value, ensure_ascii=False)
+    return _LONE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def number(value: float) -> str:
+    """A number as JavaScript writes it."""
+    if abs(value) < _BIG and value == int(value):
+        return str(int(value))
+    found = re.fullmatch(r"(-?[\d.]+)e([+-])0*(\d+)", repr(float(value)))
+    return repr(float(value)) if found is None else f"{found[1]}e{found[2]}{found[3]}"
 
 
 def utf16_pieces(text: str, size: int) -> list[str]:

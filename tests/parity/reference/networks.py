@@ -299,6 +299,9 @@ class NetworkRun:
             "resultCount": len(self.state.results),
         }
 
+    def _knows_user_messages(self) -> bool:
+        return self.play.has_user_messages or self.on("routers-get-the-user-message")
+
     def _holds(self, when: dict[str, Json], last: Result | None) -> bool:
         data = self.state.data
         called = [m["tool"]["name"] for m in last.tool_calls] if last is not None else []

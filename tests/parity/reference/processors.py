@@ -6,13 +6,20 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
+
+import tiktoken
 
 from ..vectors import Json
 from .core import Failure, Switches, our_failure
 from .js import stringify
 
+_DEFAULT = "o200k_base"
 _RATIOS = {"o200k_base": 4.2, "cl100k_base": 4.0, "p50k_base": 3.8, "r50k_base": 3.5, "gpt2": 3.2}
+
+
+Counter: TypeAlias = Callable[[dict[str, Json], str], float]
+"""Counts a text as one processor does."""
 
 
 class SpecialToken(Exception):  # noqa: N818 - a signal
@@ -51,33 +58,135 @@ _CUSTOM: dict[str, Callable[[str], float]] = {
 }
 
 
+def estimate(spec: dict[str, Json], text: str) -> float:
+    """Tokens by length, as the build of the branch counts that finds no tiktoken."""
+    if "customTokenizer" in spec:
+        return _CUSTOM[spec["customTokenizer"]](text)
+    return math.ceil(units(text) / _RATIOS.get(encoding_of(spec), 4.0))
+
+
+def exact_counts(spec: dict[str, Json], text: str) -> float:
+    """Tokens by tiktoken, unless the scenario wants an estimate."""
+    options = spec.get("options", {})
+    estimated = isinstance(options, dict) and options.get("useTiktoken") is False
+    if estimated or "customTokenizer" in spec:
+        return estimate(spec, text)
+    return len(tiktoken.get_encoding(encoding_of(spec)).encode(text, disallowed_special=()))
+
+
+def encoding_of(spec: dict[str, Json]) -> str:
+    """The encoding that a limiter counts by."""
+    options = spec.get("options", {})
+    return options.get("encoding", _DEFAULT) if isinstance(options, dict) else _DEFAULT
+
+
+class ItemModel:
+    """Runs processors on items.
+
+    Args:
+        on: The divergences.
+        theirs: How TypeScript counts.
+        ours: How we count.
+    """
+
+    def __init__(self, on: Switches, theirs: Counter, ours: Counter) -> None:
+        self.on = on
+        self._theirs, self._ours = theirs, ours
+
+    def check(self, spec: dict[str, Json]) -> None:
+        """Refuse options that mean nothing.
+
+        Raises:
+            Failure: We refuse them.
+        """
+        options = spec.get("options", {})
+        if spec["type"] == "ToolCallFilter":
+            bad = {"include", "exclude"} <= options.keys()
+        else:
+            limit = _limit(options)
+            bad = not isinstance(limit, int) or limit <= 0
+        if bad and self.on("processor-options-are-checked"):
+            raise our_failure("ConfigurationError")
+
+    def applied(self, spec: dict[str, Json], items: list[Item]) -> list[Item]:
+        """What one processor leaves."""
+        if spec["type"] == "ToolCallFilter":
+            return self._filtered(items, spec.get("options", {}))
+        return self._limited(items, spec)
+
+    def _filtered(self, items: list[Item], options: dict[str, Json]) -> list[Item]:
+        theirs = _their_filter(items, options)
+        ours = _our_filter(items, options)
+        if _shown(theirs) != _shown(ours):
+            return ours if self.on("summary-before-its-calls") else theirs
+        if theirs == ours:
+            return ours
+        return ours if self.on("what-is-unchanged-stays-itself") else theirs
+
+    def _limited(self, items: list[Item], spec: dict[str, Json]) -> list[Item]:
+        limit = _limit(spec.get("options", {}))
+        counts = self._counts(items, spec)
+        theirs = _their_limit(items, counts, limit)
+        ours = _our_limit(items, counts, limit)
+        if theirs != ours:
+            return ours if self.on("call-groups-not-segments") else theirs
+        if (theirs is items) == (ours is items):
+            return ours
+        return ours if self.on("what-is-unchanged-stays-itself") else theirs
+
+    def _counts(self, items: list[Item], spec: dict[str, Json]) -> list[float]:
+        texts = [counted_text(item.message) for item in items]
+        try:
+            theirs = [self._theirs(spec, text) for text in texts]
+        except SpecialToken:
+            if not self.on("special-tokens-are-text"):
+                raise
+            theirs = None
+        ours = [self._ours(spec, text) for text in texts]
+        if theirs is None or theirs == ours:
+            return ours
+        return ours if self.on("tiktoken-is-found") else theirs
+
+
 class CaseModel:
     """Plays the cases of one recording."""
 
-    def __init__(self, data: dict[str, Json], on: frozenset[str], exact: Callable[..., Any]) -> None:
-        """Begin.
-
-        Args:
-            data: The recording; only messages, texts and counts are looked at.
-            on: The divergences that are switched on.
-            exact: Counts a text that the recording does not have, by an encoding of tiktoken.
-        """
+    def __init__(self, data: dict[str, Json], on: frozenset[str]) -> None:
+        """Begin; only messages and counts of the recording are looked at."""
         self.on = Switches(on)
         self._messages = data["messages"]
         self._counts = data["tokenCounts"]
         self._texts = [counted_text(message) for message in self._messages]
-        self._exact = exact
+        self._model = ItemModel(self.on, self._count, self._our_count)
+
+    def _count(self, spec: dict[str, Json], text: str) -> float:
+        options = spec.get("options", {})
+        estimated = isinstance(options, dict) and options.get("useTiktoken") is False
+        counts = self._counts.get(f"tiktoken:{encoding_of(spec)}")
+        if estimated or counts is None or "customTokenizer" in spec:
+            return estimate(spec, text)
+        if not isinstance(counts, list):
+            raise SpecialToken
+        if text in self._texts:
+            return counts[self._texts.index(text)]
+        return exact_counts(spec, text)
+
+    def _our_count(self, spec: dict[str, Json], text: str) -> float:
+        try:
+            return self._count(spec, text)
+        except SpecialToken:
+            return exact_counts(spec, text)
 
     def case(self, case: dict[str, Json]) -> dict[str, Json]:
         """One case in the recording's shape."""
         record = {key: case[key] for key in ("label", "processors", "levels") if key in case}
         items = [Item(i, m) for i, m in enumerate(copy.deepcopy(self._messages))]
+        left = items
         try:
             for spec in case["processors"]:
-                self._check(spec)
-            left = items
+                self._model.check(spec)
             for spec in case["processors"]:
-                left = self._applied(spec, left)
+                left = self._model.applied(spec, left)
         except SpecialToken:
             return {**record, "error": {"special": True}, "inputUnmodified": True}
         except Failure as failure:
@@ -92,67 +201,6 @@ class CaseModel:
         if after is before or not unchanged:
             return after is before
         return self.on("what-is-unchanged-stays-itself")
-
-    def _check(self, spec: dict[str, Json]) -> None:
-        options = spec.get("options", {})
-        if spec["type"] == "ToolCallFilter":
-            if {"include", "exclude"} <= options.keys() and self.on("processor-options-are-checked"):
-                raise our_failure("ConfigurationError")
-            return
-        limit = _limit(options)
-        whole = isinstance(limit, int) and limit > 0
-        if not whole and self.on("processor-options-are-checked"):
-            raise our_failure("ConfigurationError")
-
-    def _applied(self, spec: dict[str, Json], items: list[Item]) -> list[Item]:
-        if spec["type"] == "ToolCallFilter":
-            return self._filtered(items, spec.get("options", {}))
-        return self._limited(items, spec)
-
-    # ------------------------------------------------------------------ filter
-
-    def _filtered(self, items: list[Item], options: dict[str, Json]) -> list[Item]:
-        theirs = _their_filter(items, options)
-        ours = _our_filter(items, options)
-        if _shown(theirs) == _shown(ours):
-            if theirs == ours:
-                return ours
-            return ours if self.on("what-is-unchanged-stays-itself") else theirs
-        if not self.on("summary-before-its-calls"):
-            return theirs
-        return ours
-
-    # ------------------------------------------------------------------ limit
-
-    def _limited(self, items: list[Item], spec: dict[str, Json]) -> list[Item]:
-        options = spec.get("options", {})
-        limit = _limit(options)
-        counts = [self._count(item, spec) for item in items]
-        theirs = _their_limit(items, counts, limit)
-        ours = _our_limit(items, counts, limit)
-        if theirs != ours:
-            return ours if self.on("call-groups-not-segments") else theirs
-        if (theirs is items) == (ours is items):
-            return ours
-        return ours if self.on("what-is-unchanged-stays-itself") else theirs
-
-    def _count(self, item: Item, spec: dict[str, Json]) -> float:
-        if "customTokenizer" in spec:
-            return _CUSTOM[spec["customTokenizer"]](counted_text(item.message))
-        options = spec.get("options", {})
-        options = options if isinstance(options, dict) else {}
-        encoding = options.get("encoding", "o200k_base")
-        counts = self._counts.get(f"tiktoken:{encoding}")
-        text = counted_text(item.message)
-        if options.get("useTiktoken") is False or counts is None:
-            return math.ceil(units(text) / _RATIOS.get(encoding, 4.0))
-        if not isinstance(counts, list):
-            if self.on("special-tokens-are-text"):
-                return self._exact(encoding, text)
-            raise SpecialToken
-        if text in self._texts:
-            return counts[self._texts.index(text)]
-        return self._exact(encoding, text)
 
 
 def _limit(options: Json) -> Json:
@@ -287,9 +335,7 @@ def _our_limit(items: list[Item], counts: list[float], limit: float) -> list[Ite
     return items[cut:]
 
 
-def _next_cut(
-    items: list[Item], start: int, pairs: list[tuple[int, int]], *, results: bool
-) -> int:
+def _next_cut(items: list[Item], start: int, pairs: list[tuple[int, int]], *, results: bool) -> int:
     while start < len(items) and not _may_begin(items, start, pairs, results=results):
         start += 1
     return start

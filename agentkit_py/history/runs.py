@@ -1,0 +1,90 @@
+"""What a store knows of runs: whose turn it is on a thread, and how each run ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, cast, runtime_checkable
+
+from agentkit_py._core.json import JsonObject
+from agentkit_py.errors import InvalidRecordError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """One run as its thread remembers it."""
+
+    id: str
+    """The id of the user's message that began it."""
+
+    status: str
+    """``"running"``, ``"completed"`` or ``"failed"``."""
+
+    state: JsonObject | None = None
+    """The state's data when it ended."""
+
+    stop_reason: str | None = None
+    results: tuple[str, ...] = ()
+    """Ids of its results, in order; they are in the thread."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, without the id."""
+        return {
+            "status": self.status,
+            "state": self.state,
+            "stopReason": self.stop_reason,
+            "results": list(self.results),
+        }
+
+    @classmethod
+    def from_dict(cls, run_id: str, record: object, *, where: str) -> RunRecord:
+        """The run that `to_dict` gave.
+
+        Raises:
+            InvalidRecordError: It holds none.
+        """
+        fields = cast("Mapping[str, Any]", record if isinstance(record, Mapping) else {})
+        status, state = fields.get("status"), fields.get("state")
+        if not isinstance(status, str):
+            raise InvalidRecordError("expected a string", where=where, field="status")
+        if state is not None and not isinstance(state, Mapping):
+            raise InvalidRecordError("expected an object", where=where, field="state")
+        return cls(
+            id=run_id,
+            status=status,
+            state=cast("JsonObject | None", state),
+            stop_reason=fields.get("stopReason"),
+            results=tuple(fields.get("results") or ()),
+        )
+
+
+@runtime_checkable
+class RunStore(Protocol):
+    """Lets one run at a time work on a thread, and remembers how runs ended.
+
+    The right to a thread is a lease: one whose owner died ends by itself.
+    """
+
+    async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:
+        """Take the right to the thread, or go on having it, for so many seconds from now.
+
+        Returns:
+            Whether ``owner`` has it; False: somebody else does.
+        """
+        ...
+
+    async def unlock_thread(self, thread_id: str, owner: str) -> None:
+        """Give the right back, if ``owner`` has it."""
+        ...
+
+    async def save_run(self, thread_id: str, run: RunRecord) -> None:
+        """Keep what is known of a run, in place of what was known before.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+        """
+        ...
+
+    async def load_run(self, thread_id: str, run_id: str | None = None) -> RunRecord | None:
+        """A run, or the newest one that has a state; None if there is none."""
+        ...

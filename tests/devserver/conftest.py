@@ -1,0 +1,65 @@
+"""The places, and the Dev Server that one of them needs."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+
+import pytest
+
+from agentkit_py.testing import FakeProvider
+
+from .places import Cast, Place, ReplayPlace, ServerPlace
+from .server import ServerClient, WorkerProcess, program, start_server
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def server_url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """The server's address; it is started if nobody named one."""
+    named = os.environ.get("INNGEST_DEV_URL")
+    if named:
+        yield named
+        return
+    binary = program()
+    if binary is None:
+        pytest.skip("no `inngest` program on PATH, and no INNGEST_DEV_URL")
+    process, url = start_server(binary, tmp_path_factory.mktemp("inngest"))
+    yield url
+    process.terminate()
+    process.wait()
+
+
+@pytest.fixture(scope="session")
+def worker(
+    server_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[tuple[WorkerProcess, Cast, Path]]:
+    """A worker, and the model that it asks."""
+    folder, model = tmp_path_factory.mktemp("worker"), Cast()
+    with FakeProvider(model) as provider:
+        process = WorkerProcess(server_url, provider.base_url("openai"), folder)
+        process.start()
+        yield process, model, folder
+        process.kill()
+        assert provider.rejections == []
+
+
+@pytest.fixture(params=["replay", pytest.param("server", marks=pytest.mark.devserver)])
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Place]:
+    """Where a scenario runs."""
+    if request.param == "replay":
+        yield ReplayPlace(tmp_path)
+        return
+    client = ServerClient(request.getfixturevalue("server_url"))
+    process, model, folder = request.getfixturevalue("worker")
+    yield ServerPlace(client, process, model, folder)
+    await client.close()
+
+
+@pytest.fixture
+def customer() -> str:
+    """Somebody who has never asked before."""
+    return f"customer-{os.getpid()}x{next(_numbers)}"

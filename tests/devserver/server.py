@@ -1,0 +1,210 @@
+"""The Inngest Dev Server and a worker, started and asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+T = TypeVar("T")
+PATIENCE = 60.0
+"""Seconds until something that must happen has not happened."""
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+def program() -> str | None:
+    """Where the `inngest` program is."""
+    return shutil.which("inngest")
+
+
+def start_server(binary: str, folder: Path) -> tuple[subprocess.Popen[bytes], str]:
+    """Start the program on loopback only; gives the process and its address."""
+    port, gateway, gateway_grpc, executor_grpc = free_ports(4)
+    # A busy port would be replaced silently, and --host does not cover the connect ports.
+    command = [binary, "dev", "--no-discovery", "--no-poll", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--connect-gateway-port", str(gateway)]
+    command += ["--connect-gateway-grpc-port", str(gateway_grpc)]
+    command += ["--connect-executor-grpc-port", str(executor_grpc)]
+    command += ["--tick", "10", "--retry-interval", "1"]
+    environment = {**os.environ, "DO_NOT_TRACK": "1"}
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT
+        )
+    url = f"http://127.0.0.1:{port}"
+    _until_up(f"{url}/health", process, folder / "server.log")
+    return process, url
+
+
+def _until_up(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            if httpx.get(url, trust_env=False).status_code < 500:
+                return
+        except httpx.TransportError:
+            pass
+        text = log.read_text(errors="replace")[-2000:]
+        assert process.poll() is None, f"it ended with {process.returncode}: {text}"
+        assert time.monotonic() < until, f"nothing answers at {url}: {text}"
+        time.sleep(0.05)
+
+
+class WorkerProcess:
+    """The process that serves the functions; it can be killed and started again."""
+
+    def __init__(self, server_url: str, model_url: str, folder: Path) -> None:
+        self._server_url, self._model_url, self._folder = server_url, model_url, folder
+        (self._port,) = free_ports(1)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the functions are."""
+        return f"http://127.0.0.1:{self._port}/api/inngest"
+
+    def start(self) -> None:
+        """Start it, and tell the server of its functions."""
+        command = [sys.executable, "-m", "tests.devserver.worker", str(self._port)]
+        command += [self._model_url, str(self._folder)]
+        log = self._folder / "worker.log"
+        # The worker writes on after the handle here is closed.
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command,
+                cwd=_ROOT,
+                env={
+                    **os.environ,
+                    "INNGEST_DEV": "1",
+                    "INNGEST_BASE_URL": self._server_url,
+                    "AGENTKIT_TIKTOKEN_TIMEOUT": "0",
+                },
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        _until_up(self.url, self._process, log)
+        registered = httpx.put(self.url, trust_env=False, timeout=30)
+        assert registered.status_code == 200, registered.text
+
+    def kill(self) -> None:
+        """End it without any warning."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+async def eventually(look: Callable[[], Awaitable[T | None]], what: str) -> T:
+    """What ``look`` gives once it gives something."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        found = await look()
+        if found is not None:
+            return found
+        assert time.monotonic() < until, f"waited {PATIENCE} s for {what}"
+        await asyncio.sleep(0.05)
+
+
+class ServerClient:
+    """Asks the server. GraphQL, as its REST answers are cached for seconds."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._http = httpx.AsyncClient(base_url=url, trust_env=False, timeout=30)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def send(self, name: str, data: dict[str, Any]) -> str:
+        """Send an event; gives its id."""
+        answer = await self._http.post("/e/key", json={"name": name, "data": data})
+        return answer.json()["ids"][0]
+
+    async def _ask(self, query: str, **variables: Any) -> dict[str, Any] | None:
+        body = {"query": query, "variables": variables}
+        answer = (await self._http.post("/v0/gql", json=body)).json()
+        return None if answer.get("errors") else answer["data"]
+
+    async def run_of(self, event_id: str) -> str:
+        """The run that the event started."""
+        query = "query($e: ID!) { event(query: {eventId: $e}) { functionRuns { id } } }"
+
+        async def look() -> str | None:
+            found = await self._ask(query, e=event_id)
+            event: dict[str, Any] = (found or {}).get("event") or {}
+            runs: list[dict[str, str]] = event.get("functionRuns") or []
+            return runs[0]["id"] if runs else None
+
+        return await eventually(look, f"a run of the event {event_id}")
+
+    async def look_at(self, run_id: str) -> dict[str, Any]:
+        """Status, output and steps of a run."""
+        wait = "stepInfo { ... on WaitForEventStepInfo { expression } }"
+        span = f"name status stepOp attempts {wait}"
+        query = (
+            "query($r: String!) { run(runID: $r) { status output trace { "
+            f"childrenSpans {{ {span} childrenSpans {{ {span} }} }} }} }} }}"
+        )
+        found = await self._ask(query, r=run_id)
+        return (found or {}).get("run") or {}
+
+    async def ended(self, run_id: str) -> dict[str, Any]:
+        """The run, once it has ended and its output is there."""
+
+        async def look() -> dict[str, Any] | None:
+            run = await self.look_at(run_id)
+            if run.get("status") == "CANCELLED":
+                return run
+            done = run.get("status") in ("COMPLETED", "FAILED")
+            return run if done and run.get("output") is not None else None
+
+        return await eventually(look, f"the end of run {run_id}")
+
+    async def cancel(self, run_id: str) -> None:
+        """Cancel a run."""
+        await self._http.delete(f"/v1/runs/{run_id}")
+
+    @asynccontextmanager
+    async def listening(self, channel: str, topic: str) -> AsyncGenerator[list[Any]]:
+        """Collects what is published to a channel, inside the block."""
+        wanted = [{"channel": channel, "name": topic, "kind": "run"}]
+        answer = await self._http.post("/v1/realtime/token", json=wanted)
+        token = answer.json()["jwt"]
+        heard: list[Any] = []
+        began = asyncio.Event()
+        task = asyncio.create_task(self._listen(token, heard, began))
+        await asyncio.wait_for(began.wait(), PATIENCE)
+        yield heard
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def _listen(self, token: str, heard: list[Any], began: asyncio.Event) -> None:
+        request = self._http.stream(
+            "GET", "/v1/realtime/sse", params={"token": token}, timeout=None
+        )
+        async with request as response:
+            began.set()
+            async for line in response.aiter_lines():
+                heard += [json.loads(line[5:])] if line.startswith("data:") else []

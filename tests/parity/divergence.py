@@ -1,0 +1,22 @@
+"""What an entry of the manifest is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """One deliberate difference.
+
+    Attributes:
+        id: Name of the switch in the reference model.
+        difference: What we do, in one sentence.
+        why: Why.
+        recorded_as: Recordings that show it and are not in the folder that we have.
+    """
+
+    id: str
+    difference: str
+    why: str
+    recorded_as: str = ""

@@ -1,0 +1,148 @@
+"""Every public name of the TypeScript package, and where it is in Python."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """One TypeScript name.
+
+    Attributes:
+        python: Dotted path below ``agentkit_py``; empty: Python has no such name.
+        note: What is to be known.
+        kind: What it is at run time; None: a type, an option or a member.
+    """
+
+    python: str
+    note: str = ""
+    kind: Literal["class", "function", "object"] | None = None
+
+
+def exists(name: Name) -> bool:
+    """Whether the Python name is there, or is said not to be."""
+    if not name.python:
+        return bool(name.note)
+    path = f"agentkit_py.{name.python}".split(".")
+    for cut in range(len(path), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(path[:cut]))
+        except ImportError:
+            continue
+        for part in path[cut:]:
+            found = getattr(found, part, None) or _field(found, part)
+        return found is not None
+    return False
+
+
+def _field(owner: Any, name: str) -> Any:
+    fields = {**getattr(owner, "__dataclass_fields__", {}), **getattr(owner, "__annotations__", {})}
+    return fields.get(name)
+
+
+def _named(kind: Any, table: dict[str, tuple[str, str] | str]) -> dict[str, Name]:
+    pairs = {k: (v, "") if isinstance(v, str) else v for k, v in table.items()}
+    return {name: Name(python, note, kind) for name, (python, note) in pairs.items()}
+
+
+NAMES: dict[str, Name] = {
+    **_named(
+        "class",
+        {
+            "Agent": "Agent",
+            "AgentResult": "AgentResult",
+            "AgenticModel": ("Model", "one class: a value that says where to send what"),
+            "Network": "Network",
+            "NetworkRun": "NetworkRun",
+            "RoutingAgent": "RoutingAgent",
+            "State": "State",
+            "StreamingContext": ("events.project.Projector", "internal"),
+        },
+    ),
+    **_named("object", {"AgentMessageChunkSchema": ("events.chunks.Chunk", "the same JSON shape")}),
+    **_named(
+        "function",
+        {
+            "anthropic": "anthropic",
+            "createAgent": "create_agent",
+            "createAgenticModelFromAiAdapter": ("", "models need no wrapping"),
+            "createNetwork": "create_network",
+            "createRoutingAgent": "create_routing_agent",
+            "createState": "create_state",
+            "createStepWrapper": ("", "steps of streams are the runtime's business"),
+            "createTool": "create_tool",
+            "createToolManifest": (
+                "create_tool_manifest",
+                "gives JSON Schemas; TypeScript's is a trick of types",
+            ),
+            "gemini": "gemini",
+            "generateId": ("", "ids come out of the runtime, so that replays repeat them"),
+            "getDefaultRoutingAgent": "get_default_routing_agent",
+            "getInngestFnInput": ("", "schemas are given explicitly"),
+            "getStepTools": ("", "the runtime is chosen once, see `Runtime`"),
+            "grok": "grok",
+            "initializeThread": ("history.thread.Thread.open", "internal"),
+            "isEventType": ("events.chunks.EventName", "a literal type"),
+            "isInngestFn": ("", "functions are turned into tools explicitly"),
+            "loadThreadFromStorage": ("history.thread.Thread.open", "internal"),
+            "openai": "openai",
+            "saveThreadToStorage": ("history.thread.Thread.save_results", "internal"),
+            "stringifyError": ("", "errors are exceptions, `str(error)`"),
+        },
+    ),
+    **_named(
+        None,
+        {
+            "agent.run": "Agent.run",
+            "agent.withModel": "Agent.with_model",
+            "network.run": "Network.run",
+            "network.availableAgents": "NetworkRun.available_agents",
+            "network.addAgent": "NetworkRun.add_agent",
+            "network.schedule": "NetworkRun.schedule",
+            "networkRun.state": "NetworkRun.state",
+            "state.data": "State",
+            "state.kv": ("", "state has one store, `State.data`"),
+            "state.results": "State.results",
+            "state.messages": "State.messages",
+            "state.appendResult": "State.append_result",
+            "state.setResults": "State.set_results",
+            "state.getResultsFrom": "State.get_results_from",
+            "state.formatHistory": "State.format_history",
+            "state.clone": "State.clone",
+            "result.export": "AgentResult.to_dict",
+            "result.checksum": ("AgentResult.checksum", "another sum, see the divergences"),
+            "tool_choice / toolChoice": "Agent.tool_choice",
+            "lifecycle.enabled": "Lifecycle.enabled",
+            "lifecycle.onStart": "Lifecycle.on_start",
+            "lifecycle.onResponse": "Lifecycle.on_response",
+            "lifecycle.onFinish": "Lifecycle.on_finish",
+            "lifecycle.onRoute": "Lifecycle.on_route",
+            "HistoryConfig": "HistoryConfig",
+            "history.createThread": ("HistoryConfig", "`create_thread`, returns the id itself"),
+            "history.get": ("HistoryConfig", "`get`"),
+            "history.appendUserMessage": ("HistoryConfig", "`append_user_message`"),
+            "history.appendResults": ("HistoryConfig", "`append_results`"),
+            "UserMessage": "UserMessage",
+            "TextMessage": "TextMessage",
+            "ToolCallMessage": "ToolCallMessage",
+            "ToolResultMessage": "ToolResultMessage",
+            "defaultRouter / router": ("Network.router", "one name"),
+            "maxIter": ("Network.max_iter", "agents have their own, `Agent.max_iter`"),
+            "agent.run({network})": ("", "pass `model` and `state`"),
+            "streaming.publish": "StreamingConfig.publish",
+            "streaming.simulateChunking": "StreamingConfig.simulate_chunking",
+            "azureOpenai": "azure_openai",
+            "applyProcessors (branch)": "apply_processors",
+            "HistoryProcessor (branch)": "HistoryProcessor",
+            "ToolCallFilter (branch)": "ToolCallFilter",
+            "TokenLimiter (branch)": "TokenLimiter",
+            "createServer (@inngest/agent-kit/server)": (
+                "",
+                "Inngest's Python SDK serves functions",
+            ),
+        },
+    ),
+}

@@ -1,0 +1,51 @@
+"""Models that answer in this process, and what they were asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from agentkit_py import Model, RetryPolicy, openai
+from agentkit_py.errors import ProviderUnavailableError
+
+Answer: TypeAlias = Callable[[dict[str, Any]], str]
+
+
+class Answers:
+    """Answers requests, and remembers them.
+
+    Attributes:
+        bodies: The requests' JSON bodies, in order.
+    """
+
+    def __init__(self, answer: str | Answer = "Yes.") -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.answer: str | Answer = answer
+
+    async def __call__(self, body: dict[str, Any]) -> object:
+        self.bodies.append(body)
+        text = self.answer if isinstance(self.answer, str) else self.answer(body)
+        message = {"role": "assistant", "content": text}
+        usage = {"prompt_tokens": 10, "completion_tokens": 5}
+        return {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
+
+    @property
+    def model(self) -> Model:
+        """The model that is answered so."""
+        made = openai("gpt-4o", api_key="sk-test", retry=RetryPolicy(attempts=1))
+        return replace(made, respond=self)
+
+    @property
+    def asked(self) -> int:
+        """How often it was asked."""
+        return len(self.bodies)
+
+    def texts(self, request: int = -1) -> list[str]:
+        """The texts of one request's messages."""
+        return [message["content"] for message in self.bodies[request]["messages"]]
+
+
+def down(_body: dict[str, Any]) -> str:
+    """A model that cannot be had."""
+    raise ProviderUnavailableError("overloaded", provider="openai", model="gpt-4o", status=503)

@@ -1,0 +1,143 @@
+"""One case of the soak: a random history, a random chain, and all that has to be true afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from agentkit_py.history.codec import message_to_dict
+from agentkit_py.messages import Message, TextMessage, origin_of
+from agentkit_py.models import (
+    Model,
+    ModelRequest,
+    ToolSpec,
+    anthropic,
+    azure_openai,
+    gemini,
+    grok,
+    openai,
+)
+from agentkit_py.processors import (
+    ApproximateTokenizer,
+    Chain,
+    Pin,
+    Processor,
+    ProcessorContext,
+    Threshold,
+    ensure_valid,
+)
+from agentkit_py.processors.apply import run_chain
+from agentkit_py.processors.base import HistoryProcessor
+from agentkit_py.processors.removal import is_same
+from agentkit_py.testing._provider.catalogue import rules_for  # pyright: ignore[reportPrivateUsage]
+from agentkit_py.testing._provider.rules import (  # pyright: ignore[reportPrivateUsage]
+    Inbound,
+    first_rejection,
+)
+from agentkit_py.testing._provider.types import ProviderName  # pyright: ignore[reportPrivateUsage]
+
+from .chances import history, hostile, own_group, processor
+
+MODELS: dict[ProviderName, list[Model]] = {
+    "openai": [openai("gpt-4.1", api_key="k")],
+    "azure_openai": [azure_openai("gpt-4o", endpoint="https://r.openai.azure.com", api_key="k")],
+    "anthropic": [
+        anthropic("claude-3-5-haiku-latest", api_key="k"),
+        anthropic("claude-opus-4-6", api_key="k"),
+    ],
+    "gemini": [
+        gemini("gemini-2.5-flash", api_key="k"),
+        gemini("gemini-3-pro-preview", api_key="k"),
+    ],
+    "grok": [grok("grok-4", api_key="k")],
+}
+RULES = {name: rules_for(name) for name in MODELS}
+TOOLS = (ToolSpec("search"), ToolSpec("ping"))
+TOKENIZER = ApproximateTokenizer()
+
+
+def faults_of(seed: str) -> list[str]:
+    """What is wrong in the case that ``seed`` makes; nothing, one hopes."""
+    return asyncio.run(_faults_of(random.Random(seed)))  # noqa: S311 - not a secret
+
+
+async def _faults_of(chance: random.Random) -> list[str]:
+    messages = history(chance)
+    own = own_group(chance) if chance.random() < 0.4 else []
+    messages += own
+    pinned = [m for m in messages if chance.random() < 0.1]
+    chosen = set(map(id, pinned))
+    own_ids = frozenset(map(id, own))
+    context = ProcessorContext(agent="me", tokenizer=TOKENIZER, protected=own_ids)
+    steps: list[Processor] = [processor(chance) for _ in range(chance.randrange(1, 5))]
+    if chance.random() < 0.3:
+        steps.insert(chance.randrange(len(steps) + 1), hostile(chance))
+    steps.append(Pin(lambda message: id(message) in chosen))
+    before = [message_to_dict(message) for message in messages]
+    outcome = await run_chain(messages, [("agent", steps)], context)
+    left = outcome.messages
+    faults = [f"{p}: {why}" for p in MODELS for why in _refused(left, p, chance)]
+    faults += _lost(pinned, left, "pinned") + _lost(own, left, "protected")
+    if [message_to_dict(message) for message in messages] != before:
+        faults.append("the history itself was changed")
+    for step in steps:
+        if isinstance(step, HistoryProcessor):
+            faults += await _alone(step, messages, context)
+    return faults
+
+
+def _refused(messages: Sequence[Message], name: ProviderName, chance: random.Random) -> list[str]:
+    """What the provider has against a request with these messages."""
+    model = chance.choice(MODELS[name])
+    whole, _ = ensure_valid([TextMessage("system", "Be brief."), *messages])
+    if ensure_valid(whole)[0] is not whole:
+        return ["what was made valid is not"]
+    tools = chance.choice([(), TOOLS])
+    body = model.encode(ModelRequest(messages=tuple(whole), tools=tools, agent="me"))
+    parts = urlsplit(model.adapter.url(model))
+    headers = {k.lower(): v for k, v in model.adapter.headers(model, "k").items()}
+    inbound = Inbound(name, parts.path, dict(parse_qsl(parts.query)), headers, body, model.model)
+    rejection = first_rejection(inbound, RULES[name])
+    return [] if rejection is None else [f"{rejection.rule}: {rejection.message}"]
+
+
+def _lost(wanted: Sequence[Message], left: Sequence[Message], what: str) -> list[str]:
+    """Messages that are neither there nor rewritten."""
+    there: set[int] = set()
+    for message in left:
+        source: Message | None = message
+        while source is not None:
+            there.add(id(source))
+            source = origin_of(source)
+    # Calls and results may be rewritten by anybody, who then keeps their ids and tools.
+    shapes = Counter(map(_shape, left))
+    lost = [m for m in wanted if id(m) not in there and not shapes[_shape(m)]]
+    return [f"{what}: {m!r:.200} is gone" for m in lost]
+
+
+def _shape(message: Message) -> tuple[Any, ...]:
+    if message.type == "tool_call":
+        return (message.type, *((c.id, c.name) for c in message.tools))
+    if message.type == "tool_result":
+        return (message.type, message.tool.id, message.tool.name)
+    return (message.type, message.role)
+
+
+async def _alone(
+    step: HistoryProcessor, messages: Sequence[Message], context: ProcessorContext
+) -> list[str]:
+    """A processor on its own: it touches nothing in vain, and doing it twice is doing it once."""
+    once = await step.process(messages, context)
+    faults: list[str] = []
+    if once is not messages and is_same(messages, once):
+        faults.append(f"{step.name} made a new list of the same messages")
+    if isinstance(step, Chain | Threshold):
+        return faults  # only as idempotent as what they are made of is together
+    again = await step.process(once, context)
+    if not is_same(once, again):
+        faults.append(f"{step.name} ({step.reason}) changes what it made itself")
+    return faults

@@ -1,0 +1,184 @@
+"""What only PostgreSQL does, on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from agentkit_py.errors import ConfigurationError, HistoryError, StoreVersionError
+from agentkit_py.history.result import AgentResult
+from agentkit_py.stores import PostgresHistory
+from agentkit_py.stores._pg_schema import VERSION
+
+Make = Callable[..., PostgresHistory]
+
+
+@pytest.fixture
+def make(postgres_url: str, postgres_schema: str) -> Make:
+    """Makes a store in the test's own schema."""
+
+    def made(prefix: str = "agentkit_", connections: int = 4) -> PostgresHistory:
+        return PostgresHistory(
+            postgres_url, schema=postgres_schema, prefix=prefix, connections=connections
+        )
+
+    return made
+
+
+def user(text: str) -> AgentResult:
+    """What the user said, its id made of it."""
+    return AgentResult.from_user(text, id=f"id of {text}")
+
+
+async def test_stores_with_other_prefixes_stand_beside_each_other_in_one_schema(
+    make: Make, postgres_url: str, postgres_schema: str
+) -> None:
+    """And beside tables of the application's."""
+    async with make("a_") as one, make("b_") as other:
+        await one.add_thread("t")
+        assert not await other.thread_exists("t")
+    with psycopg.connect(postgres_url) as connection:
+        query = "SELECT count(*) FROM information_schema.tables WHERE table_schema = %s"
+        row = connection.execute(query, (postgres_schema,)).fetchone()
+    assert row == (14,)
+
+
+@pytest.mark.parametrize("name", ["a b", 'a"; DROP SCHEMA public', "1a", "é", "a" * 41, "a.b"])
+def test_names_that_are_no_plain_names_are_refused(name: str) -> None:
+    """Both schema and prefix, before anything is connected."""
+    with pytest.raises(ConfigurationError, match="schema"):
+        PostgresHistory("", schema=name)
+    with pytest.raises(ConfigurationError, match="prefix"):
+        PostgresHistory("", prefix=name)
+
+
+async def test_eight_stores_make_the_tables_at_once(make: Make) -> None:
+    """One does, the others wait and find them."""
+    stores = [make() for _ in range(8)]
+    await asyncio.gather(*(store.setup() for store in stores))
+    await asyncio.gather(*(store.add_thread(str(n)) for n, store in enumerate(stores)))
+    assert len(await stores[0].list_threads()) == 8
+    for store in stores:
+        await store.close()
+
+
+async def test_tables_of_a_newer_version_are_an_error_with_both_versions(
+    make: Make, postgres_url: str, postgres_schema: str
+) -> None:
+    """Nothing in them is touched."""
+    async with make():
+        pass
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(
+            sql.SQL("UPDATE {}.agentkit_version SET version = 99").format(
+                sql.Identifier(postgres_schema)
+            )
+        )
+    store = make()
+    with pytest.raises(StoreVersionError, match="Upgrade pyagentkit") as caught:
+        await store.load("t")
+    await store.close()
+    assert (caught.value.found, caught.value.supported) == (99, VERSION)
+
+
+async def test_a_connection_that_the_server_ends_is_made_anew(
+    make: Make, postgres_url: str
+) -> None:
+    """All of the pool at once, as in a restart; nothing is lost and nothing doubled."""
+    async with make() as store:
+        await store.add_thread("t")
+        for round_ in range(3):
+            await asyncio.gather(*(store.append("t", [user(f"{round_} {n}")]) for n in range(4)))
+            with psycopg.connect(postgres_url, autocommit=True) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+        await asyncio.gather(*(store.append("t", [user(f"last {n}")]) for n in range(4)))
+        assert await store.count_results("t") == 16
+
+
+async def test_a_save_that_is_cancelled_is_done_or_left_out_as_a_whole(make: Make) -> None:
+    """And the positions stay without gaps."""
+    async with make() as store:
+        await store.add_thread("t")
+        results = [user(str(n)) for n in range(50)]
+        task = asyncio.create_task(store.append("t", results))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await store.append("t", [user("after")])
+    async with make() as store:
+        positions = [record.position for record in await store.records("t")]
+    assert positions == list(range(len(positions)))
+    assert len(positions) in (1, 51)
+
+
+async def test_a_server_that_is_not_there_is_an_error_without_the_password() -> None:
+    """The database and the host are named."""
+    store = PostgresHistory("postgresql://u:secret@127.0.0.1:1/nowhere", wait=5)
+    with pytest.raises(HistoryError, match=r"'nowhere' at 127\.0\.0\.1") as caught:
+        await store.setup()
+    await store.close()
+    assert "secret" not in f"{caught.value} {store!r}"
+
+
+async def test_zero_bytes_in_ids_and_titles_come_back(make: Make) -> None:
+    """PostgreSQL has no text with them, so they are written as escapes."""
+    odd = "a\0b\x1a0\x1a"
+    async with make() as store:
+        await store.add_thread(odd, user_id=odd, title=odd, metadata={odd: odd})
+        await store.append(odd, [AgentResult.from_user(odd, id=odd)])
+        (info,) = await store.list_threads(user_id=odd)
+        assert (info.id, info.user_id, info.title, info.metadata) == (odd, odd, odd, {odd: odd})
+        assert [result.id for result in await store.load(odd)] == [odd]
+
+
+async def test_a_store_serves_event_loops_that_come_and_go(make: Make) -> None:
+    """Scripts begin a new one with each call."""
+    store = make()
+
+    def script() -> int:
+        asyncio.run(store.append("t", [user("again")]))
+        return asyncio.run(store.count_results("t"))
+
+    await store.add_thread("t")
+    counts = [await asyncio.to_thread(script) for _ in range(3)]
+    await store.close()
+    assert counts == [1, 1, 1]
+
+
+def test_a_program_that_does_not_close_its_store_ends(
+    postgres_url: str, postgres_schema: str
+) -> None:
+    """Without a warning."""
+    program = (
+        "import asyncio, sys\n"
+        "from agentkit_py.stores import PostgresHistory\n"
+        "store = PostgresHistory(sys.argv[1], schema=sys.argv[2])\n"
+        "asyncio.run(store.add_thread('t'))\n"
+    )
+    command = [sys.executable, "-W", "error", "-c", program, postgres_url, postgres_schema]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+async def test_a_role_that_may_not_write_gets_an_error_that_says_so(
+    make: Make, postgres_url: str, postgres_schema: str
+) -> None:
+    """Nothing is half-written."""
+    async with make() as store:
+        await store.add_thread("t")
+    joint = "&" if "?" in postgres_url else "?"
+    option = f"{postgres_url}{joint}options=-c%20default_transaction_read_only%3Don"
+    async with PostgresHistory(option, schema=postgres_schema) as store:
+        with pytest.raises(HistoryError, match="may not be written"):
+            await store.append("t", [user("hi")])
+        assert await store.load("t") == []
