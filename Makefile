@@ -1,12 +1,12 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs bench check constraints clean setup-demo setup-dev
+.PHONY: help demo test soak lint types docs bench check constraints clean setup-demo setup-dev
 
 PYTHON := .venv/bin/python
 ARGS ?=
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  Needs Python 3.11 or newer, nothing else. ARGS=\"...\" is passed on to demo, test and bench."
+	@echo "  Needs Python 3.11 or newer, nothing else. ARGS=\"...\" is passed on to demo, test, soak and bench."
 
 demo: setup-demo  ## Watch a support network answer a customer, offline
 	@.venv/bin/agentkit demo $(ARGS)
@@ -14,6 +14,9 @@ demo: setup-demo  ## Watch a support network answer a customer, offline
 test: setup-dev  ## Run the tests
 	@$(PYTHON) scripts/tiktoken_cache.py
 	@$(PYTHON) -m pytest $(ARGS)
+
+soak: setup-dev  ## Try a million random histories and processors (an hour or two)
+	@$(PYTHON) tests/soak/run.py $(ARGS)
 
 lint: setup-dev  ## Check style, format and the direction of imports
 	.venv/bin/ruff check

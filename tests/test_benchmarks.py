@@ -22,6 +22,23 @@ PROCESSORS = (
     "TokenLimiter(all), tiktoken, first",
     "TokenLimiter(all), tiktoken, again",
 )
+POLICIES = (
+    "RecentToolCalls(100)",
+    "MessageWindow(40)",
+    "DropUnanswered()",
+    "CompressToolResults(30)",
+    "TruncateToolResults(30)",
+    "ClearToolResults(1000)",
+    "ByAuthor(drop)",
+    "HandoffView()",
+    "Deduplicate(reads)",
+    "Pin(users)",
+    "StripImages()",
+    "KeepImages(1)",
+    "Redact(email, card)",
+    "Threshold(MessageWindow)",
+    "Chain(MessageWindow)",
+)
 ROWS = [
     "import agentkit_py",
     "create an agent, prebuilt tool",
@@ -35,6 +52,7 @@ ROWS = [
     "run, ten sync tool calls",
     "run, two agents in a network",
     *(f"{name}, {size} messages" for name in PROCESSORS for size in SIZES),
+    *(f"{name}, 10,000 messages" for name in POLICIES),
     "stored turn, SQLite, new thread",
     "stored turn, SQLite, 100 messages",
 ]

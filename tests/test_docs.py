@@ -22,7 +22,12 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 PROGRAMS = sorted(
-    [*ROOT.glob("examples/*.py"), *ROOT.glob("examples/*/main.py"), *ROOT.glob("docs_src/**/*.py")]
+    [
+        *ROOT.glob("examples/*.py"),
+        *ROOT.glob("examples/*/main.py"),
+        *ROOT.glob("examples/processors/*.py"),
+        *ROOT.glob("docs_src/**/*.py"),
+    ]
 )
 SECONDS = 120
 """How long one example may take."""

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from agentkit_py.cli.chat import Chat, with_history
 from agentkit_py.cli.console import make_console
 from agentkit_py.cli.demo.play import DemoOptions, answer_later, open_desk, play
+from agentkit_py.cli.doctor import doctor
 from agentkit_py.cli.explain import explain
 from agentkit_py.cli.replay import replay
 from agentkit_py.cli.serve import serve
@@ -201,6 +202,7 @@ def chat(
 app.command()(replay)
 app.command()(explain)
 app.command()(serve)
+app.command()(doctor)
 
 
 def _talk(conversation: Chat) -> None:

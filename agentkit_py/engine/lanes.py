@@ -8,6 +8,7 @@ together is told of at once, and each further one when all before it have ended.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -15,6 +16,13 @@ from agentkit_py.engine.emitter import Emitter
 from agentkit_py.events.types import Event, HitlRequested, ReplyDelta
 
 T = TypeVar("T")
+
+_place: ContextVar[tuple[int, ...]] = ContextVar("agentkit_place", default=())
+
+
+def place() -> tuple[int, ...]:
+    """Which of those that run together this is, from the outermost group in; empty: none."""
+    return _place.get()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,12 +89,15 @@ class Lanes:
         """
         if self._next == 0:
             await self._open_next()
+        token = _place.set((*_place.get(), index))
         try:
             result = await call()
         except Exception as error:
             if self._parent.runtime.is_final(error):
                 await self._end(index)
             raise
+        finally:
+            _place.reset(token)
         await self._end(index)
         return result
 

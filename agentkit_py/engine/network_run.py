@@ -11,7 +11,7 @@ from agentkit_py.engine.agent_run import AgentRun, run_agent
 from agentkit_py.engine.changes import Scheduled
 from agentkit_py.engine.default_router import get_default_routing_agent
 from agentkit_py.engine.emitter import logger
-from agentkit_py.engine.lanes import Lanes
+from agentkit_py.engine.lanes import Lanes, place
 from agentkit_py.engine.router import Router, RouterContext, route
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.errors import RoutingError
@@ -62,6 +62,7 @@ class NetworkRun:
         self.run_id = scope.runtime.new_id(f"{scope.prefix}/run")
         self._router = router
         self._first = 0
+        self._places: list[tuple[int, ...]] = []
         scope.network = self
         scope.thread.network = self
         scope.changes.network = self
@@ -104,6 +105,21 @@ class NetworkRun:
     def schedule(self, agent: str | Agent) -> None:
         """Put an agent at the end of the stack; tools and hooks hand over with this."""
         self.stack.append(agent if isinstance(agent, str) else self.add_agent(agent))
+        self._places.append(place())
+
+    def part(self) -> int:
+        """Several begin to run at the same time; what it gives is passed to `join`."""
+        if not place():
+            self._places.clear()
+        return len(self.stack)
+
+    def join(self, mark: int) -> None:
+        """They have ended: put what they scheduled in their order, not that of who was quicker."""
+        added = self.stack[mark:]
+        # Where a replay has put it there, it is in that order already.
+        if not place() and len(added) == len(self._places):
+            order = sorted(range(len(added)), key=self._places.__getitem__)
+            self.stack[mark:] = [added[index] for index in order]
 
     def add_agent(self, agent: Agent) -> str:
         """Add an agent to this run, unless one of its name is there; returns the name."""
@@ -197,7 +213,9 @@ class NetworkRun:
             partial(lanes.run, index, partial(run_agent, fork, agent, self._how(agent, index)))
             for index, (agent, fork) in enumerate(zip(agents, forks, strict=True))
         ]
+        mark = self.part()
         outcomes = await self.scope.runtime.parallel(turns)
+        self.join(mark)
         self.scope.meter.join([fork.meter for fork in forks])
         results = [result for fork in forks for result in fork.state.get_results_from(first)]
         for outcome in outcomes:

@@ -109,6 +109,7 @@ class RunScope:
     def keep(self, result: AgentResult) -> None:
         """Append a completed result to the state."""
         self.state.append_result(result)
+        self.thread.track(result)
         self._added.append(result)
 
     async def add(self, result: AgentResult) -> None:

@@ -75,7 +75,7 @@ class ToolRunner:
         found: list[ToolResultMessage] = []
         for one in prepared:
             await self._begin(one)
-            found.append(await self._run_one(one, self.scope.state))
+            found.append(await self.run_one(one, self.scope.state))
         return tuple(found)
 
     async def _prepare(self, index: int, call: ToolCall) -> Prepared:
@@ -154,12 +154,16 @@ class ToolRunner:
         forks = [(one.call.name, self.scope.state.fork()) for one in prepared]
         lanes = Lanes(self.scope.emitter, len(prepared))
         branches = [
-            partial(lanes.run, index, partial(self._on(lane)._run_one, one, fork))
+            partial(lanes.run, index, partial(self._on(lane).run_one, one, fork))
             for index, (one, lane, (_, fork)) in enumerate(
                 zip(prepared, lanes.lanes, forks, strict=True)
             )
         ]
+        network = self.scope.network
+        mark = network.part() if network is not None else 0
         outcomes = await self.scope.runtime.parallel(branches)
+        if network is not None:
+            network.join(mark)
         errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         if errors:
             raise errors[0]
@@ -176,7 +180,8 @@ class ToolRunner:
     async def _begin(self, one: Prepared) -> None:
         await self.scope.emitter.emit(ToolStarted(**self._where, call=one.call))
 
-    async def _run_one(self, one: Prepared, state: State[Any]) -> ToolResultMessage:
+    async def run_one(self, one: Prepared, state: State[Any]) -> ToolResultMessage:
+        """The result of one call."""
         content = await self._content(one, state)
         result = ToolResultMessage(one.call, content, agent=self.agent.name)
         await self.scope.emitter.emit(ToolFinished(**self._where, result=result))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, cast
+
+from typing_extensions import TypeVar
 
 from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import InvalidRecordError, StateConflictError, StateError
@@ -19,7 +21,7 @@ from agentkit_py.history.state_data import (
 )
 from agentkit_py.messages import Message
 
-D = TypeVar("D")
+D = TypeVar("D", default=dict[str, Any])
 
 
 class State(Generic[D]):

@@ -65,6 +65,12 @@ class Thread:
     network: RunView | None = None
     _saves: int = field(default=0, init=False)
     _saved: int = field(default=0, init=False)
+    _last: AgentResult | None = field(default=None, init=False)
+    """The last result that is saved, or was there before; the one at `_saved` - 1."""
+
+    _made: list[AgentResult] = field(default_factory=list[AgentResult], init=False)
+    """What the run made and nobody has saved yet."""
+
     _refused: bool = field(default=False, init=False)
     """Whether the store did not take what it was given last."""
 
@@ -80,14 +86,14 @@ class Thread:
     async def open(self) -> None:
         """Create the thread, or load what the client does not bring along itself."""
         if self.config is None:
-            self._saved = self.state.result_count
+            self._remember()
             return
         self.state.thread_id = self.state.thread_id or None  # empty is none, as in TypeScript
         client_thread = self.state.thread_id
         await self._create(self.config)
         if client_thread is not None and not self.state.is_seeded:
             await self._load(self.config)
-        self._saved = self.state.result_count
+        self._remember()
 
     async def look(self) -> None:
         """Load the thread as `open` would, but create nothing and remember nothing."""
@@ -120,7 +126,7 @@ class Thread:
             result: The same as it stands in the state; None where states keep no user turns.
         """
         if result is not None:
-            self._saved += 1
+            self._remember()
         if self.config is not None and self.config.append_user_message is not None:
             stored = result or AgentResult.from_user(
                 message.content, id=message.id, created_at=message.client_timestamp
@@ -151,13 +157,27 @@ class Thread:
         await (append() if lost else self._effect(f"append-results.{self._saves}", append))
         self._refused = False
         self._saves += 1
-        self._saved += len(new)
+        self._remember()
 
     async def _effect(
         self, name: str, call: Callable[[], Awaitable[T]], codec: Codec[T] | None = None
     ) -> T:
         return await self.runtime.effect(f"{self.prefix}.history.{name}", call, self.changes, codec)
 
+    def track(self, result: AgentResult) -> None:
+        """The run has made ``result``; it is to be saved whatever becomes of the state's list."""
+        self._made.append(result)
+
     def unsaved(self) -> Sequence[AgentResult]:
         """The results of this run that are not saved yet."""
-        return self.state.get_results_from(self._saved)
+        before = self.state.get_results_from(self._saved - 1)[:1] if self._saved else []
+        if (before[0] if before else None) is self._last:
+            return self.state.get_results_from(self._saved)
+        # A tool or hook put other results in place of those that were saved, so the place where
+        # the new ones begin is lost; what the run made is known all the same.
+        return tuple(self._made)
+
+    def _remember(self) -> None:
+        self._made.clear()
+        self._saved = self.state.result_count
+        self._last = self.state.get_results_from(self._saved - 1)[0] if self._saved else None

@@ -151,9 +151,7 @@ def _held_back(ctx: inngest.Context, send: Any) -> Any:
     return runtime.publish
 
 
-def _read(
-    data: Mapping[str, Any], item: Agent | Network
-) -> tuple[str | UserMessage, State[Any]]:
+def _read(data: Mapping[str, Any], item: Agent | Network) -> tuple[str | UserMessage, State[Any]]:
     try:
         return _input(data), _state(data, item)
     except AgentKitError as error:  # another attempt would read the same event

@@ -273,7 +273,8 @@ _NEVER_RETRIED = (NonRetriableError, ConfigurationError, StateError, ModelError)
 def _without_retries(model: Model) -> Model:
     """The model without retries of its own: Inngest tries the step again."""
     known: dict[str, Any] = {field.name: getattr(model, field.name) for field in fields(Model)}
-    return Model(**{**known, "retry": _ONCE})
+    known["retry"] = _ONCE
+    return Model(**known)
 
 
 _ATTRIBUTE = "agentkit_runtime"

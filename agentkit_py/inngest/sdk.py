@@ -26,8 +26,8 @@ class Memos:
         """Look before any step is asked for."""
         execution: Any = getattr(ctx.step, "_execution", None)
         self._memos = getattr(execution, "_memos", None)
-        found = getattr(self._memos, "_memos", None)
-        self._ids: frozenset[str] = frozenset(found) if isinstance(found, dict) else frozenset()
+        found: Any = getattr(self._memos, "_memos", None) or ()
+        self._ids: frozenset[str] = frozenset(found)
 
     def knows(self, step_id: str) -> bool:
         """Whether the step was done in an earlier execution."""

@@ -47,6 +47,11 @@ class Wishes:
     realtime: bool = False
 
 
+def development_client(app_id: str) -> inngest.Inngest:
+    """A client for a server on this machine: nothing is signed."""
+    return inngest.Inngest(app_id=app_id, is_production=False)
+
+
 def what_to_serve(name: str, module: object, chosen: object = None, *, wishes: Wishes) -> Served:
     """Find the functions of a module, and make those that it does not make itself.
 

@@ -11,6 +11,7 @@ from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.memory import MemoryHistory
 from agentkit_py.stores.postgres import PostgresHistory
 from agentkit_py.stores.records import StoredResult, ThreadInfo
+from agentkit_py.stores.scoped import for_user
 from agentkit_py.stores.sqlite import SqliteHistory
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "SqliteHistory",
     "StoredResult",
     "ThreadInfo",
+    "for_user",
 ]

@@ -149,15 +149,6 @@ class HistoryStore(HistoryConfig, ABC):
         threads = await self.select_threads(None, user_id)
         return sum([await self.delete_thread(thread.id) for thread in threads])
 
-    def for_user(self, user_id: str) -> HistoryStore:
-        """This store as one user may see it: the threads of others are not found in it.
-
-        Threads that are made in it are the user's. It shares this store's connections.
-        """
-        from agentkit_py.stores.scoped import scoped  # noqa: PLC0415 - it is made of this class
-
-        return scoped(self, check_text("user id", user_id))
-
     async def load(self, thread_id: str) -> list[AgentResult]:
         """The results of a thread, user turns among them, oldest first.
 

@@ -90,6 +90,7 @@ class MemoryHistory(HistoryStore):
         return found
 
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
+        """Add rows at the end, in order, those whose id is there already left out."""
         with self._lock:
             thread = self._thread(thread_id)
             new = new_rows(thread_id, thread.by_id, rows)
@@ -119,6 +120,7 @@ class MemoryHistory(HistoryStore):
             return _info(self._thread(thread_id))
 
     async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
+        """Threads, those changed last first."""
         with self._lock:
             found = [t for t in self._threads.values() if user_id in (None, t.info.user_id)]
         # The sort is stable and then turned round: of two changed at one moment, the newer first.

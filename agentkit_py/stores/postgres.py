@@ -141,6 +141,7 @@ class PostgresHistory(HistoryStore):
         return key
 
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
+        """Add rows at the end, in order, those whose id is there already left out."""
         safe = all(row.id is not None for row in rows)
         await self._do(_rows().append_rows, thread_id, rows, repeatable=safe)
 
@@ -157,6 +158,7 @@ class PostgresHistory(HistoryStore):
         return await self._do(_rows().get_thread, thread_id)
 
     async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
+        """Threads, those changed last first."""
         return await self._do(_rows().select_threads, limit, user_id)
 
     async def thread_exists(self, thread_id: str) -> bool:

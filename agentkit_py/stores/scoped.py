@@ -11,11 +11,19 @@ from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.processors.summaries import Summary, SummaryStore
 from agentkit_py.processors.vectors import Vector, VectorIndex
 from agentkit_py.stores.base import HistoryStore
-from agentkit_py.stores.records import Row, StoredResult, ThreadInfo, new_thread_id
+from agentkit_py.stores.records import Row, StoredResult, ThreadInfo, check_text, new_thread_id
 
 
-def scoped(store: HistoryStore, user_id: str) -> HistoryStore:
-    """The store as ``user_id`` may see it; it can do what ``store`` can."""
+def for_user(store: HistoryStore, user_id: str) -> HistoryStore:
+    """``store`` as one user may see it: the threads of others are not found in it.
+
+    Threads that are made in it are the user's. It can do what ``store`` can and shares its
+    connections.
+
+    Raises:
+        HistoryError: The id is empty or not valid Unicode.
+    """
+    check_text("user id", user_id)
     full = isinstance(store, SummaryStore) and isinstance(store, VectorIndex)
     kind = _UserStore if full and isinstance(store, RunStore) else _UserThreads
     return kind(store, user_id)
@@ -30,7 +38,7 @@ class _UserThreads(HistoryStore):
         self._user_id = user_id
 
     def __repr__(self) -> str:
-        return f"{self._store!r}.for_user({self._user_id!r})"
+        return f"for_user({self._store!r}, {self._user_id!r})"
 
     async def _own(self, thread_id: str) -> Any:
         info: ThreadInfo = await self._store.get_thread(thread_id)

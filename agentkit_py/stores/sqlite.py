@@ -118,6 +118,7 @@ class SqliteHistory(HistoryStore):
         return key
 
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
+        """Add rows at the end, in order, those whose id is there already left out."""
         await self._write(queries.append_rows, thread_id, rows)
 
     async def records(self, thread_id: str) -> list[StoredResult]:
@@ -133,6 +134,7 @@ class SqliteHistory(HistoryStore):
         return await self._read(queries.get_thread, thread_id)
 
     async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
+        """Threads, those changed last first."""
         return await self._read(queries.select_threads, limit, user_id)
 
     async def thread_exists(self, thread_id: str) -> bool:

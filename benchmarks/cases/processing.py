@@ -10,7 +10,28 @@ from typing import Any
 from measuring import Case, Contender, NotHere, Session, Timed
 from workloads import KEPT, as_dicts, conversation
 
-from agentkit_py import HistoryProcessor, Message, TokenLimiter, ToolCallFilter, apply_processors
+from agentkit_py import (
+    ByAuthor,
+    Chain,
+    ClearToolResults,
+    CompressToolResults,
+    Deduplicate,
+    DropUnanswered,
+    HandoffView,
+    HistoryProcessor,
+    KeepImages,
+    Message,
+    MessageWindow,
+    Pin,
+    RecentToolCalls,
+    Redact,
+    StripImages,
+    Threshold,
+    TokenLimiter,
+    ToolCallFilter,
+    TruncateToolResults,
+    apply_processors,
+)
 from agentkit_py.messages import text_of
 from agentkit_py.processors import ensure_valid
 from agentkit_py.runtime.tiktoken_loader import Encoder, load_encoding
@@ -31,10 +52,47 @@ def cases(sizes: Sequence[int]) -> list[Case]:
         "TokenLimiter(all), tiktoken, first": partial(_tiktoken, first=True),
         "TokenLimiter(all), tiktoken, again": partial(_tiktoken, first=False),
     }
+    sized = [(name, make, size) for name, make in kinds.items() for size in sizes]
+    others = [(name, partial(_policy, make), POLICY_SIZE) for name, make in POLICIES.items()]
     return [
         Case(f"{name}, {size:,} messages", "µs", _with_size(make, size))
-        for name, make in kinds.items()
-        for size in sizes
+        for name, make, size in [*sized, *others]
+    ]
+
+
+POLICY_SIZE = 10_000
+POLICIES: dict[str, Callable[[], HistoryProcessor]] = {
+    "RecentToolCalls(100)": lambda: RecentToolCalls(100),
+    "MessageWindow(40)": MessageWindow,
+    "DropUnanswered()": DropUnanswered,
+    "CompressToolResults(30)": lambda: CompressToolResults(30),
+    "TruncateToolResults(30)": lambda: TruncateToolResults(30),
+    "ClearToolResults(1000)": lambda: ClearToolResults(1000),
+    "ByAuthor(drop)": lambda: ByAuthor(drop=["support"]),
+    "HandoffView()": HandoffView,
+    "Deduplicate(reads)": lambda: Deduplicate(reads=["track"], min_chars=20),
+    "Pin(users)": lambda: Pin(lambda message: message.role == "user"),
+    "StripImages()": StripImages,
+    "KeepImages(1)": KeepImages,
+    "Redact(email, card)": lambda: Redact(["email", "card"]),
+    "Threshold(MessageWindow)": lambda: Threshold(1000, then=[MessageWindow()]),
+    "Chain(MessageWindow)": lambda: Chain([MessageWindow()]),
+}
+"""Each with work to do, on messages that were seen before, as in a thread that goes on."""
+
+
+def _policy(make: Callable[[], HistoryProcessor], session: Session, size: int) -> list[Contender]:
+    messages = conversation(size)
+
+    def bare(_: object) -> list[Message]:
+        return [message for message in messages if message.type]
+
+    def verify(left: Sequence[object], _: int) -> None:
+        assert 0 < len(left) <= size
+
+    return [
+        Timed("ours", _applied(make(), messages), session.loop, verify=verify),
+        Timed("bare loop over messages", bare, session.loop, verify=verify),
     ]
 
 

@@ -43,9 +43,7 @@ def support_network(stage: Stage) -> Network:
             return triage
         return billing if "orders" not in context.network.state.data and not context.stack else None
 
-    return Network(
-        name="support", agents=[triage, billing], router=router, history=stage.store
-    )
+    return Network(name="support", agents=[triage, billing], router=router, history=stage.store)
 
 
 SUPPORT = {

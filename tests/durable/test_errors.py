@@ -94,7 +94,11 @@ async def test_an_error_with_a_time_is_tried_again_then_as_often_as_inngest_was_
 
     def raising(_count: int) -> Exception:
         wait = timedelta(hours=1)
-        return RetryAfterError("later", wait) if kind == "ours" else inngest.RetryAfterError("later", wait)
+        return (
+            RetryAfterError("later", wait)
+            if kind == "ours"
+            else inngest.RetryAfterError("later", wait)
+        )
 
     failed = scenario(failing(place, raising), REPLIES, retries=ATTEMPTS - 1)
     outcome = await failed.durable(check=False)

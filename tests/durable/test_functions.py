@@ -32,9 +32,7 @@ def greeter(*replies: Any) -> tuple[Agent, ScriptedModel]:
         ctx.state.data["word"] = word
         return "ok"
 
-    return Agent(
-        name="Greeter Bot", system="S", tools=[remember], model=model, max_iter=2
-    ), model
+    return Agent(name="Greeter Bot", system="S", tools=[remember], model=model, max_iter=2), model
 
 
 @pytest.mark.parametrize("inference", INFERENCES)

@@ -16,9 +16,7 @@ from .world import EVENT, executor_for
 def network(name: str, model: Any) -> Network:
     """A network of one agent that answers once."""
     agent = Agent(name="helper", system="S", model=model)
-    return Network(
-        name=name, agents=[agent], router=lambda c: agent if c.call_count == 0 else None
-    )
+    return Network(name=name, agents=[agent], router=lambda c: agent if c.call_count == 0 else None)
 
 
 async def test_two_networks_and_one_of_them_twice_in_one_function() -> None:

@@ -27,7 +27,10 @@ turns = st.lists(st.lists(calls, max_size=3), max_size=3)
 scripts = st.fixed_dictionaries({name: turns for name in AGENTS})
 routes = st.lists(
     st.one_of(
-        st.sampled_from(AGENTS), st.just("by state"), st.just(("ann", "bob")), st.just(("bob", "cid"))
+        st.sampled_from(AGENTS),
+        st.just("by state"),
+        st.just(("ann", "bob")),
+        st.just(("bob", "cid")),
     ),
     min_size=1,
     max_size=4,
@@ -90,9 +93,7 @@ def network_of(plan: Mapping[str, Any]) -> Any:
                 return AGENTS[size % len(AGENTS)]
             return together(*route) if isinstance(route, tuple) else route
 
-        return Network(
-            name="random", agents=agents, router=router, history=stage.store, max_iter=8
-        )
+        return Network(name="random", agents=agents, router=router, history=stage.store, max_iter=8)
 
     return network
 
@@ -113,9 +114,7 @@ def replies_of(script: Mapping[str, Any]) -> dict[str, list[Any]]:
     }
 
 
-@settings(
-    max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(
     script=scripts,
     route=routes,
@@ -130,9 +129,7 @@ async def test_a_random_network_gives_what_it_gives_directly(
     """Results, state, thread, requests, side effects and chunks; and no step id comes twice."""
     plan = {"routes": route, "parallel": parallel}
     with tempfile.TemporaryDirectory() as folder:
-        scenario = Scenario(
-            network=network_of(plan), replies=replies_of(script), base=Path(folder)
-        )
+        scenario = Scenario(network=network_of(plan), replies=replies_of(script), base=Path(folder))
         direct = await scenario.direct()
         durable = await scenario.durable(
             inference, seed=seed, discovery="eager" if eager else "joined"

@@ -18,9 +18,7 @@ from .world import INFERENCES, Inference, Scenario
 
 
 @pytest.mark.parametrize("tokens", [True, False])
-async def test_streamed_tokens_are_those_of_the_direct_run(
-    support: Scenario, tokens: bool
-) -> None:
+async def test_streamed_tokens_are_those_of_the_direct_run(support: Scenario, tokens: bool) -> None:
     """With inference="local", replies are streamed from inside the step."""
     support.tokens = tokens
     direct, durable = await support.direct(), await support.durable("local", check=False)
@@ -64,7 +62,10 @@ async def test_chunks_of_agents_that_run_together_come_in_the_order_of_the_agent
     for seed in range(4):
         for discovery in ("joined", "eager"):
             durable = await searched.durable(
-                "local", seed=seed, discovery=discovery, check=False  # pyright: ignore[reportArgumentType]
+                "local",
+                seed=seed,
+                discovery=discovery,
+                check=False,  # pyright: ignore[reportArgumentType]
             )
             assert durable.chunks == direct.chunks
 

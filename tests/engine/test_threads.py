@@ -19,6 +19,7 @@ from agentkit_py import (
     NonRetriableError,
     State,
     TextMessage,
+    ToolContext,
     UserMessage,
 )
 from agentkit_py.testing import EventLog, ScriptedModel, tool_call
@@ -347,3 +348,21 @@ async def test_runs_of_two_threads_in_one_store_stay_apart() -> None:
     for number, state in enumerate(states):
         assert state.thread_id is not None
         assert texts(await history.load(state.thread_id)) == [f"from {number}", "hi"]
+
+
+async def test_results_are_stored_also_when_a_tool_shortens_the_states_results() -> None:
+    """What a run makes is saved, whatever its tools do to the state's list."""
+    store = MemoryHistory()
+
+    def forget(ctx: ToolContext) -> str:
+        """Forget everything but the last result."""
+        ctx.state.set_results([])
+        return "forgotten"
+
+    model = ScriptedModel(tool_call("forget", {}), "A fresh start.")
+    agent = Agent(name="a", system="s", tools=[forget], max_iter=3, history=store, model=model)
+    state = State(thread_id="t")
+    await agent.run("Forget it", state=state)
+    stored = await store.load("t")
+    assert [result.agent_name for result in stored] == ["user", "a", "a"]
+    assert stored[-1].text == "A fresh start."

@@ -72,7 +72,7 @@ def recorded(vector: Vector) -> dict[str, Json]:
         if event["event"] == "run.failed" and event["data"]["error"] in messages:
             event["data"]["error"] = "<error>"
     document["warnings"] = [_warning(each) for each in document["warnings"]]
-    document["requests"] = [_request(each) for each in document["requests"]]
+    document["requests"] = [neutral_request(each) for each in document["requests"]]
     return normalised(document)
 
 
@@ -83,7 +83,7 @@ def observed(document: dict[str, Json]) -> dict[str, Json]:
     for event in made["events"]:
         if event["event"] == "run.failed" and event["data"]["error"] in messages:
             event["data"]["error"] = "<error>"
-    made["requests"] = [_request(each) for each in made["requests"]]
+    made["requests"] = [neutral_request(each) for each in made["requests"]]
     return normalised(_without_our_words(made))
 
 
@@ -184,7 +184,7 @@ def _warning(entry: Json) -> Json:
     return {key: facts[key] for key in ("event", "sequenceNumber")}
 
 
-def _request(request: dict[str, Json]) -> dict[str, Json]:
+def neutral_request(request: dict[str, Json]) -> dict[str, Json]:
     body = request["body"]
     if not isinstance(body, dict) or not _routes(body.get("tools")):
         return request
@@ -204,7 +204,7 @@ def _tool_names(tools: Json) -> list[str]:
 
 
 def _neutral(value: Json) -> Json:
-    """A routing request without each side's words: prompt and descriptions."""
+    """A request, if it routes, without each side's words: prompt and descriptions."""
     if isinstance(value, dict):
         return {
             key: "<prose>" if key == "description" and isinstance(item, str) else _neutral(item)

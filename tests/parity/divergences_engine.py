@@ -17,6 +17,7 @@ ENGINE: tuple[D, ...] = (
         "A system prompt that is a function, and what on_start did to the prompt, are made "
         "anew for each inference.",
         "A prompt that tells the state must not tell an old one.",
+        "a system function in a loop",
     ),
     D(
         "processors-at-every-inference",
@@ -76,6 +77,7 @@ ENGINE: tuple[D, ...] = (
         "Arguments are read as the JSON they are before anything is repaired, and JSON "
         "inside a JSON string is read, too.",
         "TypeScript strips quotes first and so spoils valid strings.",
+        "openai.args.wrapped_*",
     ),
     D(
         "arguments-are-validated",
@@ -124,11 +126,13 @@ ENGINE: tuple[D, ...] = (
         "system-prompt-of-the-user-message",
         "The user message's system prompt is added in networks, too.",
         "TypeScript adds it only for agents that run by themselves.",
+        "network.user_message_system_prompt_lost",
     ),
     D(
         "with-model-keeps-everything",
         "with_model changes the model and nothing else.",
         "TypeScript drops the history, the tool choice and the MCP servers.",
+        "openai.with_model",
     ),
     D(
         "threads-open-before-a-run-starts",
@@ -156,16 +160,19 @@ ENGINE: tuple[D, ...] = (
         "failed-runs-keep-their-results",
         "If a run fails half way, the results that were completed are saved.",
         "They cost money, and may have had effects.",
+        "network.agent_fails",
     ),
     D(
         "results-are-saved-however-a-run-ends",
         "A network saves its results also when it ends at an agent that nobody knows.",
         "TypeScript returns early and forgets them.",
+        "a network whose second agent is unknown",
     ),
     D(
-        "nothing-new-is-not-saved",
-        "append_results is not called when there is nothing to append.",
-        "A call without results only costs a step and a query.",
+        "stopped-turns-keep-their-results",
+        "What a turn gave before on_start stopped it is saved.",
+        "TypeScript returns early and saves nothing.",
+        "lifecycle.on_start_stop with a store",
     ),
     D(
         "new-threads-are-not-loaded",
@@ -241,15 +248,10 @@ ENGINE: tuple[D, ...] = (
         "In TypeScript it changes a copy of the run that nobody looks at.",
     ),
     D(
-        "model-option-reaches-routers",
-        "A run's model option is used by routing agents, too.",
-        "The option says which model the run uses.",
-        "a scenario with both",
-    ),
-    D(
         "all-texts-are-streamed",
         "All texts of a reply are streamed.",
         "TypeScript streams the last one and loses the others.",
+        "streaming.agent.two_texts_last_only",
     ),
     D(
         "whole-characters",

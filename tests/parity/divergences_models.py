@@ -50,7 +50,7 @@ MODELS: tuple[D, ...] = (
         "defaults-without-tools",
         "tool_choice in the default parameters is left out for agents without tools.",
         "Providers refuse it there.",
-        "a scenario with both",
+        "agent.*.default_parameters without tools",
     ),
     D(
         "o-series-by-name",
@@ -118,6 +118,7 @@ MODELS: tuple[D, ...] = (
         "anthropic-array-text",
         "Texts in parts are sent as parts.",
         "TypeScript wraps each part in another one, which Anthropic refuses.",
+        "agent.anthropic.history_all_types",
     ),
     D(
         "anthropic-prefill",
@@ -133,6 +134,7 @@ MODELS: tuple[D, ...] = (
         "anthropic-all-system-messages",
         "All system messages are sent.",
         "TypeScript sends the first one only.",
+        "agent.anthropic.history_all_types",
     ),
     D(
         "gemini-key-in-header",
@@ -163,6 +165,7 @@ MODELS: tuple[D, ...] = (
         "gemini-closing-text",
         "Another agent's closing text becomes a user turn that says who wrote it.",
         "Gemini would take it for its own, finished answer.",
+        "agent.gemini.history_last_assistant",
     ),
     D(
         "gemini-turns-alternate",

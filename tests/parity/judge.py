@@ -87,7 +87,9 @@ def applied(vector: Vector, found: Documents) -> list[str]:
 def _other_without(vector: Vector, divergence: str) -> Json:
     on = ALL_IDS - {divergence}
     try:
-        return models(vector, on)[1].document if vector.kind == "run" else documents(vector, on).other
+        return (
+            models(vector, on)[1].document if vector.kind == "run" else documents(vector, on).other
+        )
     except Unsupported:
         return None  # without it the scenario has no end
 

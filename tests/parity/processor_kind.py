@@ -65,7 +65,7 @@ def documents(vector: Vector, on: frozenset[str]) -> Documents:
     recorded: dict[str, Json] = {
         "countedText": vector.data.get("countedText", observed["countedText"]),
         "tokenCounts": {name: vector.data["tokenCounts"][name] for name in counted},
-        "cases": [_neutral(case) for case in cases],
+        "cases": [neutral_case(case) for case in cases],
     }
     their_counts = {name: recorded["tokenCounts"][name] for name in counted}
     base = {**recorded, "tokenCounts": their_counts, "cases": [theirs.case(c) for c in cases]}
@@ -74,7 +74,7 @@ def documents(vector: Vector, on: frozenset[str]) -> Documents:
     return Documents(recorded, base, other, observed, frozenset(ours.on.asked))
 
 
-def _neutral(case: dict[str, Json]) -> dict[str, Json]:
+def neutral_case(case: dict[str, Json]) -> dict[str, Json]:
     """A case without TypeScript's words."""
     return {**case, "error": {"special": True}} if "error" in case else case
 

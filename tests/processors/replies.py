@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -17,14 +18,21 @@ class Answers:
 
     Attributes:
         bodies: The requests' JSON bodies, in order.
+        begun: Set when the first request is there.
+        held: Whoever asks waits until this is set, if there is one.
     """
 
     def __init__(self, answer: str | Answer = "Yes.") -> None:
         self.bodies: list[dict[str, Any]] = []
         self.answer: str | Answer = answer
+        self.begun = asyncio.Event()
+        self.held: asyncio.Event | None = None
 
     async def __call__(self, body: dict[str, Any]) -> object:
         self.bodies.append(body)
+        self.begun.set()
+        if self.held is not None:
+            await self.held.wait()
         text = self.answer if isinstance(self.answer, str) else self.answer(body)
         message = {"role": "assistant", "content": text}
         usage = {"prompt_tokens": 10, "completion_tokens": 5}

@@ -150,7 +150,7 @@ def test_settings_have_the_seeds_names_and_are_checked() -> None:
     made = CompressToolResults.from_settings({"tool_output_max_tokens": 100, "exclude": ["a"]})
     assert made == CompressToolResults(100, exclude=frozenset({"a"}))
     assert made.reason == "tool results over 100 tokens, but for the newest 5"
-    with pytest.raises(ConfigurationError, match="tool_output_max_tokens must be .* at least 30"):
+    with pytest.raises(ConfigurationError, match=r"tool_output_max_tokens must be .* at least 30"):
         CompressToolResults.from_settings({"tool_output_max_tokens": 5})
     with pytest.raises(ConfigurationError, match="exclude must be a list of names, not 'a'"):
         CompressToolResults(exclude="a")

@@ -33,7 +33,7 @@ def test_of_equal_results_the_newest_stays() -> None:
 
 
 def test_a_file_that_was_read_anew_replaces_what_it_was() -> None:
-    """Only for tools that are said to read: the weather of yesterday is not the weather of today."""
+    """Only for tools that are said to read: yesterday's weather is not today's."""
     messages = [*read(1, LONG), *read(2, LONG + "more"), *read(3, LONG + "else", path="b.py")]
     assert left(messages, Deduplicate()) == messages
     kept = left(messages, Deduplicate(reads=["read_file"]))

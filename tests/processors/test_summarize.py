@@ -27,6 +27,7 @@ from agentkit_py import (
     anthropic,
     gemini,
 )
+from agentkit_py.errors import HistoryError
 from agentkit_py.events import ContextActivity
 from agentkit_py.models.base import ModelRequest
 from agentkit_py.processors import ProcessorContext, Summary
@@ -59,7 +60,7 @@ async def ask(
     policy: Summarize, messages: Sequence[Message], text: str = "Now?", **options: Any
 ) -> AgentResult:
     """Ask an agent that has this policy, with these messages in its state."""
-    state = State(messages=messages, thread_id=options.pop("thread", "t"))
+    state: State[Any] = State(messages=messages, thread_id=options.pop("thread", "t"))
     agent = Agent(
         name="clerk", system="S", model=Answers().model, processors=[policy], token_counter=COUNT
     )
@@ -148,12 +149,6 @@ async def test_calls_and_their_results_are_not_parted() -> None:
 async def test_what_belongs_to_the_current_run_is_never_summarised() -> None:
     """However much it is: the model waits for its results."""
     answers = Answers("Short.")
-    call = ToolCall("c", "look", {})
-    results = [
-        AgentResult("user", [TextMessage("user", "q")]),
-        AgentResult("clerk", [ToolCallMessage([call])], [ToolResultMessage(call, "r" * 5000)]),
-    ]
-    del results
     model = ScriptedModel(ToolCallMessage([ToolCall("c", "look", {})]), "Done.")
 
     def look() -> str:
@@ -217,10 +212,15 @@ async def test_two_runs_at_the_same_time_make_one_summary() -> None:
     """The second finds the lock taken, and goes on with the window alone."""
     answers, store = Answers("Short."), MemoryHistory()
     policy = summarizer(answers, store=store)
-    results = await asyncio.gather(*(ask(policy, history(40)) for _ in range(5)))
+    answers.held = asyncio.Event()
+    first = asyncio.create_task(ask(policy, history(40)))
+    await answers.begun.wait()
+    others = [await ask(policy, history(40)) for _ in range(3)]
+    answers.held.set()
+    assert "Short." in sent(await first)[0]
     assert answers.asked == 1
-    reasons = [reason(result) for result in results]
-    assert sum("another run is making the summary" in r for r in reasons) == 4
+    assert all("another run is making the summary" in reason(other) for other in others)
+    assert all(sum(map(len, sent(other))) <= 3000 for other in others)
     assert (await store.load_summary("t", "agent:clerk")) is not None
 
 
@@ -418,8 +418,6 @@ class Broken(MemoryHistory):
     """A store that cannot write summaries."""
 
     async def lock_summary(self, thread_id: str, key: str, owner: str, seconds: float) -> bool:
-        from agentkit_py.errors import HistoryError
-
         raise HistoryError("the disk is full")
 
 

@@ -310,6 +310,17 @@ async def test_nobody_there_is_a_connection_error() -> None:
         await infer(model, Sink())
 
 
+async def test_a_stream_that_cannot_be_unpacked_is_a_stream_that_broke_off(
+    fake: FakeProvider,
+) -> None:
+    """A proxy's mistake, say."""
+    headers = {"content-encoding": "gzip"}
+    fake.reply(Raw(chunks=[b"no gzip at all"], headers=headers))
+    with pytest.raises(ModelStreamError) as caught:
+        await infer(make("openai", fake), Sink())
+    assert isinstance(caught.value.__cause__, httpx.DecodingError)
+
+
 async def test_the_key_that_was_sent_is_in_no_error(fake: FakeProvider) -> None:
     """Also where it came from the environment and a stream repeats it."""
     fake.reply(Raw(sse=[{"error": {"message": "Bad key topsecret"}}]))

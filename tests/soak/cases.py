@@ -1,4 +1,4 @@
-"""One case of the soak: a random history, a random chain, and all that has to be true afterwards."""
+"""One case of the soak: a random history, a random chain, and what has to be true afterwards."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from agentkit_py.models import (
     gemini,
     grok,
     openai,
+    openai_responses,
 )
 from agentkit_py.processors import (
     ApproximateTokenizer,
@@ -54,6 +55,10 @@ MODELS: dict[ProviderName, list[Model]] = {
         gemini("gemini-3-pro-preview", api_key="k"),
     ],
     "grok": [grok("grok-4", api_key="k")],
+    "openai_responses": [
+        openai_responses("gpt-4.1", api_key="k"),
+        openai_responses("gpt-5", api_key="k"),
+    ],
 }
 RULES = {name: rules_for(name) for name in MODELS}
 TOOLS = (ToolSpec("search"), ToolSpec("ping"))
@@ -94,7 +99,7 @@ def _refused(messages: Sequence[Message], name: ProviderName, chance: random.Ran
     """What the provider has against a request with these messages."""
     model = chance.choice(MODELS[name])
     whole, _ = ensure_valid([TextMessage("system", "Be brief."), *messages])
-    if ensure_valid(whole)[0] is not whole:
+    if ensure_valid(whole)[0] is not whole or not _is_whole(whole):
         return ["what was made valid is not"]
     tools = chance.choice([(), TOOLS])
     body = model.encode(ModelRequest(messages=tuple(whole), tools=tools, agent="me"))
@@ -103,6 +108,28 @@ def _refused(messages: Sequence[Message], name: ProviderName, chance: random.Ran
     inbound = Inbound(name, parts.path, dict(parse_qsl(parts.query)), headers, body, model.model)
     rejection = first_rejection(inbound, RULES[name])
     return [] if rejection is None else [f"{rejection.rule}: {rejection.message}"]
+
+
+def _is_whole(messages: Sequence[Message]) -> bool:
+    """Whether all results stand directly behind their calls, found by another way of reading."""
+    open_calls: Counter[tuple[str, str]] = Counter()
+    answering = False
+    for message in messages:
+        if message.type == "tool_call":
+            if not message.tools or (answering and open_calls.total()):
+                return False
+            answering = False
+            open_calls.update((call.id, call.name) for call in message.tools)
+        elif message.type == "tool_result":
+            answering = True
+            named = [k for k in open_calls if k[0] == message.tool.id and open_calls[k]]
+            exact = [k for k in named if k[1] == message.tool.name]
+            if not named or not (exact or not message.tool.name):
+                return False
+            open_calls[(exact or named)[0]] -= 1
+        elif open_calls.total() and (message.type == "text" or answering):
+            return False
+    return not open_calls.total()
 
 
 def _lost(wanted: Sequence[Message], left: Sequence[Message], what: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`make soak`: a million random histories and chains, on all cores; `ARGS="--count 1000 --seed x"`."""
+"""`make soak`: a million random histories and chains on all cores; `ARGS="--count 1000"`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ BATCH = 500
 
 def batch(seed: str, start: int, stop: int) -> tuple[int, list[str]]:
     """Run some cases; how many, and what is wrong, with the seed that shows it again."""
-    found = [f"{seed}:{n}  {fault}" for n in range(start, stop) for fault in faults_of(f"{seed}:{n}")]
+    found = [
+        f"{seed}:{n}  {fault}" for n in range(start, stop) for fault in faults_of(f"{seed}:{n}")
+    ]
     return stop - start, found
 
 
@@ -56,7 +58,7 @@ def main() -> int:
             for fault in found[:5]:
                 console.print(fault, markup=False, highlight=False)
     seconds = time.monotonic() - began
-    print(f"{options.count:,} cases in {seconds:,.0f} s, {len(wrong):,} faults")
+    console.print(f"{options.count:,} cases in {seconds:,.0f} s, {len(wrong):,} faults")
     return int(bool(wrong))
 
 

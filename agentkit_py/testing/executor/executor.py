@@ -240,7 +240,7 @@ def _is_about(
     expression: str | None,
     cause: dict[str, Any] | None = None,
 ) -> bool:
-    """Whether ``event`` is what is waited for; a trigger knows it as ``event``, others ``async``."""
+    """Whether ``event`` is what is waited for; triggers know it as ``event``, others ``async``."""
     if event["name"] != name:
         return False
     known = {"event": event} if cause is None else {"event": cause, "async": event}

@@ -113,7 +113,8 @@ class _Parser:
     def _path(self, text: str) -> Any:
         if text in _WORDS:
             return _WORDS[text]
-        name, *parts = [next(filter(None, found)) for found in _PART.findall(text)]
+        found = _PART.finditer(text)
+        name, *parts = [next(str(group) for group in part.groups() if group) for part in found]
         if name not in self._variables:
             raise self._unknown()
         value: Any = self._variables[name]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from agentkit_py._core.json import as_object
+from agentkit_py.errors import ScriptError
 from agentkit_py.testing.executor import gateway
 from agentkit_py.testing.executor.records import Run, StepRecord, Wait
 from agentkit_py.testing.executor.schedule import seconds_of
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
     from agentkit_py.testing.executor.requests import Requests
 
 MAX_STEPS = 1000
+"""Steps of one run at the most."""
+
 MAX_OUTPUT = 4 * 1024 * 1024
+"""Bytes of one step's output at the most."""
+
 MAX_STATE = 32 * 1024 * 1024
+"""Bytes of all outputs of one run at the most."""
 
 
 class Opcodes:
@@ -71,7 +77,7 @@ class Opcodes:
 
     def _record(self, run: Run, op: dict[str, Any]) -> StepRecord:
         kind = "StepRun" if op["op"] in ("StepPlanned", "StepError", "StepFailed") else op["op"]
-        opts = op.get("opts") or {}
+        opts: dict[str, Any] = op.get("opts") or {}
         known = run.recorded.get(op["id"])
         if known is not None:
             known.op, known.opts = kind, opts
@@ -94,21 +100,29 @@ class Opcodes:
                 self._failed(run, target, attempt, answer, op)
             case "StepPlanned":
                 server.schedule.add(partial(self.requests.send, run, step.id))
+            case "AIGateway":
+                await self._infer(run, step, target, attempt)
+            case _:
+                self._pause(run, step, op)
+
+    def _pause(self, run: Run, step: StepRecord, op: dict[str, Any]) -> None:
+        """Steps that wait for something, without the worker."""
+        schedule = self._server.schedule
+        match op["op"]:
             case "Sleep":
                 wake = partial(self._later, run, step, None)
-                server.schedule.add(wake, after=server.schedule.until(op["name"]))
+                schedule.add(wake, after=schedule.until(op["name"]))
             case "WaitForEvent":
                 self._wait(run, step, op)
             case "InvokeFunction":
                 self._invoke(run, step)
-            case "AIGateway":
-                await self._infer(run, step, target, attempt)
             case unknown:
-                raise NotImplementedError(f"ReplayExecutor does not know the step {unknown!r}")
+                raise ScriptError(f"ReplayExecutor does not know the step {unknown!r}")
 
     def done(self, run: Run, step: StepRecord, memo: Any) -> None:
         """A step is done: keep what it gave and look for what follows."""
-        found = memo if isinstance(memo, dict) and step.op != "WaitForEvent" else {"data": memo}
+        wrapped = as_object(memo) if step.op != "WaitForEvent" else None
+        found = wrapped if wrapped is not None else {"data": memo}
         step.done, step.output, step.error = True, found.get("data"), found.get("error")
         run.memos[step.id] = memo
         run.pending.discard(step.id)
@@ -158,7 +172,7 @@ class Opcodes:
             message = f"Could not find function with ID: {function}"
             self.done(run, step, {"error": {"name": "InngestInvokeError", "message": message}})
             return
-        event = {
+        event: dict[str, Any] = {
             "name": "inngest/function.invoked",
             "data": payload.get("data") or {},
             "id": f"{run.id}-{step.id}",
@@ -178,6 +192,3 @@ class Opcodes:
             self.requests.try_again(run, target, attempt, memo["error"])
             return
         self.done(run, step, memo)
-
-
-Work = Callable[[], None]

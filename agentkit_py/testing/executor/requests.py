@@ -6,7 +6,8 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from agentkit_py.testing.executor.records import JournalEntry, KillAt, Moment, Run
+from agentkit_py._core.json import as_list, as_object
+from agentkit_py.testing.executor.records import JournalEntry, Moment, Run
 from agentkit_py.testing.executor.sdk import Answer
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class Requests:
             await self._look_ahead(run, attempt)
         answer = await self._post(run, target, attempt)
         content = _strict(answer)
-        reported = content if answer.status == _STEPS and isinstance(content, list) else []
+        reported = as_list(content) if answer.status == _STEPS else None
+        reported = reported or []
         names = [str(op.get("displayName")) for op in reported]
         if self._dies(number, run, target, "inside", names):
             self._note(run, attempt, target, "killed inside", reported)
@@ -56,8 +58,7 @@ class Requests:
         outcome = {_STEPS: "steps", _DONE: "output"}.get(answer.status, "error")
         self._note(run, attempt, target, outcome, reported)
         self._handle(run, target, attempt, answer, content)
-        if self._dies(number, run, target, "after", names):
-            pass
+        self._dies(number, run, target, "after", names)
 
     def _handle(
         self, run: Run, target: str | None, attempt: int, answer: Answer, content: Any
@@ -68,7 +69,7 @@ class Requests:
             self._unused(run)
             self.end(run, output=content)
         else:
-            error = content if isinstance(content, dict) else {"message": str(content)}
+            error = as_object(content) or {"message": str(content)}
             if answer.no_retry:
                 self.end(run, error=error)
             else:
@@ -212,10 +213,11 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _plan_of(answer: Answer) -> Any:
-    content = json.loads(answer.body)
+    content: Any = json.loads(answer.body)
     if answer.status != _STEPS:
-        if isinstance(content, dict):
-            content.pop("stack", None)
+        fields = as_object(content)
+        if fields is not None:
+            fields.pop("stack", None)
         return answer.status, content
     return [
         {
@@ -231,6 +233,3 @@ def _plan_of(answer: Answer) -> Any:
 
 def _short(plan: Any) -> str:
     return json.dumps(plan)[:600]
-
-
-__all__ = ["KillAt", "Requests"]

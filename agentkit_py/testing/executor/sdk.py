@@ -160,10 +160,12 @@ class Connection:
     def __init__(self, client: inngest.Inngest, transport: Any) -> None:
         """Make the clients; nothing goes through them before `use`."""
         self._client = client
-        self._http: Any = getattr(client, "_http_client")  # noqa: B009 - it is the SDK's own
+        self._http: Any = getattr(client, "_http_client")  # noqa: B009 - pyright: it is private
         asynchronous = net.ThreadAwareAsyncHTTPClient(transport=transport, trust_env=False)
-        self._asynchronous = asynchronous.initialize()
-        self._synchronous = httpx.Client(transport=transport, trust_env=False)
+        self._ours = {
+            "_http_client": asynchronous.initialize(),
+            "_http_client_sync": httpx.Client(transport=transport, trust_env=False),
+        }
         self._watcher: Watcher | None = None
 
     @property
@@ -179,11 +181,16 @@ class Connection:
     @contextmanager
     def use(self) -> Generator[None]:
         """The client is connected inside the block."""
-        client, http = self._client, self._http
-        before = (http._http_client, http._http_client_sync, client.middleware)
-        http._http_client, http._http_client_sync = self._asynchronous, self._synchronous
-        client.middleware = [*client.middleware, self._watch]
+        middleware = self._client.middleware
+        before = {name: getattr(self._http, name) for name in self._ours}
+        self._client.middleware = [*middleware, self._watch]
+        self._put(self._ours)
         try:
             yield
         finally:
-            http._http_client, http._http_client_sync, client.middleware = before
+            self._client.middleware = middleware
+            self._put(before)
+
+    def _put(self, clients: dict[str, Any]) -> None:
+        for name, client in clients.items():
+            setattr(self._http, name, client)

@@ -51,6 +51,7 @@ class Turn:
         self.lifecycle: dict[str, Json] = agent.get("lifecycle") or {}
         self.past = state.history()
         self.own: list[Result] = []
+        self.stopped = False
 
     # ------------------------------------------------------------------ names
 
@@ -70,6 +71,7 @@ class Turn:
                 prompt, history = self._next(prompt, last)
             prompt, history, stop = self._on_start(prompt, history)
             if stop:
+                self.stopped = True
                 break
             last = self._infer(prompt, history, iteration)
             ends = iteration + 1 >= limit or not self._goes_on(last)
@@ -234,6 +236,8 @@ class Turn:
     def _body(self, prompt: list[Json], history: list[Json]) -> Json:
         messages = [*prompt, *history]
         tools, choice = list(self.tools.values()), self.agent.get("toolChoice", "auto")
+        if choice != "auto" and self.agent.get("withModel"):
+            choice = choice if self.on("with-model-keeps-everything") else "auto"
         if self.model["provider"] not in _FORMATS:
             return chat.encode(self.model, messages, tools, choice, self.on)
         prefill = 0 if history else _trailing(prompt)

@@ -156,7 +156,7 @@ class NetworkRun:
         if ended in ("at once", "unknown"):
             if new and self.on("results-are-saved-however-a-run-ends"):
                 self._append(new)
-        elif new or not self.on("nothing-new-is-not-saved"):
+        else:
             self._append(new)
 
     def _append(self, results: list[Result]) -> None:
@@ -166,7 +166,7 @@ class NetworkRun:
 
     def run_agent(self, agent: dict[str, Json]) -> None:
         """One agent's turn."""
-        model = self.play.model_for(agent, self.options, self.spec, routed=False)
+        model = self.play.model_for(agent, self.options, self.spec)
         message_id, run_id = self.play.ids.new(), self.play.ids.new("gen")
         if not self.play.has_user_messages and not self.on("results-have-ids"):
             message_id = UNDEFINED  # the older branch has no streaming, and no ids
@@ -208,7 +208,7 @@ class NetworkRun:
         turn.past = self.state.history()
         before = len(self.state.results)
         result = turn.play_out()
-        if adapter.has("appendResults"):
+        if adapter.has("appendResults") and not turn.stopped:
             # TypeScript adds the result to the state only after this.
             last = self.state.results.pop()
             new = self.state.results[before:]
@@ -286,9 +286,7 @@ class NetworkRun:
     def _router_facts(self, stack: list[str], last: Result | None) -> dict[str, Json]:
         keys = ["callCount", "input", "lastResult", "network", "stack", "userMessage"]
         return {
-            "argKeys": keys
-            if self.play.has_user_messages
-            else [k for k in keys if k != "userMessage"],
+            "argKeys": keys if self._knows_user_messages() else keys[:-1],
             "input": self.given.text,
             "userMessage": UNDEFINED,
             "network": self.spec["name"],
@@ -330,7 +328,7 @@ class NetworkRun:
         if agent is DEFAULT_ROUTING and not self.spec.get("defaultModel"):
             failure = our_failure("MissingModelError")
             raise failure if self.on("typed-errors") else prose_failure("no-router")
-        model = self.play.model_for(agent, self.options, self.spec, routed=True)
+        model = self.play.model_for(agent, self.options, self.spec)
         turn = Turn(
             self.play,
             agent,

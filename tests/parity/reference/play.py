@@ -201,8 +201,6 @@ class Play:
         agent: dict[str, Json],
         options: dict[str, Json],
         network: dict[str, Json],
-        *,
-        routed: bool,
     ) -> dict[str, Json]:
         """The model an agent uses.
 
@@ -210,8 +208,6 @@ class Play:
             Failure: There is none.
         """
         chosen = options.get("model")
-        if routed and chosen is not None:
-            chosen = chosen if self.on("model-option-reaches-routers") else None
         name = chosen or agent.get("withModel") or agent.get("model") or network.get("defaultModel")
         if not name:
             failure = our_failure("MissingModelError")
@@ -322,7 +318,7 @@ class Play:
     def _run_agent(self, run: dict[str, Json], given: Input) -> Result:
         agent, options = self.agent(run["target"]["agent"]), run.get("options", {})
         network = self.spec["networks"][options["network"]] if "network" in options else {}
-        model = self.model_for(agent, options, network, routed=False)
+        model = self.model_for(agent, options, network)
         if "state" in options:
             state = self._state_of(options["state"], "")
         else:
@@ -364,9 +360,10 @@ class StandaloneRun:
         before = len(self.state.results)
         saving = False
         try:
-            result = self._turn().play_out()
+            turn = self._turn()
+            result = turn.play_out()
             saving = True
-            self._save(before)
+            self._save(before, stopped=turn.stopped)
         except Failure:
             self._failed(before, saving=saving)
             raise
@@ -436,9 +433,11 @@ class StandaloneRun:
     def _appends(self) -> bool:
         return self.adapter is not None and self.adapter.has("appendResults")
 
-    def _save(self, before: int) -> None:
+    def _save(self, before: int, *, stopped: bool) -> None:
         new = self.state.results[before:]
-        if self._appends and (new or not self.on("nothing-new-is-not-saved")):
+        if not self._appends:
+            return
+        if not stopped or (new and self.on("stopped-turns-keep-their-results")):
             self._append(new)
 
     def _append(self, results: list[Result]) -> None:

@@ -1,0 +1,89 @@
+"""`agentkit doctor`: would this network survive being run as an Inngest function?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentkit_py.cli.console import make_console
+from agentkit_py.cli.target import load_model, load_target
+from agentkit_py.testing.doctor import Report, examine
+
+_SCRIPTED = "scripted"
+_STYLES = {"error": ("✗", "red"), "warning": ("!", "yellow")}
+
+
+def doctor(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:OBJECT", help="A Network or Agent, or a function that makes one."
+        ),
+    ],
+    *,
+    text: Annotated[
+        str, typer.Option("--input", metavar="TEXT", help="What the user says.")
+    ] = "Hello, I need your help.",
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="PROVIDER:NAME",
+            help="A real model; unless given, each tool is called once with made-up arguments.",
+        ),
+    ] = _SCRIPTED,
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Say yes to every question; otherwise no.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+) -> None:
+    """Run a network as an Inngest function, on this machine, and report what would go wrong.
+
+    It runs twice, and its tools really run: let them work on data for tests. Exit status 1 if
+    there is an error among the findings.
+    """
+    chosen = None if model == _SCRIPTED else load_model(model)
+    report = asyncio.run(examine(load_target(target), input=text, model=chosen, approve=approve))
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), indent=2))
+    else:
+        _show(make_console(), report)
+    if not report.healthy:
+        raise typer.Exit(1)
+
+
+def _show(console: Console, report: Report) -> None:
+    figures = report.figures
+    lines = [
+        f"{report.target}: {figures.steps} steps for {figures.turns} turns "
+        f"({figures.steps_per_turn:.1f} a turn), {figures.requests} requests",
+        f"largest output: {figures.largest_output:,} bytes ({figures.largest_step}); "
+        f"all: {figures.state:,} bytes",
+    ]
+    idle = [name for name, calls in report.tools.items() if not calls]
+    if idle:
+        lines.append(f"not examined, as the model did not call them: {', '.join(idle)}")
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+    if report.callbacks:
+        console.print(_table(report))
+    for finding in report.findings:
+        sign, style = _STYLES[finding.severity]
+        words = f"{sign} {finding.name}: {finding.where}: {finding.text}"
+        console.print(Text(words, style), soft_wrap=True)
+    if not report.findings:
+        console.print(Text("✓ nothing found", "green"))
+
+
+def _table(report: Report) -> Table:
+    table = Table(title="Called again on each replay", title_justify="left", box=None)
+    table.add_column("callback")
+    table.add_column("calls", justify="right")
+    for callback in report.callbacks:
+        table.add_row(Text(callback.name), str(callback.calls))
+    return table

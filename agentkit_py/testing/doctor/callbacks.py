@@ -1,0 +1,163 @@
+"""Your code under observation: how often it is called, and what it does outside of steps.
+
+What a piece of code does to the world shows by Python's audit events: a file opened for writing, a
+connection, a process. Connections that are open already are not seen.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from agentkit_py._core.awaiting import is_async_callable
+from agentkit_py.engine.agent import Agent
+from agentkit_py.engine.network import Network
+from agentkit_py.engine.tool import Tool
+from agentkit_py.inngest.steps import inside_step
+
+_DEEDS = {
+    "sqlite3.connect": "opens the database {0}",
+    "socket.connect": "connects to {1}",
+    "socket.sendto": "sends to {1}",
+    "subprocess.Popen": "starts the program {0}",
+    "os.system": "runs the command {0}",
+    "os.remove": "removes {0}",
+    "os.rename": "renames {0}",
+    "os.mkdir": "makes the folder {0}",
+    "os.rmdir": "removes the folder {0}",
+}
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+@dataclass
+class Observations:
+    """What was seen."""
+
+    calls: Counter[str] = field(default_factory=Counter[str])
+    """Calls outside of steps, by callback."""
+
+    tools: Counter[str] = field(default_factory=Counter[str])
+    """Calls of tools that were really made."""
+
+    deeds: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    """What callbacks did to the world outside of steps, with the number of times."""
+
+    def note(self, callback: str, deed: str) -> None:
+        """A callback did something."""
+        key = (callback, deed)
+        self.deeds[key] = self.deeds.get(key, 0) + 1
+
+
+_watching: ContextVar[tuple[Observations, str] | None] = ContextVar("doctor", default=None)
+_hooked: list[bool] = []
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    """Python's audit hook; cheap, for it sees everything that this process does from now on."""
+    if event != "open" and event not in _DEEDS:
+        return
+    watching = _watching.get()
+    if watching is None or inside_step() is not None:
+        return
+    observations, callback = watching
+    if event != "open":
+        shown = [str(one)[:120] for one in arguments]
+        observations.note(callback, _DEEDS[event].format(*shown))
+    elif _is_writing(arguments) and "__pycache__" not in str(arguments[0]):
+        observations.note(callback, f"writes the file {str(arguments[0])[:120]}")
+
+
+def _is_writing(arguments: tuple[Any, ...]) -> bool:
+    _path, mode, flags = arguments
+    if isinstance(mode, str):
+        return any(letter in mode for letter in "wax+")
+    return bool((flags or 0) & _WRITING)
+
+
+class Observed:
+    """Makes a network that does what another does, and is watched."""
+
+    def __init__(self, observations: Observations) -> None:
+        self._seen = observations
+        if not _hooked:
+            _hooked.append(True)
+            sys.addaudithook(_audit)  # for good: Python knows no way to take one off again
+
+    def network(self, given: Network, **changes: Any) -> Network:
+        """The network with callbacks that are watched."""
+        router = given.router
+        if router is not None and not isinstance(router, Agent):
+            router = self._watched(f"router of {given.name}", router)
+        agents = [self._agent(agent) for agent in given.agents]
+        return replace(given, agents=agents, router=router, **changes)
+
+    def _agent(self, agent: Agent) -> Agent:
+        changes: dict[str, Any] = {
+            "tools": [self._tool(tool) for tool in agent.tool_map.values()],
+            "lifecycle": replace(agent.lifecycle, **self._hooks(agent)),
+        }
+        for name in ("system", "model", "allowed_tools"):
+            value = getattr(agent, name, None)
+            if callable(value):
+                changes[name] = self._watched(f"{name} of {agent.name}", value)
+        return replace(agent, **changes)
+
+    def _hooks(self, agent: Agent) -> dict[str, Any]:
+        given = {item.name: getattr(agent.lifecycle, item.name) for item in fields(agent.lifecycle)}
+        return {
+            name: self._watched(f"{name} of {agent.name}", hook)
+            for name, hook in given.items()
+            if callable(hook)
+        }
+
+    def _tool(self, tool: Tool) -> Tool:
+        label = f"tool {tool.name}"
+        invoke = tool.invoke
+
+        def call(arguments: Any, context: Any, /) -> Any:
+            self._seen.tools[tool.name] += 1
+            if not tool.steps:
+                return invoke(arguments, context)
+            if tool.is_async:
+                return self._await(label, invoke, (arguments, context), {})
+            with self._looking(label):
+                return invoke(arguments, context)
+
+        return replace(tool, invoke=call)
+
+    def _watched(self, label: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        if is_async_callable(function):
+
+            @functools.wraps(function)
+            async def call(*args: Any, **kwargs: Any) -> Any:
+                return await self._await(label, function, args, kwargs)
+
+            return call
+
+        @functools.wraps(function)
+        def call_sync(*args: Any, **kwargs: Any) -> Any:
+            with self._looking(label):
+                return function(*args, **kwargs)
+
+        return call_sync
+
+    async def _await(self, label: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        with self._looking(label):
+            return await function(*args, **kwargs)
+
+    @contextmanager
+    def _looking(self, label: str) -> Iterator[None]:
+        if inside_step() is None:
+            self._seen.calls[label] += 1
+        token = _watching.set((self._seen, label))
+        try:
+            yield
+        finally:
+            _watching.reset(token)

@@ -1,0 +1,208 @@
+"""Checks of results: kept as they are, once, in order, all or none."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+from agentkit_py.errors import HistoryError
+from agentkit_py.history.result import AgentResult
+from agentkit_py.messages import (
+    ReasoningMessage,
+    TextContent,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+    Usage,
+    token_memo,
+)
+from agentkit_py.stores import HistoryStore
+from agentkit_py.testing.store_conformance.values import ODD_TEXTS, raises, reply, said, same
+
+_WRITERS, _EACH = 8, 10
+_HUGE = 10_000_000
+
+
+async def results_come_back_equal(store: HistoryStore) -> None:
+    """Messages of every kind, ids, usage, provider metadata, and time to the microsecond."""
+    call = ToolCall("", "t", {"b": 1, "a": [None, 1.5, 10**30]}, None, {"google": {"sig": "x"}})
+    output = [
+        ReasoningMessage("hm", provider_metadata={"anthropic": {"signature": "s"}}),
+        TextMessage("assistant", (TextContent("a"), TextContent("b")), agent="other"),
+        TextMessage("system", "s", stop_reason="stop"),
+        ToolCallMessage((call, call)),
+    ]
+    result = AgentResult(
+        "räuber 🐟",
+        output,
+        [ToolResultMessage(call, None), ToolResultMessage(call, {"error": {"name": "E"}})],
+        datetime(2024, 5, 6, 7, 8, 9, 123456, UTC),
+        id="r1",
+        usage=Usage(3, 4, 1, 2),
+    )
+    await store.add_thread("t")
+    await store.append("t", [result])
+    same(await store.load("t"), [result], "the results")
+
+
+async def odd_texts_come_back_as_they_were(store: HistoryStore) -> None:
+    """Halves of surrogate pairs, zero bytes and all the rest of Unicode."""
+    results = [AgentResult(text or "a", (TextMessage("assistant", text),)) for text in ODD_TEXTS]
+    await store.add_thread("t")
+    await store.append("t", results)
+    same(await store.load("t"), results, "the results")
+
+
+async def a_message_of_ten_megabytes_is_kept(store: HistoryStore) -> None:
+    """Size is the provider's business."""
+    await store.add_thread("t")
+    await store.append("t", [AgentResult.from_user("x" * _HUGE)])
+    (message,) = await store.messages("t")
+    same(len(message.text) if message.type == "text" else 0, _HUGE, "the length")
+
+
+async def positions_count_from_zero_without_gaps(store: HistoryStore) -> None:
+    """Also after results that were left out."""
+    await store.add_thread("t")
+    for names in ("ab", "ac", "b", "d"):
+        await store.append("t", [said(name) for name in names])
+    found = [(record.position, record.result.id) for record in await store.records("t")]
+    same(found, [(n, f"said {name}") for n, name in enumerate("abcd")], "positions and ids")
+    same(await store.count_results("t"), 4, "count_results")
+
+
+async def saving_twice_is_once(store: HistoryStore) -> None:
+    """Within one call, in the next, together with new ones, and though the time differs."""
+    a, b = reply("a"), reply("b")
+    await store.add_thread("t")
+    await store.append("t", [a, a])
+    await store.append("t", [a, b])
+    for hour in (1, 2):
+        at = datetime(2024, 1, 1, hour, tzinfo=UTC)
+        await store.append("t", [AgentResult.from_user("hi", id="m", created_at=at)])
+    found = await store.load("t")
+    same([result.id for result in found], ["result-a", "result-b", "m"], "the ids")
+    same(found[-1].created_at.hour, 1, "which of the two is kept")
+
+
+async def another_result_under_a_stored_id_is_an_error(store: HistoryStore) -> None:
+    """Not a loss, and nothing of that call is stored."""
+    await store.add_thread("t")
+    await store.append("t", [said("first", "m")])
+    new = [said("new"), said("other", "m")]
+    await raises(HistoryError, store.append("t", new), "append")
+    await raises(HistoryError, store.append("t", [said("a", "x"), said("b", "x")]), "append")
+    same(await store.count_results("t"), 1, "count_results")
+
+
+async def results_without_ids_are_all_kept(store: HistoryStore) -> None:
+    """A user may say the same thing twice."""
+    await store.add_thread("t")
+    same_thing = [AgentResult.from_user("yes", created_at=datetime(2024, 1, 1, tzinfo=UTC))] * 2
+    await store.append("t", same_thing)
+    same(await store.load("t"), same_thing, "the results")
+
+
+async def one_id_may_stand_in_several_threads(store: HistoryStore) -> None:
+    """Ids are unique per thread only."""
+    for key in ("t1", "t2"):
+        await store.add_thread(key)
+        await store.append(key, [said(key, "m")])
+        same(await store.count_results(key), 1, f"count_results of {key}")
+
+
+async def what_is_not_json_is_refused_with_all_of_its_call(store: HistoryStore) -> None:
+    """Nothing is stored then."""
+    await store.add_thread("t")
+    wrong: Any = object()
+    for content in (wrong, {"data": float("nan")}):
+        broken = AgentResult("a", (), [ToolResultMessage(ToolCall("1", "t"), content)])
+        await raises(HistoryError, store.append("t", [said("good"), broken]), "append")
+    same(await store.count_results("t"), 0, "count_results")
+
+
+async def later_changes_of_callers_do_not_reach_the_store(store: HistoryStore) -> None:
+    """Neither to what was saved nor to what was loaded."""
+    content: dict[str, Any] = {"data": ["kept"]}
+    answer = ToolResultMessage(ToolCall("1", "t"), content)
+    await store.add_thread("t")
+    await store.append("t", [AgentResult("a", (), (answer,))])
+    for _ in range(2):
+        content["data"].append("changed")
+        (loaded,) = await store.load("t")
+        found: Any = loaded.tool_calls[0].content
+        same(found, {"data": ["kept"]}, "what is stored")
+        content = found
+
+
+async def pages_hold_the_last_results_before_a_position(store: HistoryStore) -> None:
+    """Oldest first in each page; put together they are the thread."""
+    await store.add_thread("t")
+    await store.append("t", [said(str(n)) for n in range(10)])
+    for before, limit, expected in (
+        (10, 4, [6, 7, 8, 9]),
+        (3, 4, [0, 1, 2]),
+        (0, 4, []),
+        (5, 1, [4]),
+    ):
+        page = await store.page("t", before, limit)
+        same([record.position for record in page], expected, f"page({before}, {limit})")
+    all_ = await store.records("t")
+    same([*await store.page("t", 6, 6), *await store.page("t", 10, 4)], all_, "pages together")
+
+
+async def token_counts_come_back_if_they_are_kept(store: HistoryStore) -> None:
+    """A store need not keep counts, but may not give wrong ones."""
+    result = reply("a")
+    for number, message in enumerate(result.messages):
+        token_memo(message)["test:tokens"] = number + 1
+    await store.add_thread("t")
+    await store.append("t", [result])
+    for number, message in enumerate((await store.load("t"))[0].messages):
+        known = token_memo(message).get("test:tokens", number + 1)
+        same(known, number + 1, "a count of tokens")
+
+
+async def writers_at_the_same_time_lose_nothing(store: HistoryStore) -> None:
+    """All is there once, without gaps, and the results of each writer stand in its order."""
+
+    async def write(writer: int) -> None:
+        for number in range(_EACH):
+            await store.append("t", [reply(f"{writer}-{number}")])
+
+    await store.add_thread("t")
+    await asyncio.gather(*(write(writer) for writer in range(_WRITERS)))
+    records = await store.records("t")
+    same([r.position for r in records], list(range(_WRITERS * _EACH)), "the positions")
+    ids = [record.result.id or "" for record in records]
+    for writer in range(_WRITERS):
+        own = [one for one in ids if one.startswith(f"result-{writer}-")]
+        same(own, [f"result-{writer}-{n}" for n in range(_EACH)], f"what writer {writer} saved")
+
+
+async def writers_of_the_same_results_store_them_once(store: HistoryStore) -> None:
+    """A webhook that is delivered to several processes at once."""
+    await store.add_thread("t")
+    turn = [said("hi"), reply("a"), reply("b")]
+    await asyncio.gather(*(store.append("t", turn) for _ in range(_WRITERS)))
+    same(await store.load("t"), turn, "the results")
+
+
+CHECKS = (
+    results_come_back_equal,
+    odd_texts_come_back_as_they_were,
+    a_message_of_ten_megabytes_is_kept,
+    positions_count_from_zero_without_gaps,
+    saving_twice_is_once,
+    another_result_under_a_stored_id_is_an_error,
+    results_without_ids_are_all_kept,
+    one_id_may_stand_in_several_threads,
+    what_is_not_json_is_refused_with_all_of_its_call,
+    later_changes_of_callers_do_not_reach_the_store,
+    pages_hold_the_last_results_before_a_position,
+    token_counts_come_back_if_they_are_kept,
+    writers_at_the_same_time_lose_nothing,
+    writers_of_the_same_results_store_them_once,
+)

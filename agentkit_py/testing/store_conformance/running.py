@@ -1,0 +1,107 @@
+"""Checks of a store under agents that run, in this process and as replayed Inngest functions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from agentkit_py.engine.agent import Agent
+from agentkit_py.engine.tool import tool
+from agentkit_py.errors import ModelError
+from agentkit_py.models.base import RetryPolicy
+from agentkit_py.stores import HistoryStore
+from agentkit_py.testing.provider import error, tool_call
+from agentkit_py.testing.scripted_model import ScriptedModel
+from agentkit_py.testing.store_conformance.values import same
+
+Program: TypeAlias = Callable[[], Awaitable[Any]]
+"""One run; it may be begun again from the top."""
+
+Drive: TypeAlias = Callable[[Program], Awaitable[None]]
+"""Runs a program to its end, however it ends."""
+
+
+async def directly(program: Program) -> None:
+    """In this process."""
+    try:
+        await program()
+    except ModelError:
+        return
+
+
+async def replayed(program: Program) -> None:
+    """As an Inngest function, which begins again from the top for each step."""
+    import inngest  # noqa: PLC0415 - only these checks need it
+
+    from agentkit_py.inngest import AgentKitMiddleware  # noqa: PLC0415
+    from agentkit_py.testing.executor import ReplayExecutor  # noqa: PLC0415
+
+    middleware = AgentKitMiddleware.configured(inference="local")
+    client = inngest.Inngest(app_id="conformance", is_production=False, middleware=[middleware])
+
+    @client.create_function(
+        fn_id="run", trigger=inngest.TriggerEvent(event="conformance/run"), retries=0
+    )
+    async def function(ctx: inngest.Context) -> None:
+        del ctx
+        await program()
+
+    await ReplayExecutor(client, [function], check=True).run("conformance/run")
+
+
+@tool
+def _look_up(order: str) -> str:
+    """Look an order up."""
+    return f"{order} is on its way"
+
+
+async def _turns(store: HistoryStore, drive: Drive) -> None:
+    model = ScriptedModel(tool_call(_look_up.name, {"order": "A1"}), "It comes.", "You're welcome.")
+    agent = Agent(name="desk", system="S", model=model, tools=[_look_up], max_iter=3, history=store)
+    for line in ("Where is A1?", "Thank you."):
+        await drive(lambda line=line: agent.run(line, thread_id="t"))
+    model.assert_finished()
+    results = await store.load("t")
+    same([r.agent_name for r in results], ["user", "desk", "desk", "user", "desk"], "the authors")
+    texts = [m.text for m in await store.messages("t") if m.type == "text" and m.text]
+    expected = ["Where is A1?", "It comes.", "Thank you.", "You're welcome."]
+    same(texts, expected, "the texts")
+    same(len({result.id for result in results}), 5, "the number of ids")
+
+
+async def _failure(store: HistoryStore, drive: Drive) -> None:
+    model = ScriptedModel(
+        tool_call(_look_up.name, {"order": "A1"}), error(400, "no"), retry=RetryPolicy(attempts=1)
+    )
+    agent = Agent(name="desk", system="S", model=model, tools=[_look_up], max_iter=3, history=store)
+    await drive(lambda: agent.run("Where is A1?", thread_id="t"))
+    found = [(r.agent_name, len(r.tool_calls)) for r in await store.load("t")]
+    same(found, [("user", 0), ("desk", 1)], "what was finished")
+
+
+async def runs_fill_a_thread_and_go_on_with_it(store: HistoryStore) -> None:
+    """User's turns, results and tool results, each once and in order."""
+    await _turns(store, directly)
+
+
+async def replayed_runs_fill_a_thread_and_go_on_with_it(store: HistoryStore) -> None:
+    """The same under replay: nothing doubled by functions that begin again for each step."""
+    await _turns(store, replayed)
+
+
+async def a_run_that_fails_leaves_what_was_finished(store: HistoryStore) -> None:
+    """The user's message, and results that were complete."""
+    await _failure(store, directly)
+
+
+async def a_replayed_run_that_fails_leaves_what_was_finished(store: HistoryStore) -> None:
+    """The same under replay."""
+    await _failure(store, replayed)
+
+
+CHECKS = (
+    runs_fill_a_thread_and_go_on_with_it,
+    replayed_runs_fill_a_thread_and_go_on_with_it,
+    a_run_that_fails_leaves_what_was_finished,
+    a_replayed_run_that_fails_leaves_what_was_finished,
+)

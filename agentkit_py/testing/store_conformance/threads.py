@@ -1,0 +1,150 @@
+"""Checks of threads: made, listed, deleted, and whose they are."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from agentkit_py.errors import HistoryError, ThreadNotFoundError
+from agentkit_py.stores import HistoryStore, for_user
+from agentkit_py.testing.store_conformance.values import raises, said, same
+
+
+async def a_thread_says_whose_it_is_and_when_it_changed(store: HistoryStore) -> None:
+    """User, title and metadata come back; times are UTC, and adding a result moves the second."""
+    await store.add_thread("t", user_id="u", title="T", metadata={"n": None})
+    before = await store.get_thread("t")
+    same((before.user_id, before.title, before.metadata), ("u", "T", {"n": None}), "the thread")
+    same(before.created_at.tzinfo, UTC, "the time zone")
+    await store.append("t", [said("hi")])
+    after = await store.get_thread("t")
+    same(after.created_at, before.created_at, "the time of creation")
+    assert after.updated_at > before.updated_at, "adding a result is a change of the thread"
+    await store.append("t", [said("hi")])
+    same(await store.get_thread("t"), after, "a thread to which nothing new was added")
+
+
+async def a_thread_without_an_id_gets_one(store: HistoryStore) -> None:
+    """Each time another."""
+    ids = [await store.add_thread() for _ in range(3)]
+    same(len(set(ids)), 3, "the number of different ids")
+
+
+async def adding_a_thread_that_is_there_leaves_it_as_it_is(store: HistoryStore) -> None:
+    """Every run adds its thread."""
+    await store.add_thread("t", title="old", user_id="u")
+    await store.append("t", [said("hi")])
+    same(await store.add_thread("t", title="new"), "t", "the id")
+    info = await store.get_thread("t")
+    same((info.title, info.user_id), ("old", "u"), "title and user")
+    same(await store.count_results("t"), 1, "the number of results")
+
+
+async def threads_are_listed_those_changed_last_first(store: HistoryStore) -> None:
+    """As many as asked for, of one user if asked for; of equally old ones the newer first."""
+    for name, user in (("a", "u1"), ("b", "u2"), ("c", "u1")):
+        await store.add_thread(name, user_id=user)
+    await store.append("a", [said("hi")])
+    for limit, user, expected in (
+        (50, None, ["a", "c", "b"]),
+        (1, None, ["a"]),
+        (0, None, []),
+        (None, "u1", ["a", "c"]),
+        (50, "nobody", []),
+    ):
+        found = [thread.id for thread in await store.list_threads(limit, user)]
+        same(found, expected, f"list_threads({limit}, {user!r})")
+
+
+async def a_thread_that_is_not_there_is_an_error(store: HistoryStore) -> None:
+    """Reading, counting and adding raise ThreadNotFoundError; adding does not make the thread."""
+    for call in (store.records, store.count_results, store.get_thread, store.load):
+        await raises(ThreadNotFoundError, call("nope"), call.__name__)
+    await raises(ThreadNotFoundError, store.append("nope", [said("hi")]), "append")
+    same(await store.thread_exists("nope"), False, "thread_exists")
+    same(await store.list_threads(), [], "list_threads")
+
+
+async def a_deleted_thread_is_gone_with_its_results(store: HistoryStore) -> None:
+    """A new one under its id begins empty; deleting nothing says so."""
+    await store.add_thread("t")
+    await store.append("t", [said("hi")])
+    same(await store.delete_thread("t"), True, "delete_thread")
+    same(await store.delete_thread("t"), False, "delete_thread again")
+    same(await store.thread_exists("t"), False, "thread_exists")
+    await store.add_thread("t")
+    same(await store.load("t"), [], "the results of the new thread")
+
+
+async def a_user_is_deleted_with_all_threads(store: HistoryStore) -> None:
+    """And others keep theirs."""
+    for name, user in (("a", "u1"), ("b", "u2"), ("c", "u1")):
+        await store.add_thread(name, user_id=user)
+        await store.append(name, [said("hi")])
+    same(await store.delete_user("u1"), 2, "delete_user")
+    same([thread.id for thread in await store.list_threads()], ["b"], "the threads that are left")
+
+
+async def a_thread_of_another_user_is_not_found(store: HistoryStore) -> None:
+    """Neither read nor written, listed, deleted or taken over."""
+    mine, theirs = for_user(store, "me"), for_user(store, "them")
+    await theirs.add_thread("t")
+    await theirs.append("t", [said("secret")])
+    for call in (mine.records, mine.count_results, mine.get_thread, mine.load, mine.add_thread):
+        await raises(ThreadNotFoundError, call("t"), call.__name__)
+    await raises(ThreadNotFoundError, mine.append("t", [said("hi")]), "append")
+    same(await mine.thread_exists("t"), False, "thread_exists")
+    same(await mine.delete_thread("t"), False, "delete_thread")
+    same(await mine.list_threads(), [], "list_threads")
+    same(await mine.list_threads(user_id="them"), [], "list_threads of them")
+    same(len(await theirs.load("t")), 1, "what they have")
+    own = await mine.add_thread()
+    same((await store.get_thread(own)).user_id, "me", "whose a thread is that I made")
+
+
+async def ids_are_data_whatever_stands_in_them(store: HistoryStore) -> None:
+    """Quotes, wildcards and zero bytes are characters like others."""
+    for key in ("x'); DROP TABLE threads; --", "%", "_", "a\0b", "é", "e\u0301", "A", "a", " a"):
+        await store.add_thread(key, user_id=key, title=key, metadata={key: key})
+        await store.append(key, [said(key)])
+        (info,) = await store.list_threads(user_id=key)
+        same((info.id, info.title, info.metadata), (key, key, {key: key}), f"thread {key!r}")
+        same([r.id for r in await store.load(key)], [f"said {key}"], f"results of {key!r}")
+
+
+async def ids_that_are_empty_or_no_unicode_are_refused(store: HistoryStore) -> None:
+    """No database could find them again."""
+    for key in ("", "\ud800"):
+        await raises(HistoryError, store.add_thread(key), f"thread id {key!r}")
+        await raises(HistoryError, store.add_thread(user_id=key), f"user id {key!r}")
+
+
+async def metadata_that_is_not_json_is_refused(store: HistoryStore) -> None:
+    """And no thread is made."""
+    wrong: Any = {"when": datetime.now(UTC)}
+    await raises(HistoryError, store.add_thread("t", metadata=wrong), "add_thread")
+    same(await store.thread_exists("t"), False, "thread_exists")
+
+
+async def a_store_can_be_closed_and_used_again(store: HistoryStore) -> None:
+    """Closing lets go of connections, no more."""
+    await store.add_thread("t")
+    await store.close()
+    await store.close()
+    same(await store.thread_exists("t"), True, "thread_exists")
+
+
+CHECKS = (
+    a_thread_says_whose_it_is_and_when_it_changed,
+    a_thread_without_an_id_gets_one,
+    adding_a_thread_that_is_there_leaves_it_as_it_is,
+    threads_are_listed_those_changed_last_first,
+    a_thread_that_is_not_there_is_an_error,
+    a_deleted_thread_is_gone_with_its_results,
+    a_user_is_deleted_with_all_threads,
+    a_thread_of_another_user_is_not_found,
+    ids_are_data_whatever_stands_in_them,
+    ids_that_are_empty_or_no_unicode_are_refused,
+    metadata_that_is_not_json_is_refused,
+    a_store_can_be_closed_and_used_again,
+)

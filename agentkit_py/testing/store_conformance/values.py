@@ -1,0 +1,53 @@
+"""What the checks store, and how they say what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from agentkit_py.history.result import AgentResult
+from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+
+ODD_TEXTS = (
+    "\ud800",
+    "a\udfffb",
+    "\0",
+    "a\0\x1a0",
+    "\u2028",
+    "e\u0301",
+    "🐟" * 1000,
+    "'; DROP --",
+    "",
+)
+"""Halves of surrogate pairs, zero bytes, line separators, combining characters, SQL."""
+
+
+def said(text: str, name: str | None = None) -> AgentResult:
+    """What a user said; its id is made of ``name``, or of the text."""
+    return AgentResult.from_user(text, id=f"said {text if name is None else name}")
+
+
+def reply(name: str) -> AgentResult:
+    """An agent's result that calls a tool."""
+    call = ToolCall(f"call-{name}", "lookup", {"order": name})
+    return AgentResult(
+        "billing",
+        [TextMessage("assistant", f"looking {name} up"), ToolCallMessage((call,))],
+        [ToolResultMessage(call, {"data": {"found": name}})],
+        id=f"result-{name}",
+    )
+
+
+def same(found: object, expected: object, what: str) -> None:
+    """Complain if two values differ."""
+    assert found == expected, f"{what}: expected {expected!r:.300}, found {found!r:.300}"
+
+
+async def raises(kind: type[Exception], call: Awaitable[object], what: str) -> None:
+    """Complain if ``call`` does not raise an error of this kind."""
+    try:
+        await call
+    except kind:
+        return
+    except Exception as error:
+        raise AssertionError(f"{what}: expected {kind.__name__}, got {error!r}") from error
+    raise AssertionError(f"{what}: expected {kind.__name__}, nothing was raised")

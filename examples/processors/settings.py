@@ -1,0 +1,49 @@
+"""Policies as an application stores them."""
+
+import asyncio
+
+from agentkit_py import (
+    CompressToolResults,
+    ConfigurationError,
+    Message,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+    apply_processors,
+    processor_from_settings,
+)
+
+# Three questions, each with a tool call, its result and an answer.
+history: list[Message] = []
+for number, city in enumerate(["Graz", "Linz", "Wien"]):
+    call = ToolCall(f"call_{number}", "get_weather", {"city": city})
+    history += [
+        TextMessage("user", f"How is {city}?"),
+        ToolCallMessage([call], agent="weather"),
+        ToolResultMessage(call, {"data": f"{city}: sunny, " + "and so on " * 200}),
+        TextMessage("assistant", f"Fine in {city}.", agent="weather"),
+    ]
+
+
+async def main() -> None:
+    """Try it by hand."""
+    stored = {
+        "type": "Threshold",
+        "min_messages": 10,
+        "then": [
+            {"type": "CompressToolResults", "tool_output_max_tokens": 150, "keep_recent": 1},
+            {"type": "MessageWindow", "max_message_history": 10},
+        ],
+    }
+    left = await apply_processors(history, [processor_from_settings(stored)])
+    assert len(left) <= 10
+
+    try:
+        CompressToolResults.from_settings({"tool_output_max_tokens": "a lot"})
+    except ConfigurationError as error:
+        print(error)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,124 @@
+"""Recorded conversations as Inngest functions: the same threads, results and requests."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import inngest
+import pytest
+
+from agentkit_py import Model, RouterContext
+from agentkit_py.inngest import AgentKitMiddleware
+from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.stores import MemoryHistory
+from agentkit_py.testing import FakeProvider
+from agentkit_py.testing.executor import ReplayExecutor
+from agentkit_py.testing.replay import PROVIDERS, Conversation, RecordedNetwork, read_conversations
+from agentkit_py.testing.replay.network import FRONT_DESK, deal_out
+from agentkit_py.testing.replay.providers import model_at
+from agentkit_py.testing.replay.script import Script
+
+from .world import RUN_LONG
+
+RECORDINGS = Path(__file__).parent.parent / "cli" / "data"
+FILE = os.environ.get("AGENTKIT_RECORDINGS", "")
+"""A file of recordings; those of the repository's tests unless given."""
+
+
+def conversations() -> list[Conversation]:
+    """Some recorded conversations."""
+    files = [Path(FILE)] if FILE else sorted(RECORDINGS.glob("*.jsonl"))
+    found = (item for file in files for item in read_conversations(file))
+    usable = (item for item in found if isinstance(item, Conversation))
+    return list(islice(usable, int(os.environ.get("AGENTKIT_RECORDED", "6"))))
+
+
+def plain(results: Any) -> list[Any]:
+    """Results without ids, times and the provider's raw JSON, which holds both."""
+    return [
+        {k: v for k, v in result.to_dict().items() if k not in ("id", "createdAt", "raw")}
+        for result in results
+    ]
+
+
+class Played:
+    """One conversation, played turn by turn."""
+
+    def __init__(self, conversation: Conversation, provider: str) -> None:
+        self.conversation = conversation
+        self.script = Script()
+        self.fake = FakeProvider(lambda _request: self.script.reply())
+        made = model_at(self.fake, provider)
+        fields: dict[str, Any] = {n: getattr(made, n) for n in Model.__dataclass_fields__}
+        fields["transport"] = self.fake.transport
+        self.model = Model(**fields)
+        self.store = MemoryHistory()
+        self.results: list[Any] = []
+
+    async def network(self) -> Any:
+        """The network of four agents, with its filters and its limit."""
+        maker = RecordedNetwork.with_default_processors()
+        return await maker.network(self.conversation, self.script, self.store)
+
+    async def direct(self) -> None:
+        """Play it in this process."""
+        network = await self.network()
+        for turn in self.conversation.turns:
+            self.script.begin(turn)
+            run = await network.run(
+                turn.text,
+                thread_id="t",
+                model=self.model,
+                runtime=DirectRuntime(transport=self.fake.transport),
+            )
+            self.results += plain(run.results)
+
+    async def durable(self) -> int:
+        """Play it as functions; gives the number of requests to the worker."""
+        network = await self.network()
+        owners = deal_out(self.conversation)
+        client = inngest.Inngest(app_id="r", is_production=False, middleware=[AgentKitMiddleware])
+
+        @client.create_function(fn_id="turn", trigger=inngest.TriggerEvent(event="turn"))
+        async def play(ctx: inngest.Context) -> None:
+            index = ctx.event.data["turn"]
+            assert isinstance(index, int)
+            turn = self.conversation.turns[index]
+
+            def router(context: RouterContext) -> str | None:
+                # By position, as a replay asks for the same turns again.
+                if context.call_count >= len(turn.replies):
+                    return None
+                reply = turn.replies[context.call_count]
+                return owners[reply.calls[0].name] if reply.calls else FRONT_DESK
+
+            run = await network.run(turn.text, thread_id="t", model=self.model, router=router)
+            self.last = plain(run.results)
+
+        executor = ReplayExecutor(client, [play], transport=self.fake.transport)
+        for index, turn in enumerate(self.conversation.turns):
+            self.script.begin(turn)
+            run = await executor.run("turn", {"turn": index})
+            assert run.status == "completed", run.error
+            self.results += self.last
+        return len(executor.journal)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_recorded_conversations_are_the_same_as_functions(provider: str) -> None:
+    """Threads, results and requests, but for ids and times."""
+    found = conversations()
+    assert found
+    requests = 0
+    for conversation in found:
+        direct, durable = Played(conversation, provider), Played(conversation, provider)
+        await direct.direct()
+        requests += await durable.durable()
+        assert durable.results == direct.results
+        assert plain(await durable.store.load("t")) == plain(await direct.store.load("t"))
+        assert [r.body for r in durable.fake.requests] == [r.body for r in direct.fake.requests]
+        assert not durable.fake.rejections
+    assert 0 < requests < RUN_LONG

@@ -1,0 +1,76 @@
+"""Which recordings run, and what is said of them at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .vectors import COMMITTED, Vector, load_folder
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--vectors DIR``."""
+    parser.addoption("--vectors", help="folder with recordings; default: those of the project")
+
+
+def folder_of(config: pytest.Config) -> Path:
+    """The folder whose recordings run."""
+    given: Any = config.getoption("--vectors", default=None)
+    return COMMITTED if given is None else Path(given)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test for each recording."""
+    if "vector" in metafunc.fixturenames:
+        found = load_folder(folder_of(metafunc.config))
+        metafunc.parametrize("vector", found, ids=[vector.name for vector in found])
+
+
+@pytest.fixture(scope="session")
+def vectors(request: pytest.FixtureRequest) -> list[Vector]:
+    """All recordings that run."""
+    return load_folder(folder_of(request.config))
+
+
+@pytest.fixture(scope="session")
+def is_whole(request: pytest.FixtureRequest) -> bool:
+    """Whether the recordings are those that the manifest was written for."""
+    return folder_of(request.config) == COMMITTED or len(load_folder(folder_of(request.config))) > 300
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """How many recordings were compared in full, how many through which differences."""
+    said = [dict(report.user_properties) for report in _reports(terminalreporter)]
+    verdicts = [entry for entry in said if "parity" in entry]
+    if verdicts:
+        terminalreporter.section("parity with the TypeScript package")
+        for line in summary(verdicts):
+            terminalreporter.write_line(line)
+
+
+def _reports(reporter: Any) -> Iterable[Any]:
+    for outcome in ("passed", "failed", "skipped"):
+        for report in reporter.stats.get(outcome, []):
+            if getattr(report, "when", None) in ("call", "setup"):
+                yield report
+
+
+def summary(verdicts: list[dict[str, Any]]) -> list[str]:
+    """The verdicts in words."""
+    kinds = Counter(str(entry["parity"]) for entry in verdicts)
+    through: Counter[str] = Counter()
+    for entry in verdicts:
+        through.update(entry.get("divergences", ()))
+    waiting = Counter(str(entry["reason"]) for entry in verdicts if "reason" in entry)
+    lines = [
+        f"{kinds['full']} compared in full, {kinds['notation']} in full but for notation, "
+        f"{kinds['divergent']} through divergences, {kinds['failed']} failed, "
+        f"{kinds['pending']} pending, {kinds['n/a']} not applicable",
+    ]
+    lines += [f"  {count:4}  {name}" for name, count in through.most_common()]
+    lines += [f"  {count:4}  {reason}" for reason, count in waiting.most_common()]
+    return lines

@@ -1,0 +1,84 @@
+"""Copies recordings for the project: without a text that TypeScript's authors wrote, and small.
+
+Run:
+    python -m tests.parity.sanitise FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from .canon import neutral_request, tokenised
+from .vectors import COMMITTED, Json, Vector, load_folder
+
+LARGEST = 60_000
+"""Characters of a recording that is kept; larger ones are run from their own folder."""
+
+
+def sanitised(vector: Vector) -> dict[str, Json]:
+    """The recording with placeholders for what is not ours to keep."""
+    data: dict[str, Json] = json.loads(json.dumps(vector.data))
+    expected = data.get("expected", {})
+    prose = {
+        run["error"]["message"]: _token(run["error"], vector)
+        for run in expected.get("runs", [])
+        if run["error"]
+    }
+    for run in expected.get("runs", []):
+        if run["error"]:
+            run["error"]["message"] = prose[run["error"]["message"]]
+    for event in expected.get("events", []):
+        if event["event"] == "run.failed":
+            event["data"]["error"] = prose.get(event["data"]["error"], event["data"]["error"])
+    if expected:
+        expected["requests"] = [neutral_request(request) for request in expected["requests"]]
+        expected["warnings"] = [_warning(each) for each in expected["warnings"]]
+    for case in data.get("cases", []):
+        if vector.kind == "processors" and "error" in case:
+            case["error"]["message"] = "<tiktoken>"
+    for counts in data.get("tokenCounts", {}).values():
+        if isinstance(counts, dict):
+            counts["$error"]["message"] = "<tiktoken>"
+    for tool in vector_tools(data):
+        for form in tool["parameters"]["jsonSchema"].values():
+            if "$error" in form:
+                form["$error"]["message"] = "<zod>"
+    return data
+
+
+def vector_tools(data: dict[str, Json]) -> list[Json]:
+    """The tools of a scenario that have parameters."""
+    tools = data.get("spec", {}).get("tools", {}).values()
+    return [tool for tool in tools if tool.get("parameters")]
+
+
+def _token(error: dict[str, Json], vector: Vector) -> str:
+    """What stands for an error's message: itself where the scenario says it."""
+    message: str = error["message"]
+    if f'"{message}"' in json.dumps(vector.spec, ensure_ascii=False):
+        return message
+    if error["class"] in ("TypeError", "SyntaxError"):
+        return "<engine>"
+    token, rest = tokenised(message)
+    return f"<ts:{token}>: {rest}" if rest else f"<ts:{token}>"
+
+
+def _warning(entry: Json) -> Json:
+    return ["<ts:warning>", *entry[1:]] if isinstance(entry, list) else entry
+
+
+def main() -> None:
+    """Copy a folder's recordings, but those that wait for other work."""
+    COMMITTED.mkdir(exist_ok=True)
+    for old in COMMITTED.glob("*.json"):
+        old.unlink()
+    for vector in load_folder(Path(sys.argv[1])):
+        text = json.dumps(sanitised(vector), ensure_ascii=True, separators=(",", ":"))
+        if not vector.pending() and len(text) <= LARGEST:
+            (COMMITTED / f"{vector.name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

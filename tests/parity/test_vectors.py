@@ -1,0 +1,57 @@
+"""Every recording of the TypeScript package against our library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from .compare import shown
+from .divergences import DIVERGENCES, NOTATION
+from .judge import applied, documents, judge, pointer_problems
+from .vectors import Vector
+
+Record = Callable[[str, Any], None]
+
+
+def test_recording(vector: Vector, record_property: Record) -> None:
+    """We do what TypeScript did, but for the differences that the manifest names."""
+    waiting = vector.pending() or vector.not_applicable()
+    if waiting is not None:
+        record_property("parity", "pending" if vector.pending() else "n/a")
+        record_property("reason", waiting)
+        pytest.skip(waiting)
+    found = documents(vector)
+    verdict = judge(found)
+    divergences = applied(vector, found)
+    problems = [*found.problems, *pointer_problems(vector)]
+    passed = verdict.passed and not problems
+    kind = "divergent" if set(divergences) - NOTATION else "notation" if divergences else "full"
+    record_property("parity", kind if passed else "failed")
+    record_property("divergences", divergences)
+    assert not problems
+    assert not verdict.conflicts, f"not what is replaced:\n{shown(verdict.conflicts)}"
+    assert not verdict.differences, shown(verdict.differences)
+    assert verdict.compared > 0, "nothing of the recording was compared"
+
+
+def test_each_divergence_makes_a_difference(vectors: list[Vector], is_whole: bool) -> None:
+    """To some recording at least; what only recordings show that we do not have says so."""
+    if not is_whole:
+        pytest.skip("only some recordings run")
+    met: set[str] = set()
+    for vector in vectors:
+        if vector.pending() is None and vector.not_applicable() is None:
+            met.update(applied(vector, documents(vector)))
+    unmet = {each.id for each in DIVERGENCES} - met
+    assert unmet == {each.id for each in DIVERGENCES if each.recorded_as}, "met by no recording"
+
+
+def test_divergences_have_one_name_each_and_say_why() -> None:
+    """The manifest is what people read."""
+    names = [each.id for each in DIVERGENCES]
+    assert len(set(names)) == len(names)
+    for each in DIVERGENCES:
+        assert each.difference.endswith("."), each.id
+        assert each.why.endswith("."), each.id
