@@ -59,11 +59,11 @@ def doctor(
 
 def _show(console: Console, report: Report) -> None:
     figures = report.figures
+    rate = f"{figures.turns} turns ({figures.steps_per_turn:.1f} a turn)"
+    largest = f"{figures.largest_output:,} bytes ({figures.largest_step})"
     lines = [
-        f"{report.target}: {figures.steps} steps for {figures.turns} turns "
-        f"({figures.steps_per_turn:.1f} a turn), {figures.requests} requests",
-        f"largest output: {figures.largest_output:,} bytes ({figures.largest_step}); "
-        f"all: {figures.state:,} bytes",
+        f"{report.target}: {figures.steps} steps for {rate}, {figures.requests} requests",
+        f"largest output: {largest}; all: {figures.state:,} bytes",
     ]
     idle = [name for name, calls in report.tools.items() if not calls]
     if idle:
@@ -81,8 +81,8 @@ def _show(console: Console, report: Report) -> None:
 
 
 def _table(report: Report) -> Table:
-    table = Table(title="Called again on each replay", title_justify="left", box=None)
-    table.add_column("callback")
+    table = Table(box=None)
+    table.add_column("called again on each replay")
     table.add_column("calls", justify="right")
     for callback in report.callbacks:
         table.add_row(Text(callback.name), str(callback.calls))

@@ -155,12 +155,13 @@ async def unlock_thread(session: Session, thread_id: str, owner: str) -> None:
 async def save_run(session: Session, thread_id: str, run: RunRecord) -> None:
     """Put a run in place of what was known of it."""
     done = await session.run(
-        "INSERT INTO {runs} (thread_id, id, json, updated_at) "
-        "SELECT id, %s, %s, clock_timestamp() FROM {threads} WHERE id = %s "
-        "ON CONFLICT (thread_id, id) DO UPDATE "
-        "SET json = excluded.json, updated_at = excluded.updated_at",
+        "INSERT INTO {runs} (thread_id, id, json, has_state, updated_at) "
+        "SELECT id, %s, %s, %s, clock_timestamp() FROM {threads} WHERE id = %s "
+        "ON CONFLICT (thread_id, id) DO UPDATE SET json = excluded.json, "
+        "has_state = excluded.has_state, updated_at = excluded.updated_at",
         kept(run.id),
         verbatim(encode_run(run, thread_id)),
+        run.state is not None,
         kept(thread_id),
     )
     if not done.rowcount:
@@ -178,8 +179,7 @@ async def load_run(session: Session, thread_id: str, run_id: str | None) -> RunR
     else:
         row = await session.one(
             "SELECT id, json::text FROM {runs} WHERE thread_id = %s "
-            "AND json -> 'state' IS NOT NULL AND json_typeof(json -> 'state') = 'object' "
-            "ORDER BY number DESC LIMIT 1",
+            "AND has_state ORDER BY number DESC LIMIT 1",
             kept(thread_id),
         )
     return None if row is None else decode_run(thread_id, given(row[0]), row[1])

@@ -79,11 +79,12 @@ MIGRATIONS: tuple[tuple[LiteralString, ...], ...] = (
             id          text COLLATE "C" NOT NULL,  -- of the user's message that began it
             number      bigint GENERATED ALWAYS AS IDENTITY,
             json        json NOT NULL,              -- status, state, outcome
+            has_state   boolean NOT NULL,
             updated_at  timestamptz NOT NULL,
             PRIMARY KEY (thread_id, id)
         )
         """,
-        "CREATE INDEX ON {runs} (thread_id, number)",
+        "CREATE INDEX ON {runs} (thread_id, number) WHERE has_state",
     ),
 )
 """Statements that lead from version n to n + 1. Entries are only ever added."""

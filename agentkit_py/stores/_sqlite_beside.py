@@ -140,10 +140,11 @@ def unlock_thread(connection: Connection, thread_id: str, owner: str) -> None:
 def save_run(connection: Connection, thread_id: str, run: RunRecord) -> None:
     """Put a run in place of what was known of it."""
     statement = (
-        "INSERT INTO runs (thread_id, id, json) SELECT id, ?, ? FROM threads WHERE id = ? "
-        "ON CONFLICT (thread_id, id) DO UPDATE SET json = excluded.json"
+        "INSERT INTO runs (thread_id, id, json, has_state) SELECT id, ?, ?, ? FROM threads "
+        "WHERE id = ? ON CONFLICT (thread_id, id) DO UPDATE "
+        "SET json = excluded.json, has_state = excluded.has_state"
     )
-    values = (run.id, encode_run(run, thread_id), thread_id)
+    values = (run.id, encode_run(run, thread_id), run.state is not None, thread_id)
     if not connection.execute(statement, values).rowcount:
         raise ThreadNotFoundError(thread_id)
 
@@ -156,7 +157,7 @@ def load_run(connection: Connection, thread_id: str, run_id: str | None) -> RunR
     else:
         query = (
             "SELECT id, json FROM runs WHERE thread_id = ? "
-            "AND json_type(json, '$.state') = 'object' ORDER BY number DESC LIMIT 1"
+            "AND has_state ORDER BY number DESC LIMIT 1"
         )
         row = connection.execute(query, (thread_id,)).fetchone()
     return None if row is None else decode_run(thread_id, *row)

@@ -77,10 +77,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             thread_id  TEXT NOT NULL REFERENCES threads (id) ON DELETE CASCADE,
             id         TEXT NOT NULL,        -- of the user's message that began it
             json       TEXT NOT NULL,        -- status, state, outcome
+            has_state  INTEGER NOT NULL,
             UNIQUE (thread_id, id)
         )
         """,
-        "CREATE INDEX runs_by_thread ON runs (thread_id, number)",
+        "CREATE INDEX runs_by_thread ON runs (thread_id, number) WHERE has_state",
     ),
 )
 """Statements that lead from version n to n + 1. Entries are only ever added."""

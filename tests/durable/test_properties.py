@@ -24,7 +24,7 @@ calls = st.tuples(
     st.integers(-5, 5),
 )
 turns = st.lists(st.lists(calls, max_size=3), max_size=3)
-scripts = st.fixed_dictionaries({name: turns for name in AGENTS})
+scripts = st.fixed_dictionaries(dict.fromkeys(AGENTS, turns))
 routes = st.lists(
     st.one_of(
         st.sampled_from(AGENTS),

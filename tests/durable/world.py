@@ -49,7 +49,8 @@ class Effects:
 
 class Script:
     """Replies by agent (its system prompt begins with its name): a request that comes again, byte
-    for byte, gets the same reply again."""
+    for byte, gets the same reply again.
+    """
 
     def __init__(self, replies: Mapping[str, Sequence[Any]]) -> None:
         self._left = {name: list(given) for name, given in replies.items()}

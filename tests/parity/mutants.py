@@ -104,7 +104,10 @@ def try_all(job: tuple[Vector, int]) -> Tally:
     found = documents(vector)
     tally = Tally()
     for path, mutant in mutants(vector, limit):
-        noticed = is_noticed(vector, found, path, mutant)
+        try:
+            noticed = is_noticed(vector, found, path, mutant)
+        except (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError):
+            noticed = True  # no longer a recording: its test fails
         if noticed is None:
             continue
         tally.tried += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -41,6 +41,9 @@ MAX_STATE = 32 * 1024 * 1024
 _NEAR = 0.5
 """The part of a limit from which on it is worth a warning: real threads are longer."""
 
+_BEFORE, _WINDOW = 60, 120
+"""Characters that are shown before the first difference, and in all."""
+
 _FIRST_INFERENCE = re.compile(r".*\.0\.infer")
 
 
@@ -53,8 +56,8 @@ async def examine(
 ) -> Report:
     """Run a network or an agent as an Inngest function, and say what would not survive that.
 
-    It is run twice, and each request for what is next is made twice. Tools are really called, so
-    let them work on data for tests. Its threads are kept in memory, whatever its history is.
+    It is run twice, the first time with each request for what is next made twice. Tools are really
+    called, so let them work on data for tests. Its threads are kept in memory, whatever its history is.
 
     Args:
         target: The network, or an agent by itself.
@@ -62,11 +65,10 @@ async def examine(
         model: A real model; None: one that calls each tool once, with made-up arguments.
         approve: What a person says to every question.
     """
-    runs: list[Run] = []
+    # The first is for comparing: it asks for everything twice. The second is as on the server.
+    compared = await _run(target, Observations(), input, model, check=True, approve=approve)
     seen = Observations()
-    for seed in range(2):
-        seen = Observations()  # of one run, as each is a whole one
-        runs.append(await _run(target, seen, input, model, seed=seed, approve=approve))
+    runs = [compared, await _run(target, seen, input, model, check=False, approve=approve)]
     return Report(
         target=target.name,
         figures=_figures(runs[-1]),
@@ -89,7 +91,7 @@ async def _run(
     text: str,
     model: Model | None,
     *,
-    seed: int,
+    check: bool,
     approve: bool,
 ) -> Run:
     given = _as_network(target)
@@ -101,10 +103,10 @@ async def _run(
     )
     if model is not None:
         network.agents = [agent.with_model(model) for agent in network.agents]
-    transport, local = _model_access(model)
+    transport, local = _model_access(model, [agent.name for agent in given.agents])
     client = development_client("doctor")
     functions = create_functions(client, networks=[network], local=local)
-    executor = ReplayExecutor(client, functions, transport=transport, seed=seed, check=True)
+    executor = ReplayExecutor(client, functions, transport=transport, seed=int(check), check=check)
 
     def answer(wait: Wait) -> Mapping[str, Any] | None:
         found = re.search(r"approvalId == '([^']+)'", wait.expression or "")
@@ -115,10 +117,12 @@ async def _run(
     return await executor.run(functions[0], {"input": text}, answer=answer)
 
 
-def _model_access(model: Model | None) -> tuple[httpx.AsyncBaseTransport, DirectRuntime | None]:
+def _model_access(
+    model: Model | None, agents: Sequence[str]
+) -> tuple[httpx.AsyncBaseTransport, DirectRuntime | None]:
     if model is not None:
         return model.transport or httpx.AsyncHTTPTransport(), None
-    fake = FakeProvider(Explorer())
+    fake = FakeProvider(Explorer(agents))
     return fake.transport, DirectRuntime(transport=fake.transport, environment=_AnyKey())
 
 
@@ -158,7 +162,7 @@ def _findings(network: Network, runs: list[Run], seen: Observations) -> Iterator
         if run.status != "completed":
             yield _failure(run)
         for difference in run.differences:
-            yield Finding("differs-between-replays", "error", run.function, difference)
+            yield _difference(run, difference)
         yield from _collisions(run)
     if runs[0].status == runs[1].status and sorted(runs[0].names) != sorted(runs[1].names):
         other = sorted(set(runs[0].names) ^ set(runs[1].names))[:5]
@@ -173,16 +177,34 @@ def _advice(callback: str) -> str:
     return "do it in a tool, which runs in a step of its own."
 
 
+def _difference(run: Run, text: str) -> Finding:
+    found = re.fullmatch(r"(?s).*?: first it asked for (.*), then for (.*)", text)
+    if found is not None:
+        first, second = found.groups()
+        at = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
+        start = max(0, (at or 0) - _BEFORE)
+        shown = [one if at is None else one[start : start + _WINDOW] for one in (first, second)]
+        text = f"the same request asked for …{shown[0]}… and then for …{shown[1]}…"
+    return Finding(
+        "differs-between-replays",
+        "error",
+        run.function,
+        f"{text}; times, chance and what others may change belong in tools.",
+    )
+
+
 def _failure(run: Run) -> Finding:
     error = run.error or {}
     message = str(error.get("message", "no error was given"))
-    kinds: list[tuple[str, FindingName]] = [
+    kinds: Sequence[tuple[str, FindingName]] = [
         (r"Two steps of this function are called", "colliding-ids"),
         (r"more than [\d,]+ steps|step limit", "too-many-steps"),
         (r"keeps at most|size (limit|is greater)", "too-large"),
         (r"StateError|JSON", "not-json"),
     ]
-    name = next((kind for pattern, kind in kinds if re.search(pattern, message)), "run-failed")
+    name: FindingName = "run-failed"
+    for pattern, kind in reversed(kinds):
+        name = kind if re.search(pattern, message) else name
     return Finding(name, "error", run.function, message)
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from agentkit_py._core.json import as_list, as_object
 from agentkit_py.testing.provider import ReceivedRequest, Reply, tool_calls
 
 _DEEPEST = 6
+_SELECT = "select_agent"
 
 
 class Explorer:
-    """Replies for `FakeProvider`: first all tools of an agent in one reply, then a text."""
+    """Replies for `FakeProvider`: first all tools of an agent in one reply, then a text.
 
-    def __init__(self) -> None:
+    Args:
+        agents: Names that the default routing agent may choose.
+    """
+
+    def __init__(self, agents: Sequence[str] = ()) -> None:
+        self._agents = agents
         self._called: set[str] = set()
 
     def __call__(self, request: ReceivedRequest) -> Reply:
@@ -26,7 +32,11 @@ class Explorer:
         self._called.update(new)
         if not new:
             return "That is all."
-        return tool_calls(*((name, sample(tools[name])) for name in new))
+        return tool_calls(*((name, self._arguments(name, tools[name])) for name in new))
+
+    def _arguments(self, tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        found = sample(schema)
+        return {**found, "name": self._agents[0]} if tool == _SELECT and self._agents else found
 
 
 def _tools_of(body: Any) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -34,8 +44,10 @@ def _tools_of(body: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     for given in as_list((as_object(body) or {}).get("tools")) or []:
         entry = as_object(given) or {}
         for tool in as_list(entry.get("functionDeclarations")) or [entry.get("function", entry)]:
-            schemas = (tool.get(k) for k in ("parameters", "input_schema", "parametersJsonSchema"))
-            yield tool["name"], next((found for found in schemas if found), {})
+            found: dict[str, Any] = {}
+            for key in ("parameters", "input_schema", "parametersJsonSchema"):
+                found = tool.get(key) or found
+            yield tool["name"], found
 
 
 def _is_forced(body: Any) -> bool:
@@ -45,8 +57,7 @@ def _is_forced(body: Any) -> bool:
 
 def sample(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments that fit a tool's schema, as far as a schema says what fits."""
-    found = _value(schema, schema, 0)
-    return found if isinstance(found, dict) else {}
+    return as_object(_value(schema, schema, 0)) or {}
 
 
 def _value(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
@@ -67,14 +78,13 @@ def _value(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> An
 
 
 def _of_type(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
-    kind = schema.get("type", "object")
-    name = next((one for one in kind if one != "null"), "null") if isinstance(kind, list) else kind
-    name = str(cast("object", name)).lower()
+    kinds = as_list(schema.get("type", "object")) or [schema.get("type", "object")]
+    name = next((str(kind).lower() for kind in kinds if kind != "null"), "null")
     if name == "object":
-        fields = schema.get("properties") or {}
+        fields: dict[str, Any] = schema.get("properties") or {}
         return {key: _value(value, root, depth + 1) for key, value in fields.items()}
     if name == "array":
-        one = schema.get("items") or {}
+        one: dict[str, Any] = schema.get("items") or {}
         return [_value(one, root, depth + 1) for _ in range(schema.get("minItems", 1))]
     if name in ("integer", "number"):
         return schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)

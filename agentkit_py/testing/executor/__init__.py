@@ -2,6 +2,7 @@
 
 from agentkit_py.testing.executor.api import Published
 from agentkit_py.testing.executor.executor import ReplayExecutor
+from agentkit_py.testing.executor.programs import replay_programs
 from agentkit_py.testing.executor.records import (
     JournalEntry,
     KillAt,
@@ -20,4 +21,5 @@ __all__ = [
     "StepRecord",
     "Wait",
     "kill_points",
+    "replay_programs",
 ]

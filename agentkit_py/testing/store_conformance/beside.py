@@ -10,7 +10,7 @@ from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.processors.summaries import Summary
 from agentkit_py.stores import HistoryStore, for_user
-from agentkit_py.testing.store_conformance.values import raises, same
+from agentkit_py.testing.store_conformance.values import fails, holds, raises, same
 
 _SUMMARY = Summary(
     text="a\0b\ud7ff 🐟",
@@ -27,24 +27,24 @@ async def a_summary_comes_back_and_a_newer_one_takes_its_place(given: HistorySto
     store: Any = given
     same(await store.load_summary("t", "k"), None, "a summary that was never made")
     for summary in (_SUMMARY, replace(_SUMMARY, covered=9)):
-        same(await store.lock_summary("t", "k", "me", 60), True, "lock_summary")
+        holds(await store.lock_summary("t", "k", "me", 60), "lock_summary")
         same(await store.load_summary("t", "other"), None, "a summary under another key")
-        same(await store.save_summary("t", "k", summary, "me"), True, "save_summary")
+        holds(await store.save_summary("t", "k", summary, "me"), "save_summary")
         same(await store.load_summary("t", "k"), summary, "the summary")
 
 
 async def one_at_a_time_makes_a_summary(given: HistoryStore) -> None:
     """Until the lock is given back, or its time is over."""
     store: Any = given
-    same(await store.lock_summary("t", "k", "me", 60), True, "the first")
-    same(await store.lock_summary("t", "k", "me", 60), True, "the first again")
-    same(await store.lock_summary("t", "k", "you", 60), False, "the second")
-    same(await store.save_summary("t", "k", _SUMMARY, "you"), False, "saving without the lock")
+    holds(await store.lock_summary("t", "k", "me", 60), "the first")
+    holds(await store.lock_summary("t", "k", "me", 60), "the first again")
+    fails(await store.lock_summary("t", "k", "you", 60), "the second")
+    fails(await store.save_summary("t", "k", _SUMMARY, "you"), "saving without the lock")
     await store.unlock_summary("t", "k", "you")
-    same(await store.lock_summary("t", "k", "you", 60), False, "unlocked by somebody else")
+    fails(await store.lock_summary("t", "k", "you", 60), "unlocked by somebody else")
     await store.unlock_summary("t", "k", "me")
-    same(await store.lock_summary("t", "k", "you", 0), True, "after unlocking")
-    same(await store.lock_summary("t", "k", "me", 60), True, "after the time is over")
+    holds(await store.lock_summary("t", "k", "you", 0), "after unlocking")
+    holds(await store.lock_summary("t", "k", "me", 60), "after the time is over")
 
 
 async def a_deleted_thread_takes_its_summaries_along(given: HistoryStore) -> None:
@@ -84,15 +84,15 @@ async def a_deleted_thread_takes_its_vectors_along(given: HistoryStore) -> None:
 async def one_run_at_a_time_has_a_thread(given: HistoryStore) -> None:
     """Until it gives it back, or is dead for as long as its lease; others have other threads."""
     store: Any = given
-    same(await store.lock_thread("t", "me", 60), True, "the first")
-    same(await store.lock_thread("t", "me", 60), True, "the first again")
-    same(await store.lock_thread("t", "you", 60), False, "the second")
-    same(await store.lock_thread("other", "you", 60), True, "another thread")
+    holds(await store.lock_thread("t", "me", 60), "the first")
+    holds(await store.lock_thread("t", "me", 60), "the first again")
+    fails(await store.lock_thread("t", "you", 60), "the second")
+    holds(await store.lock_thread("other", "you", 60), "another thread")
     await store.unlock_thread("t", "you")
-    same(await store.lock_thread("t", "you", 60), False, "unlocked by somebody else")
+    fails(await store.lock_thread("t", "you", 60), "unlocked by somebody else")
     await store.unlock_thread("t", "me")
-    same(await store.lock_thread("t", "you", 0), True, "after unlocking")
-    same(await store.lock_thread("t", "me", 60), True, "after the lease is over")
+    holds(await store.lock_thread("t", "you", 0), "after unlocking")
+    holds(await store.lock_thread("t", "me", 60), "after the lease is over")
 
 
 async def runs_are_remembered(given: HistoryStore) -> None:
@@ -124,7 +124,7 @@ async def a_deleted_thread_takes_its_runs_along(given: HistoryStore) -> None:
     await store.delete_thread("t")
     await store.add_thread("t")
     same(await store.load_run("t", "a"), None, "the run")
-    same(await store.lock_thread("t", "you", 60), True, "the lease")
+    holds(await store.lock_thread("t", "you", 60), "the lease")
 
 
 async def what_is_kept_beside_threads_of_others_is_not_found(given: HistoryStore) -> None:

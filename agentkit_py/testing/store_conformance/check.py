@@ -45,14 +45,14 @@ class Report:
 
 def checks_for(kind: type[HistoryStore]) -> list[Check]:
     """The checks that stores of this class have to pass."""
+    found: list[Callable[[HistoryStore], Awaitable[None]]]
     found = [*threads.CHECKS, *results.CHECKS, *running.CHECKS]
-    for protocol, own in (
-        (SummaryStore, beside.SUMMARIES),
-        (VectorIndex, beside.VECTORS),
-        (RunStore, beside.RUNS),
-    ):
-        if issubclass(kind, protocol):
-            found += own
+    if issubclass(kind, SummaryStore):
+        found += beside.SUMMARIES
+    if issubclass(kind, VectorIndex):
+        found += beside.VECTORS
+    if issubclass(kind, RunStore):
+        found += beside.RUNS
     return [Check(f.__name__, (f.__doc__ or "").strip(), f) for f in found]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeAlias
 
 from agentkit_py.engine.agent import Agent
@@ -17,36 +19,22 @@ from agentkit_py.testing.store_conformance.values import same
 Program: TypeAlias = Callable[[], Awaitable[Any]]
 """One run; it may be begun again from the top."""
 
-Drive: TypeAlias = Callable[[Program], Awaitable[None]]
-"""Runs a program to its end, however it ends."""
+Drive: TypeAlias = Callable[[Sequence[Program]], Awaitable[None]]
+"""Runs programs one after another, each to its end, however it ends."""
 
 
-async def directly(program: Program) -> None:
+async def directly(programs: Sequence[Program]) -> None:
     """In this process."""
-    try:
-        await program()
-    except ModelError:
-        return
+    for program in programs:
+        with suppress(ModelError):
+            await program()
 
 
-async def replayed(program: Program) -> None:
-    """As an Inngest function, which begins again from the top for each step."""
-    import inngest  # noqa: PLC0415 - only these checks need it
+async def replayed(programs: Sequence[Program]) -> None:
+    """As Inngest functions, which begin again from the top for each step."""
+    from agentkit_py.testing.executor import replay_programs  # noqa: PLC0415 - loads the SDK
 
-    from agentkit_py.inngest import AgentKitMiddleware  # noqa: PLC0415
-    from agentkit_py.testing.executor import ReplayExecutor  # noqa: PLC0415
-
-    middleware = AgentKitMiddleware.configured(inference="local")
-    client = inngest.Inngest(app_id="conformance", is_production=False, middleware=[middleware])
-
-    @client.create_function(
-        fn_id="run", trigger=inngest.TriggerEvent(event="conformance/run"), retries=0
-    )
-    async def function(ctx: inngest.Context) -> None:
-        del ctx
-        await program()
-
-    await ReplayExecutor(client, [function], check=True).run("conformance/run")
+    await replay_programs(programs)
 
 
 @tool
@@ -58,8 +46,8 @@ def _look_up(order: str) -> str:
 async def _turns(store: HistoryStore, drive: Drive) -> None:
     model = ScriptedModel(tool_call(_look_up.name, {"order": "A1"}), "It comes.", "You're welcome.")
     agent = Agent(name="desk", system="S", model=model, tools=[_look_up], max_iter=3, history=store)
-    for line in ("Where is A1?", "Thank you."):
-        await drive(lambda line=line: agent.run(line, thread_id="t"))
+    lines = ("Where is A1?", "Thank you.")
+    await drive([partial(agent.run, line, thread_id="t") for line in lines])
     model.assert_finished()
     results = await store.load("t")
     same([r.agent_name for r in results], ["user", "desk", "desk", "user", "desk"], "the authors")
@@ -74,7 +62,7 @@ async def _failure(store: HistoryStore, drive: Drive) -> None:
         tool_call(_look_up.name, {"order": "A1"}), error(400, "no"), retry=RetryPolicy(attempts=1)
     )
     agent = Agent(name="desk", system="S", model=model, tools=[_look_up], max_iter=3, history=store)
-    await drive(lambda: agent.run("Where is A1?", thread_id="t"))
+    await drive([partial(agent.run, "Where is A1?", thread_id="t")])
     found = [(r.agent_name, len(r.tool_calls)) for r in await store.load("t")]
     same(found, [("user", 0), ("desk", 1)], "what was finished")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentkit_py.errors import HistoryError, ThreadNotFoundError
 from agentkit_py.stores import HistoryStore, for_user
-from agentkit_py.testing.store_conformance.values import raises, said, same
+from agentkit_py.testing.store_conformance.values import fails, holds, raises, said, same
 
 
 async def a_thread_says_whose_it_is_and_when_it_changed(store: HistoryStore) -> None:
@@ -61,7 +61,7 @@ async def a_thread_that_is_not_there_is_an_error(store: HistoryStore) -> None:
     for call in (store.records, store.count_results, store.get_thread, store.load):
         await raises(ThreadNotFoundError, call("nope"), call.__name__)
     await raises(ThreadNotFoundError, store.append("nope", [said("hi")]), "append")
-    same(await store.thread_exists("nope"), False, "thread_exists")
+    fails(await store.thread_exists("nope"), "thread_exists")
     same(await store.list_threads(), [], "list_threads")
 
 
@@ -69,9 +69,9 @@ async def a_deleted_thread_is_gone_with_its_results(store: HistoryStore) -> None
     """A new one under its id begins empty; deleting nothing says so."""
     await store.add_thread("t")
     await store.append("t", [said("hi")])
-    same(await store.delete_thread("t"), True, "delete_thread")
-    same(await store.delete_thread("t"), False, "delete_thread again")
-    same(await store.thread_exists("t"), False, "thread_exists")
+    holds(await store.delete_thread("t"), "delete_thread")
+    fails(await store.delete_thread("t"), "delete_thread again")
+    fails(await store.thread_exists("t"), "thread_exists")
     await store.add_thread("t")
     same(await store.load("t"), [], "the results of the new thread")
 
@@ -93,8 +93,8 @@ async def a_thread_of_another_user_is_not_found(store: HistoryStore) -> None:
     for call in (mine.records, mine.count_results, mine.get_thread, mine.load, mine.add_thread):
         await raises(ThreadNotFoundError, call("t"), call.__name__)
     await raises(ThreadNotFoundError, mine.append("t", [said("hi")]), "append")
-    same(await mine.thread_exists("t"), False, "thread_exists")
-    same(await mine.delete_thread("t"), False, "delete_thread")
+    fails(await mine.thread_exists("t"), "thread_exists")
+    fails(await mine.delete_thread("t"), "delete_thread")
     same(await mine.list_threads(), [], "list_threads")
     same(await mine.list_threads(user_id="them"), [], "list_threads of them")
     same(len(await theirs.load("t")), 1, "what they have")
@@ -123,7 +123,7 @@ async def metadata_that_is_not_json_is_refused(store: HistoryStore) -> None:
     """And no thread is made."""
     wrong: Any = {"when": datetime.now(UTC)}
     await raises(HistoryError, store.add_thread("t", metadata=wrong), "add_thread")
-    same(await store.thread_exists("t"), False, "thread_exists")
+    fails(await store.thread_exists("t"), "thread_exists")
 
 
 async def a_store_can_be_closed_and_used_again(store: HistoryStore) -> None:
@@ -131,7 +131,7 @@ async def a_store_can_be_closed_and_used_again(store: HistoryStore) -> None:
     await store.add_thread("t")
     await store.close()
     await store.close()
-    same(await store.thread_exists("t"), True, "thread_exists")
+    holds(await store.thread_exists("t"), "thread_exists")
 
 
 CHECKS = (

@@ -42,6 +42,16 @@ def same(found: object, expected: object, what: str) -> None:
     assert found == expected, f"{what}: expected {expected!r:.300}, found {found!r:.300}"
 
 
+def holds(found: object, what: str) -> None:
+    """Complain if something is not True."""
+    assert found is True, f"{what}: expected True, found {found!r:.300}"
+
+
+def fails(found: object, what: str) -> None:
+    """Complain if something is not False."""
+    assert found is False, f"{what}: expected False, found {found!r:.300}"
+
+
 async def raises(kind: type[Exception], call: Awaitable[object], what: str) -> None:
     """Complain if ``call`` does not raise an error of this kind."""
     try:

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Write docs/policies.md: what each policy sends to models in recorded conversations.
+
+    scripts/policy_table.py FILE [--limit N] [--output docs/policies.md]
+
+FILE holds conversations, one JSON object per line, as `agentkit replay` reads them. Each policy is a
+processor of the replay's network: four agents, three of which have tools, asked by a strict provider
+that refuses what the real one does. Only figures are written, nothing of the conversations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from agentkit_py import (
+    Budget,
+    ByAuthor,
+    ClearToolResults,
+    CompressToolResults,
+    Deduplicate,
+    DropUnanswered,
+    HandoffView,
+    HistoryProcessor,
+    KeepImages,
+    MemoryHistory,
+    MessageWindow,
+    Pin,
+    RecentToolCalls,
+    Redact,
+    StripImages,
+    Threshold,
+    TokenLimiter,
+    ToolCallFilter,
+    TruncateToolResults,
+)
+from agentkit_py.testing.replay import Figures, Pass, RecordedNetwork, Replay, read_conversations
+
+ROOT = Path(__file__).resolve().parent.parent
+
+POLICIES: dict[str, Callable[[], list[HistoryProcessor]]] = {
+    "none": list,
+    "ToolCallFilter()": lambda: [ToolCallFilter()],
+    "TokenLimiter(2000)": lambda: [TokenLimiter(2000)],
+    "RecentToolCalls(3)": lambda: [RecentToolCalls(3)],
+    "MessageWindow(40)": lambda: [MessageWindow()],
+    "MessageWindow(10)": lambda: [MessageWindow(10)],
+    "DropUnanswered()": lambda: [DropUnanswered()],
+    "CompressToolResults()": lambda: [CompressToolResults()],
+    "CompressToolResults(100, keep_recent=1)": lambda: [CompressToolResults(100, keep_recent=1)],
+    "TruncateToolResults(1000)": lambda: [TruncateToolResults()],
+    "ClearToolResults(2000)": lambda: [ClearToolResults(2000)],
+    'ByAuthor(drop=["front_desk"])': lambda: [ByAuthor(drop=["front_desk"])],
+    "HandoffView()": lambda: [HandoffView()],
+    "Deduplicate()": lambda: [Deduplicate()],
+    "Pin(refunds), MessageWindow(10)": lambda: [
+        Pin.from_settings({"contains": ["refund"]}),
+        MessageWindow(10),
+    ],
+    "StripImages()": lambda: [StripImages()],
+    "KeepImages(1)": lambda: [KeepImages()],
+    "Redact()": lambda: [Redact()],
+    "Threshold(4000, MessageWindow(10))": lambda: [Threshold(4000, then=[MessageWindow(10)])],
+    "Budget(8000)": lambda: [Budget(context_window=8000)],
+}
+"""Several settings are far below what one would use, since these conversations are short."""
+
+HEAD = """\
+# Policies in figures
+
+What each policy sends to models in {conversations} recorded customer-service conversations
+({turns:,} turns, {calls:,} model calls, {tools:,} tool calls), run again with each policy for a
+network of four agents. The provider refuses what the real one does.
+
+| Policy | Tokens sent | Of none | Requests refused | Threads changed |
+| --- | ---: | ---: | ---: | ---: |
+"""
+
+TAIL = """\
+
+Tokens are those of the messages, system prompts included, counted by {tokenizer}. Prompts are long and
+the conversations short ({each:,} tokens a request without any policy), so that much of each request
+cannot be saved; several limits are set far below what one would use, to have something to do. What
+is stored is the same with every policy: no thread changed.
+
+`scripts/policy_table.py` makes this page from a file of conversations.
+"""
+
+
+async def figures(file: Path, limit: int | None) -> tuple[dict[str, Figures], Replay]:
+    """Run every conversation once for each policy."""
+    passes = [
+        Pass(f"policy-{number}", RecordedNetwork(processors=make()))
+        for number, make in enumerate(POLICIES.values())
+    ]
+    began, done = time.monotonic(), 0
+
+    def progress() -> None:
+        nonlocal done
+        done += 1
+        if sys.stderr.isatty():
+            print(f"\r{done} conversations, {time.monotonic() - began:.0f} s", end="", file=sys.stderr)
+
+    store = MemoryHistory()
+    job = Replay(store=store, passes=passes, concurrency=2, on_conversation=progress)
+    feed = read_conversations(file)
+    await job.run(item for number, item in enumerate(feed) if limit is None or number < limit)
+    return dict(zip(POLICIES, (one.figures for one in passes), strict=True)), job
+
+
+def page(found: dict[str, Figures], tokenizer: str) -> str:
+    """The page."""
+    none = found["none"]
+    text = HEAD.format(
+        conversations=none.conversations,
+        turns=none.turns,
+        calls=none.model_calls,
+        tools=none.tool_calls,
+    )
+    for name, one in found.items():
+        share = 100 * one.tokens_sent / max(none.tokens_sent, 1)
+        row = (f"`{name}`", f"{one.tokens_sent:,}", f"{share:.1f} %", str(one.rejected))
+        text += f"| {' | '.join(row)} | {one.differing} |\n"
+    each = round(none.tokens_sent / max(none.model_calls, 1))
+    return text + TAIL.format(tokenizer=tokenizer, each=each)
+
+
+def main() -> int:
+    """Write the page; 1 if a request was refused or a thread changed."""
+    parser = argparse.ArgumentParser(description="What each policy sends, in figures.")
+    parser.add_argument("file", type=Path, help="conversations, one JSON object per line")
+    parser.add_argument("--limit", type=int, default=None, help="so many conversations only")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "policies.md")
+    options = parser.parse_args()
+    found, job = asyncio.run(figures(options.file, options.limit))
+    options.output.write_text(page(found, "tiktoken's o200k_base"), encoding="utf-8")
+    print(f"wrote {options.output}")
+    for name, one in found.items():
+        if one.rejected or one.differing:
+            print(f"{name}: {dict(one.rules)}, {one.differing} threads differ", file=sys.stderr)
+    return int(not job.fine)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
