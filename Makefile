@@ -1,11 +1,11 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak lint types docs bench check constraints clean setup-demo setup-dev
+.PHONY: help demo test parity-mutants soak lint types docs bench check constraints clean setup-demo setup-dev
 
 PYTHON := .venv/bin/python
 ARGS ?=
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  Needs Python 3.11 or newer, nothing else. ARGS=\"...\" is passed on to demo, test, soak and bench."
 
 demo: setup-demo  ## Watch a support network answer a customer, offline
@@ -14,6 +14,10 @@ demo: setup-demo  ## Watch a support network answer a customer, offline
 test: setup-dev  ## Run the tests
 	@$(PYTHON) scripts/tiktoken_cache.py
 	@$(PYTHON) -m pytest $(ARGS)
+
+parity-mutants: setup-dev  ## Change recorded values one at a time: are the changes noticed?
+	@$(PYTHON) scripts/tiktoken_cache.py
+	@TIKTOKEN_CACHE_DIR=$(CURDIR)/.cache/tiktoken $(PYTHON) -m tests.parity.mutants $(ARGS)
 
 soak: setup-dev  ## Try a million random histories and processors (an hour or two)
 	@$(PYTHON) tests/soak/run.py $(ARGS)

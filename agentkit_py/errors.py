@@ -21,12 +21,14 @@
     ├── NonRetriableError           raised by users: stop, and do not try this again
     ├── RetryAfterError             raised by users: stop, and try again after a while
     ├── ProcessorError              a history processor failed or returned nonsense
+    ├── ToolSourceError             a server that has tools cannot be reached or used
     ├── NestingError                runs that stand in each other are too deep
     ├── RoutingError                a router returned something that is no agent
     ├── StateError                  state data cannot be used, merged or stored as JSON
     │   └── StateConflictError      two parallel tools changed one key
     ├── HistoryError                a thread could not be loaded or saved
     │   ├── ThreadNotFoundError
+    │   ├── ThreadBusyError         another run is working on the thread
     │   ├── StoreVersionError       the database was written by a newer version
     │   └── InvalidRecordError      stored or imported JSON does not hold what it should
     └── ScriptError                 (testing) a scripted model saw or was asked what it should not
@@ -323,6 +325,18 @@ class ThreadNotFoundError(HistoryError):
         self.thread_id = thread_id
 
 
+class ThreadBusyError(HistoryError):
+    """Another run is working on the thread.
+
+    Attributes:
+        thread_id: The thread.
+    """
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"Another run is working on thread {thread_id!r}.")
+        self.thread_id = thread_id
+
+
 class StoreVersionError(HistoryError):
     """The database was written by a newer version of the library.
 
@@ -352,6 +366,28 @@ class InvalidRecordError(HistoryError):
         super().__init__(f"{where}, field {field}: {message}")
         self.where = where
         self.field = field
+
+
+class ToolSourceError(AgentKitError):
+    """A server that has tools cannot be reached or used.
+
+    Attributes:
+        source: The name by which the agent knows it.
+        reason: What went wrong.
+    """
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(f"Tool server {source!r}: {reason}")
+        self.source = source
+        self.reason = reason
+
+
+class KnowledgeError(AgentKitError):
+    """Documents could not be read, stored or searched."""
+
+
+class FilterError(KnowledgeError, ValueError):
+    """A filter of documents cannot be used: an unknown key or operator, or an unfit value."""
 
 
 class ScriptError(AgentKitError):

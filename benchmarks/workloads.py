@@ -8,8 +8,10 @@ from typing import Any
 
 from agentkit_py import (
     AgentResult,
+    ImageContent,
     Message,
     Model,
+    TextContent,
     TextMessage,
     ToolCall,
     ToolCallMessage,
@@ -68,6 +70,7 @@ def _reply(message: dict[str, Any], reason: str) -> dict[str, Any]:
 
 
 TOOLS = ("track", "refund", "invoice", "booking", "weather")
+PICTURE = ImageContent("iVBORw0KGgo=", media_type="image/png")
 KEPT = ("track", "refund")
 """The tools whose calls a filter with ``include`` leaves."""
 
@@ -96,6 +99,25 @@ def turn(number: int) -> tuple[TextMessage, ToolCallMessage, ToolResultMessage, 
             agent="support",
         ),
     )
+
+
+def eventful(count: int) -> list[Message]:
+    """As many messages with long results, some images, and some calls without a result."""
+    found: list[Message] = []
+    for number in range(-(-count // 4) + count // 200):
+        question, calls, answer, text = turn(number)
+        stops = [{"stop": stop, "note": "on time " * 4} for stop in range(12)]
+        found.append(
+            question
+            if number % 40
+            else dataclasses.replace(question, content=(TextContent(question.text), PICTURE))
+        )
+        found.append(calls)
+        if number % 50:
+            data = {"parcel": number % 100, "mail": "ada@example.com", "stops": stops}
+            found.append(dataclasses.replace(answer, content={"data": data}))
+        found.append(text)
+    return found[:count]
 
 
 def results(count: int) -> list[AgentResult]:

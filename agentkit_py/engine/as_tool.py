@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast
@@ -16,6 +16,7 @@ from agentkit_py.engine.options import new_scope
 from agentkit_py.engine.prompt import HistoryMode
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.tool import Tool, ToolContext, create_tool
+from agentkit_py.engine.tool_source import ToolSource, may_have
 from agentkit_py.errors import ConfigurationError, NestingError, passes_through
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.result import USER
@@ -177,7 +178,9 @@ def _answer(scope: RunScope, text: str, *, ok: bool) -> JsonObject:
     return {"ok": ok, "result": text, "context_id": scope.context_id, "loops": loops}
 
 
-def names_of(owner: str, rights: Rights, known: Collection[str]) -> frozenset[str]:
+def names_of(
+    owner: str, rights: Rights, known: Collection[str], sources: Sequence[ToolSource] = ()
+) -> frozenset[str]:
     """The names of tools that are given.
 
     Raises:
@@ -187,7 +190,8 @@ def names_of(owner: str, rights: Rights, known: Collection[str]) -> frozenset[st
         raise ConfigurationError(
             f'as_tool(allowed_tools={rights!r}): pass a list of names, or "own" for all'
         )
-    unknown = sorted(set(rights) - set(known))
+    missing = sorted(set(rights) - set(known))
+    unknown = [name for name in missing if not may_have(sources, name)]
     if unknown:
         raise ConfigurationError(
             f"as_tool(): {owner!r} has no tool {unknown[0]!r} to allow "

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Unpack
+from types import TracebackType
+from typing import Any, Self, Unpack
 
 from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.as_tool import AsToolOptions, Nested, NestedCall, names_of
@@ -16,6 +18,7 @@ from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.stream import RunStream, watched
 from agentkit_py.engine.sync import run_to_end
 from agentkit_py.engine.tool import Tool
+from agentkit_py.engine.tool_source import ToolSource, opened
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.types import Observer
 from agentkit_py.history.config import HistoryConfig
@@ -68,6 +71,7 @@ class Network:
     """How prompt and history are joined; ``"typescript"``: as the TypeScript package does."""
 
     chain: tuple[HistoryProcessor, ...] = field(init=False, repr=False)
+    _open: list[AsyncExitStack] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check what was given."""
@@ -82,6 +86,29 @@ class Network:
             raise ConfigurationError(f"Network {self.name!r} has two agents called {twice[0]!r}")
         check_router(self.name, self.router)
         self.chain = tuple(as_processor(processor) for processor in self.processors)
+        self._open = []
+
+    def _sources(self) -> list[ToolSource]:
+        found = {id(source): source for agent in self.agents for source in agent.mcp_servers}
+        return list(found.values())
+
+    async def __aenter__(self) -> Self:
+        """Connect its agents' servers; without ``async with`` each connects when it is needed.
+
+        Raises:
+            ToolSourceError: A server that is needed cannot be reached.
+        """
+        self._open.append(await opened(self._sources()))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Disconnect its agents' servers."""
+        await self._open.pop().aclose()
 
     def as_tool(self, **options: Unpack[AsToolOptions]) -> Tool:
         """This network as a tool of agents: each call is a run of its own; see `Agent.as_tool`.
@@ -93,8 +120,8 @@ class Network:
         rights = options.get("allowed_tools", ())
         if rights != "own":
             tools = [name for agent in agents for name in agent.tool_map]
-            names = names_of(self.name, rights, tools)
-            agents = [replace(a, allowed_tools=names & a.tool_map.keys()) for a in agents]
+            names = names_of(self.name, rights, tools, self._sources())
+            agents = [replace(a, allowed_tools={n for n in names if a.may_have(n)}) for a in agents]
 
         async def run(scope: RunScope, call: NestedCall) -> tuple[str, str | None]:
             network = replace(

@@ -17,6 +17,7 @@ from agentkit_py.engine.scope import RunScope
 from agentkit_py.errors import RoutingError
 from agentkit_py.events.types import AgentsRouted, RunCompleted, RunFailed, RunStarted
 from agentkit_py.history.result import USER, AgentResult
+from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.state import State
 from agentkit_py.messages import Usage
 from agentkit_py.models.base import Model
@@ -150,6 +151,9 @@ class NetworkRun:
         """Open the thread, run agents until the router is done, save what is not saved."""
         await self.scope.open()
         self._first = self.state.result_count
+        if self.scope.thread.outcome is not None:
+            self._repeat(self.scope.thread.outcome)
+            return
         scope_facts: dict[str, Any] = {
             "run_id": self.run_id,
             "name": self.name,
@@ -161,6 +165,7 @@ class NetworkRun:
         try:
             self.stop_reason = await self._loop()
             await self.scope.thread.save_results()
+            await self.scope.thread.end(stop_reason=self.stop_reason)
         except Exception as error:
             await self.scope.settle(error)
             if self.scope.runtime.is_final(error):
@@ -168,6 +173,13 @@ class NetworkRun:
             self.scope.raise_outward(error)
             raise
         await self.scope.emitter.emit(RunCompleted(**scope_facts, stop_reason=self.stop_reason))
+
+    def _repeat(self, outcome: RunRecord) -> None:
+        """Stand there as the run for the same user message did that came before this one."""
+        self.stop_reason = outcome.stop_reason or DONE
+        self._first -= len(outcome.results)
+        if outcome.results:
+            self.last_result = self.scope.earlier_result()
 
     async def _loop(self) -> str:
         if not await self.available_agents():

@@ -91,6 +91,7 @@ def new_scope(
         thread=Thread(history, state, given.text, runtime, prefix, changes),
         changes=changes,
         history=history,
+        resumes=options.get("state") is None,
         input=given,
         meter=Meter(options.get("limits") or NO_LIMITS, runtime.now(f"{prefix}/start")),
         mode=mode,

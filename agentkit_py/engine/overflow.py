@@ -14,8 +14,6 @@ from agentkit_py.processors.tokenizers import count_messages, count_text
 
 NAME = "ContextOverflow"
 
-_CHARS_PER_TOKEN = 3
-
 
 async def halved(
     history: Sequence[Message], sent: int, prompt: int, context: ProcessorContext
@@ -51,7 +49,7 @@ def _with_short_results(
     """The history with shorter results among what is protected, and these protected instead."""
     results = [m for m in history if id(m) in context.held and isinstance(m, ToolResultMessage)]
     each = max(1, limit // max(1, 2 * len(results)))
-    short = {id(m): _short(m, each) for m in results if count_text(m, tokenizer) > each}
+    short = {id(m): _short(m, each, tokenizer) for m in results if count_text(m, tokenizer) > each}
     protected = {id(short[one]) if one in short else one for one in context.protected}
     return (
         [short.get(id(message), message) for message in history],
@@ -59,6 +57,8 @@ def _with_short_results(
     )
 
 
-def _short(message: ToolResultMessage, tokens: int) -> ToolResultMessage:
-    text = shortened(dumps(message.content), tokens * _CHARS_PER_TOKEN)
-    return replace(message, content={"error" if message.is_error else "data": text})
+def _short(message: ToolResultMessage, tokens: int, tokenizer: Tokenizer) -> ToolResultMessage:
+    text = dumps(message.content)
+    most = int(len(text) * tokens / count_text(message, tokenizer))
+    content = shortened(text, most)
+    return replace(message, content={"error" if message.is_error else "data": content})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.engine.lifecycle import AgentContext
 from agentkit_py.engine.tool import Tool
+from agentkit_py.engine.tool_source import ToolSource, may_have
 from agentkit_py.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ AllowedTools: TypeAlias = (
 """Names of tools, or a function of the context that gives them; None: all."""
 
 
-def check_allowed(agent: str, allowed: object, tools: Mapping[str, Tool]) -> None:
+def check_allowed(
+    agent: str, allowed: object, tools: Mapping[str, Tool], sources: Sequence[ToolSource] = ()
+) -> None:
     """Refuse what can give no rights.
 
     Raises:
@@ -28,7 +31,8 @@ def check_allowed(agent: str, allowed: object, tools: Mapping[str, Tool]) -> Non
     """
     if allowed is None or callable(allowed):
         return
-    unknown = sorted(_names(agent, allowed) - tools.keys())
+    missing = sorted(_names(agent, allowed) - tools.keys())
+    unknown = [name for name in missing if not may_have(sources, name)]
     if unknown:
         raise ConfigurationError(
             f"Agent {agent!r}: allowed_tools has {unknown[0]!r}, which is no tool of it "
@@ -36,8 +40,10 @@ def check_allowed(agent: str, allowed: object, tools: Mapping[str, Tool]) -> Non
         )
 
 
-async def allowed_now(agent: Agent, context: AgentContext) -> Mapping[str, Tool]:
-    """The tools that are offered to the model now, and may be called.
+async def allowed_now(
+    agent: Agent, tools: Mapping[str, Tool], context: AgentContext
+) -> Mapping[str, Tool]:
+    """Those of ``tools`` that are offered to the model now, and may be called.
 
     Names that are no tools of the agent are left out: a state may know of more.
 
@@ -48,9 +54,9 @@ async def allowed_now(agent: Agent, context: AgentContext) -> Mapping[str, Tool]
     if callable(allowed):
         allowed = await resolve(allowed(context))
     if allowed is None:
-        return agent.tool_map
+        return tools
     names = _names(agent.name, allowed)
-    return {name: tool for name, tool in agent.tool_map.items() if name in names}
+    return {name: tool for name, tool in tools.items() if name in names}
 
 
 def _names(agent: str, given: Any) -> set[str]:

@@ -12,6 +12,8 @@ from agentkit_py.engine.emitter import Emitter, logger
 from agentkit_py.engine.inputs import RunInput
 from agentkit_py.engine.limits import Meter
 from agentkit_py.engine.prompt import HistoryMode
+from agentkit_py.engine.tool_source import SourceBook
+from agentkit_py.errors import HistoryError
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State
@@ -56,8 +58,14 @@ class RunScope:
     memory: dict[str, Any] = field(default_factory=dict[str, Any])
     """What processors remember until the run ends."""
 
+    sources: SourceBook = field(default_factory=SourceBook)
+    """What the servers of its agents have."""
+
     past: Sequence[Message] = ()
     """The messages from before this run, put together once."""
+
+    resumes: bool = False
+    """Whether no state was given, so that the data of the run before may go on."""
 
     _present: list[Message] = field(default_factory=list[Message])
     _seen: int = 0
@@ -84,15 +92,39 @@ class RunScope:
             raise
 
     async def _open(self, *, dry: bool) -> None:
-        await (self.thread.look() if dry else self.thread.open())
-        self.past = tuple(_as_past(self.state.format_history()))
+        question = self.input.message.id
+        if dry:
+            await self.thread.look()
+        else:
+            await self.thread.open(question, resume=self.resumes)
+        results = self.state.results
+        again = self.thread.turn is not None and any(r.id == question for r in results)
+        self.past = self._past_of([r for r in results if r.id != question] if again else results)
+        if self.thread.outcome is not None:
+            return
         user = None
-        if self.mode == "chronological" and self.input.message.content:
+        if self.mode == "chronological" and self.input.message.content and not again:
             user = self.input.as_result()
             self.state.append_result(user)
         self._remember()
         if self.input.message.content and not dry:
             await self.thread.save_user_message(self.input.message, user)
+
+    def earlier_result(self) -> AgentResult:
+        """What the run for the same user message gave that came before this one.
+
+        Raises:
+            HistoryError: The thread does not hold it any more.
+        """
+        outcome = self.thread.outcome
+        ids = set(outcome.results) if outcome is not None else set[str]()
+        found = [result for result in self.state.results if result.id in ids]
+        if outcome is None or not found:
+            raise HistoryError(
+                f"The message {self.input.message.id!r} was answered before, but the answer is not "
+                f"in thread {self.state.thread_id!r}."
+            )
+        return replace(found[-1], stop_reason=outcome.stop_reason)
 
     def fork(self, emitter: Emitter) -> RunScope:
         """A scope for an agent that runs beside others: own state, and nothing is saved by it."""
@@ -101,6 +133,7 @@ class RunScope:
         thread = Thread(None, state, self.input.text, self.runtime, self.prefix, runs)
         own: dict[str, Any] = {"_present": list(self._present), "_added": list(self._added)}
         own["memory"] = dict(self.memory)
+        own["sources"] = self.sources.copy()
         meter = replace(self.meter)
         return replace(
             self, state=state, changes=runs, thread=thread, emitter=emitter, meter=meter, **own
@@ -142,11 +175,13 @@ class RunScope:
         results = self.state.results
         question = self.input.message.id
         past = [r for r in results if id(r) not in own and r.id != question]
-        self.past = tuple(
-            _as_past([*self.state.messages, *(m for result in past for m in result.messages)])
-        )
+        self.past = self._past_of(past)
         self._present.clear()
         return [result for result in results if id(result) in own]
+
+    def _past_of(self, results: Iterable[AgentResult]) -> tuple[Message, ...]:
+        found = [*self.state.messages, *(m for result in results for m in result.messages)]
+        return tuple(_as_past(found))
 
     def raise_outward(self, error: Exception) -> None:
         """Raise ``error`` as whoever called the run must get it, if that is another one."""
@@ -163,7 +198,9 @@ class RunScope:
         try:
             # A step here would be done with the first attempt of the next request, so that an
             # error that is not remembered would be tried again.
-            await self.thread.save_results(lost=not self.runtime.repeats(error))
+            lost = not self.runtime.repeats(error)
+            await self.thread.save_results(lost=lost)
+            await self.thread.end(failed=True, lost=lost)
         except Exception:  # noqa: BLE001 - the run's own error is the one to raise
             logger.exception("The completed results of a failed run could not be saved")
 

@@ -95,10 +95,10 @@ class ToolRunner:
     def _unknown(self, call: ToolCall) -> JsonValue:
         listed = ", ".join(self.tools)
         offer = f"Available: {listed}." if listed else "There are no tools now."
-        if call.name in self.agent.tool_map:
+        if self.agent.may_have(call.name):
             text = f"{call.name!r} may not be called now. {offer}"
             return error_content("ToolNotAllowedError", text)
-        offer = offer if self.agent.tool_map else "This agent has no tools."
+        offer = offer if self.tools or self.agent.tool_map else "This agent has no tools."
         return error_content("UnknownToolError", f"There is no tool {call.name!r}. {offer}")
 
     async def _approve(self, prepared: Sequence[Prepared]) -> None:

@@ -43,7 +43,7 @@ class Turn:
             return await self._infer(step, first=iteration == 0)
 
     async def _infer(self, step: str, *, first: bool) -> AgentResult | None:
-        tools = await self.agent.tools_now(self.scope)
+        tools = await self.agent.tools_now(self.scope, f"{step}.tools")
         view = View(
             scope=self.scope,
             agent=self.agent,
@@ -67,7 +67,9 @@ class Turn:
             message_id=self.message_id,
             path=step,
         )
-        return replace(result, tool_calls=await runner.run(calls))
+        results = await runner.run(calls)
+        self.scope.sources.called(call.name for call in calls)
+        return replace(result, tool_calls=results)
 
     def _host(self, step: str) -> TurnHost:
         return TurnHost(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py.engine.knowledge_base import with_instructions
 from agentkit_py.engine.lifecycle import Start, StartContext
 from agentkit_py.engine.overflow import NAME as OVERFLOW
 from agentkit_py.engine.overflow import halved
@@ -116,6 +117,7 @@ class View:
     async def _prompt(self) -> tuple[Message, ...]:
         user = self.scope.input
         system = await self.agent.system_prompt(self.scope)
+        system = await with_instructions(system, self.agent, self.scope, self.tools, self.host)
         return assemble(
             system,
             user.as_text_message(),

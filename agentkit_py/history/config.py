@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State
+from agentkit_py.history.turns import Turns
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import Processor
@@ -82,6 +83,8 @@ class HistoryConfig:
         processors: History processors that run before those of networks and agents.
         save_each: Save each result when it is complete, so that a crash loses none; otherwise all
             are saved at the end of the run.
+        turns: How runs share a thread; None: they do not know of each other. Only stores can.
+        lazy: Load only as much of a thread as processors want to see. Only stores can.
     """
 
     def __init__(
@@ -93,6 +96,8 @@ class HistoryConfig:
         append_results: Append | None = None,
         processors: Sequence[Processor] = (),
         save_each: bool = False,
+        turns: Turns | None = None,
+        lazy: bool = False,
     ) -> None:
         """Keep the callbacks."""
         self.create_thread = create_thread
@@ -102,3 +107,5 @@ class HistoryConfig:
         self.processors = tuple(processors)
         self.chain = as_processors(processors)
         self.save_each = save_each
+        self.turns = turns
+        self.lazy = lazy

@@ -11,7 +11,9 @@ from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
 from agentkit_py.history.config import HistoryConfig, HistoryContext, RunView
 from agentkit_py.history.result import AgentResult
+from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.history.state import State
+from agentkit_py.history.turns import Turn
 from agentkit_py.messages import UserMessage
 from agentkit_py.runtime.port import Codec, Recordable, Runtime
 
@@ -44,10 +46,6 @@ async def resolve_call(function: Callable[[HistoryContext], Any], context: Histo
     return await resolve(function(context))
 
 
-async def _quietly(function: Callable[[HistoryContext], Any], context: HistoryContext) -> None:
-    await resolve(function(context))  # what an append returns is nobody's business
-
-
 @dataclass(slots=True)
 class Thread:
     """One run's dealings with its store. Without a store, every call is a no-op."""
@@ -63,6 +61,13 @@ class Thread:
     """What callbacks may change beside what they return."""
 
     network: RunView | None = None
+    turn: Turn | None = field(default=None, init=False)
+    """The run's turn on the thread, where the store lets runs take turns."""
+
+    outcome: RunRecord | None = field(default=None, init=False)
+    """How a run for the same user message ended before."""
+
+    _results: list[str] = field(default_factory=list[str], init=False)
     _saves: int = field(default=0, init=False)
     _saved: int = field(default=0, init=False)
     _last: AgentResult | None = field(default=None, init=False)
@@ -83,17 +88,76 @@ class Thread:
             step=self.runtime.step,
         )
 
-    async def open(self) -> None:
-        """Create the thread, or load what the client does not bring along itself."""
+    async def open(self, message_id: str | None = None, *, resume: bool = False) -> None:
+        """Create the thread, or load what the client does not bring along itself.
+
+        Args:
+            message_id: The id of the user's message, by which runs are known.
+            resume: Whether the state's data is that of the run before.
+
+        Raises:
+            ThreadBusyError: Another run has the thread, and this one is not to wait.
+        """
         if self.config is None:
             self._remember()
             return
         self.state.thread_id = self.state.thread_id or None  # empty is none, as in TypeScript
         client_thread = self.state.thread_id
         await self._create(self.config)
+        if message_id is not None:
+            await self._take_turn(self.config, message_id, resume=resume)
         if client_thread is not None and not self.state.is_seeded:
             await self._load(self.config)
+        if self.outcome is not None:
+            self._show(self.outcome)
         self._remember()
+
+    async def _take_turn(self, config: HistoryConfig, message_id: str, *, resume: bool) -> None:
+        thread_id = self.state.thread_id
+        if config.turns is None or thread_id is None or not isinstance(config, RunStore):
+            return
+        self.turn = Turn(
+            how=config.turns,
+            store=config,
+            runtime=self.runtime,
+            effect=self._effect,
+            prefix=self.prefix,
+            thread_id=thread_id,
+            run_id=message_id,
+            owner=self.runtime.new_id(f"{self.prefix}/turn"),
+        )
+        await self.turn.take()
+        own, newest = await self.turn.recall()
+        done = own is not None and own.status == "completed"
+        kept = own if done else newest if resume else None
+        if kept is not None and kept.state is not None:
+            self.state.load(dict(kept.state))
+        if done:
+            self.outcome = own
+            await self.turn.pause()
+
+    def _show(self, outcome: RunRecord) -> None:
+        """Leave the state as that run left it: without what came later."""
+        ids = set(outcome.results)
+        results = self.state.results
+        last = max((n for n, result in enumerate(results) if result.id in ids), default=-1)
+        self.state.set_results(results[: last + 1])
+
+    async def end(
+        self, *, failed: bool = False, lost: bool = False, stop_reason: str | None = None
+    ) -> None:
+        """The run is over: keep how, and let others have the thread.
+
+        Args:
+            failed: It did not come to its end.
+            lost: There is nothing left to remember this for, as in `save_results`.
+            stop_reason: Why it ended.
+        """
+        if self.turn is None or self.outcome is not None:
+            return
+        state = None if failed else self.state.dump()
+        status = "failed" if failed else "completed"
+        await self.turn.end(status, state, self._results, stop_reason, lost=lost)
 
     async def look(self) -> None:
         """Load the thread as `open` would, but create nothing and remember nothing."""
@@ -132,7 +196,7 @@ class Thread:
                 message.content, id=message.id, created_at=message.client_timestamp
             )
             context = replace(self._context(), user_message=message, user_result=stored)
-            append = partial(_quietly, self.config.append_user_message, context)
+            append = partial(self._append, self.config.append_user_message, context)
             await self._effect("append-user-message", append)
 
     async def result_done(self) -> None:
@@ -152,12 +216,20 @@ class Thread:
         if lost and self._refused:
             return  # the store was asked, and that is why the run failed
         context = replace(self._context(), new_results=new)
-        append = partial(_quietly, self.config.append_results, context)
+        append = partial(self._append, self.config.append_results, context)
         self._refused = True
         await (append() if lost else self._effect(f"append-results.{self._saves}", append))
         self._refused = False
+        self._results += [result.id for result in new if result.id is not None]
         self._saves += 1
         self._remember()
+
+    async def _append(
+        self, function: Callable[[HistoryContext], Any], context: HistoryContext
+    ) -> None:
+        if self.turn is not None:
+            await self.turn.prolong()
+        await resolve(function(context))  # what an append returns is nobody's business
 
     async def _effect(
         self, name: str, call: Callable[[], Awaitable[T]], codec: Codec[T] | None = None

@@ -75,7 +75,7 @@ async def run_chain(
         (level, member)
         for level, processors in chains
         for processor in processors
-        for member in _members(as_processor(processor))
+        for member in members_of(as_processor(processor))
     ]
     if not steps:
         return ChainOutcome(history)
@@ -112,12 +112,12 @@ async def run_chain(
     return ChainOutcome(current, tuple(entries))
 
 
-def _members(processor: HistoryProcessor) -> list[HistoryProcessor]:
+def members_of(processor: HistoryProcessor) -> list[HistoryProcessor]:
     """What runs for ``processor``: itself, or its members and theirs."""
     members = processor.members
     if not members:
         return [processor]
-    return [one for member in members for one in _members(as_processor(member))]
+    return [one for member in members for one in members_of(as_processor(member))]
 
 
 def _with_pins(

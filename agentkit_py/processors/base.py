@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from agentkit_py._core.json import JsonValue
 from agentkit_py.messages import Message
@@ -163,6 +163,23 @@ class HistoryProcessor(ABC):
 
     may_drop_protected: bool = False
     """Whether it may also drop calls that this agent made in the current run."""
+
+    looks_back: ClassVar[bool] = True
+    """Whether what it leaves of newer messages depends on older ones; see `enough`."""
+
+    async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
+        """Whether nothing older than ``newest`` could change what it leaves.
+
+        Then older messages need not be loaded. A processor that does not say gets everything; so
+        do all where this one comes first, unless it says that it does not look back
+        (``looks_back = False``).
+
+        Args:
+            newest: The newest messages of the history, calls and results whole.
+            context: What it may know.
+        """
+        del newest, context
+        return False
 
     @property
     def members(self) -> Sequence[Processor]:

@@ -41,6 +41,9 @@ UNKNOWN_WINDOW = 128_000
 _KEPT = 0.7
 """What is left of a share that was exceeded, so that it is not exceeded again at the next turn."""
 
+_UNTOUCHED, _BLOCK = 5, 10
+"""Tool results that are never shortened, and how many more may wait to be shortened with others."""
+
 _GRID = 128
 """The prompt's tokens are rounded up to this part of the window: it may vary a little from turn to
 turn without moving the cut, so that the beginning of the request stays what the provider has."""
@@ -130,8 +133,7 @@ class Budget(ConfiguredProcessor):
                 f"Budget: summary ({summary:g}) and recent ({recent:g}) must be at most 1 "
                 "together, and recent more than 0."
             )
-        shorten = CompressToolResults(max_tokens=tool_output_max_tokens)
-        first = [shorten] if compress_tool_output else []
+        first = [_Shorten(tool_output_max_tokens)] if compress_tool_output else []
         self._members = (*first, _Fit(self)) if enabled else ()
 
     @classmethod
@@ -223,6 +225,29 @@ class Shares:
             f"window {self.window}{guess}, prompt and tools {self.fixed}: "
             f"{summary}{self.recent} tokens of recent messages"
         )
+
+
+class _Shorten(HistoryProcessor):
+    """Shortens older tool results, several at once, so that few turns rewrite what was sent."""
+
+    def __init__(self, max_tokens: int) -> None:
+        self._policies = [
+            CompressToolResults(max_tokens, keep_recent=_UNTOUCHED + n) for n in range(_BLOCK)
+        ]
+
+    @property
+    def name(self) -> str:
+        """What it is."""
+        return self._policies[0].name
+
+    async def process(
+        self, messages: Sequence[Message], context: ProcessorContext
+    ) -> Sequence[Message]:
+        """The messages with short results, but for the newest."""
+        results = sum(m.type == "tool_result" and id(m) not in context.held for m in messages)
+        policy = self._policies[max(0, results - _UNTOUCHED) % _BLOCK]
+        context.note(policy.reason)
+        return await policy.process(messages, context)
 
 
 class _Fit(HistoryProcessor):

@@ -29,6 +29,8 @@ class ByAuthor(ConfiguredProcessor):
         ConfigurationError: Not exactly one of them is given, or it is no list of names.
     """
 
+    looks_back: ClassVar[bool] = False
+
     keep: Iterable[str] | None = None
     drop: Iterable[str] | None = None
 

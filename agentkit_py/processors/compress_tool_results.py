@@ -39,6 +39,8 @@ class CompressToolResults(ConfiguredProcessor):
         ConfigurationError: A setting is not of its kind.
     """
 
+    looks_back: ClassVar[bool] = False
+
     max_tokens: int = 200
     keep_recent: int = 5
     exclude: Iterable[str] = ()

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 
-from agentkit_py.messages import Message, ToolCallMessage, ToolResultMessage, text_of
+from agentkit_py.messages import (
+    Message,
+    ToolCallMessage,
+    ToolResultMessage,
+    origin_of,
+    text_of,
+)
 from agentkit_py.processors.base import ProcessorContext, Tokenizer
 from agentkit_py.processors.groups import segments
 from agentkit_py.processors.tokenizers import count_text
@@ -114,11 +120,19 @@ def batches(found: Sequence[Stretch], limit: float) -> list[tuple[int, int]]:
 
 
 def fingerprint(messages: Sequence[Message]) -> str:
-    """A checksum of what the messages say."""
+    """A checksum of what the messages say, or said before processors rewrote them."""
     digest = blake2b(digest_size=8)
     for message in messages:
-        digest.update(_said(message).encode("utf-8", "surrogatepass"))
+        digest.update(_said(_original(message)).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
+
+
+def _original(message: Message) -> Message:
+    # A result that is new today is shortened tomorrow, and is the same result all the same.
+    before = origin_of(message)
+    while before is not None:
+        message, before = before, origin_of(before)
+    return message
 
 
 def _said(message: Message) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ class DropUnanswered(ConfiguredProcessor):
     Without it such a call is answered with an error before the request is sent, so that the model
     knows that it called. Calls that this agent made in the current run stay.
     """
+
+    looks_back: ClassVar[bool] = False
 
     @property
     def reason(self) -> str:

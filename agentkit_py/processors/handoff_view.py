@@ -41,6 +41,8 @@ class HandoffView(ConfiguredProcessor):
         ConfigurationError: ``max_chars`` is no whole number of at least 50.
     """
 
+    looks_back: ClassVar[bool] = False
+
     results: bool = True
     max_chars: int = 500
 

@@ -38,6 +38,8 @@ class KeepImages(ConfiguredProcessor):
         ConfigurationError: A setting is not of its kind.
     """
 
+    looks_back: ClassVar[bool] = False
+
     last: int = 1
     files: bool = False
 
@@ -71,6 +73,8 @@ class StripImages(ConfiguredProcessor):
     Raises:
         ConfigurationError: ``files`` is not True or False.
     """
+
+    looks_back: ClassVar[bool] = False
 
     files: bool = False
 

@@ -29,6 +29,8 @@ class RecentToolCalls(ConfiguredProcessor):
         ConfigurationError: A count is no whole number of at least 0, or nothing is limited.
     """
 
+    looks_back: ClassVar[bool] = False
+
     n: int | None = None
     per_tool: Mapping[str, int] | None = None
 

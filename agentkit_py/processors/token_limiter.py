@@ -90,6 +90,14 @@ class TokenLimiter(ConfiguredProcessor):
         kept = [m for m in messages[:start] if id(m) in held] if held else []
         return [*kept, *messages[start:]]
 
+    async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
+        """Whether the limit is exceeded: what is older goes."""
+        given = context.tokenizer if self._tokenizer is None else self._tokenizer
+        tokenizer = await prepare(default_tokenizer() if given is None else given)
+        held = context.held
+        reserved = sum(count_text(m, tokenizer) for m in newest if id(m) in held) if held else 0
+        return self._first_fitting(newest, held, tokenizer, reserved) > 0
+
     def _first_fitting(
         self,
         messages: Sequence[Message],

@@ -35,6 +35,8 @@ class ToolCallFilter(ConfiguredProcessor):
         ConfigurationError: Both ``include`` and ``exclude`` are given, or one is no list of names.
     """
 
+    looks_back: ClassVar[bool] = False
+
     settings: ClassVar[Mapping[str, Check]] = {
         "include": optional(name_list),
         "exclude": optional(name_list),

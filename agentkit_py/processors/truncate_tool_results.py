@@ -30,6 +30,8 @@ class TruncateToolResults(ConfiguredProcessor):
         ConfigurationError: A setting is not of its kind.
     """
 
+    looks_back: ClassVar[bool] = False
+
     max_chars: int = 1000
     keep_recent: int = 0
     exclude: Iterable[str] = ()

@@ -11,6 +11,7 @@ from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ConfigurationError, HistoryError
 from agentkit_py.history.config import HistoryConfig, HistoryContext
 from agentkit_py.history.result import AgentResult
+from agentkit_py.history.turns import Turns
 from agentkit_py.messages import Message
 from agentkit_py.processors.base import Processor
 from agentkit_py.stores.records import (
@@ -32,7 +33,7 @@ class HistoryStore(HistoryConfig, ABC):
     and a result whose id its thread already holds is not added again, so a write can be repeated.
     """
 
-    def __init__(self, *, processors: Sequence[Processor] = ()) -> None:
+    def __init__(self, *, processors: Sequence[Processor] = (), turns: Turns | None = None) -> None:
         """Connect the run's callbacks to the store's methods."""
         super().__init__(
             create_thread=self._create_for_run,
@@ -41,6 +42,7 @@ class HistoryStore(HistoryConfig, ABC):
             append_results=self._append_new_results,
             processors=processors,
             save_each=True,
+            turns=turns,
         )
 
     # What a database has to do.

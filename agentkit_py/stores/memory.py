@@ -10,6 +10,7 @@ from threading import Lock
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.runs import RunRecord
+from agentkit_py.history.turns import Turns
 from agentkit_py.processors.base import Processor
 from agentkit_py.processors.summaries import Summary
 from agentkit_py.processors.vectors import MemoryIndex, Vector
@@ -44,13 +45,14 @@ class MemoryHistory(HistoryStore):
     what a database would refuse is refused here too.
     """
 
-    def __init__(self, *, processors: Sequence[Processor] = ()) -> None:
+    def __init__(self, *, processors: Sequence[Processor] = (), turns: Turns | None = None) -> None:
         """Begin without threads.
 
         Args:
             processors: History processors that run before those of networks and agents.
+            turns: How runs share a thread; None: they do not know of each other.
         """
-        super().__init__(processors=processors)
+        super().__init__(processors=processors, turns=turns)
         self._threads: dict[str, _Thread] = {}
         self._summaries = Summaries()
         self._vectors = MemoryIndex()

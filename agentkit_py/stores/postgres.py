@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.runs import RunRecord
+from agentkit_py.history.turns import Turns
 from agentkit_py.processors.base import Processor
 from agentkit_py.processors.summaries import Summary
 from agentkit_py.processors.vectors import Vector
@@ -47,6 +48,7 @@ class PostgresHistory(HistoryStore):
         conninfo: str,
         *,
         processors: Sequence[Processor] = (),
+        turns: Turns | None = None,
         schema: str = "public",
         prefix: str = "agentkit_",
         connections: int = 10,
@@ -57,6 +59,7 @@ class PostgresHistory(HistoryStore):
         Args:
             conninfo: ``postgresql://user:password@host/database``, or ``key=value`` pairs.
             processors: History processors that run before those of networks and agents.
+            turns: How runs share a thread; None: they do not know of each other.
             schema: The schema for the tables; it is made if it is not there.
             prefix: What the tables' names begin with.
             connections: How many connections there are at the most.
@@ -65,7 +68,7 @@ class PostgresHistory(HistoryStore):
         Raises:
             ConfigurationError: A name or number cannot be used, or psycopg is not installed.
         """
-        super().__init__(processors=processors)
+        super().__init__(processors=processors, turns=turns)
         try:
             from agentkit_py.stores._pg_schema import Tables  # noqa: PLC0415 - loads psycopg
         except ImportError as error:

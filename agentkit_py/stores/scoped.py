@@ -33,7 +33,7 @@ class _UserThreads(HistoryStore):
     """Asks whose a thread is before anything is done with it."""
 
     def __init__(self, store: HistoryStore, user_id: str) -> None:
-        super().__init__(processors=store.processors)
+        super().__init__(processors=store.processors, turns=store.turns)
         self._store: Any = store
         self._user_id = user_id
 

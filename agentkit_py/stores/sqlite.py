@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.runs import RunRecord
+from agentkit_py.history.turns import Turns
 from agentkit_py.processors.base import Processor
 from agentkit_py.processors.summaries import Summary
 from agentkit_py.processors.vectors import Vector
@@ -50,6 +51,7 @@ class SqliteHistory(HistoryStore):
         path: str | os.PathLike[str],
         *,
         processors: Sequence[Processor] = (),
+        turns: Turns | None = None,
         busy_timeout: float = 30.0,
     ) -> None:
         """Remember the file; nothing is opened yet.
@@ -58,12 +60,13 @@ class SqliteHistory(HistoryStore):
             path: The file; its folder has to exist. A relative path is relative to the folder that
                 is current now.
             processors: History processors that run before those of networks and agents.
+            turns: How runs share a thread; None: they do not know of each other.
             busy_timeout: Seconds to wait for other writers before a write fails.
 
         Raises:
             ConfigurationError: ``path`` is no path of a file, e.g. ``":memory:"``.
         """
-        super().__init__(processors=processors)
+        super().__init__(processors=processors, turns=turns)
         self.path = _checked(path)
         self.busy_timeout = busy_timeout
         self._files: dict[int, SqliteFile] = {}

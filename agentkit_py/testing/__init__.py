@@ -1,5 +1,7 @@
 """Fakes for tests of agents: no key, no network, and as strict as the real thing."""
 
+from typing import TYPE_CHECKING, Any
+
 from agentkit_py.testing.embedder import HashingEmbedder
 from agentkit_py.testing.event_log import EventLog
 from agentkit_py.testing.provider import (
@@ -15,17 +17,34 @@ from agentkit_py.testing.provider import (
 )
 from agentkit_py.testing.scripted_model import ScriptedModel
 
+if TYPE_CHECKING:
+    from agentkit_py.testing.executor import KillAt, ReplayExecutor, kill_points
+
 __all__ = [
     "EventLog",
     "FakeProvider",
     "HashingEmbedder",
+    "KillAt",
     "Raw",
     "ReceivedRequest",
     "Rejection",
+    "ReplayExecutor",
     "ScriptedModel",
     "error",
+    "kill_points",
     "provider_rules",
     "text",
     "tool_call",
     "tool_calls",
 ]
+
+_LAZY = ("KillAt", "ReplayExecutor", "kill_points")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # The SDK takes half a second to load, which fakes of providers have no use for.
+    from agentkit_py.testing import executor  # noqa: PLC0415
+
+    return getattr(executor, name)

@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any
 
 from measuring import Case, Contender, NotHere, Session, Timed
-from workloads import KEPT, as_dicts, conversation
+from workloads import KEPT, as_dicts, conversation, eventful
 
 from agentkit_py import (
     ByAuthor,
@@ -65,12 +65,12 @@ POLICIES: dict[str, Callable[[], HistoryProcessor]] = {
     "RecentToolCalls(100)": lambda: RecentToolCalls(100),
     "MessageWindow(40)": MessageWindow,
     "DropUnanswered()": DropUnanswered,
-    "CompressToolResults(30)": lambda: CompressToolResults(30),
+    "CompressToolResults(100)": lambda: CompressToolResults(100),
     "TruncateToolResults(30)": lambda: TruncateToolResults(30),
     "ClearToolResults(1000)": lambda: ClearToolResults(1000),
     "ByAuthor(drop)": lambda: ByAuthor(drop=["support"]),
     "HandoffView()": HandoffView,
-    "Deduplicate(reads)": lambda: Deduplicate(reads=["track"], min_chars=20),
+    "Deduplicate()": Deduplicate,
     "Pin(users)": lambda: Pin(lambda message: message.role == "user"),
     "StripImages()": StripImages,
     "KeepImages(1)": KeepImages,
@@ -82,17 +82,19 @@ POLICIES: dict[str, Callable[[], HistoryProcessor]] = {
 
 
 def _policy(make: Callable[[], HistoryProcessor], session: Session, size: int) -> list[Contender]:
-    messages = conversation(size)
+    messages = eventful(size)
+    processor = make()
 
     def bare(_: object) -> list[Message]:
         return [message for message in messages if message.type]
 
     def verify(left: Sequence[object], _: int) -> None:
-        assert 0 < len(left) <= size
+        same = len(left) == size and all(a is b for a, b in zip(left, messages, strict=False))
+        assert same == isinstance(processor, Pin)
 
     return [
-        Timed("ours", _applied(make(), messages), session.loop, verify=verify),
-        Timed("bare loop over messages", bare, session.loop, verify=verify),
+        Timed("ours", _applied(processor, messages), session.loop, verify=verify),
+        Timed("bare loop over messages", bare, session.loop),
     ]
 
 

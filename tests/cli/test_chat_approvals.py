@@ -121,15 +121,22 @@ def test_what_models_ask_for_cannot_steer_the_terminal(
     assert "\x1b" not in shown
 
 
-def wait_for(terminal: int, text: bytes, again: Callable[[], object] = lambda: None) -> None:
-    """Read from a pseudo-terminal until this comes; `again` each second that nothing does."""
-    shown = b""
-    while text not in shown:
-        ready, _, _ = select.select([terminal], [], [], 1)
-        if ready:
-            shown += os.read(terminal, 1024)
-        else:
-            again()
+class Screen:
+    """What a pseudo-terminal shows, read step by step."""
+
+    def __init__(self, terminal: int) -> None:
+        self._shown = b""
+        self._terminal = terminal
+
+    def wait_for(self, text: bytes, again: Callable[[], object] = lambda: None) -> None:
+        """Read until this comes; `again` each second that nothing does."""
+        while text not in self._shown:
+            ready, _, _ = select.select([self._terminal], [], [], 1)
+            if ready:
+                self._shown += os.read(self._terminal, 1024)
+            else:
+                again()
+        self._shown = self._shown.partition(text)[2]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
@@ -138,6 +145,7 @@ def test_ctrl_c_at_the_question_stops_the_run_and_the_chat_goes_on(
 ) -> None:
     """Without waiting for a line."""
     ours, theirs = os.openpty()
+    screen = Screen(ours)
     provider.reply(tool_call("refund", {"amount": 5}))
     with subprocess.Popen(
         COMMAND,
@@ -148,16 +156,16 @@ def test_ctrl_c_at_the_question_stops_the_run_and_the_chat_goes_on(
         stderr=theirs,
     ) as process:
         os.close(theirs)
-        wait_for(ours, b"> ")
+        screen.wait_for(b"> ")
         os.write(ours, b"Refund, please.\n")
-        wait_for(ours, b"or why not]")
+        screen.wait_for(b"or why not]")
 
         def interrupt() -> None:
             process.send_signal(signal.SIGINT)
 
         interrupt()
-        wait_for(ours, "■ stopped".encode(), interrupt)
-        wait_for(ours, b"> ")
+        screen.wait_for("■ stopped".encode(), interrupt)
+        screen.wait_for(b"> ")
         os.write(ours, b"\x04")
         assert process.wait(timeout=30) == 0
     os.close(ours)

@@ -17,20 +17,21 @@ from agentkit_py import (
     Network,
     NonRetriableError,
     RetryAfterError,
-    State,
     ToolContext,
     tool,
 )
+from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing import error as error_reply
-from agentkit_py.testing import tool_call
 
-from .world import INFERENCES, Inference, Scenario, Stage
+from .world import EVENT, INFERENCES, Inference, Scenario, Stage, executor_for
 
 PLACES = ["tool", "router", "on_start", "on_response", "on_finish", "store"]
 ATTEMPTS = 3
 
 
-def failing(place: str, raising: Callable[[int], Exception | None]) -> Callable[[Stage], Network]:
+def failing(  # noqa: C901 - a network in which everything can fail
+    place: str, raising: Callable[[int], Exception | None]
+) -> Callable[[Stage], Network]:
     """A network in which one place counts a side effect, and then raises what it is told."""
 
     def network(stage: Stage) -> Network:
@@ -47,7 +48,7 @@ def failing(place: str, raising: Callable[[int], Exception | None]) -> Callable[
                 happen()
             return "acted"
 
-        hook = {place: happen} if place.startswith("on_") else {}
+        hook: dict[str, Any] = {place: happen} if place.startswith("on_") else {}
         agent = Agent(
             name="actor", system="actor S", tools=[act], max_iter=2, lifecycle=Lifecycle(**hook)
         )
@@ -66,7 +67,6 @@ def failing(place: str, raising: Callable[[int], Exception | None]) -> Callable[
 
 
 REPLIES = {"actor": [tool_call("act"), "Done."]}
-ONCE = {"router", "tool", "store", "on_start", "on_response", "on_finish"}
 
 
 @pytest.mark.parametrize("inference", INFERENCES)
@@ -93,12 +93,8 @@ async def test_an_error_with_a_time_is_tried_again_then_as_often_as_inngest_was_
     """Once for each attempt, side effects included."""
 
     def raising(_count: int) -> Exception:
-        wait = timedelta(hours=1)
-        return (
-            RetryAfterError("later", wait)
-            if kind == "ours"
-            else inngest.RetryAfterError("later", wait)
-        )
+        made = RetryAfterError if kind == "ours" else inngest.RetryAfterError
+        return made("later", timedelta(hours=1))
 
     failed = scenario(failing(place, raising), REPLIES, retries=ATTEMPTS - 1)
     outcome = await failed.durable(check=False)
@@ -226,10 +222,6 @@ async def test_a_models_error_is_ours_and_tried_as_often_as_makes_sense(
 
 async def test_a_failed_run_that_the_function_survives_is_saved_once() -> None:
     """The function goes on with other steps, and the error comes by again in each replay."""
-    from agentkit_py.testing import ScriptedModel
-
-    from .world import EVENT, executor_for
-
     saved: list[str] = []
 
     def append(context: Any) -> None:
@@ -269,7 +261,6 @@ async def test_a_failed_run_that_the_function_survives_is_saved_once() -> None:
     assert run.status == "completed"
     assert "no" in run.output
     assert saved == ["one"]
-    assert State is not None
 
 
 @pytest.mark.parametrize("hook", ["create_thread", "get", "append_user_message"])
@@ -295,8 +286,6 @@ async def test_a_store_that_refuses_before_the_run_begins_is_asked_once(
 @pytest.mark.parametrize("where", ["function", "step"])
 async def test_our_errors_mean_the_same_in_the_functions_own_code(where: str) -> None:
     """The middleware says it in the SDK's words."""
-    from .world import EVENT, executor_for
-
     tries: list[int] = []
 
     async def fail() -> None:

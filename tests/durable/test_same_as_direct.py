@@ -12,10 +12,13 @@ from pydantic import BaseModel
 
 from agentkit_py import (
     Agent,
+    AgentResult,
     ConfigurationError,
+    HistoryConfig,
     Network,
     RunLimits,
     State,
+    TextMessage,
     ToolContext,
     together,
     tool,
@@ -23,6 +26,7 @@ from agentkit_py import (
 from agentkit_py.engine.router import Together
 from agentkit_py.stores import SqliteHistory
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
+from agentkit_py.testing.executor import ReplayExecutor
 
 from .world import EVENT, INFERENCES, Inference, Scenario, Stage, executor_for
 
@@ -106,9 +110,7 @@ async def test_what_tools_change_deep_in_the_state_is_there_again_on_each_replay
         writer = Agent(name="writer", system="writer S", tools=[note], max_iter=1)
 
         def router(context: Any) -> Agent | None:
-            found = context.network.state.data
-            count = found.get("count", 0) if isinstance(found, dict) else found.count
-            return writer if count < 3 else None
+            return writer if context.network.state.dump().get("count", 0) < 3 else None
 
         return Network(name="notes", agents=[writer], router=router)
 
@@ -177,8 +179,6 @@ async def test_ctx_can_be_given_where_there_is_no_middleware() -> None:
         return [(await agent.run("go", ctx=ctx)).text for _ in range(2)]
 
     make = client.create_function(fn_id="f", trigger=inngest.TriggerEvent(event=EVENT))
-    from agentkit_py.testing.executor import ReplayExecutor
-
     executor = ReplayExecutor(client, [make(handler)], transport=model.transport, check=True)
     run = await executor.run(EVENT)
     assert run.output == ["one", "two"]
@@ -204,7 +204,6 @@ async def test_the_steps_of_a_turn_are_one_inference_one_per_tool_call_and_the_s
     """No step for ids or times; the guide names these numbers."""
     run = (await support.durable()).run
     assert run is not None
-    kinds = [name.split(".")[-2:] for name in run.names]
     assert run.names == [
         "support.history.create-thread",
         "support.history.append-user-message",
@@ -222,7 +221,6 @@ async def test_the_steps_of_a_turn_are_one_inference_one_per_tool_call_and_the_s
         "support.billing.1.2.infer",
         "support.history.append-results.4",
     ]
-    assert len({tuple(kind) for kind in kinds}) > 3
 
 
 async def test_a_thread_that_is_longer_than_a_step_may_keep_is_read_again_by_its_cursor(
@@ -234,8 +232,6 @@ async def test_a_thread_that_is_longer_than_a_step_may_keep_is_read_again_by_its
     rows = [f"{number} " + "x" * 2000 for number in range(200)]
 
     def get(context: Any) -> Any:
-        from agentkit_py import AgentResult, TextMessage
-
         reads.append(len(rows))
         found = [
             AgentResult("old", [TextMessage("assistant", text)], [], id=f"old-{index}")
@@ -243,8 +239,6 @@ async def test_a_thread_that_is_longer_than_a_step_may_keep_is_read_again_by_its
         ]
         rows.append("late " + "y" * 2000)
         return found
-
-    from agentkit_py import HistoryConfig
 
     support.store = lambda: HistoryConfig(get=get)
     support.options = {"thread_id": "long"}

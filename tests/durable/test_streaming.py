@@ -9,7 +9,7 @@ import inngest
 import pytest
 
 from agentkit_py import Agent, Network, StreamingConfig
-from agentkit_py.inngest import create_functions, publisher
+from agentkit_py.inngest import create_functions
 from agentkit_py.testing import ScriptedModel
 from agentkit_py.testing.executor import ReplayExecutor, kill_points
 
@@ -65,7 +65,7 @@ async def test_chunks_of_agents_that_run_together_come_in_the_order_of_the_agent
                 "local",
                 seed=seed,
                 discovery=discovery,
-                check=False,  # pyright: ignore[reportArgumentType]
+                check=False,
             )
             assert durable.chunks == direct.chunks
 
@@ -88,7 +88,8 @@ async def test_a_function_publishes_to_the_users_channel() -> None:
 async def test_a_publisher_that_fails_does_not_disturb_the_run() -> None:
     """It is logged."""
     client = inngest.Inngest(app_id="app", is_production=False)
-    agent = Agent(name="greeter", system="S", model=ScriptedModel("Hello."))
+    model = ScriptedModel("Hello.")
+    agent = Agent(name="greeter", system="S", model=model)
     network = Network(
         name="net", agents=[agent], router=lambda c: agent if c.call_count == 0 else None
     )
@@ -101,6 +102,5 @@ async def test_a_publisher_that_fails_does_not_disturb_the_run() -> None:
         return run.text
 
     make = client.create_function(fn_id="f", trigger=inngest.TriggerEvent(event="go"))
-    run = await ReplayExecutor(client, [make(handler)], transport=agent.model.transport).run("go")  # pyright: ignore[reportOptionalMemberAccess]
+    run = await ReplayExecutor(client, [make(handler)], transport=model.transport).run("go")
     assert run.output == "Hello."
-    assert publisher(client, "u") is not None

@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeAlias
 import inngest
 
 from agentkit_py import Model, Network, RetryPolicy, State, StreamingConfig, openai
+from agentkit_py._core.json import as_object
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.inngest import AgentKitMiddleware
+from agentkit_py.inngest import AgentKitMiddleware, runtime_of
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores import HistoryStore, MemoryHistory
 from agentkit_py.testing import FakeProvider, ReceivedRequest
@@ -24,7 +25,6 @@ from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run
 Inference: TypeAlias = Literal["offload", "local"]
 INFERENCES: list[Inference] = ["offload", "local"]
 EVENT = "test/run"
-RUN_LONG = 10**6
 
 
 class Effects:
@@ -48,8 +48,9 @@ class Effects:
 
 
 class Script:
-    """Replies by agent (its system prompt begins with its name): a request that comes again, byte
-    for byte, gets the same reply again.
+    """Replies by agent, whose system prompt begins with its name.
+
+    A request that comes again, byte for byte, gets the same reply again.
     """
 
     def __init__(self, replies: Mapping[str, Sequence[Any]]) -> None:
@@ -68,10 +69,12 @@ class Script:
 
 def _with_ids(agent: str, left: int, reply: Any) -> Any:
     """The reply with call ids that do not depend on who asks first."""
-    if not isinstance(reply, dict) or "tool_calls" not in reply:
+    fields = as_object(reply)
+    if fields is None or "tool_calls" not in fields:
         return reply
-    calls = enumerate(reply["tool_calls"])
-    return {**reply, "tool_calls": [{**c, "id": f"{agent}-{left}-{i}"} for i, c in calls]}
+    calls: list[dict[str, Any]] = fields["tool_calls"]
+    named = [{**call, "id": f"{agent}-{left}-{i}"} for i, call in enumerate(calls)]
+    return {**fields, "tool_calls": named}
 
 
 @dataclass(kw_only=True)
@@ -122,7 +125,7 @@ class Scenario:
         self._count += 1
         fake = FakeProvider(Script(self.replies))
         model = openai("gpt-4o", api_key="sk-test", retry=RetryPolicy(attempts=1))
-        model = Model(**{**_fields(model), "transport": fake.transport})
+        model = at(model, fake)
         effects = Effects(self.base / f"effects-{self._count}.db")
         return Stage(effects=effects, model=model, fake=fake, store=self.store())
 
@@ -131,8 +134,9 @@ class Scenario:
             stage.chunks.append(chunk)
 
         if "ctx" in how:
-            how["ctx"].agentkit_runtime.publish_with(publish)
-            publish = how["ctx"].agentkit_runtime.publish
+            runtime = runtime_of(how["ctx"])
+            runtime.publish_with(publish)
+            publish = runtime.publish
         run = await network.run(
             self.input,
             state=self.state(),
@@ -219,11 +223,15 @@ def executor_for(
     make = client.create_function(
         fn_id="run", trigger=inngest.TriggerEvent(event=EVENT), retries=retries
     )
-    return ReplayExecutor(client, [make(handler)], **{"check": True, **options})
+    options.setdefault("check", True)
+    return ReplayExecutor(client, [make(handler)], **options)
 
 
-def _fields(model: Model) -> dict[str, Any]:
-    return {name: getattr(model, name) for name in Model.__dataclass_fields__}
+def at(model: Model, fake: FakeProvider) -> Model:
+    """The model with a fake provider behind it."""
+    known: dict[str, Any] = {name: getattr(model, name) for name in Model.__dataclass_fields__}
+    known["transport"] = fake.transport
+    return Model(**known)
 
 
 async def _outcome(
@@ -270,8 +278,9 @@ def _chunks(chunks: list[dict[str, Any]]) -> list[Any]:
     names: dict[str, str] = {}
 
     def named(value: Any, key: str = "") -> Any:
-        if isinstance(value, dict):
-            return {k: named(v, k) for k, v in value.items()}
+        fields = as_object(value)
+        if fields is not None:
+            return {k: named(v, k) for k, v in fields.items()}
         if key in ("runId", "parentRunId", "messageId", "threadId", "partId"):
             return names.setdefault(value, f"{key}-{len(names)}")
         return value

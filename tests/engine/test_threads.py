@@ -22,6 +22,7 @@ from agentkit_py import (
     ToolContext,
     UserMessage,
 )
+from agentkit_py.errors import MissingModelError
 from agentkit_py.testing import EventLog, ScriptedModel, tool_call
 
 OLD = [AgentResult.from_user("old?"), AgentResult("a", [TextMessage("assistant", "old")])]
@@ -366,3 +367,11 @@ async def test_results_are_stored_also_when_a_tool_shortens_the_states_results()
     stored = await store.load("t")
     assert [result.agent_name for result in stored] == ["user", "a", "a"]
     assert stored[-1].text == "A fresh start."
+
+
+async def test_no_thread_is_made_for_an_agent_without_a_model() -> None:
+    """The mistake is noticed before anything is saved."""
+    store = Store()
+    with pytest.raises(MissingModelError):
+        await Agent(name="a", system="S", history=store.config()).run("q?")
+    assert store.calls == []

@@ -107,12 +107,14 @@ tool_calls = st.builds(
     malformed=st.sampled_from([None, None, "{broken"]),
     provider_metadata=_metadata,
 )
-_png = {"data": "iVBORw0KGgo=", "media_type": "image/png"}
-_svg = {"data": "PHN2Zy8+", "media_type": "image/svg+xml"}
-_sent: list[dict[str, str]] = [_png, _svg, {"url": "https://example.com/a"}]
-_pdf = {"data": "JVBERi0=", "media_type": "application/pdf"}
-_images = [ImageContent(**given) for given in _sent]
-_files = [FileContent(**given, name=name) for given in (*_sent, _pdf) for name in (None, "a.pdf")]
+_sent = [
+    ("iVBORw0KGgo=", None, "image/png"),
+    ("PHN2Zy8+", None, "image/svg+xml"),
+    ("JVBERi0=", None, "application/pdf"),
+    (None, "https://example.com/a", None),
+]
+_images = [ImageContent(*given) for given in _sent]
+_files = [FileContent(*given, name) for given in _sent for name in (None, "a.pdf")]
 media = st.sampled_from([*_images, *_files])
 text_messages = st.builds(
     TextMessage,

@@ -12,6 +12,8 @@ import json
 import re
 from typing import Any
 
+from agentkit_py.engine.default_router import _PROMPT  # pyright: ignore[reportPrivateUsage]
+
 from .ids import normalised
 from .vectors import Json, Vector
 
@@ -52,6 +54,7 @@ _OUR_ERRORS = (
     "MissingToolResult",
     "LookupError",
 )
+_OUR_ENDING = _PROMPT.rsplit("{agents}", maxsplit=1)[1]
 _NAMED = re.compile(r"<name>(.*?)</name>\s*<description>(.*?)</description>", re.DOTALL)
 
 
@@ -84,7 +87,46 @@ def observed(document: dict[str, Json]) -> dict[str, Json]:
         if event["event"] == "run.failed" and event["data"]["error"] in messages:
             event["data"]["error"] = "<error>"
     made["requests"] = [neutral_request(each) for each in made["requests"]]
+    _join_our_words(made)
     return normalised(_without_our_words(made))
+
+
+def _join_our_words(document: dict[str, Json]) -> None:
+    """Put the pieces of an output that holds our own words together: how many is no matter."""
+    ours = {
+        event["data"]["partId"]
+        for event in document["events"]
+        if event["event"] == "part.completed" and _is_our_error(event["data"].get("finalContent"))
+    }
+    kept: list[Json] = []
+    begun: dict[str, Json] = {}
+    notes = iter([i for i, note in enumerate(document["order"]) if note.startswith("event:")])
+    dropped: set[int] = set()
+    for event in document["events"]:
+        place = next(notes)
+        part = event["data"].get("partId")
+        if event["event"] == "tool_call.output.delta" and part in ours:
+            if part in begun:
+                begun[part]["data"]["delta"] += event["data"]["delta"]
+                dropped.add(place)
+                continue
+            begun[part] = event
+        kept.append(event)
+    document["events"] = kept
+    document["order"] = [n for i, n in enumerate(document["order"]) if i not in dropped]
+    _number(kept)
+
+
+def _number(events: list[Json]) -> None:
+    numbers: dict[int, int] = {}
+    for event in events:
+        number = numbers[event["run"]] = numbers.get(event["run"], -1) + 1
+        event["sequenceNumber"], event["id"] = number, f"publish-{number}:{event['event']}"
+
+
+def _is_our_error(content: Json) -> bool:
+    error = content.get("error") if isinstance(content, dict) else None
+    return isinstance(error, dict) and error.get("name") in _OUR_ERRORS
 
 
 # ---------------------------------------------------------------------------- errors
@@ -165,7 +207,13 @@ def our_error(expected: Json, error: Json) -> Json:
     fits = fits and expected.get("says", "") in error["message"]
     cause = error.get("cause", {}).get("message", "")
     fits = fits and expected.get("cause", cause) == cause
-    return expected if fits else _plain(error)
+    if not fits:
+        return _plain(error)
+    return {key: expected[key] for key in _OUR_FACTS if key in expected}
+
+
+_OUR_FACTS = ("kind", "status", "says", "cause")
+"""What is compared of our own errors."""
 
 
 def _plain(error: dict[str, Json]) -> dict[str, Json]:
@@ -214,7 +262,8 @@ def _neutral(value: Json) -> Json:
         return [_neutral(item) for item in value]
     if isinstance(value, str) and "</agents>" in value:
         offered = [f"{name}|{described}" for name, described in _NAMED.findall(value)]
-        return f"<routing:{';'.join(offered)}>"
+        added = value.partition(_OUR_ENDING)[2]
+        return f"<routing:{';'.join(offered)}>{added}"
     return value
 
 

@@ -39,7 +39,9 @@ def vectors(request: pytest.FixtureRequest) -> list[Vector]:
 @pytest.fixture(scope="session")
 def is_whole(request: pytest.FixtureRequest) -> bool:
     """Whether the recordings are those that the manifest was written for."""
-    return folder_of(request.config) == COMMITTED or len(load_folder(folder_of(request.config))) > 300
+    return (
+        folder_of(request.config) == COMMITTED or len(load_folder(folder_of(request.config))) > 300
+    )
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

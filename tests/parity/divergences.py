@@ -20,5 +20,7 @@ DIVERGENCES: tuple[Divergence, ...] = (*ENGINE, *MODELS)
 ALL_IDS = frozenset(each.id for each in DIVERGENCES)
 """The names of all switches."""
 
-NOTATION = frozenset({"results-have-ids", "no-kv", "no-function-key", "what-is-unchanged-stays-itself"})
+NOTATION = frozenset(
+    {"results-have-ids", "no-kv", "no-function-key", "what-is-unchanged-stays-itself"}
+)
 """Differences in what is written down, not in what happens."""

@@ -113,8 +113,15 @@ ENGINE: tuple[D, ...] = (
     ),
     D(
         "calls-are-the-assistants",
-        "A message with tool calls is the assistant's, whatever role it was given.",
-        "No provider knows another.",
+        "A message with tool calls is the assistant's and stopped for a tool, whatever it "
+        "was given.",
+        "No provider knows another role.",
+    ),
+    D(
+        "empty-messages-are-not-saved",
+        "A user message without content is not saved.",
+        "There is nothing in it.",
+        "a store with an empty input",
     ),
     D(
         "histories-are-made-valid",

@@ -199,8 +199,7 @@ def pointer_problems(vector: Vector) -> list[str]:
 
 
 _MAY_BE_UNDEFINED = frozenset(
-    "id prompt history raw input threadId stateThreadId userMessage newResults lastResult label role "
-    "stateIsPassedState userId result error cause content description parentRunId agents".split()
+    ["id", "prompt", "history", "raw", "input", "threadId", "stateThreadId", "userMessage", "newResults", "lastResult", "label", "role", "stateIsPassedState", "userId", "result", "error", "cause", "content", "description", "parentRunId", "agents"]
 )
 
 

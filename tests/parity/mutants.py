@@ -31,7 +31,17 @@ from .vectors import COMMITTED, Json, Vector, load_folder, walk
 NEEDED = 0.95
 """The share of mutants that has to be noticed."""
 
-_META = {"schemaVersion", "kind", "name", "area", "description", "notes", "messages", "inputs", "spec"}
+_META = {
+    "schemaVersion",
+    "kind",
+    "name",
+    "area",
+    "description",
+    "notes",
+    "messages",
+    "inputs",
+    "spec",
+}
 _FLAGS = {"engineSpecificErrorMessage", "unorderedTools"}
 
 

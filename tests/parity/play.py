@@ -193,7 +193,7 @@ def _publish_failure(behaviour: Json, number: int, event: str) -> str | None:
 
 def _event(run: int, chunk: dict[str, Json]) -> dict[str, Json]:
     time = chunk["timestamp"]
-    is_time = isinstance(time, int) and 1e12 < time < 1e13  # noqa: PLR2004 - 13 digits
+    is_time = isinstance(time, int) and 1e12 < time < 1e13
     return {
         "run": run,
         "event": chunk["event"],

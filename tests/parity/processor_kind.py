@@ -19,7 +19,6 @@ from agentkit_py import (
 from agentkit_py.errors import AgentKitError, ConfigurationError
 from agentkit_py.history.codec import message_from_dict
 from agentkit_py.messages import text_of
-
 from agentkit_py.runtime.tiktoken_loader import load_encoding
 
 from .evidence import Documents
@@ -106,7 +105,7 @@ def _needs_vocabulary(case: dict[str, Json], vector: Vector) -> bool:
     ]
     counts_of = vector.data["tokenCounts"]
     known = [counts_of.get(f"tiktoken:{name}") for name in used]
-    if not used or None in known and not any(known):
+    if not used or (None in known and not any(known)):
         return False
     new_texts = len(case["processors"]) > 1 and "countedText" in vector.data
     return new_texts or not all(isinstance(found, list) for found in known if found is not None)

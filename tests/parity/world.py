@@ -27,17 +27,10 @@ from agentkit_py import (
 )
 
 from .handlers import build_tool
-from .hooks import (
-    LoggedProcessor,
-    history_hooks,
-    lifecycle_of,
-    messages_of,
-    result_of,
-    router_of,
-    system_of,
-)
+from .hooks import lifecycle_of, messages_of, result_of, router_of, system_of
 from .journal import Journal
 from .scripted import BASE, ScriptedTransport
+from .stores import LoggedProcessor, history_hooks
 from .vectors import Json
 
 _ONCE = RetryPolicy(attempts=1)

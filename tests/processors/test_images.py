@@ -117,9 +117,9 @@ def test_a_stored_part_that_is_none_is_named(part: Any, said: str) -> None:
 
 def test_an_image_needs_bytes_or_a_url() -> None:
     """And bytes need a media type."""
-    for given in ({}, {"data": "AA==", "url": "u"}):
+    for data, url in ((None, None), ("AA==", "u")):
         with pytest.raises(ConfigurationError, match="data=… "):
-            ImageContent(**given)
+            ImageContent(data, url)
     with pytest.raises(ConfigurationError, match="media_type"):
         FileContent("AA==")
     assert "iVBOR" not in repr(PNG)

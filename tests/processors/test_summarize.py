@@ -53,7 +53,8 @@ def history(count: int, size: int = 100) -> list[Message]:
 
 def summarizer(answers: Answers, upper: int = 3000, lower: int = 2000, **more: Any) -> Summarize:
     """A policy for histories of some thousand tokens."""
-    return Summarize(answers.model, upper, lower, **{"summary_tokens": 300, **more})
+    given: dict[str, Any] = {"summary_tokens": 300, **more}
+    return Summarize(answers.model, upper, lower, **given)
 
 
 async def ask(

@@ -133,8 +133,8 @@ def test_the_next_process_begins_with_the_summary_of_the_last(tmp_path: Path) ->
 def test_a_bad_summary_model_costs_the_summary_and_nothing_else(tmp_path: Path, how: str) -> None:
     """Every turn is answered and bounded; a model that works now and then is used when it does."""
     path = tmp_path / "t.db"
-    first = talk(path, how, "mixed", 0, TURNS // 4)
-    second = talk(path, how, "mixed", TURNS // 4, TURNS * 3 // 8)
-    assert first["talk"] + second["talk"] == TURNS * 3 // 8
+    first = talk(path, how, "mixed", 0, TURNS // 8)
+    second = talk(path, how, "mixed", TURNS // 8, TURNS // 5)
+    assert first["talk"] + second["talk"] == TURNS // 5
     assert max(first["most"], second["most"]) <= UPPER
     assert ("summary of" in second["reason"]) == (how == "sometimes")

@@ -34,12 +34,12 @@ from agentkit_py.processors import (
 from agentkit_py.processors.apply import run_chain
 from agentkit_py.processors.base import HistoryProcessor
 from agentkit_py.processors.removal import is_same
-from agentkit_py.testing._provider.catalogue import rules_for  # pyright: ignore[reportPrivateUsage]
-from agentkit_py.testing._provider.rules import (  # pyright: ignore[reportPrivateUsage]
+from agentkit_py.testing._provider.catalogue import rules_for
+from agentkit_py.testing._provider.rules import (
     Inbound,
     first_rejection,
 )
-from agentkit_py.testing._provider.types import ProviderName  # pyright: ignore[reportPrivateUsage]
+from agentkit_py.testing._provider.types import ProviderName
 
 from .chances import history, hostile, own_group, processor
 

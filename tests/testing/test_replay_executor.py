@@ -13,7 +13,7 @@ from inngest.experimental.ai import anthropic, gemini, openai
 
 from agentkit_py.errors import ConfigurationError, ScriptError
 from agentkit_py.testing import FakeProvider
-from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, kill_points
+from agentkit_py.testing.executor import KillAt, ReplayExecutor, kill_points
 from agentkit_py.testing.executor.expressions import matches
 
 GO = inngest.TriggerEvent(event="go")
@@ -378,4 +378,3 @@ async def test_what_cannot_be_run_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="'app-f'"):
         ReplayExecutor(made, [function, function])
     assert (await executor(handler).run("go")).status == "completed"
-    assert Run is not None

@@ -10,7 +10,7 @@ import functools
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
@@ -153,7 +153,7 @@ class Observed:
             return await function(*args, **kwargs)
 
     @contextmanager
-    def _looking(self, label: str) -> Iterator[None]:
+    def _looking(self, label: str) -> Generator[None]:
         if inside_step() is None:
             self._seen.calls[label] += 1
         token = _watching.set((self._seen, label))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from ..vectors import Json
@@ -14,8 +15,9 @@ from .tools import Calling, result_message, result_of_call
 from .turns import whole
 
 if TYPE_CHECKING:
+    from .inputs import Input
     from .networks import NetworkRun
-    from .play import Input, Play
+    from .play import Play
 
 _FORMATS = {"anthropic": anthropic, "gemini": gemini}
 
@@ -149,18 +151,18 @@ class Turn:
         )
         if "throw" in spec:
             raise own_failure(spec["throw"])
-        text = spec["template"]
+        return re.sub(r"\{([\w.]+)\}", self._template_field, spec["template"])
+
+    def _template_field(self, match: re.Match[str]) -> str:
         names = list(self.network.agents) if self.network is not None else []
-        values = {
+        values: dict[str, Json] = {
             "network.name": self.network_name,
             "agentNames": ",".join(names),
             "resultCount": str(len(self.state.results)),
         }
-        for key, value in self.state.data.items():
-            values[f"data.{key}"] = value if isinstance(value, str) else stringify(value)
-        for key, value in values.items():
-            text = text.replace("{" + key + "}", value)
-        return text
+        values |= {f"data.{key}": value for key, value in self.state.data.items()}
+        value = values.get(match[1], "undefined")
+        return value if isinstance(value, str) else stringify(value)
 
     def _processors(self) -> list[Json]:
         found: list[Json] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from typing import Any
 
 from ..vectors import Json
@@ -15,6 +16,7 @@ from .turns import (
     arguments_object,
     closing,
     closing_words,
+    is_thought,
     result_text,
     text_pieces,
     units,
@@ -40,7 +42,8 @@ def encode(
             raise engine_failure("TypeError")
         defaults = {"max_tokens": 4096}
     theirs = {"system": _their_system(messages), "messages": _their_messages(messages)}
-    ours = _ours(messages, agent=agent, prefill=prefill, tools=bool(tools))
+    continues = _continues(options, choice if tools else "auto")
+    ours = _ours(messages, agent=agent, prefill=prefill, tools=bool(tools), continues=continues)
     body = theirs
     if theirs != ours and all([on(cause) for cause in _causes(messages, prefill)]):
         body = ours
@@ -49,6 +52,8 @@ def encode(
         body["tools"] = anthropic_tools(tools, on)
         named = choice not in ("auto", "any")
         body["tool_choice"] = {"type": "tool", "name": choice} if named else {"type": choice}
+    elif "tool_choice" in defaults and on("defaults-without-tools"):
+        del defaults["tool_choice"]
     return body | defaults
 
 
@@ -74,7 +79,8 @@ def _their_system(messages: list[Json]) -> str:
 
 
 def _their_messages(messages: list[Json]) -> list[Json]:
-    found = [_their_message(m) for m in messages if m["role"] != "system"]
+    said = [m for m in messages if m["role"] != "system" and m["type"] != "reasoning"]
+    found = [_their_message(m) for m in said]
     if found and found[-1]["role"] == "assistant":
         found[-1]["role"] = "user"
     return found
@@ -107,17 +113,37 @@ def _text(text: str) -> Json:
     return {"type": "text", "text": text}
 
 
-def _ours(messages: list[Json], *, agent: str, prefill: int, tools: bool) -> dict[str, Json]:
+_VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?")
+
+
+def _continues(options: dict[str, Json], choice: str) -> bool:
+    """Whether the model takes the beginning of its answer: not since Claude 4.6, nor if it thinks."""
+    version = _VERSION.search(options["model"])
+    if version is None or (int(version[1]), int(version[2] or 0)) >= (4, 6) or choice != "auto":
+        return False
+    thinking = (options.get("defaultParameters") or {}).get("thinking") or {}
+    return thinking.get("type", "disabled") == "disabled"
+
+
+def _ours(
+    messages: list[Json], *, agent: str, prefill: int, tools: bool, continues: bool
+) -> dict[str, Json]:
     ending = messages[len(messages) - prefill :]
     conversation = units(whole(messages[: len(messages) - prefill]))
     last = closing(conversation)
     turns: list[tuple[str, list[Json]]] = []
+    thoughts: list[Json] = []
     for unit in conversation:
+        if is_thought(unit):
+            thoughts += _own_thought(unit)
+            continue
         for role, blocks in _blocks(unit, last, agent, tools=tools):
-            _add(turns, role, blocks)
+            _add(turns, role, [*thoughts, *blocks] if role == "assistant" and blocks else blocks)
+            thoughts = [] if blocks else thoughts
     if turns and turns[0][0] == "assistant":
         turns.insert(0, ("user", [_text("(The conversation so far:)")]))
-    _finish(turns, "".join(p for m in ending for p in text_pieces(m)).rstrip())
+    beginning = "".join(p for m in ending for p in text_pieces(m)).rstrip()
+    _finish(turns, beginning, continues=continues)
     system = [p for m in conversation if _is_system(m) for p in text_pieces(m)]
     body: dict[str, Json] = {"system": "\n\n".join(system)} if system else {}
     return {**body, "messages": [{"role": r, "content": _content(b)} for r, b in turns]}
@@ -164,11 +190,20 @@ def _told(unit: Exchange) -> list[tuple[str, list[Json]]]:
     return [("assistant", [_text(t) for t in calls]), ("user", [_text(t) for t in results])]
 
 
-def _finish(turns: list[tuple[str, list[Json]]], prefill: str) -> None:
+def _finish(turns: list[tuple[str, list[Json]]], prefill: str, *, continues: bool) -> None:
+    if prefill and not continues:
+        words = "Begin your reply with exactly this text, and continue from there:\n\n"
+        _add(turns, "user", [_text(words + prefill)])
     if not turns:
         _add(turns, "user", [_text("Continue.")])
-    if prefill:
+    if prefill and continues:
         _add(turns, "assistant", [_text(prefill)])
+
+
+def _own_thought(message: Json) -> list[Json]:
+    block = message.get("_block", {})
+    signed = "signature" in block if block.get("type") == "thinking" else "data" in block
+    return [block] if signed else []
 
 
 def _content(blocks: list[Json]) -> Json:
@@ -188,16 +223,14 @@ def decode(body: Json, on: Switches) -> list[Json]:
         return []
     found: list[Json] = []
     blocks = body.get("content") or []
-    for index, block in enumerate(blocks):
+    for block in blocks:
         if block["type"] in ("text", "tool_use"):
             found.append(_block(block, body, on))
         elif not on("thinking-blocks"):
             raise engine_failure("TypeError")
         elif "thinking" in block["type"]:
-            found.append(
-                {"type": "reasoning", "role": "assistant", "content": block.get("thinking", "")}
-            )
-        del index
+            thought = {"type": "reasoning", "role": "assistant", "_block": block}
+            found.append({**thought, "content": block.get("thinking", "")})
     calls = [m for m in found if m["type"] == "tool_call"]
     rest = [m for m in found if m["type"] != "tool_call"]
     return [*rest, *calls] if found != [*rest, *calls] and on("calls-last") else found

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from ..vectors import Json
-from .core import Switches, UNDEFINED, engine_failure, our_failure, prose_failure
+from .core import UNDEFINED, Switches, engine_failure, our_failure, prose_failure
 from .js import stringify
 from .schemas import chat_tools
 from .turns import Exchange, text_pieces, units, whole
@@ -58,6 +58,7 @@ def _parallel_is_known(name: str, on: Switches) -> bool:
 
 
 def _messages(messages: list[Json], *, grok: bool, on: Switches) -> list[Json]:
+    messages = [message for message in messages if message["type"] != "reasoning"]
     plain = [_plain(message) for message in messages]
     complete = [found for unit in units(whole(messages)) for found in _unit(unit, grok=grok)]
     complete = complete or [{"role": "user", "content": _EMPTY}]

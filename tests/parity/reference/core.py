@@ -117,6 +117,9 @@ def read(messages: list[Json], on: Switches) -> list[Json]:
         if message["type"] == "tool_call" and message.get("role") != "assistant":
             if on("calls-are-the-assistants"):
                 message["role"] = "assistant"
+        if message["type"] != "text" and "stop_reason" not in message:
+            if on("calls-are-the-assistants"):
+                message["stop_reason"] = "tool"
         named = message.get("tools") or ([message["tool"]] if "tool" in message else [])
         for call in named:
             if "input" not in call and on("missing-arguments"):
@@ -132,7 +135,7 @@ def public(messages: Json) -> Json:
 
 
 def _public(message: dict[str, Json]) -> dict[str, Json]:
-    made = {k: copy.deepcopy(v) for k, v in message.items() if k != "_by"}
+    made = {k: copy.deepcopy(v) for k, v in message.items() if not k.startswith("_")}
     for call in [*made.get("tools", []), *([made["tool"]] if "tool" in made else [])]:
         call.pop("malformed", None)
     return made

@@ -7,7 +7,8 @@ import itertools
 from typing import Any
 
 from ..vectors import Json
-from .core import Switches, UNDEFINED, our_failure, prose_failure
+from .chat import our_arguments
+from .core import UNDEFINED, Switches, our_failure, prose_failure
 from .schemas import gemini_tools
 from .turns import (
     Exchange,
@@ -36,6 +37,7 @@ def encode(
     Raises:
         Failure: In TypeScript, a message with calls but none in it.
     """
+    messages = [message for message in messages if message["type"] != "reasoning"]
     defaults = copy.deepcopy(model["options"].get("defaultParameters") or {})
     ours = _ours(messages, agent, prefill)
     differs = all([on(cause) for cause in _causes(messages, prefill)])
@@ -176,7 +178,10 @@ def _part(part: Json, content: Json, on: Switches) -> list[Json]:
         given = asked.get("args", UNDEFINED)
         if given is UNDEFINED and on("missing-arguments"):
             given = {}
-        call = {"name": asked["name"], "input": given, "type": "tool", "id": asked["name"]}
+        read: dict[str, Json] = {"input": given}
+        if isinstance(given, str) and on("arguments-are-read-as-json-first"):
+            read = our_arguments(given)
+        call = {"name": asked["name"], **read, "type": "tool", "id": asked["name"]}
         shape = {"role": "assistant", "type": "tool_call", "stop_reason": "tool"}
         return [{**shape, "tools": [call]}]
     if "text" not in part:

@@ -10,7 +10,8 @@ from .core import UNDEFINED, Result, State, engine_failure, our_failure, own_fai
 from .processors import Item, ItemModel, estimate, exact_counts
 
 if TYPE_CHECKING:
-    from .play import Input, Play
+    from .inputs import Input
+    from .play import Play
 
 
 class Adapter:
@@ -115,6 +116,8 @@ def open_thread(
     saves = adapter.has("appendUserMessage")
     if saves and not whole:
         saves = on("agents-save-what-the-user-said")
+    if saves and not given.content:
+        saves = not on("empty-messages-are-not-saved")
     early = saves and not (loads and on("load-before-saving"))
     if early:
         adapter.call("appendUserMessage", state, given, network)

@@ -45,7 +45,7 @@ def whole_pieces(text: str, size: int) -> list[str]:
     pieces: list[str] = []
     piece, used = "", 0
     for character in text:
-        units = 2 if ord(character) > 0xFFFF else 1  # noqa: PLR2004 - the last single unit
+        units = 2 if ord(character) > 0xFFFF else 1
         if used + units > size:
             pieces.append(piece)
             piece, used = "", 0

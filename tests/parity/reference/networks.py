@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from ..vectors import Json
@@ -12,7 +13,8 @@ from .routing import DEFAULT_ROUTING, default_route
 from .stream import Speaker, Stream
 
 if TYPE_CHECKING:
-    from .play import Input, Play
+    from .inputs import Input
+    from .play import Play
 
 
 _OUR_LIMIT = 50
@@ -91,10 +93,8 @@ class NetworkRun:
         adapter = self.play.adapter(self.spec.get("history"))
         lost = not saved and new and adapter is not None and adapter.has("appendResults")
         if lost and self.on("failed-runs-keep-their-results"):
-            try:
+            with contextlib.suppress(Failure):  # the run's own error counts
                 self._append(new)
-            except Failure:
-                pass  # the run's own error counts
         self.emit("run.failed", error="<error>", recoverable=False)
         if self.stream is not None and self.on("one-end-of-a-run"):
             self.emit("stream.ended")

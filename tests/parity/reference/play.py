@@ -10,7 +10,6 @@ from typing import Any
 from ..ids import normalised
 from ..scripted import BASE
 from ..vectors import Json
-from .agents import Turn
 from .core import (
     UNDEFINED,
     Failure,
@@ -20,50 +19,20 @@ from .core import (
     Switches,
     Unsupported,
     cleaned,
-    engine_failure,
     our_failure,
     prose_failure,
 )
-from .history import Adapter, open_thread
+from .history import Adapter
 from .http import request_record
+from .inputs import Input
 from .networks import NetworkRun
+from .replies import answer_of, closing_reply
 from .routing import DEFAULT_ROUTING, DONE, SELECT
-from .stream import Stream
+from .standalone import StandaloneRun
 
 _TOO_MANY = 400
 
 Binding = dict[tuple[Any, ...], Json]
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """What the user says."""
-
-    given: Json
-    id: Json
-
-    @property
-    def content(self) -> Json:
-        return self.given if isinstance(self.given, str) else self.given["content"]
-
-    @property
-    def text(self) -> str:
-        content = self.content
-        return content if isinstance(content, str) else "".join(p["text"] for p in content)
-
-    @property
-    def system_prompt(self) -> str | None:
-        return None if isinstance(self.given, str) else self.given.get("systemPrompt")
-
-    def stored(self) -> dict[str, Json]:
-        """The message as appendUserMessage gets it."""
-        given = {"content": self.given} if isinstance(self.given, str) else self.given
-        return {
-            "id": given.get("id") or self.id,
-            "content": given["content"],
-            "role": "user",
-            "timestamp": given.get("clientTimestamp", "<now>"),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,132 +287,10 @@ class Play:
     def _run_agent(self, run: dict[str, Json], given: Input) -> Result:
         agent, options = self.agent(run["target"]["agent"]), run.get("options", {})
         network = self.spec["networks"][options["network"]] if "network" in options else {}
+        own = self.own_state(options["network"]) if network else State()
+        state = self._state_of(options["state"], "") if "state" in options else own
         model = self.model_for(agent, options, network)
-        if "state" in options:
-            state = self._state_of(options["state"], "")
-        else:
-            state = self.own_state(options["network"]) if network else State()
         return StandaloneRun(self, agent, model, state, given, options).play_out()
-
-
-class StandaloneRun:
-    """An agent that runs by itself."""
-
-    def __init__(
-        self,
-        play: Play,
-        agent: dict[str, Json],
-        model: dict[str, Json],
-        state: State,
-        given: Input,
-        options: dict[str, Json],
-    ) -> None:
-        self.play, self.on = play, play.on
-        self.agent, self.model, self.state = agent, model, state
-        self.given, self.options = given, options
-        lost = agent.get("withModel") and agent.get("history")
-        kept = not lost or self.on("with-model-keeps-everything")
-        self.adapter = play.adapter(agent.get("history")) if kept else None
-        self.stream: Stream | None = None
-        self.run_id, self.message_id = play.ids.new("gen"), play.ids.new()
-
-    def play_out(self) -> Result:
-        """The whole run."""
-        first = self.adapter is not None and self.stream_wanted
-        first = first and self.on("threads-open-before-a-run-starts")
-        if not first:
-            self._begin_stream()
-        if self.adapter is not None:
-            open_thread(self.adapter, self.state, self.given, ("default", []), whole=False)
-        if first:
-            self._begin_stream()
-        before = len(self.state.results)
-        saving = False
-        try:
-            turn = self._turn()
-            result = turn.play_out()
-            saving = True
-            self._save(before, stopped=turn.stopped)
-        except Failure:
-            self._failed(before, saving=saving)
-            raise
-        self._emit("run.completed")
-        self._emit("stream.ended")
-        return result
-
-    @property
-    def stream_wanted(self) -> bool:
-        return "streaming" in self.options
-
-    def _failed(self, before: int, *, saving: bool) -> None:
-        system = self.agent["system"]
-        early = not isinstance(system, str) and "throw" in system["fn"]
-        announced = not early or (self.stream_wanted and self.on("every-failure-is-announced"))
-        if announced:
-            self._emit("run.failed", error="<error>", recoverable=False)
-        if announced and (not self.stream_wanted or not self.on("one-end-of-a-run")):
-            self._emit("run.completed")
-        if announced:
-            self._emit("stream.ended")
-        lost = self.state.results[before:]
-        if saving or not lost or not self._appends:
-            return
-        if self.on("failed-runs-keep-their-results"):
-            try:
-                self._append(lost)
-            except Failure:
-                pass  # the run's own error counts
-
-    def _begin_stream(self) -> None:
-        if "streaming" in self.options:
-            thread = self.state.thread_id
-            self.stream = Stream(self.play, self.options["streaming"], self.state.data, thread)
-            self.stream.started(self._who(), None)
-
-    def _who(self) -> Any:
-        from .stream import Speaker
-
-        return Speaker(self.agent["name"], self.run_id, self.message_id)
-
-    def _emit(self, event: str, **facts: Json) -> None:
-        if self.stream is None:
-            return
-        if event == "stream.ended":
-            self.stream.emit(event, scope="agent", messageId=self.message_id)
-        else:
-            self.stream.emit(
-                event, runId=self.run_id, scope="agent", name=self.agent["name"], **facts
-            )
-
-    def _turn(self) -> Turn:
-        has_id = self.stream is not None or self.on("results-have-ids")
-        return Turn(
-            self.play,
-            self.agent,
-            model=self.model,
-            state=self.state,
-            given=self.given,
-            max_iter=self.options.get("maxIter", 0),
-            stream=self.stream,
-            message_id=self.message_id if has_id else UNDEFINED,
-            run_id=self.run_id,
-        )
-
-    @property
-    def _appends(self) -> bool:
-        return self.adapter is not None and self.adapter.has("appendResults")
-
-    def _save(self, before: int, *, stopped: bool) -> None:
-        new = self.state.results[before:]
-        if not self._appends:
-            return
-        if not stopped or (new and self.on("stopped-turns-keep-their-results")):
-            self._append(new)
-
-    def _append(self, results: list[Result]) -> None:
-        assert self.adapter is not None
-        facts = ("default", list[str]())
-        self.adapter.call("appendResults", self.state, self.given, facts, results)
 
 
 def copy_facts(facts: dict[str, Json]) -> dict[str, Json]:
@@ -457,80 +304,3 @@ def _copied(value: Json) -> Json:
     if isinstance(value, dict):
         return {k: _copied(v) for k, v in value.items()}
     return [_copied(v) for v in value] if isinstance(value, list) else value
-
-
-def answer_of(reply: Json, on: Switches) -> Json:
-    """The JSON of an answer.
-
-    Raises:
-        Failure: It is none, or an error.
-    """
-    if reply.get("disconnect"):
-        raise (
-            our_failure("ModelConnectionError")
-            if on("typed-errors")
-            else engine_failure("TypeError")
-        )
-    status = reply.get("status", 200)
-    bad = status >= 400  # noqa: PLR2004 - HTTP
-    body, is_json = _parsed(reply)
-    said = body.get("error") if isinstance(body, dict) else None
-    if bad and (is_json and not said):
-        if on("http-status-counts"):
-            raise our_failure(_kind(status), status=status)
-        return body
-    if not is_json:
-        if not on("typed-errors"):
-            raise engine_failure("SyntaxError")
-        raise (
-            our_failure(_kind(status), status=status) if bad else our_failure("ModelResponseError")
-        )
-    if said:
-        raise _provider_failure(status, said, on, bad=bad)
-    if body is None and not on("typed-errors"):
-        raise engine_failure("TypeError")
-    return body
-
-
-def _provider_failure(status: int, said: Json, on: Switches, *, bad: bool) -> Failure:
-    message = said.get("message") if isinstance(said, dict) else said
-    if not on("typed-errors"):
-        return Failure(provider=message) if message else prose_failure("request-failed")
-    if bad:
-        return our_failure(_kind(status), status=status, says=message or UNDEFINED)
-    return our_failure("ModelResponseError", says=message or UNDEFINED)
-
-
-def _kind(status: int) -> str:
-    if status in (401, 403):
-        return "AuthenticationError"
-    if status == 429:  # noqa: PLR2004 - HTTP
-        return "RateLimitError"
-    return "ProviderUnavailableError" if status >= 500 else "BadRequestError"  # noqa: PLR2004 - HTTP
-
-
-def _parsed(reply: Json) -> tuple[Json, bool]:
-    if "text" not in reply:
-        return copy.deepcopy(reply.get("json")), True
-    try:
-        return json.loads(reply["text"]), True
-    except ValueError:
-        return None, False
-
-
-def closing_reply(provider: str) -> Json:
-    """A reply that ends a conversation, for a request that TypeScript does not make."""
-    text = "(added by the runner)"
-    if provider == "anthropic":
-        block = {"type": "text", "text": text}
-        return {
-            "type": "message",
-            "role": "assistant",
-            "content": [block],
-            "stop_reason": "end_turn",
-        }
-    if provider == "gemini":
-        content = {"role": "model", "parts": [{"text": text}]}
-        return {"candidates": [{"content": content, "finishReason": "STOP"}]}
-    message = {"role": "assistant", "content": text}
-    return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}

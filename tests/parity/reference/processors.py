@@ -224,10 +224,10 @@ def _split(message: Json, options: dict[str, Json]) -> tuple[list[Json], list[st
     return kept, gone
 
 
-def _summary(names: list[str]) -> Item:
+def _summary(names: list[str], message: Json) -> Item:
     text = f"Used **{names[0]}** tool" if len(names) == 1 else f"Used tools: {', '.join(names)}"
     words = {"type": "text", "role": "assistant", "content": text, "stop_reason": "stop"}
-    return Item(-1, words)
+    return Item(-1, {**words, "_by": message["_by"]} if "_by" in message else words)
 
 
 def _their_filter(items: list[Item], options: dict[str, Json]) -> list[Item]:
@@ -244,7 +244,7 @@ def _their_filter(items: list[Item], options: dict[str, Json]) -> list[Item]:
             if kept:
                 found.append(Item(-1, {**message, "tools": kept}))
             if persist and not (kept and options.get("include")) and (gone or everything):
-                found.append(_summary(gone))
+                found.append(_summary(gone, message))
         elif message["type"] != "tool_result" or message["tool"]["id"] not in dropped:
             found.append(item)
     return found
@@ -258,8 +258,9 @@ def _our_filter(items: list[Item], options: dict[str, Json]) -> list[Item]:
         if message["type"] == "tool_call":
             kept, gone = _split(message, options)
             if options.get("persistResults"):
-                losing = [_split(items[i].message, options)[1] for i in replies.get(index, [])]
-                found += [_summary(names) for names in losing if names]
+                losing = [items[i].message for i in replies.get(index, [])]
+                split = [(_split(each, options)[1], each) for each in losing]
+                found += [_summary(names, each) for names, each in split if names]
             if kept:
                 found.append(Item(-1, {**message, "tools": kept}) if gone else item)
         elif message["type"] != "tool_result" or _keeps(message["tool"]["name"], options):

@@ -8,19 +8,18 @@ from typing import Any
 
 from ..handlers import input_schema
 from ..vectors import Json
-from .core import Failure, Switches, our_failure, prose_failure
+from .core import Failure, Switches, prose_failure
+from .schema_gemini import gemini_schema
+from .schema_parts import object_root, resolved, type_of, types
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 _FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 _STRICT_KEYWORDS = frozenset(
-    "type properties required additionalProperties items enum const anyOf $ref $defs definitions title "
-    "description pattern format multipleOf maximum exclusiveMaximum minimum exclusiveMinimum minItems "
-    "maxItems".split()
+    ["type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "$ref", "$defs", "definitions", "title", "description", "pattern", "format", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "minItems", "maxItems"]
 )
 _UNSAYABLE = frozenset(
-    "not if then else dependentRequired dependentSchemas patternProperties propertyNames allOf "
-    "unevaluatedProperties unevaluatedItems contains prefixItems additionalItems".split()
+    ["not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties", "propertyNames", "allOf", "unevaluatedProperties", "unevaluatedItems", "contains", "prefixItems", "additionalItems"]
 )
 
 
@@ -103,7 +102,7 @@ def _our_chat_parameters(tool: Json, *, strict: bool) -> tuple[Json, bool]:
             return {"$schema": DRAFT_7, **_strict_root(schema)}, True
         except _NotStrict:
             pass
-    return {"$schema": DRAFT_7, **_draft_7(_object_root(schema))}, False
+    return {"$schema": DRAFT_7, **_draft_7(object_root(schema))}, False
 
 
 class _NotStrict(Exception):  # noqa: N818 - a signal
@@ -111,14 +110,14 @@ class _NotStrict(Exception):  # noqa: N818 - a signal
 
 
 def _strict_root(schema: Json) -> Json:
-    root = _resolved(schema, schema)
+    root = resolved(schema, schema)
     if root.get("type") != "object" or {"anyOf", "oneOf", "allOf"} & root.keys():
         raise _NotStrict
     return _draft_7(_strict(root, schema, 0))
 
 
 def _strict(node: Json, root: Json, depth: int) -> Json:
-    if not isinstance(node, dict) or depth > 12 or _UNSAYABLE & node.keys():  # noqa: PLR2004
+    if not isinstance(node, dict) or depth > 12 or _UNSAYABLE & node.keys():
         raise _NotStrict
     node = dict(node)
     if "oneOf" in node:
@@ -138,7 +137,7 @@ def _strict(node: Json, root: Json, depth: int) -> Json:
 
 def _strict_typed(made: Json, root: Json, depth: int) -> Json:
     _typed_by_values(made)
-    kinds = _types(made)
+    kinds = types(made)
     if not kinds:
         raise _NotStrict
     if "array" in kinds:
@@ -160,15 +159,10 @@ def _typed_by_values(made: Json) -> None:
         raise _NotStrict
     kinds: list[str] = []
     for value in values:
-        kind = _type_of(value)
+        kind = type_of(value)
         if kind not in kinds:
             kinds.append(kind)
     made["type"] = kinds[0] if len(kinds) == 1 else kinds
-
-
-def _type_of(value: Json) -> str:
-    names = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
-    return names[type(value)]
 
 
 def _strict_object(made: Json, root: Json, depth: int) -> None:
@@ -190,7 +184,7 @@ def _optional(item: Json, root: Json, depth: int) -> Json:
     converted = _strict(item, root, depth + 1)
     if _takes_null(item, root):
         return converted
-    kinds = _types(converted)
+    kinds = types(converted)
     scalars = {"string", "number", "integer", "boolean"}
     if kinds and scalars.issuperset(kinds) and "const" not in converted:
         enum = {"enum": [*converted["enum"], None]} if "enum" in converted else {}
@@ -202,57 +196,11 @@ def _optional(item: Json, root: Json, depth: int) -> Json:
 
 
 def _takes_null(node: Json, root: Json) -> bool:
-    node = _resolved(node, root)
-    if "null" in _types(node) or node.get("const", 0) is None or None in node.get("enum", []):
+    node = resolved(node, root)
+    if "null" in types(node) or node.get("const", 0) is None or None in node.get("enum", []):
         return True
     options = node.get("anyOf") or node.get("oneOf") or []
     return any(_takes_null(option, root) for option in options)
-
-
-def _types(node: Json) -> list[str]:
-    kind = node.get("type")
-    return [] if kind is None else [kind] if isinstance(kind, str) else list(kind)
-
-
-def _resolved(node: Json, root: Json) -> Json:
-    while "$ref" in node:
-        place = root
-        for part in node["$ref"].removeprefix("#").strip("/").split("/"):
-            place = place[part] if part else place
-        node = {**place, **{k: v for k, v in node.items() if k != "$ref"}}
-    return node
-
-
-def _object_root(schema: Json) -> Json:
-    root = dict(_resolved(schema, schema))
-    branches = [
-        _resolved(branch, schema)
-        for union in ("anyOf", "oneOf", "allOf")
-        for branch in root.get(union, [])
-    ]
-    every = "allOf" in root
-    for key in ("anyOf", "oneOf", "allOf", "not", "enum", "const"):
-        root.pop(key, None)
-    for node in (root, *branches):
-        if _types(node) and "object" not in _types(node):
-            raise our_failure("ToolDefinitionError")
-    if not branches:
-        return {"type": "object", "properties": {}, **root, **{"type": "object"}}
-    return _merged_branches(root, branches, every=every)
-
-
-def _merged_branches(root: Json, branches: list[Json], *, every: bool) -> Json:
-    properties = dict(root.get("properties", {}))
-    required = [set(branch.get("required", [])) for branch in branches]
-    common = set.union(*required) if every else set.intersection(*required)
-    for branch in branches:
-        for name, schema in branch.get("properties", {}).items():
-            known = properties.get(name, schema)
-            properties[name] = schema if known == schema else {"anyOf": [known, schema]}
-    needed = common | set(root.get("required", []))
-    rest = {k: v for k, v in root.items() if k != "additionalProperties"}
-    names = [name for name in properties if name in needed]
-    return {**rest, "type": "object", "properties": properties, "required": names}
 
 
 def _draft_7(node: Json) -> Json:
@@ -266,7 +214,7 @@ def _draft_7(node: Json) -> Json:
         made["definitions"] = made.pop("$defs")
     if isinstance(made.get("$ref"), str):
         made["$ref"] = made["$ref"].replace("#/$defs/", "#/definitions/")
-    if "array" in _types(made) if isinstance(made.get("type"), str | list) else False:
+    if "array" in types(made) if isinstance(made.get("type"), str | list) else False:
         made.setdefault("items", {})
     return made
 
@@ -299,7 +247,7 @@ def _anthropic_schema(tool: Json, on: Switches) -> Json:
 
 
 def _anthropic_root(schema: Json) -> Json:
-    return {k: v for k, v in _object_root(schema).items() if k != "$schema"}
+    return {k: v for k, v in object_root(schema).items() if k != "$schema"}
 
 
 def gemini_tools(tools: list[Json], on: Switches) -> list[Json]:
@@ -339,130 +287,3 @@ def _without_extra(schema: Json) -> Json:
         for k, v in schema.items()
         if k not in ("additionalProperties", "$schema")
     }
-
-
-def gemini_schema(schema: Json) -> Json:
-    """The part of OpenAPI that Gemini takes; None: no parameters at all."""
-    made = _Gemini(schema).convert(_object_root(schema), ())
-    return made if made.get("properties") else None
-
-
-class _Gemini:
-    KEPT = frozenset(
-        "type format description nullable enum properties required items minItems maxItems minimum "
-        "maximum minLength maxLength pattern anyOf".split()
-    )
-    FORMATS = {
-        "string": {"enum", "date-time"},
-        "number": {"float", "double"},
-        "integer": {"int32", "int64"},
-    }
-
-    def __init__(self, root: Json) -> None:
-        self._root = root
-
-    def convert(self, node: Json, inside: tuple[str, ...]) -> Json:
-        if not isinstance(node, dict) or not node:
-            return {"type": "string"}
-        if "$ref" in node:
-            if node["$ref"] in inside:
-                raise our_failure("ToolDefinitionError")
-            inside = (*inside, node["$ref"])
-            node = _resolved(node, self._root)
-        node = _folded(node)
-        options = node.get("anyOf") or node.get("oneOf")
-        if options is not None:
-            return self._union(node, options, inside)
-        kinds = _types(node) or _guessed(node)
-        if len([k for k in kinds if k != "null"]) > 1:
-            return self._union({}, [{**node, "type": kind} for kind in kinds], inside)
-        return self._single(node, kinds, inside)
-
-    def _union(self, node: Json, options: list[Json], inside: tuple[str, ...]) -> Json:
-        some = [o for o in options if o.get("type") != "null"]
-        made = [self.convert(option, inside) for option in some]
-        result = made[0] if len(made) == 1 else {"anyOf": made} if made else {"type": "string"}
-        if "description" in node:
-            result = {**result, "description": node["description"]}
-        return {**result, "nullable": True} if len(some) < len(options) else result
-
-    def _single(self, node: Json, kinds: list[str], inside: tuple[str, ...]) -> Json:
-        kind = next((k for k in kinds if k != "null"), "string")
-        made = {k: v for k, v in node.items() if k in self.KEPT and k not in ("enum", "type")}
-        made["type"] = kind
-        if kind != "object":
-            made = {k: v for k, v in made.items() if k not in ("properties", "required")}
-        if kind != "array":
-            made.pop("items", None)
-        if "null" in kinds:
-            made["nullable"] = True
-        _values(made, node)
-        _bounds(made, node)
-        if made.get("format") not in self.FORMATS.get(kind, ()):
-            made.pop("format", None)
-        if kind == "array":
-            each = node.get("prefixItems")
-            made["items"] = self.convert({"anyOf": each} if each else node.get("items"), inside)
-        return self._object(made, inside) if kind == "object" else made
-
-    def _object(self, made: Json, inside: tuple[str, ...]) -> Json:
-        properties = made.get("properties") or {}
-        if not properties:
-            words = " ".join(
-                filter(None, [made.get("description"), "A JSON object, written as text."])
-            )
-            text = {"type": "string", "description": words}
-            return {**text, "nullable": True} if made.get("nullable") else text
-        made["properties"] = {name: self.convert(p, inside) for name, p in properties.items()}
-        required = [name for name in made.get("required") or [] if name in properties]
-        made.pop("required", None)
-        return {**made, "required": required} if required else made
-
-
-def _folded(node: Json) -> Json:
-    if "allOf" not in node:
-        return node
-    made: dict[str, Json] = {}
-    for part in [*node["allOf"], {k: v for k, v in node.items() if k != "allOf"}]:
-        properties = {**made.get("properties", {}), **part.get("properties", {})}
-        required = [*made.get("required", []), *part.get("required", [])]
-        made = {**made, **part}
-        made |= {"properties": properties} if properties else {}
-        made |= {"required": list(dict.fromkeys(required))} if required else {}
-    return made
-
-
-def _guessed(node: Json) -> list[str]:
-    if "properties" in node:
-        return ["object"]
-    if "items" in node or "prefixItems" in node:
-        return ["array"]
-    values = [node["const"]] if "const" in node else node.get("enum") or []
-    return list(dict.fromkeys(map(_type_of, values)))
-
-
-def _values(made: Json, node: Json) -> None:
-    values = [node["const"]] if "const" in node else node.get("enum")
-    if values is None:
-        return
-    some = [value for value in values if value is not None]
-    if len(some) < len(values):
-        made["nullable"] = True
-    if made["type"] == "string" and some and all(isinstance(v, str) and v for v in some):
-        made["enum"] = some
-    elif some:
-        from .js import stringify
-
-        listed = "One of: " + ", ".join(map(stringify, some)) + "."
-        made["description"] = " ".join(filter(None, [made.get("description"), listed]))
-
-
-def _bounds(made: Json, node: Json) -> None:
-    if made["type"] != "integer":
-        return
-    for exclusive, inclusive, step in (
-        ("exclusiveMinimum", "minimum", 1),
-        ("exclusiveMaximum", "maximum", -1),
-    ):
-        if isinstance(node.get(exclusive), int):
-            made.setdefault(inclusive, node[exclusive] + step)

@@ -11,7 +11,7 @@ import jsonschema
 
 from ..handlers import input_schema
 from ..vectors import Json
-from .core import State, Switches, UNDEFINED, engine_failure, own_failure, prose_failure
+from .core import UNDEFINED, State, Switches, engine_failure, own_failure, prose_failure
 from .js import stringify
 
 _BUILT_IN = frozenset(

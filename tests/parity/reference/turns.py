@@ -12,6 +12,13 @@ from .js import stringify
 MISSING = {"error": {"name": "MissingToolResult", "message": "<ours>"}}
 """The answer to a call that has none; the words are our own."""
 
+_ANSWER = {
+    "type": "tool_result",
+    "role": "tool_result",
+    "content": MISSING,
+    "stop_reason": "tool",
+}
+
 
 @dataclass(slots=True)
 class Exchange:
@@ -55,7 +62,7 @@ def _group(messages: list[Json], index: int) -> tuple[list[Json], int]:
     for call in [call for message in calls for call in message["tools"]]:
         found = next((m for m in later if _answers(m, call)), None)
         if found is None:
-            found = {"type": "tool_result", "role": "tool_result", "tool": call, "content": MISSING}
+            found = {**_ANSWER, "tool": call}
         else:
             later = [m for m in later if m is not found]
         answers.append(found)
@@ -75,7 +82,7 @@ def units(messages: list[Json]) -> list[Unit]:
     used: set[str] = set()
     for message in messages:
         last = found[-1] if found else None
-        if message["type"] == "text":
+        if message["type"] in ("text", "reasoning"):
             found.append(message)
         elif message["type"] == "tool_call":
             if not isinstance(last, Exchange) or last.results:
@@ -112,6 +119,11 @@ def _name(call_id: str, used: set[str]) -> str:
     return name
 
 
+def is_thought(unit: Unit) -> bool:
+    """Whether it is a model's reasoning."""
+    return not isinstance(unit, Exchange) and unit["type"] == "reasoning"
+
+
 def text_pieces(message: Json) -> list[str]:
     """The parts of a text that hold more than blanks."""
     content = message["content"]
@@ -138,6 +150,8 @@ def closing(found: list[Unit]) -> Json:
     for unit in reversed(found):
         if isinstance(unit, Exchange):
             return None
+        if is_thought(unit):
+            continue
         if unit["role"] != "system" and text_pieces(unit):
             return unit if unit["role"] == "assistant" else None
     return None

@@ -1,0 +1,59 @@
+"""Documents that agents search: ``Agent(knowledge=Knowledge(store=…, embedder=…))``.
+
+`SqliteKnowledge` keeps them in one file (sqlite-vec and FTS5, extra ``knowledge``), and
+`PostgresKnowledge` in a PostgreSQL database (pgvector, extra ``postgres``). Nothing here loads a
+database before a store is used.
+"""
+
+from __future__ import annotations
+
+from agentkit_py.errors import FilterError, KnowledgeError
+from agentkit_py.knowledge.base import KnowledgeStore
+from agentkit_py.knowledge.documents import Added, Hit, Progress
+from agentkit_py.knowledge.filters import (
+    AND,
+    CONTAINS,
+    EQ,
+    GT,
+    GTE,
+    IN,
+    LT,
+    LTE,
+    NEQ,
+    NOT,
+    OR,
+    STARTSWITH,
+    FilterExpr,
+)
+from agentkit_py.knowledge.library import Knowledge
+from agentkit_py.knowledge.postgres import PostgresKnowledge
+from agentkit_py.knowledge.sqlite import SqliteKnowledge
+from agentkit_py.processors.vectors import Embedder
+from agentkit_py.runtime.embeddings import OpenAIEmbedder
+
+__all__ = [
+    "AND",
+    "CONTAINS",
+    "EQ",
+    "GT",
+    "GTE",
+    "IN",
+    "LT",
+    "LTE",
+    "NEQ",
+    "NOT",
+    "OR",
+    "STARTSWITH",
+    "Added",
+    "Embedder",
+    "FilterError",
+    "FilterExpr",
+    "Hit",
+    "Knowledge",
+    "KnowledgeError",
+    "KnowledgeStore",
+    "OpenAIEmbedder",
+    "PostgresKnowledge",
+    "Progress",
+    "SqliteKnowledge",
+]

@@ -1,0 +1,47 @@
+"""How far back a chain of processors has to see: what is older need not be loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentkit_py.messages import Message
+from agentkit_py.processors.apply import Chain, as_processor, members_of, run_chain
+from agentkit_py.processors.base import HistoryProcessor, Level, ProcessorContext
+from agentkit_py.processors.validity import is_valid
+
+
+async def is_enough(
+    newest: Sequence[Message], chains: Sequence[Chain], context: ProcessorContext
+) -> bool:
+    """Whether the chains leave the same of ``newest`` as they would of the whole history.
+
+    Each processor up to the one that has enough has to give newer messages what it would give them
+    if there were no older ones. Calls and results have to be whole; where they are not, everything
+    is looked at.
+
+    Args:
+        newest: The newest messages of the history, in order.
+        chains: The processors of each level.
+        context: What they may know.
+    """
+    steps: list[tuple[Level, HistoryProcessor]] = [
+        (level, member)
+        for level, processors in chains
+        for processor in processors
+        for member in members_of(as_processor(processor))
+    ]
+    if any(_pins(processor) for _, processor in steps) or not is_valid(newest):
+        return False
+    current: Sequence[Message] = newest
+    for level, processor in steps:
+        if await processor.enough(current, context):
+            return True
+        if processor.looks_back:
+            return False
+        current = (await run_chain(current, [(level, [processor])], context)).messages
+    return False
+
+
+def _pins(processor: HistoryProcessor) -> bool:
+    """Whether it may want to hold messages that nobody has looked at yet."""
+    return type(processor).pinned is not HistoryProcessor.pinned

@@ -1,0 +1,86 @@
+"""Reading a provider's answers in the reference model: status, errors, JSON."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+from ..vectors import Json
+from .core import UNDEFINED, Failure, Switches, engine_failure, our_failure, prose_failure
+
+
+def answer_of(reply: Json, on: Switches) -> Json:
+    """The JSON of an answer.
+
+    Raises:
+        Failure: It is none, or an error.
+    """
+    if reply.get("disconnect"):
+        raise (
+            our_failure("ModelConnectionError")
+            if on("typed-errors")
+            else engine_failure("TypeError")
+        )
+    status = reply.get("status", 200)
+    bad = status >= 400
+    body, is_json = _parsed(reply)
+    said = body.get("error") if isinstance(body, dict) else None
+    if bad and (is_json and not said):
+        if on("http-status-counts"):
+            raise our_failure(_kind(status), status=status)
+        return body
+    if not is_json:
+        if not on("typed-errors"):
+            raise engine_failure("SyntaxError")
+        raise (
+            our_failure(_kind(status), status=status) if bad else our_failure("ModelResponseError")
+        )
+    if said:
+        raise _provider_failure(status, said, on, bad=bad)
+    if body is None and not on("typed-errors"):
+        raise engine_failure("TypeError")
+    return body
+
+
+def _provider_failure(status: int, said: Json, on: Switches, *, bad: bool) -> Failure:
+    message = said.get("message") if isinstance(said, dict) else said
+    if not on("typed-errors"):
+        return Failure(provider=message) if message else prose_failure("request-failed")
+    if bad:
+        return our_failure(_kind(status), status=status, says=message or UNDEFINED)
+    return our_failure("ModelResponseError", says=message or UNDEFINED)
+
+
+def _kind(status: int) -> str:
+    if status in (401, 403):
+        return "AuthenticationError"
+    if status == 429:
+        return "RateLimitError"
+    return "ProviderUnavailableError" if status >= 500 else "BadRequestError"
+
+
+def _parsed(reply: Json) -> tuple[Json, bool]:
+    if "text" not in reply:
+        return copy.deepcopy(reply.get("json")), True
+    try:
+        return json.loads(reply["text"]), True
+    except ValueError:
+        return None, False
+
+
+def closing_reply(provider: str) -> Json:
+    """A reply that ends a conversation, for a request that TypeScript does not make."""
+    text = "(added by the runner)"
+    if provider == "anthropic":
+        block = {"type": "text", "text": text}
+        return {
+            "type": "message",
+            "role": "assistant",
+            "content": [block],
+            "stop_reason": "end_turn",
+        }
+    if provider == "gemini":
+        content = {"role": "model", "parts": [{"text": text}]}
+        return {"candidates": [{"content": content, "finishReason": "STOP"}]}
+    message = {"role": "assistant", "content": text}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}

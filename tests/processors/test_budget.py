@@ -1,0 +1,229 @@
+"""Budget: how a window is split, and what is left of a history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from agentkit_py import (
+    Agent,
+    ApproximateTokenizer,
+    Budget,
+    ConfigurationError,
+    MemoryHistory,
+    Message,
+    ProcessorContext,
+    State,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+    openai,
+    processor_from_settings,
+)
+from agentkit_py.models.base import ToolSpec
+from agentkit_py.processors import ReportEntry
+from agentkit_py.processors.budget import UNKNOWN_WINDOW, tool_tokens
+
+from .replies import Answers
+
+COUNT = ApproximateTokenizer(chars_per_token=1)
+
+
+def history(count: int, size: int = 100) -> list[Message]:
+    """Questions and answers in turn."""
+    roles: list[Any] = ["user", "assistant"]
+    return [TextMessage(roles[n % 2], f"{n:04}".ljust(size, "x")) for n in range(count)]
+
+
+async def entries(
+    policy: Budget, messages: Sequence[Message], text: str = "Now?", **more: Any
+) -> tuple[ReportEntry, ...]:
+    """What the report says after one run."""
+    agent = Agent(
+        name="a", system=more.pop("system", "S"), model=more.pop("model", Answers().model),
+        processors=[policy], token_counter=COUNT, **more,
+    )  # fmt: skip
+    result = await agent.run(text, state=State(messages=messages, thread_id="t"))
+    assert result.context is not None
+    return result.context.entries
+
+
+def texts(entry: ReportEntry) -> list[str]:
+    """What is left."""
+    return [m.text for m in entry.after if isinstance(m, TextMessage)]
+
+
+async def test_the_newest_messages_have_their_share() -> None:
+    """Of what the target leaves after the prompt; 70 % of it stay when it is exceeded."""
+    policy = Budget(10_000, target=0.5, recent=0.5, summary=0.3, compress_tool_output=False)
+    (entry,) = await entries(policy, history(100))
+    room = 5000 - 78  # the prompt, rounded up to 1/128 of the window
+    assert f"{room // 2} tokens of recent messages" in entry.reason
+    assert room // 2 * 0.7 - 100 < entry.tokens_after <= room // 2
+    assert texts(entry)[-1].startswith("0099")
+
+
+async def test_what_fits_is_left_alone() -> None:
+    """Object for object."""
+    (_, entry) = await entries(Budget(100_000), history(100))
+    assert not entry.changed
+
+
+async def test_prompt_and_tools_are_counted() -> None:
+    """A long system prompt and a large schema leave less for the history."""
+
+    def search(query: str) -> str:
+        """Search."""
+        return query
+
+    search.__doc__ = "Search. " + "d" * 2000
+    policy = Budget(10_000, compress_tool_output=False)
+    (bare,) = await entries(policy, history(100))
+    (prompt,) = await entries(policy, history(100), system="S" * 2000)
+    (tools,) = await entries(policy, history(100), tools=[search])
+    assert prompt.tokens_after < bare.tokens_after - 900
+    assert tools.tokens_after < bare.tokens_after - 900
+
+
+def test_a_tools_schema_is_counted_once() -> None:
+    """However many requests it is in."""
+    counted: list[str] = []
+
+    class Counting:
+        key = "counting"
+
+        def count(self, text: str) -> int:
+            counted.append(text)
+            return len(text)
+
+    spec = ToolSpec("look", "Look", {"type": "object"})
+    assert tool_tokens([spec, spec], Counting()) == 2 * len('["look","Look",{"type":"object"}]')
+    assert len(counted) == 1
+
+
+async def test_a_long_question_takes_from_the_history() -> None:
+    """As far as the buffer does not hold it."""
+    policy = Budget(10_000, compress_tool_output=False)
+    (short,) = await entries(policy, history(100))
+    (within,) = await entries(policy, history(100), "q" * 400)
+    (long,) = await entries(policy, history(100), "q" * 3000)
+    assert within.tokens_after == short.tokens_after
+    assert long.tokens_after < short.tokens_after - 900
+
+
+async def test_the_models_window_is_known() -> None:
+    """From the model, from the policy's windows, from the table, or a guess that is named."""
+    policy = Budget(compress_tool_output=False)
+
+    async def window(policy: Budget, **options: Any) -> str:
+        model = openai(options.pop("model", "gpt-4o"), api_key="k", **options)
+        made = replace(model, respond=Answers())
+        (entry,) = await entries(policy, history(4), model=made)
+        return entry.reason.partition(", prompt")[0]
+
+    assert await window(policy) == "window 128000"
+    assert await window(policy, context_window=5000) == "window 5000"
+    assert await window(Budget(windows={"gpt": 7000}, compress_tool_output=False)) == "window 7000"
+    guess = f"window {UNKNOWN_WINDOW} (not known, a guess)"
+    assert await window(policy, model="own") == guess
+
+
+async def test_the_cut_stays_where_it_is_for_many_turns() -> None:
+    """It moves once for every 30 % of the share."""
+    policy = Budget(10_000, compress_tool_output=False)
+    firsts = [texts((await entries(policy, history(n)))[0])[0] for n in range(100, 200, 2)]
+    moves = sum(a != b for a, b in pairwise(firsts))
+    assert 2 <= moves <= 100 * 100 / (3850 * 0.3) + 1
+
+
+async def test_a_model_makes_a_summary_within_its_share() -> None:
+    """Kept like any other."""
+    answers = Answers("They spoke.")
+    policy = Budget(10_000, model=answers.model, store=MemoryHistory())
+    (_, entry) = await entries(policy, history(100))
+    assert "They spoke." in texts(entry)[0]
+    assert "summary of" in entry.reason
+    assert entry.tokens_after <= 0.91 * 6000
+    asked = answers.asked
+    await entries(policy, history(102))
+    assert answers.asked == asked
+
+
+async def test_older_tool_results_are_shortened_first() -> None:
+    """Several at once, with an entry of their own in the report."""
+    messages: list[Message] = []
+    for n in range(20):
+        call = ToolCall(f"c{n}", "look", {})
+        messages += [
+            TextMessage("user", "q"),
+            ToolCallMessage([call]),
+            ToolResultMessage(call, {"data": "r " * 500}),
+            TextMessage("assistant", "a"),
+        ]
+    first, second = await entries(Budget(100_000), messages)
+    assert (first.name, second.name) == ("CompressToolResults", "Budget")
+    assert len(first.added) == 10
+    assert not second.changed
+    for count in (20, 21, 24):
+        more, _ = await entries(Budget(100_000), messages[: 4 * count])
+        assert len(more.added) == 10
+
+
+async def test_an_estimate_needs_no_tiktoken() -> None:
+    """Whatever counts in the run."""
+    policy = Budget(10_000, method="estimate", compress_tool_output=False)
+    (entry,) = await entries(policy, history(60))
+    assert not entry.changed
+
+
+async def test_by_hand_it_does_what_it_does_in_runs() -> None:
+    """Without a model."""
+    policy = Budget(10_000, compress_tool_output=False)
+    left = await policy.process(history(100), ProcessorContext(tokenizer=COUNT))
+    assert sum(len(m.text) for m in left if isinstance(m, TextMessage)) <= 3900
+
+
+async def test_a_window_smaller_than_the_prompt_leaves_no_history() -> None:
+    """The provider will say the rest."""
+    (entry,) = await entries(Budget(500, compress_tool_output=False), history(10), system="S" * 900)
+    assert list(entry.after) == []
+
+
+def test_an_application_may_keep_it_as_a_dict() -> None:
+    """Under the seed's names, checked."""
+    stored = {
+        "token_calculation_method": "estimate", "target_usage_ratio": 0.5,
+        "summary_token_ratio": 0.2, "recent_token_ratio": 0.7, "compress_tool_output": True,
+        "tool_output_max_tokens": 100, "enable_context_optimization": True,
+    }  # fmt: skip
+    found = Budget.from_settings(stored)
+    assert (found.method, found.target, found.summary, found.recent) == ("estimate", 0.5, 0.2, 0.7)
+    assert [member.name for member in found.members] == ["CompressToolResults", "Budget"]
+    made = processor_from_settings({"type": "Budget", **stored})
+    assert isinstance(made, Budget)
+    off = Budget.from_settings({"enable_context_optimization": False})
+    assert off.members == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"target": 0}, "target"),
+        ({"target_usage_ratio": 1.5}, "target_usage_ratio"),
+        ({"summary": 0.6, "recent": 0.6}, "at most 1"),
+        ({"recent": 0}, "recent more than 0"),
+        ({"method": "guess"}, "tiktoken"),
+        ({"context_window": 0}, "context_window"),
+        ({"windows": {"gpt": "big"}}, "gpt"),
+        ({"targett": 1}, "targett"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(settings: dict[str, Any], said: str) -> None:
+    """With the name of the key."""
+    with pytest.raises(ConfigurationError, match=said):
+        Budget.from_settings(settings)

@@ -1,0 +1,188 @@
+"""What is true of every processor: nothing in vain, nothing counted twice, in linear time."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentkit_py.messages import Message, text_of
+from agentkit_py.processors import (
+    ByAuthor,
+    Chain,
+    ClearToolResults,
+    CompressToolResults,
+    Deduplicate,
+    DropUnanswered,
+    HandoffView,
+    HistoryProcessor,
+    KeepImages,
+    MessageWindow,
+    Pin,
+    RecentToolCalls,
+    Redact,
+    StripImages,
+    Threshold,
+    TokenLimiter,
+    ToolCallFilter,
+    TruncateToolResults,
+    ensure_valid,
+)
+from agentkit_py.processors.pairing import pair
+from agentkit_py.processors.removal import without_calls
+
+from .conversations import CONTEXT, Counting, asked, call, gave, left, processed, said, user
+from .test_properties import any_lists, faults, same, valid_lists
+
+IDLE: list[HistoryProcessor] = [
+    ByAuthor(drop=["nobody"]),
+    Chain([MessageWindow(10**6)]),
+    ClearToolResults(10**9),
+    CompressToolResults(10**6),
+    Deduplicate(reads=["none"], min_chars=10**6),
+    DropUnanswered(),
+    HandoffView(),
+    KeepImages(),
+    MessageWindow(10**6),
+    Pin(lambda _: True),
+    RecentToolCalls(10**6),
+    Redact(["iban"]),
+    StripImages(),
+    Threshold(10**9, then=[MessageWindow(1)]),
+    TokenLimiter(10**9),
+    ToolCallFilter(exclude=["none"]),
+    TruncateToolResults(10**6),
+]
+BUSY: list[Callable[[], HistoryProcessor]] = [
+    lambda: ByAuthor(drop=["other"]),
+    lambda: ClearToolResults(0, 2),
+    lambda: CompressToolResults(30, keep_recent=2),
+    lambda: Deduplicate(reads=["read"], min_chars=1),
+    DropUnanswered,
+    HandoffView,
+    lambda: MessageWindow(30),
+    lambda: RecentToolCalls(10),
+    lambda: Redact(["email"]),
+    lambda: Threshold(1, then=[MessageWindow(30)]),
+    lambda: TokenLimiter(500),
+    lambda: ToolCallFilter(include=["read"]),
+    lambda: TruncateToolResults(40),
+]
+
+
+def name_of(made: HistoryProcessor | Callable[[], HistoryProcessor]) -> str:
+    """What test ids say."""
+    return (made if isinstance(made, HistoryProcessor) else made()).name
+
+
+@pytest.mark.parametrize("processor", IDLE, ids=name_of)
+@settings(max_examples=30)
+@given(messages=valid_lists())
+def test_a_processor_with_nothing_to_do_returns_the_very_list(
+    processor: HistoryProcessor, messages: list[Message]
+) -> None:
+    """Not an equal one: what comes after need not look."""
+    assert processed(processor, messages) is messages
+
+
+def history(count: int, salt: str = "") -> list[Message]:
+    """Turns with something for every processor."""
+    messages: list[Message] = []
+    for number in range(count):
+        one = call(number, "read", path=f"{number % 7}.py")
+        agent = "other" if number % 3 else "me"
+        text = f"{number % 5} found {salt} " * 20
+        messages += [
+            user(f"{salt} {number} ada@example.com"),
+            asked(one, agent=agent),
+            gave(one, text, agent=agent),
+            said(f"answer {number}", agent=agent),
+        ]
+    return messages
+
+
+@pytest.mark.parametrize("make", BUSY, ids=name_of)
+def test_messages_are_counted_once_in_all_runs_together(
+    make: Callable[[], HistoryProcessor],
+) -> None:
+    """Also those that a processor makes: it makes them once."""
+    messages = history(40, "once")
+    counting = Counting()
+    context = replace(CONTEXT, tokenizer=counting)
+    chain = [make(), TokenLimiter(10**6, tokenizer=counting)]
+    left(messages, *chain, context=context)
+    again = len(counting.counted)
+    left(messages, *chain, context=context)
+    assert len(counting.counted) == again
+    known = Counter(text_of(m) for m in messages)
+    asked_for = Counter(text for text in counting.counted if text in known)
+    assert not asked_for - known
+
+
+@pytest.mark.parametrize("make", BUSY, ids=name_of)
+def test_twenty_times_the_messages_take_nowhere_near_the_square_of_the_time(
+    make: Callable[[], HistoryProcessor],
+) -> None:
+    """Measured generously: the square would be 400 times."""
+
+    def seconds(count: int) -> float:
+        best = 10.0
+        for attempt in range(3):
+            messages = history(count, str(attempt))
+            began = time.perf_counter()
+            left(messages, make())
+            best = min(best, time.perf_counter() - began)
+        return best
+
+    assert seconds(2000) < 120 * max(seconds(100), 0.0005)
+
+
+@given(valid_lists(), st.sampled_from(BUSY))
+def test_a_whole_history_stays_whole_without_validitys_help(
+    messages: list[Message], make: Callable[[], HistoryProcessor]
+) -> None:
+    """And the history that was given is as it was."""
+    before = list(messages)
+    assert faults(list(left(messages, make()))) == []
+    assert same(messages, before)
+
+
+@given(any_lists, st.sampled_from(BUSY))
+def test_doing_it_twice_is_doing_it_once(
+    messages: list[Message], make: Callable[[], HistoryProcessor]
+) -> None:
+    """For any list, whole or not; and what is left can be made whole."""
+    once = left(messages, make())
+    assert same(left(once, make()), once)
+    assert faults(list(ensure_valid(once)[0])) == []
+
+
+@given(valid_lists())
+def test_pairs_of_a_whole_history_are_the_same_when_something_torn_follows(
+    messages: list[Message],
+) -> None:
+    """Whole histories are paired in a quicker way."""
+    assert pair(messages).calls == pair([*messages, gave(call(99))]).calls
+
+
+@given(any_lists, st.integers(0, 7))
+def test_calls_are_removed_alike_in_whole_and_torn_histories(
+    messages: list[Message], mask: int
+) -> None:
+    """Of whole ones they are removed in a quicker way, unless the pairs are given."""
+
+    def keeps(index: int, place: int) -> bool:
+        return (index + place) & mask != mask
+
+    quick = without_calls(messages, keeps)
+    slow = without_calls(messages, keeps, pairing=pair(messages))
+    assert [_shown(m) for m in quick] == [_shown(m) for m in slow]
+
+
+def _shown(message: Message) -> Sequence[object]:
+    return (message.type, text_of(message))

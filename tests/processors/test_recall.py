@@ -1,0 +1,230 @@
+"""Recall: which older turns come back, where they stand, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agentkit_py import (
+    Agent,
+    AgentResult,
+    ApproximateTokenizer,
+    ConfigurationError,
+    MemoryHistory,
+    Message,
+    MessageWindow,
+    Recall,
+    State,
+    TextMessage,
+    ToolCall,
+    ToolCallFilter,
+    ToolCallMessage,
+    ToolResultMessage,
+)
+from agentkit_py.errors import RateLimitError
+from agentkit_py.processors import MemoryIndex
+from agentkit_py.processors.validity import is_valid
+from agentkit_py.testing import HashingEmbedder
+
+from .replies import Answers
+
+COUNT = ApproximateTokenizer(chars_per_token=4)
+FACTS = ["the parcel is in Linz", "the invoice is paid", "the hotel is the Astoria"]
+
+
+def turn(text: str, answer: str = "noted") -> list[Message]:
+    """What the user says, and an answer."""
+    return [TextMessage("user", text), TextMessage("assistant", answer)]
+
+
+def conversation(count: int = 10) -> list[Message]:
+    """Facts, and then small talk."""
+    facts = [m for fact in FACTS for m in turn(fact)]
+    return [*facts, *(m for n in range(count) for m in turn(f"chatter {n}", f"reply {n}"))]
+
+
+async def ask(policy: Recall, text: str, messages: Sequence[Message], **more: Any) -> AgentResult:
+    """Ask an agent that has this policy, with these messages in its state."""
+    agent = Agent(
+        name="a", system="S", model=Answers().model, processors=[*more.pop("before", ()), policy],
+        token_counter=COUNT, **more,
+    )  # fmt: skip
+    return await agent.run(text, state=State(messages=messages, thread_id="t"))
+
+
+def seen(result: AgentResult) -> list[str]:
+    """The texts that were sent, system prompt and question left out."""
+    assert result.context is not None
+    return [m.text for m in result.context.sent[1:-1] if isinstance(m, TextMessage)]
+
+
+async def test_the_older_turns_most_like_the_input_come_back() -> None:
+    """Delimited, in the user's role, right before the question."""
+    result = await ask(
+        Recall(HashingEmbedder(), 1, keep_recent=4), "where is the parcel", conversation()
+    )
+    texts = seen(result)
+    assert texts[-1].startswith("<recalled_messages>")
+    assert "user: the parcel is in Linz\nassistant: noted" in texts[-1]
+    assert "invoice" not in texts[-1]
+    assert 4 <= len(texts) - 1 <= 5
+    assert texts[-2] == "reply 9"
+
+
+async def test_the_question_decides() -> None:
+    """Another one brings another turn."""
+    policy = Recall(HashingEmbedder(), 1, keep_recent=4)
+    for word, fact in (("invoice", FACTS[1]), ("hotel", FACTS[2])):
+        result = await ask(policy, f"what about the {word}", conversation())
+        assert fact in seen(result)[-1]
+
+
+async def test_a_short_history_is_left_alone() -> None:
+    """Nothing is embedded."""
+    embedder = HashingEmbedder()
+    messages = turn("hello")
+    result = await ask(Recall(embedder), "hello", messages)
+    assert embedder.texts == []
+    assert seen(result) == ["hello", "noted"]
+
+
+async def test_calls_come_with_their_results() -> None:
+    """A turn is whole; what stays is valid."""
+    call = ToolCall("c", "track", {"parcel": 17})
+    messages = [
+        TextMessage("user", "where is parcel 17"),
+        ToolCallMessage([call], agent="desk"),
+        ToolResultMessage(call, {"data": "Linz"}),
+        TextMessage("assistant", "In Linz.", agent="desk"),
+        *conversation(),
+    ]
+    result = await ask(Recall(HashingEmbedder(), 1, keep_recent=4), "parcel 17 where", messages)
+    text = seen(result)[-1]
+    assert 'assistant desk calls track: {"parcel":17}' in text
+    assert 'track gives: {"data":"Linz"}' in text
+    assert result.context is not None
+    assert is_valid(result.context.sent)
+
+
+async def test_each_turn_is_embedded_once() -> None:
+    """Vectors are kept beside the thread: later runs embed what is new, and the question."""
+    embedder, store = HashingEmbedder(), MemoryHistory()
+    policy = Recall(embedder, 2, keep_recent=2, index=store)
+    await ask(policy, "where", conversation(10))
+    first = len(embedder.texts)
+    await ask(policy, "where", conversation(12))
+    assert first > 5
+    assert len(embedder.texts) - first == 1 + 2
+
+
+async def test_vectors_are_kept_in_the_runs_own_history() -> None:
+    """Where it can keep them."""
+    embedder, store = HashingEmbedder(), MemoryHistory()
+    await store.add_thread("t")
+    await store.append("t", [AgentResult("a", [m]) for m in conversation()])
+    agent = Agent(
+        name="a", system="S", model=Answers().model, history=store,
+        processors=[Recall(embedder, keep_recent=2)],
+    )  # fmt: skip
+    await agent.run("where is the parcel", thread_id="t")
+    first = len(embedder.texts)
+    await agent.run("where is the hotel", thread_id="t")
+    assert len(embedder.texts) - first <= 3
+
+
+async def test_it_looks_through_what_others_leave_out() -> None:
+    """`beside` says who; what was gone before it stays gone."""
+    policy = Recall(HashingEmbedder(), 1, beside=[MessageWindow(6)])
+    result = await ask(policy, "where is the parcel", conversation())
+    assert len(seen(result)) == 7
+    assert FACTS[0] in seen(result)[-1]
+    call = ToolCall("c", "track", {"secret": 1})
+    messages = [
+        TextMessage("user", "where is the parcel"),
+        ToolCallMessage([call]),
+        ToolResultMessage(call, "hidden"),
+        *conversation(),
+    ]
+    result = await ask(policy, "where is the parcel", messages, before=[ToolCallFilter()])
+    assert "secret" not in "".join(seen(result))
+
+
+async def test_the_cut_does_not_move_with_every_turn() -> None:
+    """The messages that stay begin with the same one for half a window."""
+    policy = Recall(HashingEmbedder(), 1, keep_recent=10)
+    firsts = [seen(await ask(policy, "x", conversation(n)))[0] for n in range(10, 30)]
+    assert len(set(firsts)) <= 10
+
+
+async def test_turns_that_do_not_fit_stay_out() -> None:
+    """The best that do come, in their order."""
+    messages = [*turn("parcel parcel parcel " + "x" * 4000), *turn("parcel small"), *conversation()]
+    policy = Recall(HashingEmbedder(), 3, keep_recent=4, max_tokens=100)
+    text = seen(await ask(policy, "parcel", messages))[-1]
+    assert "parcel small" in text
+    assert "xxxx" not in text
+
+
+async def test_turns_that_are_not_like_it_stay_out() -> None:
+    """``min_likeness`` says how like they must be."""
+    policy = Recall(HashingEmbedder(), 3, keep_recent=4, min_likeness=0.9)
+    assert not any("recalled" in text for text in seen(await ask(policy, "zebra", conversation())))
+
+
+class Failing(HashingEmbedder):
+    """An embedder that cannot be had."""
+
+    async def embed(self, texts: Sequence[str]) -> Any:
+        raise RateLimitError("slow down", provider="openai", model="e", status=429)
+
+
+async def test_an_embedder_that_fails_costs_the_recall_and_nothing_else() -> None:
+    """The report says so."""
+    result = await ask(Recall(Failing(), keep_recent=4), "where", conversation())
+    assert result.context is not None
+    assert "nothing recalled" in result.context.entries[0].reason
+    assert len(seen(result)) <= 6
+
+
+async def test_an_embedder_that_gives_too_few_vectors_is_an_error() -> None:
+    """It is the developer's."""
+
+    class Short(HashingEmbedder):
+        async def embed(self, texts: Sequence[str]) -> Any:
+            return (await super().embed(texts))[:-1]
+
+    with pytest.raises(Exception, match="must give one for each"):
+        await ask(Recall(Short(), keep_recent=4), "where", conversation())
+
+
+async def test_one_search_serves_all_inferences_of_a_run() -> None:
+    """The question is the same."""
+    embedder = HashingEmbedder()
+    from agentkit_py.testing import ScriptedModel, tool_call  # noqa: PLC0415
+
+    def look() -> str:
+        """Look."""
+        return "found"
+
+    agent = Agent(
+        name="a", system="S", tools=[look], max_iter=3,
+        model=ScriptedModel(tool_call("look"), tool_call("look"), "Done."),
+        processors=[Recall(embedder, keep_recent=4, index=MemoryIndex())],
+    )  # fmt: skip
+    await agent.run("where", state=State(messages=conversation(), thread_id="t"))
+    assert embedder.texts.count("where") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"k": 0}, "k"), ({"max_tokens": 0}, "max_tokens"), ({"min_likeness": 2}, "min_likeness")],
+)
+def test_what_cannot_be_meant_is_refused(options: dict[str, Any], said: str) -> None:
+    """With the setting's name."""
+    with pytest.raises(ConfigurationError, match=said):
+        Recall(HashingEmbedder(), **options)
+    wrong: Any = "text-embedding-3-small"
+    with pytest.raises(ConfigurationError, match="needs an embedder"):
+        Recall(wrong)

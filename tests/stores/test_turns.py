@@ -1,0 +1,252 @@
+"""Runs on one thread take turns, answer each message once, and go on with the state before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from agentkit_py import Agent, Network, RouterContext, State, ToolContext, UserMessage, tool
+from agentkit_py.errors import ConfigurationError, ModelError, StateError, ThreadBusyError
+from agentkit_py.history.turns import Turns
+from agentkit_py.models.base import RetryPolicy
+from agentkit_py.stores import HistoryStore, MemoryHistory, PostgresHistory, SqliteHistory
+from agentkit_py.testing import ScriptedModel, error, tool_call
+from agentkit_py.testing.executor import replay_programs
+
+MakeStore = Callable[..., HistoryStore]
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
+    """Makes a store of each kind whose runs take turns."""
+
+    def made(**options: Any) -> HistoryStore:
+        turns = Turns(**options)
+        if request.param == "memory":
+            return MemoryHistory(turns=turns)
+        if request.param == "sqlite":
+            return SqliteHistory(tmp_path / "threads.db", turns=turns)
+        url = request.getfixturevalue("postgres_url")
+        schema = request.getfixturevalue("postgres_schema")
+        return PostgresHistory(url, schema=schema, connections=4, turns=turns)
+
+    return made
+
+
+def desk(store: HistoryStore, *replies: Any, tools: Any = ()) -> Agent:
+    """An agent with a script."""
+    model = ScriptedModel(*replies, retry=RetryPolicy(attempts=1))
+    return Agent(name="desk", system="S", model=model, tools=tools, max_iter=4, history=store)
+
+
+def net(agent: Agent, state: State[Any] | None = None) -> Network:
+    """A network that asks its only agent once."""
+
+    def router(context: RouterContext) -> Agent | None:
+        return agent if context.call_count == 0 else None
+
+    return Network(
+        name="net", agents=[agent], router=router, history=agent.history, default_state=state
+    )
+
+
+async def authors(store: HistoryStore) -> list[str]:
+    """Who wrote the results of the thread."""
+    return [result.agent_name for result in await store.load("t")]
+
+
+async def test_runs_of_one_thread_wait_for_each_other(make: MakeStore) -> None:
+    """Each one's results stand together."""
+    entered: list[str] = []
+
+    @tool
+    async def slow() -> str:
+        """Let others run."""
+        entered.append("in")
+        for _ in range(200):
+            await asyncio.sleep(0)
+        entered.append("out")
+        return "ok"
+
+    async with make() as store:
+        agents = [desk(store, tool_call("slow", {}), "done", tools=[slow]) for _ in range(3)]
+        await asyncio.gather(*(agent.run("hi", thread_id="t") for agent in agents))
+        assert entered == ["in", "out"] * 3
+        assert await authors(store) == ["user", "desk", "desk"] * 3
+
+
+async def test_a_run_that_is_not_to_wait_gets_an_error_at_once(make: MakeStore) -> None:
+    """Before anything of its message is saved; other threads are free."""
+    async with make(on_busy="error") as store:
+        await store.add_thread("t")
+        await lock(store, 60)
+        with pytest.raises(ThreadBusyError) as caught:
+            await desk(store).run("hi", thread_id="t")
+        assert caught.value.thread_id == "t"
+        assert await store.load("t") == []
+        assert (await desk(store, "hello").run("hi", thread_id="other")).text == "hello"
+
+
+async def lock(store: Any, seconds: float) -> None:
+    """Somebody else takes the thread."""
+    assert await store.lock_thread("t", "somebody else", seconds)
+
+
+async def test_a_dead_run_does_not_lock_its_thread_for_ever(make: MakeStore) -> None:
+    """Its lease ends."""
+    async with make(on_busy="error") as store:
+        await store.add_thread("t")
+        await lock(store, 0)
+        assert (await desk(store, "hello").run("hi", thread_id="t")).text == "hello"
+
+
+async def test_a_run_that_lost_its_turn_saves_nothing_more(make: MakeStore) -> None:
+    """What it would add belongs to another conversation by now."""
+    async with make(lease=1e-6) as store:
+
+        @tool
+        async def stall() -> str:
+            """Take so long that somebody else takes the thread."""
+            await lock(store, 60)
+            return "ok"
+
+        agent = desk(store, tool_call("stall", {}), tools=[stall])
+        with pytest.raises(ThreadBusyError):
+            await agent.run("hi", thread_id="t")
+        assert await authors(store) == ["user"]
+
+
+@pytest.mark.parametrize("network", [False, True])
+async def test_a_message_that_is_delivered_twice_is_answered_once(
+    make: MakeStore, network: bool
+) -> None:
+    """The second delivery gets the stored answer and state, and no model is called."""
+    async with make() as store:
+        agent = desk(store, tool_call("count", {}), "It is done.", "More.", tools=[count])
+        target = net(agent) if network else agent
+        message = UserMessage("hi", "m1")
+        first = await target.run(message, thread_id="t")
+        state: State[Any] = State(thread_id="t")
+        again = await target.run(message, state=state)
+        assert again.text == first.text == "It is done."
+        assert again.stop_reason == first.stop_reason
+        assert state.data == {"n": 1}
+        assert len(state.results) == 3
+        await target.run("other", thread_id="t")
+        late = await target.run(message, thread_id="t")
+        assert late.text == "It is done."
+        assert await authors(store) == ["user", "desk", "desk", "user", "desk"]
+
+
+async def test_a_message_that_is_delivered_twice_at_once_is_answered_once(
+    make: MakeStore,
+) -> None:
+    """The second waits for the first."""
+    async with make() as store:
+        agent = desk(store, "hello")
+        message = UserMessage("hi", "m1")
+        given = await asyncio.gather(*(agent.run(message, thread_id="t") for _ in range(4)))
+        assert [result.text for result in given] == ["hello"] * 4
+        assert await authors(store) == ["user", "desk"]
+
+
+async def test_a_message_whose_run_failed_is_tried_again(make: MakeStore) -> None:
+    """The question stands in the thread and in the model's view once."""
+    async with make() as store:
+        agent = desk(store, error(400, "no"), "hello")
+        message = UserMessage("hi", "m1")
+        with pytest.raises(ModelError):
+            await agent.run(message, thread_id="t")
+        result = await agent.run(message, thread_id="t")
+        assert result.text == "hello"
+        seen = [m.text for m in (*result.prompt, *result.history) if m.type == "text"]
+        assert seen == ["S", "hi"]
+        assert await authors(store) == ["user", "desk"]
+
+
+@tool
+def count(ctx: ToolContext) -> str:
+    """Count in the state."""
+    ctx.state.data["n"] = ctx.state.data.get("n", 0) + 1
+    return "ok"
+
+
+async def test_a_run_goes_on_with_the_state_of_the_one_before(make: MakeStore) -> None:
+    """Unless it brings its own."""
+    async with make() as store:
+        replies = [reply for _ in range(3) for reply in (tool_call("count", {}), "ok")]
+        network = net(desk(store, *replies, tools=[count]))
+        assert (await network.run("a", thread_id="t")).state.data == {"n": 1}
+        assert (await network.run("b", thread_id="t")).state.data == {"n": 2}
+        own = State({"n": 10}, thread_id="t")
+        assert (await network.run("c", state=own)).state.data == {"n": 11}
+
+
+class Old(BaseModel):
+    """What the state was."""
+
+    name: str = "x"
+
+
+class New(BaseModel):
+    """What the state is."""
+
+    name: int = 0
+
+
+async def test_a_stored_state_that_does_not_fit_is_an_error_that_names_the_field(
+    make: MakeStore,
+) -> None:
+    """Not a crash in the middle of the run."""
+    async with make() as store:
+        for kind in (Old, New):
+            network = net(desk(store, "hello"), State(kind()))
+            if kind is Old:
+                await network.run("a", thread_id="t")
+            else:
+                with pytest.raises(StateError, match="field 'name'"):
+                    await network.run("b", thread_id="t")
+
+
+async def test_the_thread_is_free_while_a_run_waits_for_a_person(make: MakeStore) -> None:
+    """And taken again afterwards."""
+    async with make(on_busy="error") as store:
+        taken: list[bool] = []
+
+        async def approve(request: object) -> bool:
+            del request
+            answer = await desk(store, "in between").run("hi", thread_id="t")
+            taken.append(answer.text == "in between")
+            return True
+
+        @tool(needs_approval=True)
+        async def pay() -> str:
+            """Pay."""
+            return "paid"
+
+        agent = desk(store, tool_call("pay", {}), "done", tools=[pay])
+        assert (await agent.run("pay", thread_id="t", approver=approve)).text == "done"
+        assert taken == [True]
+
+
+async def test_replayed_runs_take_turns_and_answer_once(make: MakeStore) -> None:
+    """As Inngest functions, which begin again for each step."""
+    async with make() as store:
+        agent = desk(store, tool_call("count", {}), "one", "two", tools=[count])
+        once = UserMessage("hi", "m1")
+        lines = [once, once, UserMessage("more", "m2"), once]
+        runs = await replay_programs([partial(agent.run, m, thread_id="t") for m in lines])
+        assert [run.status for run in runs] == ["completed"] * 4
+        assert await authors(store) == ["user", "desk", "desk", "user", "desk"]
+
+
+def test_a_lease_has_to_last() -> None:
+    """A lease of no time is none."""
+    with pytest.raises(ConfigurationError, match="lease"):
+        Turns(lease=0)

@@ -1,0 +1,57 @@
+"""Policies do not rewrite the beginning of each request, and the page has the figures."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def script(root: Path) -> ModuleType:
+    """`scripts/prompt_caching.py`."""
+    spec = importlib.util.spec_from_file_location(
+        "prompt_caching", root / "scripts" / "prompt_caching.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look there
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def rows(script: ModuleType) -> dict[str, Any]:
+    """The figures, by policy."""
+    return {row.policy: row for row in asyncio.run(script.rows())}
+
+
+@pytest.mark.parametrize(
+    ("policy", "share", "rewrites"),
+    [
+        ("none", 0.97, 0),
+        ("ToolCallFilter()", 0.9, 20),
+        ("Summarize(upper=8000, lower=4000)", 0.9, 5),
+        ("Budget(16_000)", 0.8, 12),
+        ("Budget(16_000, model=…)", 0.85, 10),
+        ("ClearToolResults(6000)", 0.85, 40),
+        ("CompressToolResults()", 0.8, 49),
+    ],
+)
+def test_a_policy_does_not_rewrite_the_prefix_every_turn(
+    rows: dict[str, Any], policy: str, share: float, rewrites: int
+) -> None:
+    """The share that is the same is at least so much, the turns that begin anew at most so many."""
+    assert rows[policy].share >= share
+    assert rows[policy].rewrites <= rewrites
+
+
+def test_the_page_is_what_the_script_makes(script: ModuleType, rows: dict[str, Any]) -> None:
+    """Run `python scripts/prompt_caching.py` where it is not."""
+    assert script.PAGE.read_text(encoding="utf-8") == script.page(list(rows.values()))
