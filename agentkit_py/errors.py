@@ -31,6 +31,8 @@
     │   ├── ThreadBusyError         another run is working on the thread
     │   ├── StoreVersionError       the database was written by a newer version
     │   └── InvalidRecordError      stored or imported JSON does not hold what it should
+    ├── KnowledgeError              documents could not be read, stored or searched
+    │   └── FilterError             a filter of documents cannot be used
     └── ScriptError                 (testing) a scripted model saw or was asked what it should not
 
 Every error keeps its facts as attributes, so that nobody has to parse messages. The wording of

@@ -75,7 +75,7 @@ class KeyValueHistory(HistoryStore):
     async def count_results(self, thread_id: str) -> int:
         return len(self._read(thread_id)["rows"])
 
-    async def delete_thread(self, thread_id: str) -> bool:
+    async def remove_thread(self, thread_id: str) -> bool:
         return self.data.pop(thread_id, None) is not None
 
 

@@ -17,9 +17,11 @@ from agentkit_py.cli.console import make_console
 from agentkit_py.cli.demo.play import DemoOptions, answer_later, open_desk, play
 from agentkit_py.cli.doctor import doctor
 from agentkit_py.cli.explain import explain
+from agentkit_py.cli.mcp import mcp
 from agentkit_py.cli.replay import replay
 from agentkit_py.cli.serve import serve
 from agentkit_py.cli.target import load_model, load_target
+from agentkit_py.cli.threads import app as threads_app
 from agentkit_py.cli.transcript import TYPING_DELAY, Transcript
 from agentkit_py.errors import AgentKitError, ConfigurationError
 
@@ -200,8 +202,10 @@ def chat(
 
 
 app.command()(replay)
+app.add_typer(threads_app)
 app.command()(explain)
 app.command()(serve)
+app.command()(mcp)
 app.command()(doctor)
 
 

@@ -18,14 +18,16 @@ from rich.text import Text
 from agentkit_py.cli.approvals import TerminalApprover
 from agentkit_py.cli.context_table import print_context
 from agentkit_py.cli.target import Target
+from agentkit_py.cli.thread_table import print_threads
 from agentkit_py.cli.transcript import Transcript
 from agentkit_py.engine.network import Network
-from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.errors import HistoryError, ThreadNotFoundError
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.result import USER
 from agentkit_py.history.state import State
 from agentkit_py.models.base import Model
 from agentkit_py.processors.report import ContextReport
+from agentkit_py.processors.tokenizers import count_messages, default_tokenizer, prepare
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory
 
@@ -34,6 +36,10 @@ _SHOWN = 6
 
 _HELP = """\
 /context   what each agent saw in the last turn
+/current   this thread: messages, tokens, limits
+/threads   the threads that are stored
+/load ID   go on with another thread
+/clean     delete this thread and begin a new one
 /thread    this thread's id, and how to come back to it
 /quit      end (so does Ctrl-D)
 Ctrl-C     stop the agents; what they had finished stays in the thread"""
@@ -94,7 +100,7 @@ class Chat:
         """
         with contextlib.suppress(ImportError):
             # Where it exists, it gives `input` arrow keys and a memory.
-            importlib.import_module("readline")
+            self._complete(importlib.import_module("readline"))
         with asyncio.Runner() as runner:
             try:
                 self._begin(runner)
@@ -120,12 +126,73 @@ class Chat:
             command = self._commands.get(line)
             if command is not None:
                 command()
+            elif self._asynchronous(line) is not None:
+                self._run_command(runner, line)
             elif line.startswith("/"):
                 self.console.print(Text(f"There is no {line.split()[0]}; try /help.", "yellow"))
             elif line:
                 self._take_turn(runner, line)
             if line:
                 self.console.print()
+
+    def _complete(self, readline: Any) -> None:
+        names = [*self._commands, *_STORE_COMMANDS, "/quit"]
+
+        def complete(text: str, state: int) -> str | None:
+            found = [name for name in names if text and name.startswith(text)]
+            return found[state] if state < len(found) else None
+
+        readline.set_completer_delims(" ")
+        readline.set_completer(complete)
+        readline.parse_and_bind("tab: complete")
+
+    def _asynchronous(self, line: str) -> Callable[[Chat, HistoryStore, str], Any] | None:
+        return _STORE_COMMANDS.get(line.split(maxsplit=1)[0]) if line else None
+
+    def _run_command(self, runner: asyncio.Runner, line: str) -> None:
+        command, store = self._asynchronous(line), self._history
+        if command is None or not isinstance(store, HistoryStore):
+            self.console.print(Text("Its history is no store of this library.", "yellow"))
+            return
+        try:
+            runner.run(command(self, store, line.partition(" ")[2].strip()))
+        except HistoryError as error:
+            self.console.print(Text(f"  ✗ {error}", "red"))
+
+    async def load(self, store: HistoryStore, thread_id: str) -> None:
+        """Go on with another thread."""
+        if not await store.thread_exists(thread_id):
+            raise ThreadNotFoundError(thread_id)
+        self.thread_id, self._reports = thread_id, ()
+        await self._show_past(thread_id)
+
+    async def clean(self, store: HistoryStore, argument: str) -> None:
+        """Delete the thread, and begin a new one."""
+        del argument
+        if self.thread_id is not None:
+            await store.delete_thread(self.thread_id)
+        self.thread_id, self._reports = str(uuid4()), ()
+        self.console.print(f"Deleted. Thread {self.thread_id}.", style="dim")
+
+    async def current(self, store: HistoryStore, argument: str) -> None:
+        """Say how long the thread is, and how much of it the model may see."""
+        del argument
+        there = self.thread_id is not None and await store.thread_exists(self.thread_id)
+        messages = await store.messages(self.thread_id) if there and self.thread_id else []
+        tokens = count_messages(messages, await prepare(default_tokenizer()))
+        self.console.print(f"Thread {self.thread_id}")
+        self.console.print(f"{len(messages)} messages, {tokens} tokens")
+        if self._reports:
+            last = self._reports[-1]
+            self.console.print(f"{last.tokens_after} tokens sent in the last model call")
+        for processor in (*store.chain, *self.target.chain):
+            self.console.print(Text(f"{processor.name}: {processor.reason}", "dim"))
+
+    async def threads(self, store: HistoryStore, argument: str) -> None:
+        """List the threads that are stored."""
+        del argument
+        found = await store.list_threads(20, self.user_id)
+        print_threads(self.console, [(t, await store.count_results(t.id)) for t in found])
 
     def _read(self) -> str | None:
         """The next line; None at the end."""
@@ -214,3 +281,11 @@ async def _close(history: HistoryConfig | None) -> None:
     await close_shared_runtime()
     if isinstance(history, HistoryStore):
         await history.close()
+
+
+_STORE_COMMANDS: dict[str, Callable[[Chat, HistoryStore, str], Any]] = {
+    "/current": Chat.current,
+    "/threads": Chat.threads,
+    "/load": Chat.load,
+    "/clean": Chat.clean,
+}

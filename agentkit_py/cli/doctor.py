@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -13,7 +13,9 @@ from rich.text import Text
 
 from agentkit_py.cli.console import make_console
 from agentkit_py.cli.target import load_model, load_target
-from agentkit_py.testing.doctor import Report, examine
+
+if TYPE_CHECKING:
+    from agentkit_py.testing.doctor import Report
 
 _SCRIPTED = "scripted"
 _STYLES = {"error": ("✗", "red"), "warning": ("!", "yellow")}
@@ -47,6 +49,9 @@ def doctor(
     It runs twice, and its tools really run: let them work on data for tests. Exit status 1 if
     there is an error among the findings.
     """
+    # Here, since it loads the Inngest SDK and `agentkit --help` must not wait for that.
+    from agentkit_py.testing.doctor import examine  # noqa: PLC0415
+
     chosen = None if model == _SCRIPTED else load_model(model)
     report = asyncio.run(examine(load_target(target), input=text, model=chosen, approve=approve))
     if as_json:

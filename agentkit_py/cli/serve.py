@@ -64,8 +64,8 @@ def serve(
     wishes = serving.Wishes(app_id=app_id, inference=inference, realtime=realtime)
     served = serving.what_to_serve(name, module, chosen, wishes=wishes)
     app = serving.make_app(served)
-    with _listen(host, port) as listening:
-        url = f"http://{_shown(host)}:{listening.getsockname()[1]}{serving.SERVE_PATH}"
+    with listen(host, port) as listening:
+        url = f"http://{shown_host(host)}:{listening.getsockname()[1]}{serving.SERVE_PATH}"
         _say(make_console(), served.client.app_id, served.events, url, developing=developing)
         _run(app, listening)
 
@@ -77,7 +77,12 @@ def _choose_mode() -> bool:
     return os.environ.get("INNGEST_DEV", "0") not in ("0", "false", "")
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens.
+
+    Raises:
+        ConfigurationError: The address cannot be had.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
@@ -85,7 +90,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise ConfigurationError(f"{host}:{port} cannot be listened on: {error}") from error
 
 
-def _shown(host: str) -> str:
+def shown_host(host: str) -> str:
     """The host as a server on this machine reaches it."""
     if host in ("0.0.0.0", "::", ""):  # noqa: S104 - it is asked for
         return "127.0.0.1"

@@ -40,6 +40,13 @@ class Asking:
     steps: CallSteps
     """Names the steps of questions."""
 
+    @property
+    def key(self) -> str:
+        """An id of the call: computed alike on each attempt where attempts are remembered."""
+        if self.steps.key is None:
+            self.steps.key = self.scope.runtime.new_id(self.steps.prefix)
+        return self.steps.key
+
     async def ask_from_tool(self, message: str, timeout: timedelta) -> ApprovalAnswer | None:
         """Ask what a tool's handler wants to know."""
         step_id = self.steps.full_id(self.steps.next_id("approve"))

@@ -88,7 +88,7 @@ async def _system(context: AgentContext) -> str:
         raise RoutingError("no agent is enabled", network=network.name)
     described = "\n".join(
         f"<agent>\n<name>{agent.name}</name>\n<description>{agent.description}</description>\n"
-        f"<tools>{_tools(agent.specs)}</tools>\n</agent>"
+        f"<tools>{_tools(network.specs_of(agent))}</tools>\n</agent>"
         for agent in agents
     )
     return _PROMPT.format(agents=described)

@@ -20,7 +20,7 @@ from agentkit_py.history.result import USER, AgentResult
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.state import State
 from agentkit_py.messages import Usage
-from agentkit_py.models.base import Model
+from agentkit_py.models.base import Model, ToolSpec
 from agentkit_py.processors.report import ContextReport
 
 if TYPE_CHECKING:
@@ -130,6 +130,13 @@ class NetworkRun:
     async def available_agents(self) -> list[Agent]:
         """The agents that are enabled now."""
         return [agent for agent in self.agents.values() if await agent.is_enabled(self.scope)]
+
+    def specs_of(self, agent: Agent) -> Sequence[ToolSpec]:
+        """An agent's tools as far as they are known: servers are asked when it is its turn."""
+        if not agent.mcp_servers:
+            return agent.specs
+        known = self.scope.sources.known(agent.mcp_servers, agent.tool_map)
+        return [tool.spec for tool in known.values()]
 
     def router_context(self) -> RouterContext:
         """What a router function decides by."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,9 @@ class RunScope:
 
     past: Sequence[Message] = ()
     """The messages from before this run, put together once."""
+
+    older: tuple[AgentResult, ...] = ()
+    """Results of the thread that processors wanted to see and that are not in the state."""
 
     resumes: bool = False
     """Whether no state was given, so that the data of the run before may go on."""
@@ -131,6 +134,7 @@ class RunScope:
         state = self.state.fork()
         runs = RunChanges(state, self.changes.network)
         thread = Thread(None, state, self.input.text, self.runtime, self.prefix, runs)
+        thread.older = self.thread.older
         own: dict[str, Any] = {"_present": list(self._present), "_added": list(self._added)}
         own["memory"] = dict(self.memory)
         own["sources"] = self.sources.copy()
@@ -179,9 +183,17 @@ class RunScope:
         self._present.clear()
         return [result for result in results if id(result) in own]
 
+    async def widen(self, enough: Callable[[Sequence[Message]], Awaitable[bool]]) -> None:
+        """Load older results of the thread until what is loaded is enough."""
+        while self.thread.older is not None and not await enough((*self.past, *self._present)):
+            results, self.thread.older = await self.thread.older.load()
+            self.older = (*results, *self.older)
+            self.past = (*_as_past(m for r in results for m in r.messages), *self.past)
+
     def _past_of(self, results: Iterable[AgentResult]) -> tuple[Message, ...]:
-        found = [*self.state.messages, *(m for result in results for m in result.messages)]
-        return tuple(_as_past(found))
+        """The messages of results from before this run, after those that were loaded later."""
+        found = [m for result in (*self.older, *results) for m in result.messages]
+        return tuple(_as_past([*self.state.messages, *found]))
 
     def raise_outward(self, error: Exception) -> None:
         """Raise ``error`` as whoever called the run must get it, if that is another one."""

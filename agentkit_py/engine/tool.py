@@ -64,6 +64,15 @@ class ToolContext:
         """The thread of the run."""
         return self.state.thread_id
 
+    @property
+    def idempotency_key(self) -> str:
+        """Names this call to other systems: the same if the call has to be made again.
+
+        A durable call is made again when the process died before its result was kept. A system
+        that knows the key does not do twice what it did.
+        """
+        return self.asking.key
+
     async def approve(
         self, message: str, *, timeout: timedelta = DEFAULT_APPROVAL_TIMEOUT
     ) -> ApprovalAnswer | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py.engine.tool import Tool
@@ -118,7 +118,7 @@ def check_sources(agent: str, sources: Sequence[Any]) -> None:
     for source in sources:
         if isinstance(source, Mapping) or not hasattr(source, "listing"):
             raise ConfigurationError(
-                f"Agent {agent!r}: mcp_servers has {_shown(source)}, which is no server; "
+                f"Agent {agent!r}: mcp_servers has a {_kind(source)}, which is no server; "
                 "make one with agentkit_py.mcp.MCPServer(name, transport)"
             )
         if source.name in names:
@@ -126,9 +126,9 @@ def check_sources(agent: str, sources: Sequence[Any]) -> None:
         names.add(source.name)
 
 
-def _shown(given: object) -> str:
-    # Not its repr: a configuration that was written for another library holds keys.
-    return type(cast("Any", given)).__name__
+def _kind(given: Any) -> str:
+    # Not its repr: settings that were written for another library hold keys.
+    return type(given).__name__
 
 
 def may_have(sources: Sequence[ToolSource], tool: str) -> bool:

@@ -19,6 +19,7 @@ from agentkit_py.models.base import Model, ToolSpec
 from agentkit_py.models.windows import window_of
 from agentkit_py.processors.apply import run_chain
 from agentkit_py.processors.base import HistoryProcessor, Host, Level, ProcessorContext
+from agentkit_py.processors.reach import is_enough
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.summaries import SummaryStore
 from agentkit_py.processors.tokenizers import count_messages
@@ -66,8 +67,10 @@ class View:
         scope, agent = self.scope, self.agent
         prompt = await self._prompt()
         present = scope.present()
+        chains, context = self._chains(), self._context(prompt, present)
+        await scope.widen(lambda newest: is_enough(newest, chains, context))
         full = (*scope.past, *present) if scope.past else tuple(present)
-        outcome = await run_chain(full, self._chains(), self._context(prompt, present))
+        outcome = await run_chain(full, chains, context)
         history, entries = outcome.messages, list(outcome.entries)
         stop = False
         if agent.lifecycle.on_start is not None:

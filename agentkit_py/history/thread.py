@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
 from agentkit_py.history.config import HistoryConfig, HistoryContext, RunView
+from agentkit_py.history.paging import Older, PagedStore
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.history.state import State
@@ -66,6 +67,9 @@ class Thread:
 
     outcome: RunRecord | None = field(default=None, init=False)
     """How a run for the same user message ended before."""
+
+    older: Older | None = field(default=None, init=False)
+    """What of the thread was not loaded, where the store loads as much as is wanted."""
 
     _results: list[str] = field(default_factory=list[str], init=False)
     _saves: int = field(default=0, init=False)
@@ -178,7 +182,13 @@ class Thread:
             self.state.thread_id = self.runtime.new_id(f"{self.prefix}/thread")
 
     async def _load(self, config: HistoryConfig) -> None:
-        if config.get is not None:
+        thread_id = self.state.thread_id
+        lazy = config.lazy and self.outcome is None
+        if lazy and thread_id is not None and isinstance(config, PagedStore):
+            count = await self._effect("count", partial(config.count_results, thread_id))
+            results, self.older = await Older(config, thread_id, count).load()
+            self.state.set_results(results)
+        elif config.get is not None:
             get = partial(resolve_call, config.get, self._context())
             self.state.set_results(await self._effect("get", get, RESULTS))
 

@@ -7,7 +7,8 @@ on only if it has the key, with one value (no list) of the same kind (text, numb
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -20,6 +21,13 @@ MAX_PARTS = 200
 MAX_VALUES = 1000
 
 Facts = Mapping[str, Scalar | list[Scalar]]
+
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "GT": operator.gt,
+    "GTE": operator.ge,
+    "LT": operator.lt,
+    "LTE": operator.le,
+}
 
 
 class FilterExpr:
@@ -135,10 +143,7 @@ class Ordered(Comparison):
     def matches(self, metadata: Facts) -> bool:
         """Whether it stands so."""
         found = self._found(metadata)
-        return found is not None and self._holds(found)
-
-    def _holds(self, found: Any) -> bool:
-        raise NotImplementedError
+        return found is not None and _ORDERS[self.op](found, self.value)
 
 
 class GT(Ordered):
@@ -147,18 +152,12 @@ class GT(Ordered):
     __slots__ = ()
     op = "GT"
 
-    def _holds(self, found: Any) -> bool:
-        return found > self.value
-
 
 class GTE(Ordered):
     """The value is greater or equal."""
 
     __slots__ = ()
     op = "GTE"
-
-    def _holds(self, found: Any) -> bool:
-        return found >= self.value
 
 
 class LT(Ordered):
@@ -167,18 +166,12 @@ class LT(Ordered):
     __slots__ = ()
     op = "LT"
 
-    def _holds(self, found: Any) -> bool:
-        return found < self.value
-
 
 class LTE(Ordered):
     """The value is less or equal."""
 
     __slots__ = ()
     op = "LTE"
-
-    def _holds(self, found: Any) -> bool:
-        return found <= self.value
 
 
 class CONTAINS(Comparison):
@@ -375,11 +368,11 @@ def _read(given: object, depth: int) -> FilterExpr:
     op = fields.get("op")
     if op in COMPARISONS:
         _only(fields, "key", "value")
-        return COMPARISONS[str(op)](cast("Any", fields["key"]), cast("Any", fields["value"]))
+        return COMPARISONS[str(op)](fields["key"], fields["value"])
     match op:
         case "IN":
             _only(fields, "key", "values")
-            return IN(cast("Any", fields["key"]), cast("Any", fields["values"]))
+            return IN(fields["key"], fields["values"])
         case "AND" | "OR":
             _only(fields, "conditions")
             items = as_list(fields["conditions"])
@@ -395,8 +388,7 @@ def _read(given: object, depth: int) -> FilterExpr:
 
 
 def _only(fields: Mapping[str, Any], *names: str) -> None:
-    wanted = {"op", *names}
-    if fields.keys() != wanted:
+    if set(fields) != {"op", *names}:
         raise FilterError(
             f"{fields['op']} has {', '.join(names)} beside op, "
             f"this one has {', '.join(map(repr, sorted(fields.keys() - {'op'})))}"

@@ -107,9 +107,9 @@ class Connection:
                 else:
                     self._say_ready()
                     await self._stop.wait()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - told to those who wait; the task is nobody's
             if self._ready.done():
-                return  # the server is gone; whoever waits for it has been told
+                return
             self._ready.set_exception(error)
             self._ready.exception()  # somebody may have stopped waiting
         finally:

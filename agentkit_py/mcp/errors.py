@@ -6,7 +6,7 @@
     └── MCPCallError
         ├── MCPToolError            the tool itself says that it failed (``isError``)
         ├── MCPProtocolError        the server refused the call, or its answer is no MCP result
-        ├── MCPConnectionError      the connection ended during the call: it may have been carried out
+        ├── MCPConnectionError      the connection ended during the call, which may be done
         ├── MCPTimeoutError         no answer and no progress in time; the server was told to stop
         └── MCPResultTooLargeError  it was carried out, and its result is too large to keep
 """

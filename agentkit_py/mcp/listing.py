@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,12 +14,12 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import EMPTY_REGISTRY
 
-from agentkit_py._core.json import JsonObject, JsonValue
+from agentkit_py._core.json import JsonObject, JsonValue, as_object
 from agentkit_py._core.naming import TOOL_NAME
 from agentkit_py.engine.tool_schema import InvalidArguments
 from agentkit_py.errors import ToolDefinitionError
 from agentkit_py.models.base import ToolSpec
-from agentkit_py.models.schema import anthropic_form, gemini_form, openai_form
+from agentkit_py.models.schema import anthropic_form, gemini_form, gemini_schema, openai_form
 
 _MAX_NAME = 64
 _UNUSABLE = re.compile(r"[^a-zA-Z0-9_-]")
@@ -98,13 +98,55 @@ def spec_of(name: str, listed: JsonObject) -> ToolSpec:
     """The tool as models are told of it: its schema as the server gave it.
 
     Raises:
-        ToolDefinitionError: No provider's format has a form for the schema.
+        ToolDefinitionError: OpenAI's or Anthropic's format has no form for the schema.
     """
     description: Any = listed.get("description") or ""
     schema: Any = listed["inputSchema"]
     # Strict mode would rewrite the schema, and drop what it has no word for.
     spec = ToolSpec(name, description, schema, strict=False)
-    forms: tuple[Callable[[ToolSpec], object], ...] = (openai_form, anthropic_form, gemini_form)
-    for form in forms:
-        form(spec)
+    openai_form(spec)
+    anthropic_form(spec)
     return spec
+
+
+_DEPTH = 3
+"""How often a reference is followed for Gemini, which cannot be told that a schema holds itself."""
+
+
+def told_less(spec: ToolSpec) -> str | None:
+    """Why Gemini is told less than the schema says; None: it is not.
+
+    A schema that refers to itself is written out a few levels deep, and the next level is anything.
+    """
+    try:
+        gemini_form(spec)
+    except ToolDefinitionError as error:
+        schema = dict(spec.parameters or {})
+        definitions = {**_object(schema.get("definitions")), **_object(schema.get("$defs"))}
+        spec.forms["gemini"] = gemini_schema(_written_out(schema, definitions, schema, 0))
+        return str(error).partition(": ")[2]
+    return None
+
+
+def _written_out(value: Any, definitions: dict[str, Any], root: Any, depth: int) -> Any:
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        return [_written_out(item, definitions, root, depth) for item in items]
+    fields = as_object(value)
+    if fields is None:
+        return value
+    reference = fields.get("$ref")
+    if isinstance(reference, str):
+        if depth >= _DEPTH:
+            return {"type": "object"}
+        target = root if reference == "#" else definitions.get(reference.rpartition("/")[2], {})
+        return _written_out(target, definitions, root, depth + 1)
+    return {
+        key: _written_out(item, definitions, root, depth)
+        for key, item in fields.items()
+        if key not in ("$defs", "definitions")
+    }
+
+
+def _object(value: object) -> dict[str, Any]:
+    return as_object(value) or {}

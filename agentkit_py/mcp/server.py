@@ -22,7 +22,7 @@ from agentkit_py.engine.tool import Condition, Tool, ToolContext
 from agentkit_py.errors import ConfigurationError, ToolDefinitionError, ToolSourceError
 from agentkit_py.mcp.connection import Connection
 from agentkit_py.mcp.errors import MCPConnectionError, MCPProtocolError, MCPTimeoutError
-from agentkit_py.mcp.listing import ServerArguments, offered_name, spec_of
+from agentkit_py.mcp.listing import ServerArguments, offered_name, spec_of, told_less
 from agentkit_py.mcp.results import value_of
 from agentkit_py.mcp.transports import Transport, as_transport
 
@@ -42,6 +42,9 @@ class _Local:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     connection: Connection | None = None
     holders: int = 0
+
+
+_Locals: TypeAlias = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Local]
 
 
 @dataclass(eq=False)
@@ -87,9 +90,7 @@ class MCPServer:
     """The names on the server, by the names that models are told."""
 
     _told: set[str] = field(init=False, repr=False, default_factory=set[str])
-    _locals: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Local] = field(
-        init=False, repr=False, default_factory=weakref.WeakKeyDictionary
-    )
+    _locals: _Locals = field(init=False, repr=False, default_factory=_Locals)
 
     def __post_init__(self) -> None:
         """Check what was given.
@@ -169,7 +170,7 @@ class MCPServer:
             return local.connection
 
     def _report(self, error: ToolSourceError) -> None:
-        logger.warning("%s Going on without its tools (required=False).", error)
+        logger.warning("%s; going on without its tools (required=False)", error)
 
     # --------------------------------------------------------------------------- what it has
 
@@ -228,6 +229,7 @@ class MCPServer:
             except ToolDefinitionError as error:
                 self._warn(f"its tool {listed['name']!r} is left out: {error}")
                 continue
+            self._warn_of_gemini(listed["name"], tool)
             if name != f"{self.name}-{listed['name']}":
                 self._warn(
                     f"its tool {listed['name']!r} is offered as {name!r}: the usual name is taken "
@@ -252,6 +254,11 @@ class MCPServer:
             handler=call,
             spec=spec,
         )
+
+    def _warn_of_gemini(self, tool: str, made: Tool) -> None:
+        lost = told_less(made.spec)
+        if lost is not None:
+            self._warn(f"Gemini is told less of its tool {tool!r}: {lost}")
 
     def _warn(self, text: str) -> None:
         """Say it once: a durable run goes through here again and again."""
@@ -310,10 +317,10 @@ class MCPServer:
     ) -> CallToolResult:
         with anyio.move_on_after(self.timeout) as timer:
 
-            async def progressed(done: float, total: float | None, said: str | None) -> None:
+            async def progressed(progress: float, total: float | None, message: str | None) -> None:
                 timer.deadline = anyio.current_time() + self.timeout
                 if self.on_progress is not None:
-                    await resolve(self.on_progress(tool, done, total, said))
+                    await resolve(self.on_progress(tool, progress, total, message))
 
             return await connection.client.call_tool(tool, arguments, progress_callback=progressed)
         raise MCPTimeoutError(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import uvicorn
 from mcp.server import MCPServer as Host
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CallToolResult, TextContent
 from pydantic import Field
 
 from agentkit_py._core.naming import TOOL_NAME, slugify
@@ -16,6 +17,7 @@ from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.network import Network
 from agentkit_py.errors import AgentKitError
 from agentkit_py.events.types import Event, RunStarted, ToolStarted
+from agentkit_py.history.state import State
 
 Target: TypeAlias = Agent | Network
 
@@ -26,30 +28,49 @@ PATH = "/mcp"
 def make_host(target: Target) -> Host:
     """A server with one tool, which runs ``target`` and gives its answer.
 
-    What agents begin is reported as progress; a client that cancels the call ends the run.
+    What agents begin is reported as progress; a client that cancels the call ends the run. Where
+    the target keeps threads, the tool takes and gives a ``thread_id``.
     """
     name = slugify(target.name)
     name = name if TOOL_NAME.fullmatch(name) else f"run-{name}"[:64]
     description = target.description or f"Ask {target.name}."
     host = Host(name)
 
-    async def run(
-        input: Annotated[str, Field(description="What to say or ask.")],  # noqa: A002
-        ctx: Context,
-        thread_id: Annotated[
-            str | None, Field(description="The conversation to go on with; a new one unless given.")
-        ] = None,
-    ) -> str:
-        reporter = _Reporter(ctx)
-        options = {} if thread_id is None else {"thread_id": thread_id}
-        try:
-            done = await target.run(input, observer=reporter, **options)
-        except AgentKitError as error:
-            raise ToolError(f"{type(error).__name__}: {error}") from error
-        return done.text
+    async def ask(input: Said, ctx: Context) -> CallToolResult:  # noqa: A002 - as in run()
+        return await _run(target, input, None, ctx)
 
-    host.add_tool(run, name=name, description=description, structured_output=False)
+    async def go_on(input: Said, ctx: Context, thread_id: Thread = None) -> CallToolResult:  # noqa: A002
+        return await _run(target, input, thread_id, ctx)
+
+    handler = ask if target.history is None else go_on
+    host.add_tool(handler, name=name, description=description, structured_output=False)
     return host
+
+
+Said: TypeAlias = Annotated[str, Field(description="What to say or ask.")]
+Thread: TypeAlias = Annotated[
+    str | None, Field(description="The conversation to go on with; a new one unless given.")
+]
+
+
+async def _run(
+    target: Target, said: str, thread_id: str | None, context: Context
+) -> CallToolResult:
+    state = State[Any](thread_id=thread_id)
+    reporter = _Reporter(context)
+    try:
+        if isinstance(target, Agent):
+            text = (await target.run(said, state=state, observer=reporter)).text
+        else:
+            given = state if thread_id is not None or target.default_state is None else None
+            run = await target.run(said, state=given, observer=reporter)
+            text, state = run.text, run.state
+    except AgentKitError as error:
+        raise ToolError(f"{type(error).__name__}: {error}") from error
+    words = [text]
+    if target.history is not None and state.thread_id is not None:
+        words.append(f"thread_id: {state.thread_id}")
+    return CallToolResult(content=[TextContent(text=each) for each in words])
 
 
 class _Reporter:

@@ -152,8 +152,11 @@ def anchor_before(messages: Sequence[Message], stop: int) -> str:
 
 
 def find_anchor(messages: Sequence[Message], expected: int, anchor: str) -> int | None:
-    """The place with this anchor: where it is expected, else the last one; None: nowhere."""
+    """The place with this anchor: where it is expected, else the first one; None: nowhere.
+
+    Of several places the first is the safe one: nothing is left out that nobody summarised.
+    """
     if expected <= len(messages) and anchor_before(messages, expected) == anchor:
         return expected
-    places = range(len(messages), 0, -1)
+    places = range(1, len(messages) + 1)
     return next((stop for stop in places if anchor_before(messages, stop) == anchor), None)

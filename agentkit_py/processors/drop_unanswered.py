@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from agentkit_py.messages import Message
 from agentkit_py.processors.base import ProcessorContext

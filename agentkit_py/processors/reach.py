@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agentkit_py.messages import Message
 from agentkit_py.processors.apply import Chain, as_processor, members_of, run_chain
@@ -34,7 +35,7 @@ async def is_enough(
         return False
     current: Sequence[Message] = newest
     for level, processor in steps:
-        if await processor.enough(current, context):
+        if await processor.enough(current, replace(context, level=level, notes=[])):
             return True
         if processor.looks_back:
             return False

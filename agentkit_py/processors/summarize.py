@@ -158,6 +158,14 @@ class Summarize(ConfiguredProcessor):
         left = await task.run()
         return [*left, *messages[len(past) :]]
 
+    async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
+        """Whether there is a summary of all that is older."""
+        given = default_tokenizer() if context.tokenizer is None else context.tokenizer
+        past = newest[: past_length(newest, context)]
+        if not exceeds(past, self.upper, await prepare(given)):
+            return False
+        return await _Task(self, past, context, given).is_covered()
+
     def key_in(self, context: ProcessorContext) -> str:
         """The key under which its summary of this context's thread is kept."""
         if self.key is not None:
@@ -207,6 +215,10 @@ class _Task:
             self._context.memory[self._memory] = known
             start = self._start(known.summary)
         return self._view(known, start)
+
+    async def is_covered(self) -> bool:
+        """Whether the kept summary stands for the beginning of these messages."""
+        return self._start((await self._known()).summary) > 0
 
     async def _known(self) -> _Known:
         known = self._context.memory.get(self._memory)

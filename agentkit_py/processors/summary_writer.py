@@ -138,6 +138,8 @@ class SummaryWriter:
     ) -> Written:
         """The summary, batch by batch; what was made before a failure is kept."""
         summary = wanted.earlier
+        # Of a long thread, what an earlier summary stands for may not even be loaded.
+        offset = 0 if summary is None else max(0, summary.covered - wanted.start)
         for start, stop in batches(wanted.covered, wanted.batch):
             try:
                 part = messages[start:stop]
@@ -147,9 +149,9 @@ class SummaryWriter:
             covered_before = summary.original_tokens if summary is not None else 0
             summary = Summary(
                 text=text,
-                covered=stop,
+                covered=offset + stop,
                 anchor=anchor_before(messages, stop),
-                tokens=round(count_text(placed(text, stop), tokenizer)),
+                tokens=round(count_text(placed(text, offset + stop), tokenizer)),
                 original_tokens=covered_before + count_messages(part, tokenizer),
                 created_at=host.now("summary"),
             )

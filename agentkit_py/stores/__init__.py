@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from agentkit_py.history.turns import Turns
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.memory import MemoryHistory
 from agentkit_py.stores.postgres import PostgresHistory
@@ -21,5 +22,6 @@ __all__ = [
     "SqliteHistory",
     "StoredResult",
     "ThreadInfo",
+    "Turns",
     "for_user",
 ]

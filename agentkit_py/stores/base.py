@@ -14,6 +14,7 @@ from agentkit_py.history.result import AgentResult
 from agentkit_py.history.turns import Turns
 from agentkit_py.messages import Message
 from agentkit_py.processors.base import Processor
+from agentkit_py.processors.tokenizers import count_text, default_tokenizer, prepare
 from agentkit_py.stores.records import (
     Row,
     StoredResult,
@@ -23,6 +24,7 @@ from agentkit_py.stores.records import (
     encode_rows,
     title_of,
 )
+from agentkit_py.stores.workspace import Workspace
 
 
 class HistoryStore(HistoryConfig, ABC):
@@ -33,7 +35,16 @@ class HistoryStore(HistoryConfig, ABC):
     and a result whose id its thread already holds is not added again, so a write can be repeated.
     """
 
-    def __init__(self, *, processors: Sequence[Processor] = (), turns: Turns | None = None) -> None:
+    workspace: Workspace | None = None
+    """Where tools keep files of threads; they are deleted with their threads."""
+
+    def __init__(
+        self,
+        *,
+        processors: Sequence[Processor] = (),
+        turns: Turns | None = None,
+        lazy: bool = False,
+    ) -> None:
         """Connect the run's callbacks to the store's methods."""
         super().__init__(
             create_thread=self._create_for_run,
@@ -43,6 +54,7 @@ class HistoryStore(HistoryConfig, ABC):
             processors=processors,
             save_each=True,
             turns=turns,
+            lazy=lazy,
         )
 
     # What a database has to do.
@@ -121,8 +133,8 @@ class HistoryStore(HistoryConfig, ABC):
         """
 
     @abstractmethod
-    async def delete_thread(self, thread_id: str) -> bool:
-        """Remove a thread with all its results; False if there was none."""
+    async def remove_thread(self, thread_id: str) -> bool:
+        """Remove a thread with all that is kept of it and beside it; False if there was none."""
 
     # What follows from it.
 
@@ -145,6 +157,13 @@ class HistoryStore(HistoryConfig, ABC):
         if limit is not None and limit < 0:
             raise ConfigurationError(f"limit must be 0 or more, or None for all, got {limit}")
         return await self.select_threads(limit, user_id)
+
+    async def delete_thread(self, thread_id: str) -> bool:
+        """Remove a thread with all its results and its files; False if there was none."""
+        found = await self.remove_thread(thread_id)
+        if found and self.workspace is not None:
+            self.workspace.remove(thread_id)
+        return found
 
     async def delete_user(self, user_id: str) -> int:
         """Remove all threads of a user with everything that is kept beside them; how many."""
@@ -204,10 +223,21 @@ class HistoryStore(HistoryConfig, ABC):
         state = context.user_message.state if context.user_message else None
         thread_id = _thread_of(context)
         beside = None if state is None else {"state": state}
+        await self._count([context.user_result])
         await self.append_rows(thread_id, [encode_row(context.user_result, thread_id, beside)])
 
     async def _append_new_results(self, context: HistoryContext) -> None:
+        await self._count(context.new_results)
         await self.append(_thread_of(context), context.new_results)
+
+    async def _count(self, results: Sequence[AgentResult]) -> None:
+        """Count tokens, which are stored too: whoever loads a part of a thread need not count."""
+        if not self.lazy:
+            return
+        tokenizer = await prepare(default_tokenizer())
+        for result in results:
+            for message in result.messages:
+                count_text(message, tokenizer)
 
 
 def _thread_of(context: HistoryContext) -> str:

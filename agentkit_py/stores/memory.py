@@ -45,14 +45,22 @@ class MemoryHistory(HistoryStore):
     what a database would refuse is refused here too.
     """
 
-    def __init__(self, *, processors: Sequence[Processor] = (), turns: Turns | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        processors: Sequence[Processor] = (),
+        turns: Turns | None = None,
+        lazy: bool = False,
+    ) -> None:
         """Begin without threads.
 
         Args:
             processors: History processors that run before those of networks and agents.
             turns: How runs share a thread; None: they do not know of each other.
+            lazy: Load only as much of a thread as processors want to see; `State.results` holds the
+                newest ones then.
         """
-        super().__init__(processors=processors, turns=turns)
+        super().__init__(processors=processors, turns=turns, lazy=lazy)
         self._threads: dict[str, _Thread] = {}
         self._summaries = Summaries()
         self._vectors = MemoryIndex()
@@ -139,7 +147,7 @@ class MemoryHistory(HistoryStore):
         with self._lock:
             return len(self._thread(thread_id).rows)
 
-    async def delete_thread(self, thread_id: str) -> bool:
+    async def remove_thread(self, thread_id: str) -> bool:
         """Remove a thread with all its results; False if there was none."""
         with self._lock:
             self._summaries.forget(thread_id)

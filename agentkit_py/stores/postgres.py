@@ -49,6 +49,7 @@ class PostgresHistory(HistoryStore):
         *,
         processors: Sequence[Processor] = (),
         turns: Turns | None = None,
+        lazy: bool = False,
         schema: str = "public",
         prefix: str = "agentkit_",
         connections: int = 10,
@@ -60,6 +61,8 @@ class PostgresHistory(HistoryStore):
             conninfo: ``postgresql://user:password@host/database``, or ``key=value`` pairs.
             processors: History processors that run before those of networks and agents.
             turns: How runs share a thread; None: they do not know of each other.
+            lazy: Load only as much of a thread as processors want to see; `State.results` holds the
+                newest ones then.
             schema: The schema for the tables; it is made if it is not there.
             prefix: What the tables' names begin with.
             connections: How many connections there are at the most.
@@ -68,7 +71,7 @@ class PostgresHistory(HistoryStore):
         Raises:
             ConfigurationError: A name or number cannot be used, or psycopg is not installed.
         """
-        super().__init__(processors=processors, turns=turns)
+        super().__init__(processors=processors, turns=turns, lazy=lazy)
         try:
             from agentkit_py.stores._pg_schema import Tables  # noqa: PLC0415 - loads psycopg
         except ImportError as error:
@@ -172,7 +175,7 @@ class PostgresHistory(HistoryStore):
         """How many results the thread has, user turns among them."""
         return await self._do(_rows().count_results, thread_id)
 
-    async def delete_thread(self, thread_id: str) -> bool:
+    async def remove_thread(self, thread_id: str) -> bool:
         """Remove a thread with all its results; False if there was none."""
         return await self._do(_rows().delete_thread, thread_id)
 

@@ -33,7 +33,7 @@ class _UserThreads(HistoryStore):
     """Asks whose a thread is before anything is done with it."""
 
     def __init__(self, store: HistoryStore, user_id: str) -> None:
-        super().__init__(processors=store.processors, turns=store.turns)
+        super().__init__(processors=store.processors, turns=store.turns, lazy=store.lazy)
         self._store: Any = store
         self._user_id = user_id
 
@@ -101,7 +101,7 @@ class _UserThreads(HistoryStore):
     async def count_results(self, thread_id: str) -> int:
         return await (await self._own(thread_id)).count_results(thread_id)
 
-    async def delete_thread(self, thread_id: str) -> bool:
+    async def remove_thread(self, thread_id: str) -> bool:
         return await self.thread_exists(thread_id) and await self._store.delete_thread(thread_id)
 
 

@@ -52,6 +52,7 @@ class SqliteHistory(HistoryStore):
         *,
         processors: Sequence[Processor] = (),
         turns: Turns | None = None,
+        lazy: bool = False,
         busy_timeout: float = 30.0,
     ) -> None:
         """Remember the file; nothing is opened yet.
@@ -61,12 +62,14 @@ class SqliteHistory(HistoryStore):
                 is current now.
             processors: History processors that run before those of networks and agents.
             turns: How runs share a thread; None: they do not know of each other.
+            lazy: Load only as much of a thread as processors want to see; `State.results` holds the
+                newest ones then.
             busy_timeout: Seconds to wait for other writers before a write fails.
 
         Raises:
             ConfigurationError: ``path`` is no path of a file, e.g. ``":memory:"``.
         """
-        super().__init__(processors=processors, turns=turns)
+        super().__init__(processors=processors, turns=turns, lazy=lazy)
         self.path = _checked(path)
         self.busy_timeout = busy_timeout
         self._files: dict[int, SqliteFile] = {}
@@ -148,7 +151,7 @@ class SqliteHistory(HistoryStore):
         """How many results the thread has, user turns among them."""
         return await self._read(queries.count_results, thread_id)
 
-    async def delete_thread(self, thread_id: str) -> bool:
+    async def remove_thread(self, thread_id: str) -> bool:
         """Remove a thread with all its results; False if there was none."""
         return await self._write(queries.delete_thread, thread_id)
 

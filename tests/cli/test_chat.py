@@ -403,3 +403,21 @@ def test_what_models_say_cannot_steer_the_terminal(folder: Path, provider: FakeP
     done = chat(folder, provider, "shop:shop", lines="Any hats?\n")
     assert "\x1b" not in done.stdout
     assert "[2J]0;title[bold]Yes[/bold]." in done.stdout
+
+
+def test_threads_are_listed_loaded_measured_and_cleaned(
+    folder: Path, provider: FakeProvider
+) -> None:
+    """Without leaving the chat."""
+    first = chat(folder, provider, "shop:network", "--db", "t.db", lines="Any hats?\n")
+    thread = thread_in(first.stdout)
+    lines = f"/current\n/threads\n/load {thread}\n/current\n/load nope\n/clean\n/threads\n"
+    done = chat(folder, provider, "shop:network", "--db", "t.db", lines=lines)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout
+    assert "0 messages, 0 tokens" in said
+    assert said.count("messages so far; the last ones:") == 1
+    assert "There is no thread 'nope'" in said
+    assert f"Thread {thread}\n" in said
+    rest = said.partition("Deleted. Thread")[2]
+    assert thread not in rest

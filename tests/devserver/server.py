@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -113,6 +114,23 @@ class WorkerProcess:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+
+def serve_module(module: str, folder: Path, variables: dict[str, str]) -> subprocess.Popen[str]:
+    """``agentkit serve`` in a folder, once the server knows of it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agentkit_py.cli", "serve", module, "--port", "0"],
+        cwd=folder,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **variables},
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    assert process.stdout is not None
+    found = re.search(r"http://\S+", process.stdout.readline())
+    assert found is not None
+    registered = httpx.put(found[0], trust_env=False, timeout=30)
+    assert registered.status_code == 200, registered.text
+    return process
 
 
 async def eventually(look: Callable[[], Awaitable[T | None]], what: str) -> T:

@@ -387,6 +387,20 @@ async def test_an_event_can_only_be_waited_for_in_an_inngest_function() -> None:
         await results(book, tool_call("book"))
 
 
+async def test_each_call_has_a_key_of_its_own() -> None:
+    """With which other systems know it."""
+    keys: list[str] = []
+
+    @tool
+    def pay(ctx: ToolContext) -> None:
+        """Pay."""
+        keys.extend([ctx.idempotency_key, ctx.idempotency_key])
+
+    await results(pay, tool_calls(("pay", {}), ("pay", {})))
+    assert (keys[0], keys[2]) == (keys[1], keys[3])
+    assert keys[0] != keys[2]
+
+
 async def test_nothing_is_locked_while_a_person_thinks() -> None:
     """The same thread goes on meanwhile, in the same store."""
     store = MemoryHistory()

@@ -26,7 +26,7 @@ from agentkit_py import (
 from agentkit_py.events.approvals import APPROVAL_EVENT
 from agentkit_py.inngest import create_functions
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
-from agentkit_py.testing.executor import ReplayExecutor, Run, Wait, kill_points
+from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, Wait, kill_points
 
 EVENT = "bank/network-bank"
 
@@ -46,7 +46,6 @@ class Bank:
 
     def refund(self, **traits: Any) -> Tool:
         """The tool."""
-
         traits.setdefault("needs_approval", True)
 
         @tool(name="refund", **traits)
@@ -390,6 +389,23 @@ async def test_a_worker_that_dies_while_a_person_thinks_is_not_missed(bank: Bank
     executor.restart()
     await executor.finish(run, answer=says({"approved": True}))
     assert (run.status, bank.refunds) == ("completed", [50])
+
+
+async def test_a_call_that_is_made_again_has_the_key_of_the_first() -> None:
+    """And no other call has it."""
+    keys: list[str] = []
+
+    @tool
+    def refund(amount: int, ctx: ToolContext) -> str:
+        """Pay money back."""
+        assert ctx.idempotency_key == ctx.idempotency_key
+        keys.append(ctx.idempotency_key)
+        return f"paid {amount}"
+
+    made = desk(refund, refunds(5, 5), "Paid.")
+    kill = KillAt(step="bank.clerk.0.0.tool.0.refund", when="inside")
+    await made.run({}, check=False, kill=kill)
+    assert (len(keys), keys[0] == keys[1], len(set(keys))) == (3, True, 2)
 
 
 async def test_a_model_cannot_answer_for_the_person() -> None:

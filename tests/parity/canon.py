@@ -4,6 +4,10 @@ What TypeScript's authors wrote (error messages, the routing prompt) is compared
 for: a digest for a message, the agents on offer for the prompt.
 """
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import copy
@@ -233,6 +237,7 @@ def _warning(entry: Json) -> Json:
 
 
 def neutral_request(request: dict[str, Json]) -> dict[str, Json]:
+    """A request without each side's words, if it is the default routing agent's."""
     body = request["body"]
     if not isinstance(body, dict) or not _routes(body.get("tools")):
         return request
@@ -244,11 +249,8 @@ def _routes(tools: Json) -> bool:
 
 
 def _tool_names(tools: Json) -> list[str]:
-    names: list[str] = []
-    for tool in tools or []:
-        for each in tool.get("functionDeclarations", [tool]):
-            names.append(each.get("function", each).get("name"))
-    return names
+    declared = [each for tool in tools or [] for each in tool.get("functionDeclarations", [tool])]
+    return [each.get("function", each).get("name") for each in declared]
 
 
 def _neutral(value: Json) -> Json:

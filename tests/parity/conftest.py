@@ -69,9 +69,11 @@ def summary(verdicts: list[dict[str, Any]]) -> list[str]:
         through.update(entry.get("divergences", ()))
     waiting = Counter(str(entry["reason"]) for entry in verdicts if "reason" in entry)
     lines = [
-        f"{kinds['full']} compared in full, {kinds['notation']} in full but for notation, "
-        f"{kinds['divergent']} through divergences, {kinds['failed']} failed, "
-        f"{kinds['pending']} pending, {kinds['n/a']} not applicable",
+        (
+            f"{kinds['full']} compared in full, {kinds['notation']} in full but for notation, "
+            f"{kinds['divergent']} through divergences, {kinds['failed']} failed, "
+            f"{kinds['pending']} pending, {kinds['n/a']} not applicable"
+        ),
     ]
     lines += [f"  {count:4}  {name}" for name, count in through.most_common()]
     lines += [f"  {count:4}  {reason}" for reason, count in waiting.most_common()]

@@ -2,331 +2,343 @@
 
 from __future__ import annotations
 
-from .divergence import Divergence as D
+from .divergence import Divergence
 
-ENGINE: tuple[D, ...] = (
-    D(
+ENGINE: tuple[Divergence, ...] = (
+    Divergence(
         "loops-keep-their-history",
         "The model sees, at each further inference of a turn, everything from before and "
         "all calls with their results.",
         "TypeScript shows it only the last reply, without the results: a request that "
         "OpenAI and Anthropic refuse.",
     ),
-    D(
+    Divergence(
         "prompts-at-every-inference",
         "A system prompt that is a function, and what on_start did to the prompt, are made "
         "anew for each inference.",
         "A prompt that tells the state must not tell an old one.",
         "a system function in a loop",
     ),
-    D(
+    Divergence(
         "processors-at-every-inference",
         "History processors run before each inference of a turn.",
         "What tools gave in the meantime has to be filtered and counted, too.",
     ),
-    D(
+    Divergence(
         "calls-decide-whether-a-loop-goes-on",
         "A turn goes on while the model calls tools, and ends when it does not.",
         "TypeScript looks at the last message's stop reason, which some providers never give.",
     ),
-    D(
+    Divergence(
         "agents-keep-their-results",
         "An agent that runs by itself adds its results to its state and saves them.",
         "TypeScript drops them, so the next turn and the store know nothing of them.",
     ),
-    D(
+    Divergence(
         "agents-save-what-the-user-said",
         "An agent that runs by itself saves the user's message.",
         "Otherwise its thread is a list of answers without questions.",
     ),
-    D(
+    Divergence(
         "results-have-ids",
         "Every result has an id, from the start of its hooks on.",
         "Stores and front ends need one; TypeScript gives ids only in networks and streams,"
         " and after on_response.",
     ),
-    D(
+    Divergence(
         "each-inference-has-its-id",
         "Each inference's result has an id of its own.",
         "Two results of one thread cannot share a key.",
     ),
-    D(
+    Divergence(
         "tool-results-keep-arguments",
         "A tool result's call keeps its arguments.",
         "TypeScript looks for a member called `arguments` inside them and so loses all "
         "others, and fails where there are none.",
     ),
-    D(
+    Divergence(
         "tool-results-of-hooks",
         "The results of a turn's calls replace those that an on_response hook put there.",
         "A result without its call is refused by every provider.",
     ),
-    D(
+    Divergence(
         "missing-arguments",
         "Arguments that are missing are an empty object.",
         "Gemini leaves them out for tools without parameters; TypeScript fails after the "
         "tool has run.",
     ),
-    D(
+    Divergence(
         "malformed-arguments",
         "Arguments that are no JSON become an error result that the model reads.",
         "One slip of the model must not end the whole run.",
     ),
-    D(
+    Divergence(
         "arguments-are-read-as-json-first",
         "Arguments are read as the JSON they are before anything is repaired, and JSON "
         "inside a JSON string is read, too.",
         "TypeScript strips quotes first and so spoils valid strings.",
         "openai.args.wrapped_*",
     ),
-    D(
+    Divergence(
         "arguments-are-validated",
         "Arguments that do not fit the tool's schema become an error result, and the tool "
         "is not called.",
         "TypeScript never looks at the schema; handlers get anything.",
     ),
-    D(
+    Divergence(
         "unknown-tools",
         "A call of a tool that the agent does not have becomes an error result.",
         "TypeScript fails the run after the tools before it had their effects.",
     ),
-    D(
+    Divergence(
         "synchronous-throws",
         "A handler that throws at once is treated like one that rejects later: the model "
         "reads the error.",
         "Whether a function is async says nothing about how bad its error is.",
     ),
-    D(
+    Divergence(
         "errors-without-stack",
         "The error that the model reads has a name and a message, nothing else.",
         "Stack traces, codes and causes are the machine's business, and cost tokens.",
     ),
-    D(
+    Divergence(
         "null-is-success",
         "A handler that returns nothing gives a sentence of success; None is nothing.",
         "Python has one word for undefined and null.",
     ),
-    D(
+    Divergence(
         "no-kv",
         "A state has one store, its data.",
         "`kv` is deprecated in TypeScript, and changes apart from the data.",
     ),
-    D(
+    Divergence(
         "calls-are-the-assistants",
         "A message with tool calls is the assistant's and stopped for a tool, whatever it "
         "was given.",
         "No provider knows another role.",
     ),
-    D(
+    Divergence(
         "empty-messages-are-not-saved",
         "A user message without content is not saved.",
         "There is nothing in it.",
         "a store with an empty input",
     ),
-    D(
+    Divergence(
         "histories-are-made-valid",
         "Calls without result, results without call and calls of nothing never reach hook "
         "or model.",
         "Providers refuse the whole request for one of them.",
     ),
-    D(
+    Divergence(
         "system-prompt-of-the-user-message",
         "The user message's system prompt is added in networks, too.",
         "TypeScript adds it only for agents that run by themselves.",
         "network.user_message_system_prompt_lost",
     ),
-    D(
+    Divergence(
         "with-model-keeps-everything",
         "with_model changes the model and nothing else.",
         "TypeScript drops the history, the tool choice and the MCP servers.",
         "openai.with_model",
     ),
-    D(
+    Divergence(
         "threads-open-before-a-run-starts",
         "A thread is created and loaded before run.started is sent, so all chunks carry its id.",
         "TypeScript's agents build the stream first, and a new thread's id is on no chunk.",
     ),
-    D(
+    Divergence(
         "every-failure-is-announced",
         "A run that has been announced and fails ends with run.failed.",
         "A front end otherwise waits for ever after a failing system prompt, or where "
         "nobody is enabled.",
     ),
-    D(
+    Divergence(
         "failing-agents-say-so",
         "An agent that fails in a network sends its own run.failed.",
         "In TypeScript its run.started stays without an end.",
     ),
-    D(
+    Divergence(
         "one-end-of-a-run",
         "A run ends once: completed or failed.",
         "TypeScript sends run.completed after run.failed, and both ends twice for agents "
         "that are missing.",
     ),
-    D(
+    Divergence(
         "failed-runs-keep-their-results",
         "If a run fails half way, the results that were completed are saved.",
         "They cost money, and may have had effects.",
         "network.agent_fails",
     ),
-    D(
+    Divergence(
         "results-are-saved-however-a-run-ends",
         "A network saves its results also when it ends at an agent that nobody knows.",
         "TypeScript returns early and forgets them.",
         "a network whose second agent is unknown",
     ),
-    D(
+    Divergence(
         "stopped-turns-keep-their-results",
         "What a turn gave before on_start stopped it is saved.",
         "TypeScript returns early and saves nothing.",
         "lifecycle.on_start_stop with a store",
     ),
-    D(
+    Divergence(
         "new-threads-are-not-loaded",
         "An agent's new thread is not loaded.",
         "There is nothing in it; networks do the same in TypeScript.",
     ),
-    D(
+    Divergence(
         "load-before-saving",
         "The thread is loaded before the user's message is saved.",
         "Otherwise a store hands the new message back as an old one.",
     ),
-    D(
+    Divergence(
         "create-thread-may-return-nothing",
         "create_thread may return nothing and leaves the thread id as it is.",
         "In TypeScript this fails while the object is taken apart.",
     ),
-    D(
+    Divergence(
         "stores-name-the-thread",
         "What create_thread returns is the run's thread, also if the client named another.",
         "The store has the last word on where it keeps things.",
     ),
-    D(
+    Divergence(
         "empty-thread-ids",
         "An empty thread id is none from the start.",
         "Front ends send one before there is a thread; TypeScript shows it to create_thread.",
     ),
-    D(
+    Divergence(
         "agents-threads-are-the-networks",
         "In a network only the network's store is used; an agent's own store is for runs by"
         " itself.",
         "TypeScript loads the agent's thread into the shared state and then hands old "
         "results to the network's store as new ones.",
     ),
-    D(
+    Divergence(
         "plain-states-keep-their-thread",
         "A state given as a plain object keeps its thread.",
         "TypeScript drops the id and starts a new thread.",
     ),
-    D(
+    Divergence(
         "default-state-is-copied",
         "Each run works on a deep copy of the network's default state.",
         "TypeScript copies one level, so what is nested leaks from run to run.",
         "network.rerun_network",
     ),
-    D(
+    Divergence(
         "routers-are-not-asked-after-the-limit",
         "The router is not asked once max_iter is reached.",
         "With a routing agent TypeScript pays for one more inference whose answer nobody uses.",
     ),
-    D(
+    Divergence(
         "networks-stop-at-fifty",
         "A network without max_iter stops after fifty agent turns, and says so.",
         "Two agents that hand over to each other would go on for ever.",
     ),
-    D(
+    Divergence(
         "disabled-agents-do-not-run",
         "An agent that is disabled when its turn comes does not run.",
         "In TypeScript `enabled` only filters what the routing agent is offered.",
     ),
-    D(
+    Divergence(
         "unknown-agents-end-the-run",
         "A router that names an agent nobody knows ends the run, with a stop reason that says so.",
         "TypeScript leaves the name out silently, or fails while it shows the stack to the router.",
     ),
-    D(
+    Divergence(
         "added-agents-can-run",
         "An agent that was added during the run can be named by a routing agent.",
         "TypeScript keeps two lists of agents and looks into the other one.",
     ),
-    D(
+    Divergence(
+        "negative-limits-are-refused",
+        "A negative max_iter is refused.",
+        "TypeScript silently runs nobody.",
+        "a network with maxIter -1",
+    ),
+    Divergence(
+        "names-are-unique",
+        "Two agents of a network, or two tools of an agent, that have one name are refused.",
+        "TypeScript forgets the first one.",
+        "a network with two agents of one name",
+    ),
+    Divergence(
         "tools-schedule",
         "schedule() in a tool has an effect.",
         "In TypeScript it changes a copy of the run that nobody looks at.",
     ),
-    D(
+    Divergence(
         "all-texts-are-streamed",
         "All texts of a reply are streamed.",
         "TypeScript streams the last one and loses the others.",
         "streaming.agent.two_texts_last_only",
     ),
-    D(
+    Divergence(
         "whole-characters",
         "Simulated chunks never cut a character in two.",
         "Halves of surrogate pairs are no text, and UTF-8 cannot carry them.",
         "streaming.agent.exact_chunk_boundaries",
     ),
-    D(
+    Divergence(
         "typed-errors",
         "Failures of a model call and missing parts of the configuration are typed errors "
         "of the library.",
         "Callers can tell them apart without reading messages.",
     ),
-    D(
+    Divergence(
         "processor-errors-name-the-processor",
         "What a processor fails with is wrapped in an error that names it and its level.",
         "With three levels nobody knows otherwise whose fault it was.",
     ),
-    D(
+    Divergence(
         "processors-of-the-networks-history",
         "Processors of the network's HistoryConfig run.",
         "The upstream branch looks only at the agent's own.",
     ),
-    D(
+    Divergence(
         "processor-options-are-checked",
         "Options that mean nothing are refused: a limit below one or broken, include and "
         "exclude together.",
         "TypeScript silently keeps nothing, or ignores one of the two.",
     ),
-    D(
+    Divergence(
         "summary-before-its-calls",
         "The filter's summary stands before the calls of its reply, for include lists as "
         "well, and results go with their calls.",
         "TypeScript puts it between a call and its result, which providers refuse.",
     ),
-    D(
+    Divergence(
         "call-groups-not-segments",
         "The limiter keeps the newest messages that fit without parting a call from its "
         "result; an unanswered call stretches over itself only.",
         "TypeScript lets an unanswered call swallow everything after it, all or nothing.",
     ),
-    D(
+    Divergence(
         "special-tokens-are-text",
         "Special tokens in a text count as the text they are.",
         "Users write them; TypeScript's run fails.",
     ),
-    D(
+    Divergence(
         "tiktoken-is-found",
         "Tokens are counted by tiktoken where it is installed.",
         "TypeScript's ES modules never find it and estimate silently.",
         "akhp vectors with a TokenLimiter",
     ),
-    D(
+    Divergence(
         "what-is-unchanged-stays-itself",
         "Messages and lists that a processor does not change stay the same objects.",
         "Token counts are kept per message, and nothing copies a history for nothing.",
     ),
-    D(
+    Divergence(
         "routers-get-the-user-message",
         "Routers get the user's message as well as its text.",
         "The branch with processors is older than that.",
     ),
-    D(
+    Divergence(
         "run-ids-are-uuids",
         "Ids of runs and steps are UUIDs.",
         "Time and random digits cannot be computed again on a replay.",
     ),
-    D(
+    Divergence(
         "checksums-without-time-zone",
         "A result's checksum is over canonical JSON and UTC, and is no part of the export.",
         "TypeScript's depends on the machine's time zone and on the order of keys, and two "

@@ -2,187 +2,187 @@
 
 from __future__ import annotations
 
-from .divergence import Divergence as D
+from .divergence import Divergence
 
-MODELS: tuple[D, ...] = (
-    D(
+MODELS: tuple[Divergence, ...] = (
+    Divergence(
         "http-status-counts",
         "An HTTP status of 400 or more is an error.",
         "TypeScript takes a 500 without `error` in its JSON for an empty reply.",
     ),
-    D(
+    Divergence(
         "answers-are-checked",
         "An answer that is not what the API promises is an error.",
         "Otherwise it is an empty reply, and nobody learns why.",
     ),
-    D(
+    Divergence(
         "refusals-are-text",
         "A refusal is the assistant's text.",
         "The user has a right to it; TypeScript drops it.",
     ),
-    D(
+    Divergence(
         "calls-go-on-whatever-the-finish-reason",
         "A reply with tool calls has the stop reason `tool`, whatever the finish reason says.",
         "Compatible servers send `stop`, null and others with calls, and TypeScript then "
         "ends the loop.",
     ),
-    D(
+    Divergence(
         "no-function-key",
         "A tool call has `name`, not also `function`.",
         "The same text twice in each stored call.",
     ),
-    D(
+    Divergence(
         "no-empty-authorization",
         "Without an API key no authorization header is sent.",
         "`Bearer` without a token is no header.",
     ),
-    D(
+    Divergence(
         "grok-authorization",
         "Grok gets its Authorization header.",
         "TypeScript sends none outside Inngest, so every call is refused.",
     ),
-    D(
+    Divergence(
         "no-empty-tool-list",
         "Grok gets no list of tools where there are none.",
         "xAI refuses an empty list.",
     ),
-    D(
+    Divergence(
         "defaults-without-tools",
         "tool_choice in the default parameters is left out for agents without tools.",
         "Providers refuse it there.",
         "agent.*.default_parameters without tools",
     ),
-    D(
+    Divergence(
         "o-series-by-name",
         "parallel_tool_calls is left out for the o-series by its name: o1, o3, o4, also in "
         "capitals and inside longer names.",
         "TypeScript looks for `o1` and `o3` anywhere: it misses o4-mini, and hits other names.",
     ),
-    D(
+    Divergence(
         "strict-where-it-can-be",
         "`strict` is true exactly where the schema satisfies strict mode and nobody said "
         "otherwise.",
         "TypeScript drops the flag of createTool and sends it where OpenAI refuses the schema.",
     ),
-    D(
+    Divergence(
         "strict-schemas-are-valid",
         "Strict schemas are what OpenAI takes: all properties required, optional ones "
         "nullable, unknown keywords left out.",
         "OpenAI refuses the request for an optional property.",
     ),
-    D(
+    Divergence(
         "schemas-providers-take",
         "Schemas that a provider refuses are put into the form it takes, or refused when "
         "the request is made.",
         "TypeScript sends what zod gives, whatever the provider knows.",
     ),
-    D(
+    Divergence(
         "schemas-describe-input",
         "Tools are described by what they take, not by what their schema makes of it.",
         "For OpenAI and Anthropic TypeScript sends the output side: what has a default is "
         "required, and a transform fails.",
     ),
-    D(
+    Divergence(
         "routing-tools",
         "The default routing agent's tools have our own schemas.",
         "The package's texts are its own; ours come from pydantic.",
     ),
-    D(
+    Divergence(
         "anthropic-needs-no-parameters",
         "max_tokens has a default.",
         "TypeScript fails with a TypeError where default parameters are left out.",
         "anthropic.no_default_parameters",
     ),
-    D(
+    Divergence(
         "beta-headers",
         "Anthropic's beta headers are sent.",
         "TypeScript accepts and ignores them.",
     ),
-    D(
+    Divergence(
         "thinking-blocks",
         "Thinking is kept as reasoning, and blocks that nobody knows are left out.",
         "TypeScript fails on the first block that is neither text nor a call.",
     ),
-    D(
+    Divergence(
         "calls-last",
         "Calls stand after the texts of their reply.",
         "A text between a call and its result is refused.",
         "a reply with text after a call",
     ),
-    D(
+    Divergence(
         "anthropic-turns-alternate",
         "What comes from one side in a row is one turn.",
         "Anthropic wants all results of a turn together, right after their calls.",
     ),
-    D(
+    Divergence(
         "anthropic-array-text",
         "Texts in parts are sent as parts.",
         "TypeScript wraps each part in another one, which Anthropic refuses.",
         "agent.anthropic.history_all_types",
     ),
-    D(
+    Divergence(
         "anthropic-prefill",
         "The agent's prefill stays the assistant's.",
         "TypeScript sends it as if the user had said it.",
     ),
-    D(
+    Divergence(
         "anthropic-closing-text",
         "Another agent's closing text becomes a user turn that says who wrote it.",
         "TypeScript sends it as the user's own words.",
     ),
-    D(
+    Divergence(
         "anthropic-all-system-messages",
         "All system messages are sent.",
         "TypeScript sends the first one only.",
         "agent.anthropic.history_all_types",
     ),
-    D(
+    Divergence(
         "gemini-key-in-header",
         "Gemini's key is sent in a header.",
         "URLs end up in logs.",
     ),
-    D(
+    Divergence(
         "gemini-tool-config",
         "It is called toolConfig.",
         "The rest of the request is camelCase, and Google's documentation says so.",
     ),
-    D(
+    Divergence(
         "gemini-system-instruction",
         "The system prompt is the system instruction.",
         "TypeScript sends it as the user's words.",
     ),
-    D(
+    Divergence(
         "gemini-prefill",
         "The agent's prefill becomes a user turn that asks to begin with it.",
         "Gemini takes a closing model turn for the end of the conversation.",
     ),
-    D(
+    Divergence(
         "gemini-all-calls-of-a-message",
         "All calls of a message are sent, and a message of none is left out.",
         "TypeScript sends the first, or fails.",
     ),
-    D(
+    Divergence(
         "gemini-closing-text",
         "Another agent's closing text becomes a user turn that says who wrote it.",
         "Gemini would take it for its own, finished answer.",
         "agent.gemini.history_last_assistant",
     ),
-    D(
+    Divergence(
         "gemini-turns-alternate",
         "What comes from one side in a row is one turn.",
         "Gemini wants turns to alternate, and as many responses as calls.",
     ),
-    D(
+    Divergence(
         "gemini-call-ids",
         "Each call has an id of its own.",
         "TypeScript calls it like the function, so two calls of one function cannot be told apart.",
     ),
-    D(
+    Divergence(
         "gemini-texts-stop",
         "A text has a stop reason.",
         "TypeScript gives none, so an agent with tools asks again until its limit.",
     ),
-    D(
+    Divergence(
         "unknown-parts",
         "Parts that nobody knows are left out, and a missing role is the model's.",
         "TypeScript fails the run.",

@@ -1,5 +1,8 @@
 """A scenario's hooks, routers, system prompts, histories and processors as Python functions."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import dataclasses
@@ -63,7 +66,7 @@ def result_of(record: dict[str, Json]) -> AgentResult:
 def in_style(spec: dict[str, Json], function: Callable[..., Any]) -> Callable[[Any], Any]:
     """The function as sync or async code, as the scenario has it."""
     if spec.get("sync"):
-        return lambda context: function(context)
+        return function
 
     async def asynchronous(context: Any) -> Any:
         return function(context)

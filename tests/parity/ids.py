@@ -1,5 +1,8 @@
 """Random ids as the recordings have them: numbered by first occurrence."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import re

@@ -1,5 +1,8 @@
 """What happened while a scenario was played, in the shapes of the recordings."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import copy

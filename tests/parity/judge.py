@@ -1,5 +1,9 @@
 """Judging one recording: what it says, what the model says of both sides, and what we did."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import copy
@@ -168,8 +172,8 @@ def merged(recording: Json, base: Json, other: Json, path: Path, conflicts: Foun
     if isinstance(recording, dict) and isinstance(base, dict) and isinstance(other, dict):
         result: dict[str, Json] = {}
         for key in {**recording, **base, **other}:
-            row = (each.get(key, MISSING) for each in (recording, base, other))
-            value = merged(*row, (*path, key), conflicts)
+            said, want = recording.get(key, MISSING), other.get(key, MISSING)
+            value = merged(said, base.get(key, MISSING), want, (*path, key), conflicts)
             if value != MISSING:
                 result[key] = value
         return result
@@ -199,8 +203,12 @@ def pointer_problems(vector: Vector) -> list[str]:
 
 
 _MAY_BE_UNDEFINED = frozenset(
-    ["id", "prompt", "history", "raw", "input", "threadId", "stateThreadId", "userMessage", "newResults", "lastResult", "label", "role", "stateIsPassedState", "userId", "result", "error", "cause", "content", "description", "parentRunId", "agents"]
-)
+    {
+        "id", "prompt", "history", "raw", "input", "threadId", "stateThreadId", "userMessage",
+        "newResults", "lastResult", "label", "role", "stateIsPassedState", "userId", "result",
+        "error", "cause", "content", "description", "parentRunId", "agents",
+    }
+)  # fmt: skip
 
 
 def _is_undefined(document: Json, pointer: str) -> bool:

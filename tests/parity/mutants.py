@@ -6,6 +6,9 @@ Run:
     python -m tests.parity.mutants [--vectors DIR] [--per-vector N] [--all]
 """
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import argparse
@@ -197,16 +200,17 @@ def main() -> int:
     with ProcessPoolExecutor(arguments.jobs) as pool:
         for tally in pool.map(try_all, chosen, chunksize=4):
             total.add(tally)
-    print(report(total, len(chosen), time.monotonic() - begun))
+    sys.stdout.write(report(total, len(chosen), time.monotonic() - begun) + "\n")
     return 0 if total.noticed >= NEEDED else 1
 
 
 def report(total: Tally, recordings: int, seconds: float) -> str:
     """The figures in words."""
-    lines = [
+    first = (
         f"{total.noticed:.2%} of {total.tried} mutants of {recordings} recordings were noticed "
-        f"({total.escaped.total()} escaped, {seconds:.0f} s)",
-    ]
+        f"({total.escaped.total()} escaped, {seconds:.0f} s)"
+    )
+    lines = [first]
     lines += [f"  {count:5}  {kind}" for kind, count in total.escaped.most_common(25)]
     return "\n".join(lines)
 

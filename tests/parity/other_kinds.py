@@ -1,5 +1,9 @@
 """Recordings of checksums, of tokenizers, and of facts about the API."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import inspect
@@ -214,7 +218,7 @@ def _tool_keys(_: Json) -> list[str]:
 
 def _manifest(recorded: dict[str, Json]) -> dict[str, Json]:
     def tool(name: str) -> Tool:
-        return create_tool(name=name, handler=lambda given: given)  # pyright: ignore[reportUnknownLambdaType]
+        return create_tool(name=name, handler=lambda given: given)
 
     made: Any = create_tool_manifest([tool(name) for name in recorded])
     return {name: {side: {} for side in schemas} for name, schemas in made.items()}

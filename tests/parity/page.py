@@ -30,7 +30,7 @@ as TypeScript does and keeps no user turns in the state. The default mode is chr
 keeps them.
 
 What the recordings cannot show: server settings of MCP servers are never part of a prompt, and
-texts that the TypeScript package's authors wrote (its routing prompt, its messages) are our own here.
+texts that the TypeScript package's authors wrote (its routing prompt, its messages) are our own.
 
 """
 
@@ -59,7 +59,7 @@ def _entries(entries: Iterable[Divergence]) -> Iterable[str]:
 
 
 def _row(name: str, entry: Name) -> str:
-    python = f"`{entry.python}`" if entry.python else "–"
+    python = f"`{entry.python}`" if entry.python else "none"
     return f"| `{name}` | {python} | {_cell(entry.note)} |\n"
 
 

@@ -1,8 +1,13 @@
 """Recordings of history processors: the upstream proposal's, case by case."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -134,10 +139,11 @@ async def _applied(messages: tuple[Message, ...], chain: list[HistoryProcessor])
 
 def processor(spec: dict[str, Json], vector: Vector) -> HistoryProcessor:
     """One of our processors with the recording's options."""
-    options = spec.get("options", {})
+    options: Any = spec.get("options", {})
     if spec["type"] == "ToolCallFilter":
-        names = {"persistResults": "persist_results"}
-        return ToolCallFilter(**{names.get(key, key): value for key, value in options.items()})
+        given: dict[str, Any] = dict(options)
+        given["persist_results"] = given.pop("persistResults", False)
+        return ToolCallFilter(**given)
     options = options if isinstance(options, dict) else {"limit": options}
     limit: Any = _number(options["limit"])
     if "customTokenizer" in spec:
@@ -170,8 +176,6 @@ def counts(vector: Vector) -> dict[str, Json]:
     for name in vector.data["tokenCounts"]:
         kind, encoding = name.split(":")
         make = TiktokenTokenizer if kind == "tiktoken" else ApproximateTokenizer
-        try:
+        with contextlib.suppress(ConfigurationError):  # a vocabulary that cannot be loaded here
             found[name] = [make(encoding).count(text_of(message)) for message in messages]
-        except ConfigurationError:
-            pass  # its vocabulary cannot be loaded here
     return found

@@ -20,32 +20,36 @@ LARGEST = 60_000
 def sanitised(vector: Vector) -> dict[str, Json]:
     """The recording with placeholders for what is not ours to keep."""
     data: dict[str, Json] = json.loads(json.dumps(vector.data))
-    expected = data.get("expected", {})
-    prose = {
-        run["error"]["message"]: _token(run["error"], vector)
-        for run in expected.get("runs", [])
-        if run["error"]
-    }
-    for run in expected.get("runs", []):
-        if run["error"]:
-            run["error"]["message"] = prose[run["error"]["message"]]
-    for event in expected.get("events", []):
-        if event["event"] == "run.failed":
-            event["data"]["error"] = prose.get(event["data"]["error"], event["data"]["error"])
-    if expected:
-        expected["requests"] = [neutral_request(request) for request in expected["requests"]]
-        expected["warnings"] = [_warning(each) for each in expected["warnings"]]
-    for case in data.get("cases", []):
-        if vector.kind == "processors" and "error" in case:
-            case["error"]["message"] = "<tiktoken>"
-    for counts in data.get("tokenCounts", {}).values():
-        if isinstance(counts, dict):
-            counts["$error"]["message"] = "<tiktoken>"
+    if "expected" in data:
+        _sanitise_run(data["expected"], vector)
+    if vector.kind == "processors":
+        _sanitise_counts(data)
     for tool in vector_tools(data):
         for form in tool["parameters"]["jsonSchema"].values():
             if "$error" in form:
                 form["$error"]["message"] = "<zod>"
     return data
+
+
+def _sanitise_run(expected: dict[str, Json], vector: Vector) -> None:
+    errors = [run["error"] for run in expected["runs"] if run["error"]]
+    words = {error["message"]: _token(error, vector) for error in errors}
+    for error in errors:
+        error["message"] = words[error["message"]]
+    for event in expected["events"]:
+        if event["event"] == "run.failed":
+            event["data"]["error"] = words.get(event["data"]["error"], event["data"]["error"])
+    expected["requests"] = [neutral_request(request) for request in expected["requests"]]
+    expected["warnings"] = [_warning(each) for each in expected["warnings"]]
+
+
+def _sanitise_counts(data: dict[str, Json]) -> None:
+    for case in data["cases"]:
+        if "error" in case:
+            case["error"]["message"] = "<tiktoken>"
+    for counts in data["tokenCounts"].values():
+        if isinstance(counts, dict):
+            counts["$error"]["message"] = "<tiktoken>"
 
 
 def vector_tools(data: dict[str, Json]) -> list[Json]:

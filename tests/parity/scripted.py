@@ -1,4 +1,4 @@
-"""The provider of a scenario: an httpx transport that answers by the script and keeps everything."""
+"""The provider of a scenario: an httpx transport that answers by the script."""
 
 from __future__ import annotations
 

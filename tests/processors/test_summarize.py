@@ -500,3 +500,30 @@ async def test_a_file_keeps_a_summary_for_the_next_process(tmp_path: Any) -> Non
         await ask(Summarize(answers.model, 3000, 2000, store=store), history(40))  # type: ignore[arg-type]
         await store.close()
     assert answers.asked == 1
+
+
+async def test_of_a_long_thread_only_what_no_summary_stands_for_is_loaded(tmp_path: Any) -> None:
+    """With a store that loads as much as is wanted; how much is covered is still counted right."""
+    store = SqliteHistory(tmp_path / "t.db", lazy=True)
+    await store.add_thread("t")
+    await store.append("t", [AgentResult("clerk", [m]) for m in history(600)])
+    answers = Answers("Short.")
+    agent = Agent(
+        name="clerk", system="S", model=Answers("y" * 100).model, history=store,
+        processors=[summarizer(answers)], token_counter=COUNT,
+    )  # fmt: skip
+    first = await agent.run("x" * 100, thread_id="t")
+    asked = answers.asked
+    assert asked > 10
+    second = await agent.run("x" * 100, thread_id="t")
+    assert answers.asked == asked
+    assert second.context is not None
+    assert len(second.context.history) < 100
+    assert sent(second)[:2] == sent(first)[:2]
+    for _ in range(12):
+        await agent.run("x" * 100, thread_id="t")
+    assert answers.asked == asked + 1
+    summary = await store.load_summary("t", "agent:clerk")
+    assert summary is not None
+    assert summary.original_tokens == summary.covered * 100
+    await store.close()

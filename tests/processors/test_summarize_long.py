@@ -85,8 +85,8 @@ async def main():
             below += entry.tokens_after <= lower
         before = asked["summary"]
     await store.close()
-    print(json.dumps({**asked, "most": most_sent, "made": made, "below": below, "last": entry.tokens_after,
-                      "reason": entry.reason}))
+    figures = {"most": most_sent, "made": made, "below": below, "reason": entry.reason}
+    print(json.dumps({**asked, **figures}))
 
 asyncio.run(main())
 """

@@ -1,5 +1,9 @@
 """An agent's run in the reference model."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import re
@@ -79,6 +83,7 @@ class Turn:
             ends = iteration + 1 >= limit or not self._goes_on(last)
             if ends:
                 last = self._hook("onFinish", last)
+                self._name_result(last)
             self._keep(last)
             if ends:
                 return last
@@ -99,6 +104,12 @@ class Turn:
         again = specs if specs and self.on("processors-at-every-inference") else []
         return prompt, processed(self.play, [*self.past, *own], again)
 
+    def _name_result(self, result: Result) -> None:
+        """TypeScript's networks give the result of a turn their message's id, whoever made it."""
+        named = self.network is not None and not self.routing
+        if named and result.id is UNDEFINED and not self.on("results-have-ids"):
+            result.id = self.message_id
+
     def _goes_on(self, result: Result) -> bool:
         ours = any(m["type"] == "tool_call" and m["tools"] for m in result.output)
         last = result.output[-1] if result.output else {"stop_reason": "stop"}
@@ -116,8 +127,10 @@ class Turn:
 
     def _blank(self) -> Result:
         """The result of a turn that was stopped before it began."""
-        has_id = self.on("results-have-ids")
-        blank = Result(self.agent["name"], id=self.play.ids.new() if has_id else UNDEFINED)
+        named = self.message_id if self.network is not None else UNDEFINED
+        if self.on("results-have-ids"):
+            named = self.play.ids.new()
+        blank = Result(self.agent["name"], id=named)
         if self.network is not None:
             self._keep(blank)
         return blank

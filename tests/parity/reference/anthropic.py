@@ -1,5 +1,8 @@
 """Anthropic's Messages format, as TypeScript and as we write and read it."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import copy
@@ -10,9 +13,11 @@ from typing import Any
 from ..vectors import Json
 from .chat import our_arguments
 from .core import UNDEFINED, Switches, engine_failure, our_failure
+from .js import stringify
 from .schemas import anthropic_tools
 from .turns import (
     Exchange,
+    all_on,
     arguments_object,
     closing,
     closing_words,
@@ -41,11 +46,14 @@ def encode(
         if not on("anthropic-needs-no-parameters"):
             raise engine_failure("TypeError")
         defaults = {"max_tokens": 4096}
-    theirs = {"system": _their_system(messages), "messages": _their_messages(messages)}
+    theirs: dict[str, Json] = {
+        "system": _their_system(messages),
+        "messages": _their_messages(messages),
+    }
     continues = _continues(options, choice if tools else "auto")
     ours = _ours(messages, agent=agent, prefill=prefill, tools=bool(tools), continues=continues)
-    body = theirs
-    if theirs != ours and all([on(cause) for cause in _causes(messages, prefill)]):
+    body: dict[str, Json] = theirs
+    if theirs != ours and all_on(on, _causes(messages, prefill)):
         body = ours
     body |= {"model": options["model"], "max_tokens": defaults.get("max_tokens", 4096)}
     if tools:
@@ -117,7 +125,7 @@ _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d)
 
 
 def _continues(options: dict[str, Json], choice: str) -> bool:
-    """Whether the model takes the beginning of its answer: not since Claude 4.6, nor if it thinks."""
+    """Whether the model takes the beginning of its answer: until 4.5, if it does not think."""
     version = _VERSION.search(options["model"])
     if version is None or (int(version[1]), int(version[2] or 0)) >= (4, 6) or choice != "auto":
         return False
@@ -180,8 +188,8 @@ def _exchange(unit: Exchange) -> list[tuple[str, list[Json]]]:
 
 def _told(unit: Exchange) -> list[tuple[str, list[Json]]]:
     calls = [
-        f"[Called tool {c['name']} with {json.dumps(arguments_object(c), separators=(',', ':'), ensure_ascii=False)}]"
-        for c in unit.calls
+        f"[Called tool {call['name']} with {stringify(arguments_object(call))}]"
+        for call in unit.calls
     ]
     results = [
         f"[Result of tool {c['name']}: {result_text(m)}]"

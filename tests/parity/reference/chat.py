@@ -1,5 +1,9 @@
 """OpenAI's chat format, as TypeScript and as we write and read it."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import copy
@@ -194,6 +198,7 @@ def _their_arguments(text: str) -> dict[str, Json] | None:
 
 
 def our_arguments(text: str) -> dict[str, Json]:
+    """Arguments as we read them: what cannot be read is kept as text."""
     if not text.strip():
         return {"input": {}}
     try:

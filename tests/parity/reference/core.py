@@ -1,5 +1,8 @@
 """Values of the reference model: states, results, errors, and the switches."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import copy
@@ -26,7 +29,7 @@ class Unsupported(Exception):  # noqa: N818 - a signal, no error
     """The scenario holds something that this model does not know; it is compared without it."""
 
 
-class Failure(Exception):
+class Failure(Exception):  # noqa: N818 - a failure of the scenario, not of the model
     """An error in the scenario, as it is compared."""
 
     def __init__(self, **facts: Json) -> None:
@@ -110,16 +113,20 @@ class Result:
         return cls(record["agentName"], output, calls)
 
 
+def _usual(message: dict[str, Json]) -> dict[str, Json]:
+    if message["type"] == "text":
+        return message
+    role = {"role": "assistant"} if message["type"] == "tool_call" else {}
+    return {"stop_reason": "tool", **message, **role}
+
+
 def read(messages: list[Json], on: Switches) -> list[Json]:
     """Messages of a scenario's own."""
     found = copy.deepcopy(messages)
     for message in found:
-        if message["type"] == "tool_call" and message.get("role") != "assistant":
-            if on("calls-are-the-assistants"):
-                message["role"] = "assistant"
-        if message["type"] != "text" and "stop_reason" not in message:
-            if on("calls-are-the-assistants"):
-                message["stop_reason"] = "tool"
+        usual = _usual(message)
+        if usual != message and on("calls-are-the-assistants"):
+            message.update(usual)
         named = message.get("tools") or ([message["tool"]] if "tool" in message else [])
         for call in named:
             if "input" not in call and on("missing-arguments"):

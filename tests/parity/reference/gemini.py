@@ -1,5 +1,9 @@
 """Gemini's format, as TypeScript and as we write and read it."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import copy
@@ -12,6 +16,7 @@ from .core import UNDEFINED, Switches, our_failure, prose_failure
 from .schemas import gemini_tools
 from .turns import (
     Exchange,
+    all_on,
     arguments_object,
     closing,
     closing_words,
@@ -40,8 +45,8 @@ def encode(
     messages = [message for message in messages if message["type"] != "reasoning"]
     defaults = copy.deepcopy(model["options"].get("defaultParameters") or {})
     ours = _ours(messages, agent, prefill)
-    differs = all([on(cause) for cause in _causes(messages, prefill)])
-    body = ours if differs else {"contents": _theirs(messages)}
+    differs = all_on(on, _causes(messages, prefill))
+    body: dict[str, Json] = ours if differs else {"contents": _theirs(messages)}
     if tools:
         body["tools"] = [{"functionDeclarations": gemini_tools(tools, on)}]
         mode = {"functionCallingConfig": _choice(choice)}

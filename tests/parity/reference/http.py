@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from ..vectors import Json
 from .core import Switches
@@ -29,7 +29,7 @@ def request_record(run: int, model: dict[str, Json], body: Json, on: Switches) -
         if on("gemini-key-in-header"):
             headers["x-goog-api-key"] = key
         else:
-            query["key"] = key
+            query |= dict(parse_qsl(f"key={key}"))  # TypeScript puts it there as it is
     else:
         url = f"{options['baseUrl'].rstrip('/')}/chat/completions"
         headers |= _bearer(provider, key, on)

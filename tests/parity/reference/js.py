@@ -1,5 +1,8 @@
 """Small pieces of JavaScript."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import json

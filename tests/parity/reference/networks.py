@@ -1,5 +1,9 @@
 """A network's run in the reference model."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import contextlib
@@ -35,7 +39,7 @@ class NetworkRun:
         self.spec, self.state, self.given, self.options = spec, state, given, options
         self.agents: dict[str, dict[str, Json]] = {}
         for name in spec["agents"]:
-            self.add(play.agent(name))
+            self.agents[play.agent(name)["name"]] = play.agent(name)
         self.private = dict(self.agents)
         self.stack: list[str] = []
         self.counter = 0
@@ -120,7 +124,7 @@ class NetworkRun:
         if not self.stack:
             return "at once"
         limit = self.spec.get("maxIter", 0)
-        while self.stack:
+        while self.stack and (limit >= 0):
             agent = self._startable(self.stack.pop(0))
             if agent is None:
                 return "unknown"

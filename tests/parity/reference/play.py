@@ -1,5 +1,8 @@
 """Playing a scenario on the reference model."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import copy
@@ -254,6 +257,7 @@ class Play:
         name, options = run["target"]["network"], run.get("options", {})
         state = self._state_of(options.get("state"), name)
         spec = self.spec["networks"][name]
+        self._check_network(spec)
         network = NetworkRun(self, spec, state, given, options)
         network.play_out()
         return {
@@ -264,6 +268,21 @@ class Play:
             "state": state.record(kv=not self.on("no-kv")),
             "stateIsPassedState": True if isinstance(options.get("state"), str) else UNDEFINED,
         }
+
+    def _check_network(self, spec: dict[str, Json]) -> None:
+        agents = [self.agent(name) for name in spec["agents"]]
+        for agent in agents:
+            self._check_agent(agent)
+        names = [agent["name"] for agent in agents]
+        if len(set(names)) < len(names) and self.on("names-are-unique"):
+            raise our_failure("ConfigurationError")
+        if spec.get("maxIter", 0) < 0 and self.on("negative-limits-are-refused"):
+            raise our_failure("ConfigurationError")
+
+    def _check_agent(self, agent: dict[str, Json]) -> None:
+        names = [tool["name"] for tool in self.tools_of(agent)]
+        if len(set(names)) < len(names) and self.on("names-are-unique"):
+            raise our_failure("ConfigurationError")
 
     def _state_of(self, given: Json, network: str) -> State:
         if isinstance(given, str):
@@ -289,6 +308,7 @@ class Play:
         network = self.spec["networks"][options["network"]] if "network" in options else {}
         own = self.own_state(options["network"]) if network else State()
         state = self._state_of(options["state"], "") if "state" in options else own
+        self._check_agent(agent)
         model = self.model_for(agent, options, network)
         return StandaloneRun(self, agent, model, state, given, options).play_out()
 

@@ -1,5 +1,9 @@
 """History processors of the reference model: the upstream proposal's, and ours."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import copy
@@ -293,31 +297,31 @@ def _replies(messages: list[Json]) -> dict[int, list[int]]:
 def _their_limit(items: list[Item], counts: list[float], limit: float) -> list[Item]:
     if sum(counts) <= limit:
         return items
-    segments: list[list[int]] = []
-    index = 0
-    while index < len(items):
-        segment = [index]
-        message = items[index].message
-        index += 1
-        if message["type"] == "tool_call":
-            open_ids = {call["id"] for call in message["tools"]}
-            while index < len(items) and open_ids:
-                segment.append(index)
-                later = items[index].message
-                if later["type"] == "tool_result":
-                    open_ids.discard(later["tool"]["id"])
-                elif later["type"] == "tool_call":
-                    open_ids |= {call["id"] for call in later["tools"]}
-                index += 1
-        segments.append(segment)
-    kept: list[list[int]] = []
+    kept: list[int] = []
     total: float = 0
-    for segment in reversed(segments):
+    for segment in reversed(_their_segments(items)):
         total += sum(counts[i] for i in segment)
         if total > limit:
             break
-        kept.insert(0, segment)
-    return [items[i] for segment in kept for i in segment]
+        kept = [*segment, *kept]
+    return [items[i] for i in kept]
+
+
+def _their_segments(items: list[Item]) -> list[list[int]]:
+    """Stretches that stay together: from a call to the last result that is waited for."""
+    segments: list[list[int]] = []
+    waiting: set[str] = set()
+    for index, item in enumerate(items):
+        message = item.message
+        if waiting:
+            segments[-1].append(index)
+        else:
+            segments.append([index])
+        if message["type"] == "tool_call":
+            waiting |= {call["id"] for call in message["tools"]}
+        elif message["type"] == "tool_result":
+            waiting.discard(message["tool"]["id"])
+    return segments
 
 
 def _our_limit(items: list[Item], counts: list[float], limit: float) -> list[Item]:

@@ -1,5 +1,8 @@
 """Reading a provider's answers in the reference model: status, errors, JSON."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import copy

@@ -1,5 +1,8 @@
 """Gemini's form of schemas in the reference model."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from ..vectors import Json
@@ -14,16 +17,20 @@ def gemini_schema(schema: Json) -> Json:
     return made if made.get("properties") else None
 
 
-class _Gemini:
-    KEPT = frozenset(
-        ["type", "format", "description", "nullable", "enum", "properties", "required", "items", "minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength", "pattern", "anyOf"]
-    )
-    FORMATS = {
-        "string": {"enum", "date-time"},
-        "number": {"float", "double"},
-        "integer": {"int32", "int64"},
+_KEPT = frozenset(
+    {
+        "type", "format", "description", "nullable", "enum", "properties", "required", "items",
+        "minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength", "pattern", "anyOf",
     }
+)  # fmt: skip
+_FORMATS: dict[str, set[str]] = {
+    "string": {"enum", "date-time"},
+    "number": {"float", "double"},
+    "integer": {"int32", "int64"},
+}
 
+
+class _Gemini:
     def __init__(self, root: Json) -> None:
         self._root = root
 
@@ -54,7 +61,7 @@ class _Gemini:
 
     def _single(self, node: Json, kinds: list[str], inside: tuple[str, ...]) -> Json:
         kind = next((k for k in kinds if k != "null"), "string")
-        made = {k: v for k, v in node.items() if k in self.KEPT and k not in ("enum", "type")}
+        made = {k: v for k, v in node.items() if k in _KEPT and k not in ("enum", "type")}
         made["type"] = kind
         if kind != "object":
             made = {k: v for k, v in made.items() if k not in ("properties", "required")}
@@ -64,7 +71,7 @@ class _Gemini:
             made["nullable"] = True
         _values(made, node)
         _bounds(made, node)
-        if made.get("format") not in self.FORMATS.get(kind, ()):
+        if made.get("format") not in _FORMATS.get(kind, ()):
             made.pop("format", None)
         if kind == "array":
             each = node.get("prefixItems")

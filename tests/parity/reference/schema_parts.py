@@ -1,5 +1,8 @@
 """What forms of schemas have in common in the reference model."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from ..vectors import Json
@@ -7,16 +10,19 @@ from .core import our_failure
 
 
 def type_of(value: Json) -> str:
+    """The JSON type of a value."""
     names = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
     return names[type(value)]
 
 
 def types(node: Json) -> list[str]:
+    """The types that a schema names."""
     kind = node.get("type")
     return [] if kind is None else [kind] if isinstance(kind, str) else list(kind)
 
 
 def resolved(node: Json, root: Json) -> Json:
+    """The schema with its reference replaced."""
     while "$ref" in node:
         place = root
         for part in node["$ref"].removeprefix("#").strip("/").split("/"):
@@ -26,6 +32,7 @@ def resolved(node: Json, root: Json) -> Json:
 
 
 def object_root(schema: Json) -> Json:
+    """The schema with a root that is an object and no union."""
     root = dict(resolved(schema, schema))
     branches = [
         resolved(branch, schema)
@@ -39,7 +46,7 @@ def object_root(schema: Json) -> Json:
         if types(node) and "object" not in types(node):
             raise our_failure("ToolDefinitionError")
     if not branches:
-        return {"type": "object", "properties": {}, **root, "type": "object"}
+        return {"properties": {}, **root, "type": "object"}
     return _merged_branches(root, branches, every=every)
 
 

@@ -1,5 +1,9 @@
 """Tool schemas as TypeScript sends them, and as providers take them."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import copy
@@ -16,11 +20,19 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 _FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 _STRICT_KEYWORDS = frozenset(
-    ["type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "$ref", "$defs", "definitions", "title", "description", "pattern", "format", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "minItems", "maxItems"]
-)
+    {
+        "type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf",
+        "$ref", "$defs", "definitions", "title", "description", "pattern", "format", "multipleOf",
+        "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "minItems", "maxItems",
+    }
+)  # fmt: skip
 _UNSAYABLE = frozenset(
-    ["not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties", "propertyNames", "allOf", "unevaluatedProperties", "unevaluatedItems", "contains", "prefixItems", "additionalItems"]
-)
+    {
+        "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties",
+        "propertyNames", "allOf", "unevaluatedProperties", "unevaluatedItems", "contains",
+        "prefixItems", "additionalItems",
+    }
+)  # fmt: skip
 
 
 def chat_tools(tools: list[Json], *, strict: bool, on: Switches) -> list[Json]:
@@ -82,7 +94,7 @@ def _chosen(theirs: Json, ours: Json, divergence: str, on: Switches) -> Json:
     """
     if theirs == ours or on(divergence):
         return ours
-    if theirs == _NONE or theirs == (_NONE, True) or theirs == (_NONE, False):
+    if theirs in (_NONE, (_NONE, True), (_NONE, False)):
         raise prose_failure("no-schema")
     return theirs
 

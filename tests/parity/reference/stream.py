@@ -1,5 +1,8 @@
 """Streaming chunks of the reference model."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import copy

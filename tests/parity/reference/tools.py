@@ -1,5 +1,9 @@
 """What tools do and give in the reference model."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import copy
@@ -33,7 +37,7 @@ class Calling:
     on: Switches
 
 
-class _Thrown(Exception):
+class _Thrown(Exception):  # noqa: N818 - a signal
     def __init__(self, error: dict[str, Json], *, at_once: bool) -> None:
         super().__init__(error.get("message"))
         self.error = error
@@ -137,30 +141,44 @@ def _thrown_value(value: Json) -> dict[str, Json]:
 
 
 def _perform(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    data = calling.state.data
-    match handler["op"]:
-        case "return":
-            return copy.deepcopy(handler.get("value"))
-        case "delay":
-            calling.note(f"delay-done:{handler['ms']}")
-            return copy.deepcopy(handler["value"])
-        case "echo":
-            return {} if given is UNDEFINED else {"received": copy.deepcopy(given)}
-        case "throw" | "throwSync":
-            at_once = handler["op"] == "throwSync" or bool(handler.get("sync"))
-            raise _Thrown(handler["error"], at_once=at_once)
-        case "throwValue":
-            raise _Thrown(_thrown_value(handler.get("value")), at_once=False)
-        case "setState":
-            data[handler["key"]] = _value(handler, given)
-            return handler.get("returns", UNDEFINED)
-        case "getState":
-            return copy.deepcopy(data.get(handler["key"], UNDEFINED))
-        case "kvGet":
-            store = data if calling.on("no-kv") else calling.state.kv
-            return copy.deepcopy(store.get(handler["key"], UNDEFINED))
-        case _:
-            return _effect(handler, given, calling)
+    if handler["op"] == "seq":
+        outcome: Any = UNDEFINED
+        for step in handler["ops"]:
+            outcome = _perform(step, given, calling)
+        return outcome
+    operation = _OPERATIONS.get(handler["op"])
+    return UNDEFINED if operation is None else operation(handler, given, calling)
+
+
+def _return(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    return copy.deepcopy(handler.get("value"))
+
+
+def _delay(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    calling.note(f"delay-done:{handler['ms']}")
+    return copy.deepcopy(handler["value"])
+
+
+def _echo(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    return {} if given is UNDEFINED else {"received": copy.deepcopy(given)}
+
+
+def _throw(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    at_once = handler["op"] == "throwSync" or bool(handler.get("sync"))
+    raise _Thrown(handler["error"], at_once=at_once)
+
+
+def _throw_value(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    raise _Thrown(_thrown_value(handler.get("value")), at_once=False)
+
+
+def _set_state(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    calling.state.data[handler["key"]] = _value(handler, given)
+    return handler.get("returns", UNDEFINED)
+
+
+def _get_state(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    return copy.deepcopy(calling.state.data.get(handler["key"], UNDEFINED))
 
 
 def _value(handler: dict[str, Json], given: Json) -> Json:
@@ -170,43 +188,64 @@ def _value(handler: dict[str, Json], given: Json) -> Json:
     return given if name is True else given.get(name)
 
 
-def _effect(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    data, state = calling.state.data, calling.state
-    match handler["op"]:
-        case "appendState":
-            data.setdefault(handler["key"], []).append(_value(handler, given))
-            return handler.get("returns", UNDEFINED)
-        case "incState":
-            data[handler["key"]] = data.get(handler["key"], 0) + handler.get("by", 1)
-            return data[handler["key"]]
-        case "kvSet":
-            store = data if calling.on("no-kv") else state.kv
-            store[handler["key"]] = copy.deepcopy(handler["value"])
-            return "kv set"
-        case "schedule":
-            calling.schedule(handler["agent"])
-            return f"scheduled {handler['agent']}"
-        case "networkInfo":
-            return {
-                "name": calling.network,
-                "agents": list(calling.agents),
-                "resultCount": len(state.results),
-                "messages": len(state.messages),
-                "agent": calling.agent,
-            }
-        case "hasStep":
-            return False
-        case "select":
-            return _selected(given, calling)
-        case "done":
-            return given.get("summary") or ""
-        case "seq":
-            outcome: Any = UNDEFINED
-            for step in handler["ops"]:
-                outcome = _perform(step, given, calling)
-            return outcome
-        case _:
-            return UNDEFINED
+def _append_state(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    calling.state.data.setdefault(handler["key"], []).append(_value(handler, given))
+    return handler.get("returns", UNDEFINED)
+
+
+def _increment(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    data = calling.state.data
+    data[handler["key"]] = data.get(handler["key"], 0) + handler.get("by", 1)
+    return data[handler["key"]]
+
+
+def _store(calling: Calling) -> dict[str, Json]:
+    return calling.state.data if calling.on("no-kv") else calling.state.kv
+
+
+def _kv_set(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    _store(calling)[handler["key"]] = copy.deepcopy(handler["value"])
+    return "kv set"
+
+
+def _kv_get(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    return copy.deepcopy(_store(calling).get(handler["key"], UNDEFINED))
+
+
+def _schedule(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    calling.schedule(handler["agent"])
+    return f"scheduled {handler['agent']}"
+
+
+def _network_info(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    return {
+        "name": calling.network,
+        "agents": list(calling.agents),
+        "resultCount": len(calling.state.results),
+        "messages": len(calling.state.messages),
+        "agent": calling.agent,
+    }
+
+
+_OPERATIONS: dict[str, Callable[[dict[str, Json], Json, Calling], Json]] = {
+    "return": _return,
+    "delay": _delay,
+    "echo": _echo,
+    "throw": _throw,
+    "throwSync": _throw,
+    "throwValue": _throw_value,
+    "setState": _set_state,
+    "getState": _get_state,
+    "kvGet": _kv_get,
+    "kvSet": _kv_set,
+    "appendState": _append_state,
+    "incState": _increment,
+    "schedule": _schedule,
+    "networkInfo": _network_info,
+    "hasStep": lambda handler, given, calling: False,
+    "select": lambda handler, given, calling: _selected(given, calling),
+    "done": lambda handler, given, calling: given.get("summary") or "",
+}
 
 
 def _selected(given: Json, calling: Calling) -> Json:

@@ -1,5 +1,8 @@
 """What providers ask of a history, as the reference model sees to it."""
 
+# JSON of any shape is read here.
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import re
@@ -7,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..vectors import Json
+from .core import Switches
 from .js import stringify
 
 MISSING = {"error": {"name": "MissingToolResult", "message": "<ours>"}}
@@ -34,6 +38,11 @@ class Exchange:
 
 
 Unit: TypeAlias = Exchange | dict[str, Json]
+
+
+def all_on(on: Switches, causes: list[str]) -> bool:
+    """Whether all these divergences are on; each is asked, so that each is known to matter."""
+    return sum(on(cause) for cause in causes) == len(causes)
 
 
 def whole(messages: list[Json]) -> list[Json]:

@@ -1,0 +1,53 @@
+"""Loading a thread from its end, in pages: a turn costs what the model sees, not what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+from agentkit_py.history.result import AgentResult
+
+FIRST_PAGE = 32
+"""Results that are loaded at first; each page is twice as long as the one before."""
+
+
+class PagedResult(Protocol):
+    """A result and its place."""
+
+    @property
+    def result(self) -> AgentResult:
+        """The result."""
+        ...
+
+
+@runtime_checkable
+class PagedStore(Protocol):
+    """A store that can read a part of a thread."""
+
+    async def count_results(self, thread_id: str) -> int:
+        """How many results the thread has."""
+        ...
+
+    async def page(self, thread_id: str, before: int, limit: int) -> Sequence[PagedResult]:
+        """The last ``limit`` results before the position ``before``, oldest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Older:
+    """What has not been loaded yet. Rows never change, so a replay reads the same."""
+
+    store: PagedStore
+    thread_id: str
+    before: int
+    """Position of the oldest result that is loaded."""
+
+    limit: int = FIRST_PAGE
+
+    async def load(self) -> tuple[list[AgentResult], Older | None]:
+        """The next older results, oldest first, and what is left then; None: nothing."""
+        page = await self.store.page(self.thread_id, self.before, self.limit)
+        before = max(0, self.before - self.limit)
+        rest = replace(self, before=before, limit=2 * self.limit) if before else None
+        return [one.result for one in page], rest

@@ -1,0 +1,223 @@
+"""One PostgreSQL database with pgvector. Everything here blocks; psycopg loads with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from agentkit_py.errors import KnowledgeError
+from agentkit_py.knowledge._tables import FOUND, VERSION, Run, Tables, hit, schema
+from agentkit_py.knowledge.compiling import compiled
+from agentkit_py.knowledge.documents import Chunk, Document, Hit
+from agentkit_py.knowledge.filters import FilterExpr
+from agentkit_py.knowledge.words import telling, words
+from agentkit_py.processors.vectors import Vector, unit
+
+T = TypeVar("T")
+
+_LOCK = 0x41674B6E
+"""First half of the advisory lock under which tables are made: "AgKn"."""
+
+_TABLES = Tables("postgres")
+
+
+class PgServer:
+    """A pool of connections, and what is asked of them."""
+
+    def __init__(self, conninfo: str, schema_name: str, language: str, most: int) -> None:
+        self._schema = schema_name
+        self._language = language
+        self._where = _where(conninfo)
+        self._path = sql.SQL("SET search_path TO {}, public").format(sql.Identifier(schema_name))
+        self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
+            conninfo,
+            min_size=0,
+            max_size=most,
+            open=False,
+            kwargs={"autocommit": False},
+            configure=self._configure,
+        )
+        self._ready = False
+        self._setting_up = Lock()
+
+    def transact(self, work: Callable[[Run], T], *, write: bool = False) -> T:
+        """Run ``work`` in a transaction.
+
+        Raises:
+            KnowledgeError: The database cannot be used.
+        """
+        del write
+        try:
+            self._set_up()
+            with self._pool.connection() as connection:
+                return work(_runner(connection))
+        except (psycopg.Error, PoolTimeout) as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise KnowledgeError(f"{self._where} cannot be used: {problem}") from error
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close()
+
+    def _configure(self, connection: psycopg.Connection[Any]) -> None:
+        connection.execute(self._path)
+        connection.commit()
+
+    def _set_up(self) -> None:
+        with self._setting_up:
+            if self._ready:
+                return
+            self._pool.open()
+            with self._pool.connection() as connection:
+                self._make(connection)
+            self._ready = True
+
+    def _make(self, connection: psycopg.Connection[Any]) -> None:
+        run = _runner(connection)
+        # Others wait here, and then find that it is done.
+        run("SELECT pg_advisory_xact_lock(?, hashtext(?))", [_LOCK, self._schema])
+        run("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
+        make = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema))
+        connection.execute(make)
+        found = run(
+            "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = ? AND c.relname = 'knowledge_facts_of_store'",
+            [self._schema],
+        )
+        if found:
+            version = _TABLES.fact(run, "version")
+            if version != str(VERSION):
+                raise KnowledgeError(
+                    f"{self._where} has schema version {version}, this library knows {VERSION}."
+                )
+            return
+        for statement in schema("postgres"):
+            run(statement)
+        run(
+            "CREATE TABLE knowledge_chunks (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
+            "document bigint NOT NULL REFERENCES knowledge_documents (id) ON DELETE CASCADE, "
+            "position integer NOT NULL, text text NOT NULL, words tsvector NOT NULL, "
+            "embedding vector NOT NULL)"
+        )
+        run("CREATE INDEX knowledge_chunks_by_document ON knowledge_chunks (document)")
+        run("CREATE INDEX knowledge_chunks_by_word ON knowledge_chunks USING gin (words)")
+        run("INSERT INTO knowledge_facts_of_store VALUES ('version', ?)", [str(VERSION)])
+
+    def put(self, run: Run, document: Document, chunks: Sequence[Chunk], embedder: str) -> None:
+        """Keep a document in place of what was there."""
+        # Two who add the same document, or the first one, do so one after the other.
+        run("SELECT pg_advisory_xact_lock(?, hashtext(?))", [_LOCK + 1, document.id])
+        if chunks:
+            self._claim(run, embedder, len(chunks[0].vector))
+        self.remove(run, _TABLES.passing(run, None, [document.id]))
+        number = _TABLES.insert(run, document)
+        for position, chunk in enumerate(chunks):
+            run(
+                "INSERT INTO knowledge_chunks (document, position, text, words, embedding) "
+                "VALUES (?, ?, ?, to_tsvector(?::text::regconfig, ?), ?::text::vector)",
+                [
+                    number,
+                    position,
+                    chunk.text,
+                    self._language,
+                    " ".join(words(chunk.text)),
+                    _literal(chunk.vector),
+                ],
+            )
+
+    def _claim(self, run: Run, embedder: str, dimensions: int) -> None:
+        if _TABLES.fact(run, "embedder") is None:
+            run("SELECT pg_advisory_xact_lock(?, hashtext(?))", [_LOCK + 2, self._schema])
+        _TABLES.claim(run, embedder, dimensions)
+
+    def remove(self, run: Run, numbers: Sequence[int]) -> int:
+        """Remove documents by number."""
+        run("DELETE FROM knowledge_documents WHERE id = ANY(?)", [list(numbers)])
+        return len(numbers)
+
+    def nearest(
+        self, run: Run, vector: Vector, embedder: str, filters: FilterExpr | None, k: int
+    ) -> list[Hit]:
+        """The nearest pieces, found by looking at each that passes."""
+        known = _TABLES.fact(run, "embedder")
+        if known is None:
+            return []
+        sought = unit(vector)
+        _TABLES.compare(known, f"{len(sought)} {embedder}")
+        condition, values = compiled(filters, "postgres")
+        rows = run(
+            f"SELECT {FOUND}, 1 - (c.embedding <=> ?::text::vector) AS score "  # noqa: S608
+            "FROM knowledge_chunks c JOIN knowledge_documents d ON d.id = c.document "
+            f"WHERE {condition} ORDER BY score DESC, c.id LIMIT ?",
+            [_literal(sought), *values, k],
+        )
+        # The likeness to a zero vector is no number.
+        return [hit(row) for row in rows if not math.isnan(row[5])]
+
+    def matching(self, run: Run, query: str, filters: FilterExpr | None, k: int) -> list[Hit]:
+        """The pieces with the most telling words: the rarer a word, the more it counts."""
+        weights = self._weights(run, telling(query))
+        if not weights:
+            return []
+        condition, values = compiled(filters, "postgres")
+        score = " + ".join("? * ts_rank(c.words, ?::text::tsquery, 1)" for _ in weights)
+        rows = run(
+            f"SELECT {FOUND}, {score} AS score "  # noqa: S608 - parameters
+            "FROM knowledge_chunks c JOIN knowledge_documents d ON d.id = c.document "
+            f"WHERE c.words @@ ?::text::tsquery AND {condition} "
+            "ORDER BY score DESC, c.id LIMIT ?",
+            [
+                *(one for word, weight in weights for one in (weight, word)),
+                " | ".join(word for word, _ in weights),
+                *values,
+                k,
+            ],
+        )
+        return [hit(row) for row in rows]
+
+    def _weights(self, run: Run, sought: Sequence[str]) -> list[tuple[str, float]]:
+        """Each word's stem with how much it says, as in BM25."""
+        if not sought:
+            return []
+        lexemes = run(
+            "SELECT unnest(tsvector_to_array(to_tsvector(?::text::regconfig, ?)))",
+            [self._language, " ".join(sought)],
+        )
+        total = run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
+        found: list[tuple[str, float]] = []
+        for (lexeme,) in lexemes:
+            word = f"'{lexeme}'"  # letters and digits only; a value all the same
+            query = "SELECT COUNT(*) FROM knowledge_chunks WHERE words @@ ?::text::tsquery"
+            have = run(query, [word])[0][0]
+            if have:
+                found.append((word, math.log(1 + (total - have + 0.5) / (have + 0.5))))
+        return found
+
+
+def _runner(connection: psycopg.Connection[Any]) -> Run:
+    def run(statement: str, values: Sequence[Any] = (), /) -> list[Any]:
+        # Statements are ours, without a ? or % that is no place for a value.
+        cursor = connection.execute(statement.replace("?", "%s").encode(), tuple(values))
+        return cursor.fetchall() if cursor.description is not None else []
+
+    return run
+
+
+def _literal(vector: Vector) -> str:
+    return f"[{','.join(map(repr, vector))}]"
+
+
+def _where(conninfo: str) -> str:
+    try:
+        found = conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError:
+        return "The PostgreSQL database"
+    host = found.get("host", "localhost")
+    return f"The PostgreSQL database {found.get('dbname', '')!r} at {host}"

@@ -1,0 +1,276 @@
+"""Knowledge: documents that are added, searched and removed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import anyio
+import anyio.to_thread
+
+from agentkit_py._core.json import dumps
+from agentkit_py.errors import ConfigurationError, KnowledgeError
+from agentkit_py.knowledge.base import KnowledgeStore
+from agentkit_py.knowledge.chunking import Chunking
+from agentkit_py.knowledge.documents import Added, Chunk, Document, Hit, Progress
+from agentkit_py.knowledge.filters import AND, FilterExpr
+from agentkit_py.knowledge.fusion import fused
+from agentkit_py.knowledge.metadata import Scalar, checked, is_plain
+from agentkit_py.knowledge.progress import ProgressTo, progress_sink
+from agentkit_py.knowledge.reading import FORMATS, Format, passages
+from agentkit_py.knowledge.searching import Precedence, Search
+from agentkit_py.processors.settings import whole
+from agentkit_py.processors.vectors import Embedder, Vector, unit
+
+Mode: TypeAlias = Literal["vector", "keyword", "hybrid"]
+Filters: TypeAlias = FilterExpr | Sequence[FilterExpr]
+
+_AT_ONCE = 64
+"""Texts in one call of an embedder."""
+
+_CANDIDATES = 4
+"""Times as many pieces as are wanted are looked at before two rankings become one."""
+
+
+class Knowledge:
+    """Documents that can be searched, by people and by agents: ``Agent(knowledge=…)``.
+
+    Attributes:
+        store: Where the documents are.
+        embedder: Makes vectors of texts; a store knows only one.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: KnowledgeStore,
+        embedder: Embedder,
+        chunk_size: int = 1000,
+        chunk_overlap: int = 100,
+        k: int = 5,
+        mode: Mode = "hybrid",
+    ) -> None:
+        """Put a store and an embedder together.
+
+        Args:
+            store: `SqliteKnowledge`, `PostgresKnowledge` or your own.
+            embedder: An `OpenAIEmbedder`, or anything with ``key`` and ``embed``.
+            chunk_size: Characters of a piece at the most.
+            chunk_overlap: Characters that pieces may share.
+            k: How many pieces a search gives.
+            mode: How it searches.
+
+        Raises:
+            ConfigurationError: A number makes no sense, or the embedder is none.
+        """
+        if not callable(getattr(embedder, "embed", None)):
+            raise ConfigurationError(
+                f"Knowledge needs an embedder, with key and embed(texts), not {embedder!r:.80}."
+            )
+        self.store = store
+        self.embedder = embedder
+        self.k = whole(1)("Knowledge: k", k)
+        self.mode: Mode = _mode(mode)
+        self._chunking = Chunking(chunk_size, chunk_overlap)
+
+    async def add(
+        self,
+        content: str | bytes | Path,
+        *,
+        source: str | None = None,
+        format: Format | None = None,  # noqa: A002 - what it is
+        metadata: Mapping[str, Any] | None = None,
+        replace_metadata: bool = False,
+        progress: ProgressTo = None,
+    ) -> Added:
+        """Add a document, or put its new version in place of the old one.
+
+        What has the same source is the same document; a text without one is known by its content
+        and metadata. What is there as it is, is left alone.
+
+        Args:
+            content: A text, bytes, or the path of a file.
+            source: What results say they are from; of a file, its path unless given.
+            format: What it is; of a file, its ending says so unless given. Else: text.
+            metadata: Texts, numbers, truth values and lists of them, to filter by.
+            replace_metadata: Let other metadata take the place of what the document has. Without
+                it that is an error: it might be another tenant's document of the same name.
+            progress: Called with a `Progress` after each batch; ``"bar"``: draw one (needs rich).
+
+        Raises:
+            KnowledgeError: It cannot be read or stored, or is there with other metadata.
+            ModelError: The embedder failed; nothing was stored.
+        """
+        loaded = await _load(content, source, format)
+        facts = checked(metadata)
+        document = self._document(loaded, facts)
+        known = await self.store.get(document.id)
+        if known is not None and known.hash == document.hash:
+            return Added(id=document.id, chunks=len(loaded.cut(self._chunking)), changed=False)
+        if known is not None and not replace_metadata and dict(known.metadata) != facts:
+            raise KnowledgeError(
+                f"There is a document {document.source!r} with other metadata "
+                f"({dumps(dict(known.metadata))}). Give this one another source=…, or pass "
+                "replace_metadata=True to change it."
+            )
+        texts = await anyio.to_thread.run_sync(loaded.cut, self._chunking)
+        chunks: list[Chunk] = []
+        with progress_sink(progress) as tell:
+            async for batch in self._embedded(texts):
+                chunks.extend(batch)
+                tell(Progress(source=document.source, done=len(chunks), total=len(texts)))
+        await self.store.put(document, chunks, self.embedder.key)
+        return Added(id=document.id, chunks=len(chunks), changed=True)
+
+    async def search(
+        self,
+        query: str,
+        *,
+        filters: Filters | None = None,
+        k: int | None = None,
+        mode: Mode | None = None,
+    ) -> list[Hit]:
+        """The pieces that fit a query best, best first.
+
+        Args:
+            query: A question or words.
+            filters: What a document must pass; several: all of them.
+            k: How many, if not as usual.
+            mode: ``"vector"`` (by meaning), ``"keyword"`` (by words) or ``"hybrid"`` (both, by
+                reciprocal rank fusion).
+
+        Raises:
+            FilterError: A filter is none.
+            KnowledgeError: The store cannot be searched.
+            ModelError: The embedder failed.
+        """
+        wanted = both(filters)
+        count = whole(1)("search: k", self.k if k is None else k)
+        how = self.mode if mode is None else _mode(mode)
+        query = "".join(char for char in query if is_plain(char))
+        most = max(50, count * _CANDIDATES) if how == "hybrid" else count
+        near: list[Hit] = []
+        worded: list[Hit] = []
+        if how != "keyword":
+            (vector,) = await self._vectors([query])
+            near = await self.store.nearest(vector, self.embedder.key, wanted, most)
+        if how != "vector":
+            worded = await self.store.matching(query, wanted, most)
+        found = fused(near, worded) if how == "hybrid" else [*near, *worded]
+        # Stores filter; this is the second lock on the door.
+        return [one for one in found if wanted is None or wanted.matches(one.metadata)][:count]
+
+    async def remove(self, source: str | None = None, *, filters: Filters | None = None) -> int:
+        """Remove a document by its source, or all that pass filters; returns how many.
+
+        Raises:
+            ConfigurationError: Neither is given, which would mean everything.
+        """
+        if source is None and filters is None:
+            raise ConfigurationError("remove() needs a source or filters")
+        ids = None if source is None else [_id(source)]
+        return await self.store.remove(both(filters), ids)
+
+    async def count(self, filters: Filters | None = None) -> tuple[int, int]:
+        """How many documents there are (that pass), and how many pieces they have."""
+        return await self.store.count(both(filters))
+
+    async def keys(
+        self, filters: Filters | None = None, values: int = 5
+    ) -> dict[str, list[Scalar]]:
+        """The metadata keys of the documents (that pass), each with its most frequent values."""
+        return await self.store.keys(both(filters), values)
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        await self.store.close()
+
+    def search_for(self, *, filters: Any, agentic: bool, precedence: Precedence) -> Search:
+        """The search that an agent has; see `Agent.knowledge_filters`.
+
+        Raises:
+            ConfigurationError: A filter is none.
+        """
+        return Search(self, filters=filters, agentic=agentic, precedence=precedence)
+
+    def _document(self, loaded: _Loaded, facts: dict[str, Scalar | list[Scalar]]) -> Document:
+        described = [
+            loaded.kind,
+            facts,
+            self._chunking.size,
+            self._chunking.overlap,
+            self.embedder.key,
+        ]
+        digest = sha256(dumps(described).encode())
+        for passage in loaded.passages:
+            digest.update(f"{len(passage)}:".encode() + passage.encode())
+        named = digest.hexdigest()
+        source = loaded.source or f"text-{named[:12]}"
+        return Document(id=_id(source), source=source, hash=named, metadata=facts)
+
+    async def _embedded(self, texts: Sequence[str]) -> AsyncIterator[list[Chunk]]:
+        for start in range(0, len(texts), _AT_ONCE):
+            batch = texts[start : start + _AT_ONCE]
+            vectors = await self._vectors(batch)
+            yield [Chunk(text, unit(v)) for text, v in zip(batch, vectors, strict=True)]
+
+    async def _vectors(self, texts: Sequence[str]) -> Sequence[Vector]:
+        vectors = await self.embedder.embed(texts)
+        if len(vectors) != len(texts):
+            raise ConfigurationError(
+                f"The embedder {self.embedder.key!r} gave {len(vectors)} vectors for {len(texts)} "
+                "texts; it must give one for each."
+            )
+        return vectors
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A document that was read."""
+
+    source: str | None
+    kind: Format
+    passages: list[str]
+
+    def cut(self, chunking: Chunking) -> list[str]:
+        """Its pieces."""
+        return [piece for one in self.passages for piece in chunking.cut(one, self.kind)]
+
+
+async def _load(content: str | bytes | Path, source: str | None, kind: Format | None) -> _Loaded:
+    if isinstance(content, Path):
+        source = content.as_posix() if source is None else source
+        kind = kind or FORMATS.get(content.suffix.lower(), "text")
+        try:
+            content = await anyio.Path(content).read_bytes()
+        except OSError as error:
+            raise KnowledgeError(f"{content} cannot be read: {error}") from error
+    if source is not None and (not source or not is_plain(source)):
+        raise KnowledgeError(f"{source!r:.80} cannot be a source")
+    how: Format = kind or "text"
+    found = await anyio.to_thread.run_sync(passages, content, how, source or "The text")
+    return _Loaded(source, how, found)
+
+
+def both(filters: Filters | None) -> FilterExpr | None:
+    """One filter of all that are given.
+
+    Raises:
+        FilterError: One is none.
+    """
+    if filters is None or isinstance(filters, FilterExpr):
+        return filters
+    return AND(*filters)
+
+
+def _id(source: str) -> str:
+    return sha256(source.encode()).hexdigest()[:32]
+
+
+def _mode(mode: Any) -> Mode:
+    if mode not in ("vector", "keyword", "hybrid"):
+        raise ConfigurationError(f'mode={mode!r} must be "vector", "keyword" or "hybrid"')
+    return mode

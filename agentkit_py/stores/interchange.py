@@ -1,0 +1,247 @@
+"""Threads as JSON Lines: this library's archive, OpenAI's chat format, AgentKit TypeScript's rows.
+
+Each export can be imported again without a loss: lines in OpenAI's format carry the archive beside
+their messages, and rows of TypeScript carry the whole result as its ``data``. Lines that others
+wrote are read as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+from agentkit_py._core.json import as_list, as_object, dumps
+from agentkit_py.errors import InvalidRecordError
+from agentkit_py.history.codec import escape_surrogates
+from agentkit_py.history.result import USER, AgentResult
+from agentkit_py.messages import Message, TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.records import ThreadInfo, encode_row, new_thread_id
+
+Format: TypeAlias = Literal["archive", "openai", "typescript"]
+
+ARCHIVE = "agentkit/1"
+_UNKNOWN_AUTHOR = "assistant"
+
+
+async def export_threads(
+    store: HistoryStore, threads: Iterable[ThreadInfo], form: Format = "archive"
+) -> AsyncIterator[str]:
+    """The lines for threads, each with its line break."""
+    for thread in threads:
+        archive = await _archive(store, thread)
+        if form == "typescript":
+            records = [_row(thread.id, record) for record in archive["results"]]
+        elif form == "openai":
+            messages = _openai(archive["results"])
+            records = [{"id": thread.id, "messages": messages, "agentkit": archive}]
+        else:
+            records = [archive]
+        for record in records:
+            yield escape_surrogates(dumps(record)) + "\n"
+
+
+async def import_threads(
+    store: HistoryStore, lines: Iterable[str], *, user_id: str | None = None
+) -> list[str]:
+    """Add threads from lines of any of the formats; what is there already is left out.
+
+    Args:
+        store: Where they are added.
+        lines: The lines.
+        user_id: Whose they are; None: whoever's they were.
+
+    Returns:
+        The ids of the threads.
+
+    Raises:
+        InvalidRecordError: A line is of no format; it and the field are named. The lines before it
+            are added.
+    """
+    found: dict[str, None] = {}
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            found[await _import_line(store, line, f"line {number}", user_id)] = None
+    return list(found)
+
+
+async def _import_line(store: HistoryStore, line: str, where: str, user_id: str | None) -> str:
+    try:
+        record = as_object(json.loads(line))
+    except ValueError as error:
+        raise InvalidRecordError(f"not JSON: {error}", where=where, field="(whole)") from error
+    if record is None:
+        raise InvalidRecordError("expected an object", where=where, field="(whole)")
+    archive = as_object(record.get("agentkit")) or _archive_of(record, where)
+    thread = as_object(archive.get("thread")) or {}
+    records = [as_object(one) or {} for one in as_list(archive.get("results")) or ()]
+    results = [AgentResult.from_dict(one, where=where) for one in records]
+    thread_id = await store.add_thread(
+        thread.get("id") or new_thread_id(),
+        user_id=user_id or thread.get("userId"),
+        title=thread.get("title") or "",
+        metadata=thread.get("metadata"),
+    )
+    rows = [
+        encode_row(result, thread_id, as_object(one.get("metadata")))
+        for one, result in zip(records, results, strict=True)
+    ]
+    await store.append_rows(thread_id, rows)
+    return thread_id
+
+
+def _archive_of(record: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The archive that a line of any format stands for."""
+    if record.get("format") == ARCHIVE:
+        return dict(record)
+    if "messages" in record:
+        thread = {"id": record.get("thread_id") or record.get("id")}
+        return {"thread": thread, "results": _results_of(record, where)}
+    if "thread_id" in record:
+        return {"thread": {"id": record["thread_id"]}, "results": [_result_of(record)]}
+    raise InvalidRecordError(
+        "expected a thread of agentkit's archive, a line with messages, or a row with thread_id",
+        where=where,
+        field="(whole)",
+    )
+
+
+async def _archive(store: HistoryStore, thread: ThreadInfo) -> dict[str, Any]:
+    records = await store.records(thread.id)
+    return {
+        "format": ARCHIVE,
+        "thread": {
+            "id": thread.id,
+            "userId": thread.user_id,
+            "title": thread.title,
+            "metadata": thread.metadata,
+            "createdAt": thread.created_at.isoformat(),
+            "updatedAt": thread.updated_at.isoformat(),
+        },
+        "results": [
+            {**one.result.to_dict(), **({"metadata": one.metadata} if one.metadata else {})}
+            for one in records
+        ],
+    }
+
+
+def _row(thread_id: str, record: dict[str, Any]) -> dict[str, Any]:
+    """A row of the message table of AgentKit TypeScript's PostgreSQL adapter."""
+    result = AgentResult.from_dict(record)
+    is_user = result.agent_name == USER
+    text = "".join(m.text for m in result.output if m.type == "text")
+    return {
+        "message_id": result.id,
+        "thread_id": thread_id,
+        "message_type": "user" if is_user else "agent",
+        "agent_name": None if is_user else result.agent_name,
+        "content": text,
+        "data": record,
+        "created_at": record["createdAt"],
+    }
+
+
+def _result_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    data = as_object(row.get("data"))
+    if data is not None and "output" in data:
+        return {"id": row.get("message_id"), "createdAt": row.get("created_at"), **data}
+    message = {"type": "text", "role": "user", "content": row.get("content") or ""}
+    return {
+        "agentName": USER,
+        "output": [message],
+        "toolCalls": [],
+        "createdAt": row.get("created_at"),
+        "id": row.get("message_id"),
+    }
+
+
+def _openai(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for record in records:
+        for message in AgentResult.from_dict(record).messages:
+            found += _openai_message(message, found)
+    return found
+
+
+def _openai_message(message: Message, before: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    match message:
+        case TextMessage():
+            return [{"role": message.role, "content": message.text}]
+        case ToolCallMessage():
+            calls = [_openai_call(call) for call in message.tools]
+            last = before[-1] if before else {}
+            if last.get("role") == "assistant" and "tool_calls" not in last:
+                last["tool_calls"] = calls  # text and calls of one reply are one message there
+                return []
+            return [{"role": "assistant", "content": None, "tool_calls": calls}]
+        case ToolResultMessage():
+            content = message.content
+            text = content if isinstance(content, str) else dumps(content)
+            return [{"role": "tool", "tool_call_id": message.tool.id, "content": text}]
+        case _:
+            return []
+
+
+def _openai_call(call: ToolCall) -> dict[str, Any]:
+    arguments = dumps(call.input) if call.malformed is None else call.malformed
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _results_of(record: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    """Results of a conversation in OpenAI's format."""
+    given = as_list(record["messages"])
+    if given is None:
+        raise InvalidRecordError("expected a list", where=where, field="messages")
+    thread = record.get("thread_id") or record.get("id") or "import"
+    made: list[AgentResult] = []
+    calls: dict[str, ToolCall] = {}
+    for index, one in enumerate(given):
+        fields = as_object(one)
+        if fields is None or not isinstance(fields.get("role"), str):
+            field = f"messages[{index}]"
+            raise InvalidRecordError("expected a message with a role", where=where, field=field)
+        _add(made, fields, calls, f"{thread}-{index}")
+    return [result.to_dict() for result in made]
+
+
+def _add(
+    made: list[AgentResult], fields: Mapping[str, Any], calls: dict[str, ToolCall], name: str
+) -> None:
+    role, content = fields["role"], fields.get("content")
+    text = content if isinstance(content, str) else dumps(content) if content else ""
+    if role == "tool":
+        key = str(fields.get("tool_call_id"))
+        call = calls.get(key) or ToolCall(key, str(fields.get("name") or ""))
+        last = made.pop() if made else AgentResult(_UNKNOWN_AUTHOR, (), id=name)
+        answers = [*last.tool_calls, ToolResultMessage(call, _value_of(text))]
+        made.append(AgentResult(last.agent_name, last.output, answers, last.created_at, id=last.id))
+        return
+    output: list[Message] = []
+    known = role if role in ("system", "user", "assistant") else "system"
+    if text:
+        output.append(TextMessage(cast("Any", known), text))
+    asked = [_call_of(one) for one in as_list(fields.get("tool_calls")) or ()]
+    if asked:
+        output.append(ToolCallMessage(tuple(asked)))
+        calls.update({call.id: call for call in asked})
+    author = USER if role == "user" else str(fields.get("name") or _UNKNOWN_AUTHOR)
+    made.append(AgentResult(author, output, (), id=name))
+
+
+def _call_of(one: object) -> ToolCall:
+    fields = as_object(one) or {}
+    function = as_object(fields.get("function")) or {}
+    text = function.get("arguments")
+    try:
+        return ToolCall(str(fields.get("id")), str(function.get("name")), json.loads(text or "{}"))
+    except (TypeError, ValueError):
+        return ToolCall(str(fields.get("id")), str(function.get("name")), {}, str(text))
+
+
+def _value_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"data": text}

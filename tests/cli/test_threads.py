@@ -1,0 +1,210 @@
+"""`agentkit threads`, on files and on a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentkit_py import AgentResult, TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.errors import InvalidRecordError
+from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory
+from agentkit_py.stores.interchange import Format, export_threads, import_threads
+from agentkit_py.stores.workspace import Workspace
+from agentkit_py.testing.replay.recording import conversation_of_line
+
+FORMATS: list[Format] = ["archive", "openai", "typescript"]
+
+
+def turn(name: str) -> list[AgentResult]:
+    """A question, a call and an answer."""
+    call = ToolCall(f"c{name}", "look", {"q": name})
+    return [
+        AgentResult.from_user(f"Where is {name}?\0\ud800", id=f"{name}-0"),
+        AgentResult(
+            "desk",
+            [TextMessage("assistant", "I look."), ToolCallMessage((call,))],
+            [ToolResultMessage(call, {"data": name})],
+            id=f"{name}-1",
+        ),
+        AgentResult("desk", [TextMessage("assistant", f"{name} is in Graz.")], id=f"{name}-2"),
+    ]
+
+
+async def fill(store: HistoryStore) -> None:
+    """Three threads of two users."""
+    async with store:
+        for name, user in (("a", "u1"), ("b", "u2"), ("c", "u1")):
+            await store.add_thread(name, user_id=user, title=f"Title {name}", metadata={"n": name})
+            await store.append(name, turn(name))
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    """A file with three threads."""
+    path = tmp_path / "threads.db"
+    asyncio.run(fill(SqliteHistory(path)))
+    return path
+
+
+def agentkit(*arguments: object, given: str = "", code: int = 0) -> str:
+    """What the command prints."""
+    command = [sys.executable, "-m", "agentkit_py.cli", "threads", *map(str, arguments)]
+    env = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
+    done = subprocess.run(
+        command, input=given, capture_output=True, text=True, env=env, timeout=60, check=False
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_threads_are_listed_shown_found_and_counted(db: Path) -> None:
+    """Of one user if asked for."""
+    listed = agentkit("list", "--db", db, "--user", "u1")
+    assert [line.split()[0] for line in listed.splitlines()] == ["thread", "c", "a"]
+    shown = agentkit("show", "a", "--db", db)
+    assert "a is in Graz." in shown
+    assert "desk calls look" in shown
+    assert "no thread 'b'" in agentkit("show", "b", "--db", db, "--user", "u1", code=1)
+    found = agentkit("search", "WHERE IS B", "--db", db)
+    assert found.splitlines()[0].startswith("b  Where is b?")
+    assert found.splitlines()[1] == "1 threads"
+    counted = dict(line.split() for line in agentkit("stats", "--db", db).splitlines())
+    assert [counted[key] for key in ("threads", "users", "results", "messages")] == [
+        "3", "2", "9", "15",
+    ]  # fmt: skip
+
+
+def test_deleting_asks_first_and_takes_files_along(db: Path, tmp_path: Path) -> None:
+    """Everything of a user; others keep theirs."""
+    files = Workspace(tmp_path / "files")
+    for name in "abc":
+        files.write(name, "x.txt", name)
+    options = ["--db", db, "--user", "u1", "--workspace", files.root]
+    agentkit("delete", *options, given="n\n", code=1)
+    assert "2 threads deleted" in agentkit("delete", *options, given="y\n")
+    left = agentkit("list", "--db", db).splitlines()[1:]
+    assert [line.split()[0] for line in left] == ["b"]
+    assert [files.files(name) for name in "abc"] == [[], ["x.txt"], []]
+    assert "Name threads" in agentkit("delete", "--db", db, "--yes", code=2)
+
+
+def test_cleaning_takes_what_is_older_than_asked_for(db: Path) -> None:
+    """Times are written like 7d."""
+    assert "0 threads deleted" in agentkit("clean", "--db", db, "--older-than", "7d", "--yes")
+    assert "3 threads deleted" in agentkit("clean", "--db", db, "--older-than", "0s", "--yes")
+    assert "no time" in agentkit("clean", "--db", db, "--older-than", "soon", code=2)
+
+
+def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    """A slip of the finger makes no database."""
+    path = tmp_path / "none.db"
+    assert "there is no file" in agentkit("list", "--db", path, code=2)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_is_exported_can_be_imported(db: Path, tmp_path: Path, form: str) -> None:
+    """Twice, which changes nothing."""
+    lines, other = tmp_path / "threads.jsonl", tmp_path / "other.db"
+    agentkit("export", "--db", db, "--format", form, "-o", lines)
+    for _ in range(2):
+        assert "3 threads" in agentkit("import", lines, "--db", other)
+    assert "a is in Graz." in agentkit("show", "a", "--db", other)
+
+
+def test_a_server_is_named_by_its_url(postgres_url: str) -> None:
+    """The same commands."""
+    assert "thread" in agentkit("list", "--db", postgres_url)
+
+
+async def everything(store: HistoryStore) -> dict[str, Any]:
+    """All threads with their results."""
+    return {
+        thread.id: (thread.user_id, thread.title, thread.metadata, await store.records(thread.id))
+        for thread in await store.list_threads(None)
+    }
+
+
+async def lines_of(store: HistoryStore, form: Format) -> list[str]:
+    """All threads as lines."""
+    return [line async for line in export_threads(store, await store.list_threads(None), form)]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+async def test_a_round_trip_loses_nothing(form: Format) -> None:
+    """Results are equal; rows of TypeScript have no place for a thread's title."""
+    store, other = MemoryHistory(), MemoryHistory()
+    await fill(store)
+    await import_threads(other, await lines_of(store, form))
+    before, after = await everything(store), await everything(other)
+    if form == "typescript":
+        before = {key: value[-1] for key, value in before.items()}
+        after = {key: value[-1] for key, value in after.items()}
+    assert after == before
+
+
+async def test_what_is_exported_for_openai_can_be_replayed() -> None:
+    """`agentkit replay` reads it."""
+    store = MemoryHistory()
+    await fill(store)
+    for line in await lines_of(store, "openai"):
+        conversation = conversation_of_line(line.encode(), 1)
+        assert conversation.tools == ["look"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            {
+                "id": "x",
+                "messages": [
+                    {"role": "user", "content": "hi"},
+                    {
+                        "role": "assistant",
+                        "content": None,
+                        "tool_calls": [
+                            {"id": "1", "function": {"name": "look", "arguments": '{"q":1}'}}
+                        ],
+                    },
+                    {"role": "tool", "tool_call_id": "1", "content": "found"},
+                    {"role": "assistant", "content": "done"},
+                ],
+            },
+            ["user", "assistant", "assistant"],
+        ),
+        (
+            {
+                "message_id": "m",
+                "thread_id": "x",
+                "message_type": "user",
+                "content": "hi",
+                "data": None,
+                "created_at": "2024-01-01T00:00:00.000Z",
+            },
+            ["user"],
+        ),
+    ],
+)
+async def test_lines_that_others_wrote_are_read(line: Any, expected: Sequence[str]) -> None:
+    """A second time they change nothing."""
+    store = MemoryHistory()
+    for _ in range(2):
+        assert await import_threads(store, [json.dumps(line)], user_id="u") == ["x"]
+    assert [result.agent_name for result in await store.load("x")] == expected
+    assert (await store.get_thread("x")).user_id == "u"
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "{}", '{"messages":1}', '{"messages":[1]}'])
+async def test_a_line_of_no_format_is_named(line: str) -> None:
+    """With its number."""
+    with pytest.raises(InvalidRecordError, match="line 2"):
+        await import_threads(MemoryHistory(), ["\n", line])

@@ -1,0 +1,211 @@
+"""What every store of documents does."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.knowledge import (
+    AND,
+    CONTAINS,
+    EQ,
+    GT,
+    IN,
+    LTE,
+    NEQ,
+    NOT,
+    OR,
+    STARTSWITH,
+    FilterExpr,
+    Knowledge,
+    KnowledgeError,
+    KnowledgeStore,
+    PostgresKnowledge,
+    SqliteKnowledge,
+)
+from agentkit_py.testing.embedder import HashingEmbedder
+
+TEXTS = st.sampled_from(["", "a", "A", "ab", "ß", "SS", "é", "z'; --", "%", "_", "\U0001f600b"])
+SCALARS = st.one_of(TEXTS, st.integers(-2, 2), st.sampled_from([0.5, 2.0]), st.booleans())
+KEYS = st.sampled_from(["a", "b", "c.d", "é"])
+METADATA = st.dictionaries(KEYS, st.one_of(SCALARS, st.lists(SCALARS, max_size=3)), max_size=3)
+ORDERED = st.one_of(TEXTS, st.integers(-2, 2))
+LEAVES = st.one_of(
+    *(st.builds(one, KEYS, SCALARS) for one in (EQ, NEQ, CONTAINS)),
+    *(st.builds(one, KEYS, ORDERED) for one in (GT, LTE)),
+    st.builds(STARTSWITH, KEYS, TEXTS),
+    st.builds(IN, KEYS, st.lists(SCALARS, max_size=3)),
+)
+TREES: st.SearchStrategy[FilterExpr] = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds(AND, inner, inner), st.builds(OR, inner, inner), st.builds(NOT, inner)
+    ),
+    max_leaves=5,
+)
+
+MODES: list[Any] = ["vector", "keyword", "hybrid"]
+
+
+@settings(
+    max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, *HealthCheck]
+)
+@given(
+    documents=st.lists(METADATA, min_size=1, max_size=5),
+    trees=st.lists(TREES, min_size=8, max_size=12),
+)
+def test_a_search_gives_exactly_what_passes_the_filter(
+    request: pytest.FixtureRequest, documents: list[Any], trees: list[FilterExpr], url: str | None
+) -> None:
+    """As Python understands the filter, whatever the database thinks of case and types."""
+    del request
+
+    async def look() -> None:
+        store: KnowledgeStore = (
+            SqliteKnowledge(":memory:") if url is None else PostgresKnowledge(url, schema="filters")
+        )
+        knowledge = Knowledge(store=store, embedder=HashingEmbedder())
+        await store.remove(None)
+        for index, metadata in enumerate(documents):
+            await knowledge.add("one word", source=f"{index}", metadata=metadata)
+        for tree in trees:
+            passing = {str(i) for i, one in enumerate(documents) if tree.matches(one)}
+            near = await store.nearest([1.0] * 256, "hashing:256", tree, 50)
+            worded = await store.matching("word", tree, 50)
+            assert {hit.source for hit in near} == passing
+            assert {hit.source for hit in worded} == passing
+            assert (await store.count(tree))[0] == len(passing)
+        await store.close()
+
+    anyio.run(look)
+
+
+@pytest.fixture(params=["sqlite", "postgres"], scope="module")
+def url(request: pytest.FixtureRequest) -> str | None:
+    """Where the server is; None: SQLite."""
+    return None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
+async def test_a_document_is_found_by_meaning_by_words_and_by_both(knowledge: Knowledge) -> None:
+    """With source, score and metadata."""
+    await knowledge.add("Lemongrass soup from Bangkok", source="soup", metadata={"cuisine": "thai"})
+    await knowledge.add("Error ERR-4012: payment declined", source="errors")
+    for mode in MODES:
+        hits = await knowledge.search("what is ERR-4012?", mode=mode, k=1)
+        assert [hit.source for hit in hits] == ["errors"]
+        assert hits[0].score > 0
+        hits = await knowledge.search("lemongrass", mode=mode, filters=EQ("cuisine", "thai"))
+        assert [(hit.source, hit.metadata) for hit in hits] == [("soup", {"cuisine": "thai"})]
+
+
+async def test_the_same_document_is_added_once(
+    knowledge: Knowledge, embedder: HashingEmbedder
+) -> None:
+    """And embedded once; a new version takes the place of the old one."""
+    first = await knowledge.add("old text", source="a", metadata={"n": 1})
+    asked = len(embedder.texts)
+    again = await knowledge.add("old text", source="a", metadata={"n": 1})
+    assert (first.changed, again.changed, again.id) == (True, False, first.id)
+    assert len(embedder.texts) == asked
+    newer = await knowledge.add("new text", source="a", metadata={"n": 1})
+    assert newer.changed
+    assert [hit.text for hit in await knowledge.search("text")] == ["new text"]
+    assert await knowledge.count() == (1, 1)
+
+
+async def test_the_document_of_another_tenant_is_not_replaced(knowledge: Knowledge) -> None:
+    """A source that is there with other metadata is an error, unless that is what is wanted."""
+    await knowledge.add("ours", source="faq", metadata={"tenant": "a"})
+    with pytest.raises(KnowledgeError, match="other metadata"):
+        await knowledge.add("theirs", source="faq", metadata={"tenant": "b"})
+    await knowledge.add("moved", source="faq", metadata={"tenant": "b"}, replace_metadata=True)
+    assert await knowledge.search("moved", filters=EQ("tenant", "a")) == []
+    # Without a source they are two documents.
+    await knowledge.add("same", metadata={"tenant": "a"})
+    await knowledge.add("same", metadata={"tenant": "b"})
+    assert await knowledge.count() == (3, 3)
+
+
+async def test_what_is_removed_is_not_found(knowledge: Knowledge) -> None:
+    """By source, by filter; nothing is removed by mistake."""
+    for name, kind in (("a", "x"), ("b", "x"), ("c", "y")):
+        await knowledge.add(f"text {name}", source=name, metadata={"kind": kind})
+    with pytest.raises(ConfigurationError, match="a source or filters"):
+        await knowledge.remove()
+    assert await knowledge.remove("a") == 1
+    assert await knowledge.remove("a") == 0
+    assert await knowledge.remove("b", filters=EQ("kind", "y")) == 0
+    assert await knowledge.remove(filters=EQ("kind", "x")) == 1
+    for mode in MODES:
+        assert [hit.source for hit in await knowledge.search("text a b c", mode=mode)] == ["c"]
+    assert await knowledge.keys() == {"kind": ["y"]}
+
+
+async def test_a_store_has_vectors_of_one_embedder(store: KnowledgeStore) -> None:
+    """Those of another cannot be compared, so both adding and searching say so."""
+    await Knowledge(store=store, embedder=HashingEmbedder(8)).add("text", source="a")
+    other = Knowledge(store=store, embedder=HashingEmbedder(16))
+    with pytest.raises(KnowledgeError, match="cannot be compared"):
+        await other.add("text", source="b")
+    with pytest.raises(KnowledgeError, match="cannot be compared"):
+        await other.search("text")
+    assert (await other.count())[0] == 1
+
+
+async def test_queries_that_are_no_words_are_answered(knowledge: Knowledge) -> None:
+    """Operators of full text search and SQL are words like any other."""
+    assert await knowledge.search("nothing is there yet") == []
+    await knowledge.add("AND OR NOT NEAR text", source="a")
+    for query in ("", "   ", "'\"", 'text" OR *', "NEAR(", "a & !b | <-> c", "\0\ud800", "%s %", "?"):
+        for mode in MODES:
+            await knowledge.search(query, mode=mode)
+    assert await knowledge.search('text" OR *', mode="keyword")
+
+
+async def test_what_was_stored_is_there_when_the_store_is_opened_again(
+    knowledge: Knowledge, store: KnowledgeStore
+) -> None:
+    """Closing forgets nothing."""
+    await knowledge.add("text", source="a", metadata={"n": 1, "tags": ["x"]})
+    await store.close()
+    hits = await knowledge.search("text", filters=CONTAINS("tags", "x"))
+    assert [hit.metadata for hit in hits] == [{"n": 1, "tags": ["x"]}]
+
+
+async def test_documents_are_added_at_the_same_time(knowledge: Knowledge) -> None:
+    """The first of all, too."""
+
+    async def add(index: int) -> None:
+        await knowledge.add(f"text number {index % 4}", source=f"{index % 4}")
+
+    async with anyio.create_task_group() as group:
+        for index in range(12):
+            group.start_soon(add, index)
+    assert await knowledge.count() == (4, 4)
+
+
+async def test_a_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    """That of a SqliteHistory, for one."""
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE things (id)")
+    other.close()
+    knowledge = Knowledge(store=SqliteKnowledge(path), embedder=HashingEmbedder())
+    with pytest.raises(KnowledgeError, match="another program"):
+        await knowledge.add("text", source="a")
+
+
+async def test_a_database_that_is_not_there_is_named_without_its_password() -> None:
+    """And the password is not."""
+    with pytest.raises(ConfigurationError, match="connections"):
+        PostgresKnowledge("", connections=0)
+    store = SqliteKnowledge("/nowhere/at/all.db")
+    with pytest.raises(KnowledgeError, match="nowhere"):
+        await store.count()

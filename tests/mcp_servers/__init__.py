@@ -1,0 +1,1 @@
+"""Servers that are real: processes of their own, over pipes and HTTP."""

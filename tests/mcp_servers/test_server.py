@@ -1,0 +1,328 @@
+"""A server over stdio: its tools, its results, and what may go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from agentkit_py import gemini, openai
+from agentkit_py._core.naming import TOOL_NAME
+from agentkit_py.errors import ConfigurationError, ToolSourceError
+from agentkit_py.mcp import (
+    SSE,
+    MCPConnectionError,
+    MCPProtocolError,
+    MCPResultTooLargeError,
+    MCPServer,
+    MCPTimeoutError,
+    MCPToolError,
+    Stdio,
+    StreamableHTTP,
+)
+from agentkit_py.mcp.listing import offered_name
+from agentkit_py.messages import TextMessage
+from agentkit_py.models.base import ModelRequest
+
+from .world import eventually, handwritten, is_alive, modern, notes, said, text_of
+
+
+async def test_results_keep_images_resources_and_links(tmp_path: Path) -> None:
+    """As blocks, under the names that MCP gives their fields."""
+    async with modern(tmp_path) as server:
+        assert await server.call("add", {"a": 1, "b": 2}) == [{"type": "text", "text": "3 cm"}]
+        shown: Any = await server.call("show")
+    assert [block["type"] for block in shown] == ["image", "resource", "resource_link"]
+    assert shown[0] == {"type": "image", "data": "cG5n", "mimeType": "image/png"}
+    assert shown[1]["resource"]["text"] == "A"
+
+
+async def test_a_structured_result_that_a_text_repeats_is_kept_once(tmp_path: Path) -> None:
+    """The SDK's servers send both."""
+    async with modern(tmp_path) as server:
+        value = await server.call("structured")
+    assert json.loads(text_of(value)) == {"total": 3}
+
+
+async def test_is_error_is_an_error(tmp_path: Path) -> None:
+    """With what the tool said as its message."""
+    async with modern(tmp_path) as server:
+        with pytest.raises(MCPToolError, match="no such order"):
+            await server.call("fail")
+
+
+async def test_a_server_that_dies_in_a_call_is_started_anew_for_the_next(tmp_path: Path) -> None:
+    """The call is not repeated by itself: it may have been carried out."""
+    async with modern(tmp_path) as server:
+        first = text_of(await server.call("pid"))
+        with pytest.raises(MCPConnectionError, match="not known"):
+            await server.call("die")
+        assert notes(tmp_path) == [f"die {first}"]
+        assert text_of(await server.call("pid")) != first
+
+
+async def test_a_call_that_hangs_ends_in_time_and_is_cancelled_on_the_server(
+    tmp_path: Path,
+) -> None:
+    """The server hears of it, and the connection stays."""
+    async with modern(tmp_path, timeout=0.3) as server:
+        before = text_of(await server.call("pid"))
+        with pytest.raises(MCPTimeoutError, match=r"0\.3 s"):
+            await server.call("hang")
+        await eventually(lambda: notes(tmp_path) == ["hang begins", "hang cancelled"])
+        assert text_of(await server.call("pid")) == before
+
+
+async def test_who_cancels_a_call_cancels_it_on_the_server(tmp_path: Path) -> None:
+    """As a run's tool_timeout does."""
+    async with modern(tmp_path) as server:
+        call = asyncio.ensure_future(server.call("hang"))
+        await eventually(lambda: notes(tmp_path) == ["hang begins"])
+        call.cancel()
+        await eventually(lambda: "hang cancelled" in notes(tmp_path))
+
+
+async def test_progress_is_told_and_keeps_a_slow_call_alive(tmp_path: Path) -> None:
+    """Each report begins the time anew."""
+    told: list[Any] = []
+    server = modern(tmp_path, timeout=1, on_progress=lambda *facts: told.append(facts))
+    async with server:
+        assert text_of(await server.call("slow", {"steps": 3, "seconds": 0.5})) == "done"
+    assert told == [("slow", float(n), 3.0, f"step {n}") for n in (1, 2, 3)]
+
+
+async def test_ten_megabytes_are_an_error_that_says_so(tmp_path: Path) -> None:
+    """Unless more is allowed."""
+    async with modern(tmp_path) as server:
+        with pytest.raises(MCPResultTooLargeError, match="10,000,027 bytes"):
+            await server.call("big", {"size": 10_000_000})
+        server.max_result_bytes = 20_000_000
+        assert len(text_of(await server.call("big", {"size": 10_000_000}))) == 10_000_000
+
+
+async def test_a_malformed_result_is_an_error_and_a_line_of_garbage_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The connection outlives both."""
+    with caplog.at_level(logging.CRITICAL, "mcp"):
+        async with handwritten() as server:
+            with pytest.raises(MCPProtocolError, match="no MCP result"):
+                await server.call("malformed")
+            assert said(await server.call("garbage", {"a": 1}))["arguments"] == {"a": 1}
+
+
+async def test_the_list_is_asked_for_again_when_it_has_changed(tmp_path: Path) -> None:
+    """Both protocols' ways of saying so."""
+    for server in (handwritten(), modern(tmp_path)):
+        async with server:
+            before: Any = await server.listing()
+            assert before["changes"] is True
+            await server.call("grow")
+            with anyio.fail_after(10):
+                while await server.listing() == before:
+                    await anyio.lowlevel.checkpoint()
+            after: Any = await server.listing()
+            new = [tool["name"] for tool in after["tools"][len(before["tools"]) :]]
+            assert new in (["grown"], ["grown0"])
+
+
+async def test_schemas_reach_models_undamaged() -> None:
+    """References, recursion, enums, minimums and descriptions; Gemini gets it written out."""
+    async with handwritten() as server:
+        listing: Any = await server.listing()
+    tree = server.tools(listing)[0]
+    assert tree.parameters == listing["tools"][0]["inputSchema"]
+    request = ModelRequest(messages=(TextMessage("user", "hi"),), tools=(tree.spec,))
+    body = openai("gpt-4o", api_key="k").encode(request)
+    function = body["tools"][0]["function"]
+    assert function.get("strict") is not True
+    node = function["parameters"]["definitions"]["node"]
+    assert node["properties"]["value"] == {
+        "type": "integer",
+        "minimum": 1,
+        "description": "how much",
+    }
+    assert node["properties"]["children"]["items"] == {"$ref": "#/definitions/node"}
+    shown = json.dumps(gemini("gemini-2.5-flash", api_key="k").encode(request)["tools"])
+    assert "how much" in shown
+    assert "$ref" not in shown
+
+
+async def test_arguments_are_validated_through_references() -> None:
+    """A recursive schema too; what is wrong is named by its path."""
+    async with handwritten() as server:
+        tree = server.tools(await server.listing())[0]
+    good = {"root": {"value": 1, "children": [{"value": 2, "kind": "leaf"}]}}
+    assert tree.arguments.validate(good) == good
+    with pytest.raises(Exception, match=r"root\.children\.0\.value"):
+        tree.arguments.validate({"root": {"value": 1, "children": [{"value": 0}]}})
+
+
+async def test_names_and_schemas_that_cannot_be_used_are_reported_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Names are mapped; tools that no model could be told of are left out."""
+    async with handwritten() as server:
+        listing = await server.listing()
+    with caplog.at_level(logging.WARNING, "agentkit_py.mcp"):
+        names = [tool.name for tool in server.tools(listing)]
+        said_once = caplog.messages.copy()
+        assert [tool.name for tool in server.tools(listing)] == names
+    assert caplog.messages == said_once
+    assert server.names["h-odd_name_1"] == "odd name/1"
+    assert sorted(server.names.values()) == sorted(
+        {t["name"] for t in listing["tools"]} - {"broken", "elsewhere"}  # type: ignore[index]
+    )
+    assert all(TOOL_NAME.fullmatch(name) for name in names)
+    assert any("'broken' is left out" in message for message in said_once)
+    assert any("'odd name/1' is offered as 'h-odd_name_1'" in message for message in said_once)
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "taken", "name"),
+    [
+        ("a", "b", (), "a-b"),
+        ("2", "b", (), "_2-b"),
+        ("a b", "ü", (), "a_b-_"),
+        ("a", "b", ("a-b",), "a-b_"),
+        ("a", "x" * 80, (), "a-" + "x" * 53 + "_"),
+    ],
+)
+def test_names_are_made_alike_each_time(
+    server: str, tool: str, taken: tuple[str, ...], name: str
+) -> None:
+    """From nothing but the two names and what is taken."""
+    made = offered_name(server, tool, taken)
+    assert made == offered_name(server, tool, taken)
+    assert made.startswith(name)
+    assert made not in taken
+    assert len(made) <= 64
+
+
+async def test_only_what_is_chosen_is_offered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And a choice of what there is not is reported."""
+    async with modern(tmp_path, include=["add", "pid", "ad"], exclude=["pid"]) as server:
+        tools = server.tools(await server.listing())
+    assert [tool.name for tool in tools] == ["m-add"]
+    assert any("'ad'" in message for message in caplog.messages)
+
+
+async def test_a_process_gets_what_it_is_given_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our keys are not its business."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-ours")
+    transport = modern(tmp_path).transport
+    assert isinstance(transport, Stdio)
+    given = Stdio(transport.command, transport.args, env={"TOKEN": "t0k3n"})
+    async with MCPServer("m", given) as server:
+        found = json.loads(text_of(await server.call("environment")))
+    assert found["TOKEN"] == "t0k3n"
+    assert "PATH" in found
+    assert "OPENAI_API_KEY" not in found
+    assert "t0k3n" not in repr(server)
+
+
+async def test_a_process_ends_when_the_last_one_closes(tmp_path: Path) -> None:
+    """Who shares a server does not end it for the others; a later use starts it again."""
+    server = modern(tmp_path)
+    async with server:
+        async with server:
+            pid = int(text_of(await server.call("pid")))
+        assert int(text_of(await server.call("pid"))) == pid
+    assert not is_alive(pid)
+    async with server:
+        assert int(text_of(await server.call("pid"))) != pid
+
+
+def test_a_process_ends_with_the_event_loop_that_used_it(tmp_path: Path) -> None:
+    """Without `async with`, and another loop gets a connection of its own."""
+    server = modern(tmp_path)
+
+    async def use() -> int:
+        return int(text_of(await server.call("pid")))
+
+    first, second = asyncio.run(use()), asyncio.run(use())
+    assert first != second
+    assert not is_alive(first)
+    assert not is_alive(second)
+
+
+@pytest.mark.parametrize(
+    ("transport", "words"),
+    [
+        (Stdio("no-such-command-anywhere"), "the command 'no-such-command-anywhere'"),
+        (Stdio(sys.executable, ["-c", "pass"]), "cannot be used"),
+        (StreamableHTTP("http://u:secret@127.0.0.1:9/mcp?key=secret"), "http://127.0.0.1:9/mcp "),
+        (SSE("http://127.0.0.1:9/sse"), "http://127.0.0.1:9/sse"),
+    ],
+)
+async def test_a_server_that_cannot_be_reached_fails_loudly(transport: Any, words: str) -> None:
+    """The message says which, and no secret."""
+    with pytest.raises(ToolSourceError) as caught:
+        async with MCPServer("gone", transport, connect_timeout=10):
+            pass
+    assert words in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_server_that_never_answers_is_given_up() -> None:
+    """In the time that is given."""
+    with pytest.raises(ToolSourceError, match=r"did not answer in 0\.3 s"):
+        await handwritten(mode="silent", connect_timeout=0.3).listing()
+
+
+async def test_a_server_that_is_not_required_is_reported_and_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Also one that does not list its tools."""
+    for server in (
+        MCPServer("gone", Stdio("no-such-command-anywhere"), required=False),
+        handwritten(mode="no-list", required=False),
+    ):
+        caplog.clear()
+        async with server:
+            listing = await server.listing()
+        assert server.tools(listing) == []
+        assert "missing" in listing
+        assert any("going on without its tools" in message for message in caplog.messages)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("ws://127.0.0.1/mcp", "no WebSocket transport"),
+        ({"type": "ws", "url": "ws://x"}, "StreamableHTTP"),
+        ({"type": "carrier-pigeon"}, "streamable-http and sse"),
+        ({"type": "stdio", "comand": "secret"}, "unexpected keyword argument 'comand'"),
+        ("npx -y server", "Stdio"),
+        (7, "no transport"),
+    ],
+)
+def test_transports_that_there_are_not_are_refused(given: Any, words: str) -> None:
+    """With what there is instead, and without values."""
+    with pytest.raises(ConfigurationError, match=words) as caught:
+        MCPServer("x", given)
+    assert "secret" not in str(caught.value)
+
+
+def test_typescripts_settings_are_understood() -> None:
+    """As in createAgent({mcpServers: [{name, transport: {…}}]})."""
+    stdio = MCPServer("a", {"type": "stdio", "command": "npx", "args": ["x"], "env": {"A": "1"}})
+    assert stdio.transport == Stdio("npx", ["x"], {"A": "1"})
+    http = MCPServer("a", {"type": "streamable-http", "url": "https://x/mcp"})
+    assert http.transport == MCPServer("a", "https://x/mcp").transport
+    assert MCPServer("a", {"type": "sse", "url": "https://x"}).transport == SSE("https://x")
+    with pytest.raises(ConfigurationError, match="needs a name"):
+        MCPServer("", "https://x/mcp")
+    with pytest.raises(ConfigurationError, match="list of names"):
+        MCPServer("a", "https://x/mcp", exclude="add")

@@ -1,0 +1,96 @@
+"""`agentkit mcp`: agents and networks for other clients, here our own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentkit_py.mcp import MCPServer, MCPToolError, Stdio
+
+from .world import text_of
+
+DESK = """
+from agentkit_py import Agent, MemoryHistory, Network, tool
+from agentkit_py.testing import ScriptedModel, tool_call
+
+@tool
+def look_up(order: int) -> str:
+    "Look up an order."
+    print("a careless print")
+    return "lost"
+
+model = ScriptedModel(tool_call("look_up", {"order": 7}), "It is lost.")
+clerk = Agent(name="Order Desk", description="Knows orders.", system="S", tools=[look_up],
+              model=model, max_iter=2)
+empty = Agent(name="7 dwarfs", system="S", model=ScriptedModel())
+talk = Network(name="talk", history=MemoryHistory(), router=lambda c: None if c.call_count else a,
+               agents=[a := Agent(name="a", system="S", model=ScriptedModel("One.", "Two."))])
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A folder with a module, as a user has one."""
+    (tmp_path / "desk.py").write_text(DESK)
+    return tmp_path
+
+
+def command(desk: Path, target: str, name: str = "d", **options: object) -> MCPServer:
+    """The module's object, served over stdio."""
+    arguments = ["-m", "agentkit_py.cli", "mcp", f"desk:{target}"]
+    return MCPServer(name, Stdio(sys.executable, arguments, cwd=desk), **options)  # type: ignore[arg-type]
+
+
+async def test_an_agent_is_a_tool_that_tells_what_it_does(desk: Path) -> None:
+    """A print in a tool does not disturb the protocol."""
+    told: list[str | None] = []
+    server = command(desk, "clerk", on_progress=lambda _tool, _done, _all, said: told.append(said))
+    async with server:
+        (tool,) = server.tools(await server.listing())
+        assert (tool.name, tool.description) == ("d-order-desk", "Knows orders.")
+        assert tool.parameters is not None
+        assert tool.parameters["required"] == ["input"]
+        assert text_of(await server.call("order-desk", {"input": "7?"})) == "It is lost."
+    assert told == ["Order Desk begins", "Order Desk calls look_up"]
+
+
+async def test_a_run_that_fails_is_a_tool_that_says_so(desk: Path) -> None:
+    """With the kind of error, and no traceback."""
+    async with command(desk, "empty") as server:
+        (tool,) = server.tools(await server.listing())
+        with pytest.raises(MCPToolError) as caught:
+            await server.call(server.names[tool.name], {"input": "hi"})
+    assert "Traceback" not in str(caught.value)
+
+
+async def test_a_network_with_history_goes_on_with_a_thread(desk: Path) -> None:
+    """The answer says which thread; the next call may name it."""
+    async with command(desk, "talk") as server:
+        first = await server.call("talk", {"input": "hi"})
+        found = re.fullmatch(r"thread_id: (\S+)", first[1]["text"])  # type: ignore[index]
+        assert found is not None
+        again = await server.call("talk", {"input": "go on", "thread_id": found[1]})
+    assert [block["text"] for block in again] == ["Two.", f"thread_id: {found[1]}"]  # type: ignore[index,union-attr]
+
+
+async def test_over_http_it_says_where_it_listens(desk: Path) -> None:
+    """On stderr; port 0 takes any that is free."""
+    arguments = ["-m", "agentkit_py.cli", "mcp", "desk:clerk", "--http", "--port", "0"]
+    process = subprocess.Popen(  # noqa: ASYNC220 - started once, at once
+        [sys.executable, *arguments], cwd=desk, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stderr is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/mcp", process.stderr.readline())
+        assert found is not None
+        async with MCPServer("d", found[0]) as server:
+            assert text_of(await server.call("order-desk", {"input": "7?"})) == "It is lost."
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()

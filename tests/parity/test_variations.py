@@ -1,0 +1,78 @@
+"""Beyond the recordings: where model and library are told the same scenario, they agree.
+
+The model with all divergences switched on says what we must do in scenarios that nobody recorded,
+too. Here it is asked about recorded scenarios at other providers, and with one thing changed.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from . import canon
+from .compare import shown
+from .divergences import ALL_IDS
+from .evidence import Documents
+from .judge import judge, models
+from .play import play
+from .reference.core import Unsupported
+from .swapped import OPTIONS, swapped
+from .variations import VARIATIONS
+from .vectors import Json, Vector
+
+EVERY = 11
+"""One recording in so many is taken for each variation."""
+
+
+def runs(vectors: list[Vector], begin: int) -> list[Vector]:
+    """Some of the recorded runs."""
+    found = [v for v in vectors if v.kind == "run" and not (v.pending() or v.not_applicable())]
+    return found[begin % EVERY :: EVERY]
+
+
+def disagreement(vector: Vector, spec: dict[str, Json]) -> str | None:
+    """What model and library say otherwise of a scenario; None: nothing."""
+    other = dataclasses.replace(vector, data={**vector.data, "spec": spec})
+    try:
+        theirs, ours = models(other, ALL_IDS)
+    except Unsupported:  # TypeScript would ask for more replies than there are
+        return None
+    played = play(spec, ours.replies)
+    observed = canon.observed(played.observed)
+    verdict = judge(Documents(theirs.document, theirs.document, ours.document, observed))
+    return shown(verdict.differences, 4) or "\n".join(played.problems) or None
+
+
+def all_disagreements(
+    chosen: list[Vector], change: Callable[[dict[str, Json]], dict[str, Json] | None]
+) -> dict[str, str]:
+    """What is said otherwise, by recording."""
+    found: dict[str, str] = {}
+    for vector in chosen:
+        spec = change(copy.deepcopy(vector.spec))
+        said = None if spec is None else disagreement(vector, spec)
+        if said is not None:
+            found[vector.name] = said
+    return found
+
+
+@pytest.mark.parametrize("provider", OPTIONS)
+def test_at_another_provider(vectors: list[Vector], provider: str) -> None:
+    """The scenario with all its models at one provider."""
+    chosen = runs(vectors, list(OPTIONS).index(provider))
+    assert all_disagreements(chosen, lambda spec: swapped(spec, provider)) == {}
+
+
+@pytest.mark.parametrize("name", VARIATIONS)
+def test_with_one_thing_changed(vectors: list[Vector], name: str) -> None:
+    """Streamed, looped, stored, hooked and so on."""
+
+    def change(spec: dict[str, Json]) -> dict[str, Json]:
+        VARIATIONS[name](spec)
+        return spec
+
+    chosen = runs(vectors, list(VARIATIONS).index(name))
+    assert all_disagreements(chosen, change) == {}

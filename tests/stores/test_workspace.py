@@ -1,0 +1,89 @@
+"""Files of threads: nothing gets out, nothing gets too large, nothing stays for ever."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from agentkit_py.errors import ConfigurationError, HistoryError
+from agentkit_py.stores import MemoryHistory
+from agentkit_py.stores.workspace import Workspace
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Workspace:
+    """A small workspace."""
+    return Workspace(tmp_path / "files", max_file=10, max_thread=25)
+
+
+@pytest.mark.parametrize("thread", ["t", "../x", "a/b", "", "x" * 5000, "\0", "\ud800"])
+def test_files_of_a_thread_are_written_read_and_removed(files: Workspace, thread: str) -> None:
+    """Whatever stands in the thread's id."""
+    files.write(thread, "a/b.txt", "one")
+    files.write(thread, "a/b.txt", "two")
+    files.write("another", "c", b"")
+    assert files.read(thread, "a/b.txt") == b"two"
+    assert files.files(thread) == ["a/b.txt"]
+    assert files.remove(thread)
+    assert not files.remove(thread)
+    assert files.files("another") == ["c"]
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../x", "a/../../x", "/etc/passwd", "a\0", "C:/x", "a\\..\\x"]
+)
+def test_a_name_cannot_lead_out_of_its_thread(files: Workspace, name: str) -> None:
+    """Neither written nor read."""
+    with pytest.raises(HistoryError):
+        files.write("t", name, "x")
+    with pytest.raises(HistoryError):
+        files.read("t", name)
+
+
+def test_a_link_cannot_lead_out_of_its_thread(files: Workspace, tmp_path: Path) -> None:
+    """Not even one that a tool made."""
+    (tmp_path / "secret").write_text("x")
+    files.write("t", "a", "x")
+    (files.folder("t") / "out").symlink_to(tmp_path)
+    with pytest.raises(HistoryError, match="leads out"):
+        files.read("t", "out/secret")
+    assert files.files("t") == ["a"]
+
+
+def test_limits_are_kept(files: Workspace) -> None:
+    """Of each file, and of all of a thread; what is replaced does not count."""
+    with pytest.raises(HistoryError, match="11 bytes"):
+        files.write("t", "a", "x" * 11)
+    for name in ("a", "b", "a"):
+        files.write("t", name, "x" * 10)
+    with pytest.raises(HistoryError, match="30 bytes"):
+        files.write("t", "c", "x" * 10)
+    files.write("other", "c", "x" * 10)
+    with pytest.raises(ConfigurationError):
+        Workspace(files.root, max_file=0)
+
+
+def test_old_files_are_removed_by_the_next_write(tmp_path: Path) -> None:
+    """Those of other threads."""
+    files = Workspace(tmp_path / "files", keep=timedelta(days=1))
+    for name in ("old", "new"):
+        files.write(name, "a", "x")
+    os.utime(files.folder("old"), (0, 0))
+    files.write("now", "a", "x")
+    assert [files.files(name) for name in ("old", "new", "now")] == [[], ["a"], ["a"]]
+
+
+async def test_a_deleted_thread_takes_its_files_along(files: Workspace) -> None:
+    """So does a deleted user."""
+    store = MemoryHistory()
+    store.workspace = files
+    for name in ("a", "b"):
+        await store.add_thread(name, user_id="u")
+        files.write(name, "x", "x")
+    await store.delete_thread("a")
+    assert (files.files("a"), files.files("b")) == ([], ["x"])
+    await store.delete_user("u")
+    assert files.files("b") == []
