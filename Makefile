@@ -39,6 +39,9 @@ bench: setup-dev  ## Measure this machine
 	@$(PYTHON) scripts/tiktoken_cache.py
 	@$(PYTHON) benchmarks/run.py $(ARGS)
 
+crash: setup-dev  ## Kill writers of both databases a thousand times, and count what is lost
+	@$(PYTHON) tests/soak/crash_stores.py --kills 520 $(ARGS)
+
 check: lint types test docs  ## Everything CI checks, without coverage
 
 constraints:  ## Pin the newest releases in constraints.txt (needs uv)

@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -42,13 +43,13 @@ def turn(name: str) -> list[AgentResult]:
     return [AgentResult.from_user(QUESTION, id=f"{name}-q"), answer]
 
 
-async def load(store: HistoryStore, threads: int) -> tuple[float, float, float]:
+async def load(store: HistoryStore, threads: int, seconds: float) -> tuple[float, float, float]:
     """Turns per second, and the median and 99th percentile of a turn in milliseconds."""
     names = [f"load-{uuid4().hex}" for _ in range(threads)]
     for name in names:
         await store.add_thread(name)
     took: list[float] = []
-    end = time.perf_counter() + SECONDS
+    end = time.perf_counter() + seconds
 
     async def work(thread: str) -> None:
         for number in count():
@@ -112,7 +113,7 @@ async def turns_on(store: HistoryStore, thread: str) -> tuple[float, float]:
         system=SYSTEM,
         model=model_of(Replies(text_reply())),
         history=store,
-        processors=[TokenLimiter(2000)],
+        processors=[TokenLimiter(300)],  # the shortest thread has more
     )
     took: list[float] = []
     for _ in range(20):
@@ -128,18 +129,18 @@ async def turns_on(store: HistoryStore, thread: str) -> tuple[float, float]:
 
 
 async def measure(
-    name: str, store: HistoryStore, raw: float, size: Callable[[], Awaitable[int]], *, long: bool
+    name: str, store: HistoryStore, raw: float, size: Callable[[], Awaitable[int]], options: Any
 ) -> None:
     """All rows of one database."""
     async with store:
         for threads in (1, 8, 64):
-            rate, median, p99 = await load(store, threads)
+            rate, median, p99 = await load(store, threads, options.seconds)
             print(
-                f"| {name}, {threads} threads at once | {rate:,.0f} turns/s | median {median:.1f} ms, "
+                f"| {name}, {threads} threads at once | {rate:,.0f} turns/s | median {median:.1f}, "
                 f"p99 {p99:.1f} ms | {rate / raw:.2f} of raw INSERTs ({raw:,.0f}/s) |",
                 flush=True,
             )
-        for messages in (*SIZES, LONG) if long else SIZES:
+        for messages in (*SIZES, LONG) if options.long else SIZES:
             before = await size()
             await fill(store, f"long-{messages}", messages)
             grown = (await size() - before) / messages
@@ -173,17 +174,23 @@ def main() -> None:
     """Measure both databases."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--long", action="store_true")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each row of load")
     options = parser.parse_args()
     print("| what | result | | |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="agentkit-bench-") as given:
         folder = Path(given)
 
         async def file_size() -> int:
-            return sum(path.stat().st_size for path in folder.glob("threads.db*"))  # noqa: ASYNC240
+            connection = sqlite3.connect(folder / "threads.db")
+            pages = [
+                connection.execute(f"PRAGMA page_{x}").fetchone()[0] for x in ("count", "size")
+            ]
+            connection.close()
+            return pages[0] * pages[1]
 
         store = SqliteHistory(folder / "threads.db", lazy=True)
         raw = raw_sqlite(folder)
-        asyncio.run(measure("SQLite", store, raw, file_size, long=options.long))
+        asyncio.run(measure("SQLite", store, raw, file_size, options))
     with server() as url:
 
         async def server_size() -> int:
@@ -194,7 +201,7 @@ def main() -> None:
 
         raw = raw_postgres(url)
         store = PostgresHistory(url, lazy=True)
-        asyncio.run(measure("PostgreSQL", store, raw, server_size, long=options.long))
+        asyncio.run(measure("PostgreSQL", store, raw, server_size, options))
 
 
 if __name__ == "__main__":

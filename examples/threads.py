@@ -40,6 +40,39 @@ async def look(thread_id: str) -> None:
     # --8<-- [end:read]
 
 
+# --8<-- [start:turns]
+from agentkit_py import UserMessage
+from agentkit_py.stores import Turns
+
+
+async def delivered_twice() -> None:
+    """The second delivery of a message gets the stored answer; no model is asked."""
+    shared = SqliteHistory("shared.db", turns=Turns())
+    clerk = Agent(name="clerk", system="Brief.", model=ScriptedModel("Done."), history=shared)
+    for _ in range(2):
+        result = await clerk.run(UserMessage("Cancel it.", "webhook-17"), thread_id="ada-1")
+        assert result.text == "Done."
+    # --8<-- [end:turns]
+    await shared.close()
+
+
+# --8<-- [start:users]
+from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.stores import for_user
+
+
+async def each_user_sees_their_own() -> None:
+    """A thread of somebody else is not found."""
+    await for_user(store, "ada").add_thread("hers")
+    try:
+        await for_user(store, "bob").load("hers")
+    except ThreadNotFoundError as error:
+        print(error)
+    assert await store.delete_user("ada") == 1
+    # --8<-- [end:users]
+    await store.close()
+
+
 # --8<-- [start:client]
 from agentkit_py import AgentResult, State, TextMessage
 
@@ -104,6 +137,8 @@ async def own_store() -> None:
 async def main() -> None:
     """All of them."""
     await look(await two_turns())
+    await delivered_twice()
+    await each_user_sees_their_own()
     await client_keeps_the_history()
     await own_store()
     await store.close()

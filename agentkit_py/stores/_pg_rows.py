@@ -144,12 +144,13 @@ async def page(session: Session, thread_id: str, before: int, limit: int) -> lis
     """The last results before a position, oldest first."""
     rows = await session.all(
         "SELECT position, json::text, metadata::text, tokens::text FROM {results} "
-        "WHERE thread_id = %s AND position < %s ORDER BY position DESC LIMIT %s",
+        # Not LIMIT: a planner without statistics might sort the whole thread for it.
+        "WHERE thread_id = %s AND position >= %s AND position < %s ORDER BY position",
         kept(thread_id),
+        before - limit,
         before,
-        limit,
     )
-    return [decode_row(thread_id, *row) for row in reversed(rows)]
+    return [decode_row(thread_id, *row) for row in rows]
 
 
 async def get_thread(session: Session, thread_id: str) -> ThreadInfo:

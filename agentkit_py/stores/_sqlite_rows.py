@@ -100,9 +100,10 @@ def records(connection: Connection, thread_id: str) -> list[StoredResult]:
 
 def page(connection: Connection, thread_id: str, before: int, limit: int) -> list[StoredResult]:
     """The last results before a position, oldest first."""
-    query = f"{_RESULTS} WHERE thread_id = ? AND position < ? ORDER BY position DESC LIMIT ?"
-    rows = connection.execute(query, (thread_id, before, limit)).fetchall()
-    return [decode_row(thread_id, *row) for row in reversed(rows)]
+    # Positions have no gaps, so that a range is a number of rows.
+    query = f"{_RESULTS} WHERE thread_id = ? AND position >= ? AND position < ? ORDER BY position"
+    rows = connection.execute(query, (thread_id, before - limit, before)).fetchall()
+    return [decode_row(thread_id, *row) for row in rows]
 
 
 def get_thread(connection: Connection, thread_id: str) -> ThreadInfo:

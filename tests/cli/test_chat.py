@@ -362,7 +362,7 @@ def test_ctrl_c_stops_the_run_and_leaves_a_thread_that_goes_on(folder: Path) -> 
         ("shop.py:shop", "'shop.py' is a file; name the module"),
         ("shops:shop", "There is no module 'shops'"),
         ("shop.sub:shop", "There is no module 'shop.sub'"),
-        ("shop:network", "'shop' has no 'network'. It has 'clerk', 'shop', 'kept'."),
+        ("shop:shop", "'shop' has no 'network'. It has 'clerk', 'shop', 'kept'."),
         ("shop:number", "'shop:number' is of type int; a Network, an Agent,"),
         ("shop:Shop", "'shop:Shop' is the class Shop;"),
         ("shop:needs", "'shop:needs' was called without arguments: TypeError"),
@@ -409,10 +409,11 @@ def test_threads_are_listed_loaded_measured_and_cleaned(
     folder: Path, provider: FakeProvider
 ) -> None:
     """Without leaving the chat."""
-    first = chat(folder, provider, "shop:network", "--db", "t.db", lines="Any hats?\n")
+    provider.reply("Yes, red ones.")
+    first = chat(folder, provider, "shop:shop", "--db", "t.db", lines="Any hats?\n")
     thread = thread_in(first.stdout)
     lines = f"/current\n/threads\n/load {thread}\n/current\n/load nope\n/clean\n/threads\n"
-    done = chat(folder, provider, "shop:network", "--db", "t.db", lines=lines)
+    done = chat(folder, provider, "shop:shop", "--db", "t.db", lines=lines)
     assert done.returncode == 0, done.stderr
     said = done.stdout
     assert "0 messages, 0 tokens" in said

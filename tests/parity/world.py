@@ -29,6 +29,7 @@ from agentkit_py import (
 from .handlers import build_tool
 from .hooks import lifecycle_of, messages_of, result_of, router_of, system_of
 from .journal import Journal
+from .mcp_servers import server_of
 from .scripted import BASE, ScriptedTransport
 from .stores import LoggedProcessor, history_hooks
 from .vectors import Json
@@ -78,6 +79,9 @@ class World:
             options["tool_choice"] = spec["toolChoice"]
         if spec.get("history"):
             options["history"] = self.history(spec["history"])
+        if spec.get("mcpServers"):
+            servers = [self._get("mcpServers", s, server_of) for s in spec["mcpServers"]]
+            options["mcp_servers"] = servers
         tools = [self._get("tools", t, self._tool) for t in spec.get("tools", [])]
         made = kind(
             name=name,

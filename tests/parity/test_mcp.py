@@ -1,0 +1,172 @@
+"""The recordings with MCP servers, against a server like theirs.
+
+The reference model does not know servers, so these recordings have rules of their own:
+
+- *MCP works in a plain install.* TypeScript's (``mcp.*``) fails at the first inference, for each
+  scenario with a tool; ours does what ``mcp_shim.*`` does.
+- *Schemas are undamaged.* TypeScript drops descriptions, enums, integers, minimums and
+  defaults, adds ``additionalProperties``, and asks for strict mode. Ours are the server's, and not strict.
+- *isError is an error.* TypeScript takes it for a result.
+- *A server that does not list its tools fails the run*, unless it is not required.
+- *The routing prompt has no settings of servers*; TypeScript's has their environment.
+
+Everything else (names, order, results, what else is in a request) is compared as recorded.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .canon import neutral_request
+from .play import Played, play
+from .vectors import Json, Vector, load
+
+FOLDER = Path(__file__).parent / "mcp_vectors"
+"""The recordings with servers, as `sanitise.sanitised` leaves them."""
+
+SHIMMED = sorted(path.stem for path in FOLDER.glob("mcp_shim.*.json"))
+PLAIN = sorted(path.stem for path in FOLDER.glob("mcp.*.json"))
+WORKING = [name for name in PLAIN if name != "mcp.list_fails"]
+
+
+def recording(name: str) -> Vector:
+    """A recording by name."""
+    return load(FOLDER / f"{name}.json")
+
+
+def replies(vector: Vector) -> list[list[Json]]:
+    """Each run's replies: bound as they were in the recording that works, or in order."""
+    twin = FOLDER / f"{vector.name.replace('mcp.', 'mcp_shim.')}.json"
+    found: list[list[Json]] = [[] for _ in vector.spec["runs"]]
+    requests = load(twin).expected["requests"] if twin.exists() else []
+    for number, reply in enumerate(vector.spec["llm"]):
+        last = min(number, len(found) - 1)
+        found[requests[number]["run"] if number < len(requests) else last].append(reply)
+    return found
+
+
+def listed(vector: Vector) -> dict[str, Json]:
+    """The servers' tools, by the names that models were told."""
+    runs = vector.expected["runs"]
+    tools = [tool for run in runs for tool in run.get("agentTools", []) if "mcpTool" in tool]
+    return {tool["name"]: tool["mcpTool"] for tool in tools}
+
+
+def told(body: dict[str, Json]) -> list[tuple[str, str, Json, bool]]:
+    """Name, description, schema and strictness of a request's tools, whoever the provider is."""
+    found: list[tuple[str, str, Json, bool]] = []
+    for each in body.get("tools", []):
+        for tool in each.get("functionDeclarations", [each.get("function", each)]):
+            keys = ("parameters", "input_schema")
+            schema = next((tool[key] for key in keys if key in tool), None)
+            plain = {k: v for k, v in (schema or {}).items() if k != "$schema"}
+            description = tool.get("description") or ""
+            found.append((tool["name"], description, plain, tool.get("strict", False)))
+    return found
+
+
+def without_tools(body: dict[str, Json]) -> Json:
+    """What else is in a request; what was said in tool results is compared on its own."""
+    return {k: v for k, v in body.items() if k not in ("tools", "messages", "contents")}
+
+
+@pytest.mark.parametrize("name", WORKING)
+def test_every_scenario_runs_though_a_plain_install_of_typescripts_does_not(name: str) -> None:
+    """And the tools reach the model under the recorded names, with the servers' own schemas."""
+    vector = recording(name)
+    played = play(vector.spec, replies(vector))
+    assert [run["error"] for run in vector.expected["runs"]] != []
+    assert all(run["error"]["name"] == "TypeError" for run in vector.expected["runs"])
+    assert [run["error"] for run in played.observed["runs"]] == [None] * len(vector.spec["runs"])
+    check_tools(vector, played)
+
+
+@pytest.mark.parametrize("name", SHIMMED)
+def test_what_is_done_is_what_typescript_means_to_do(name: str) -> None:
+    """Requests but for schemas, results but for failures."""
+    vector = recording(name)
+    played = play(vector.spec, replies(vector))
+    check_tools(vector, played)
+    requests = [neutral_request(each) for each in played.observed["requests"]]
+    assert len(requests) == len(vector.expected["requests"])
+    for ours, theirs in zip(requests, vector.expected["requests"], strict=True):
+        assert (ours["run"], ours["path"]) == (theirs["run"], theirs["path"])
+        assert [t[:2] for t in told(ours["body"])] == [t[:2] for t in told(theirs["body"])]
+        assert without_tools(ours["body"]) == without_tools(theirs["body"])
+    assert tool_results(played.observed["runs"]) == [
+        expected_result(each) for each in tool_results(vector.expected["runs"])
+    ]
+
+
+def check_tools(vector: Vector, played: Played) -> None:
+    """What models are told of the servers' tools."""
+    servers = listed(vector)
+    seen: set[str] = set()
+    for request in played.observed["requests"]:
+        for name, description, schema, strict in told(request["body"]):
+            if name not in servers:
+                continue
+            seen.add(name)
+            assert strict is False
+            assert description == servers[name].get("description", "")
+            if "functionDeclarations" not in json.dumps(request["body"]["tools"]):
+                assert schema == {"properties": {}, **servers[name]["inputSchema"]}
+    assert seen == servers.keys()
+
+
+def tool_results(runs: list[Json]) -> list[Json]:
+    """The calls and the contents of their results."""
+    found: list[Json] = []
+    for run in runs:
+        state = run.get("networkRun", {}).get("state", {})
+        results = [run["result"]] if "result" in run else state.get("results", [])
+        for result in results:
+            found += [
+                [m["tool"]["id"], m["tool"]["name"], m["content"]] for m in result["toolCalls"]
+            ]
+    return found
+
+
+def expected_result(theirs: Json) -> Json:
+    """TypeScript's result under our rules for what fails."""
+    call, name, content = theirs
+    if name == "oracle-fails":
+        return [
+            call,
+            name,
+            {"error": {"name": "MCPToolError", "message": content["data"][0]["text"]}},
+        ]
+    if "error" in content:
+        said = content["error"]["message"].removeprefix("MCP error ")
+        error = {"name": "MCPProtocolError", "message": f"MCP error {said}"}
+        return [call, name, {"error": error}]
+    return theirs
+
+
+def test_a_server_that_does_not_list_its_tools_is_no_silent_loss() -> None:
+    """Not required, it is what TypeScript has for every server: a warning."""
+    vector = recording("mcp.list_fails")
+    played = play(vector.spec, replies(vector))
+    error = played.observed["runs"][0]["error"]
+    assert error["class"] == "ToolSourceError"
+    assert "list failed" in error["message"]
+    assert played.observed["requests"] == []
+    spec: dict[str, Any] = json.loads(json.dumps(vector.spec))
+    spec["mcpServers"]["s"]["required"] = False
+    run = play(spec, replies(vector)).observed["runs"][0]
+    output = [{k: v for k, v in m.items() if k != "agent"} for m in run["result"]["output"]]
+    assert output == vector.expected["runs"][0]["result"]["output"]
+
+
+@pytest.mark.parametrize("name", ["mcp.network", "mcp_shim.network"])
+def test_no_settings_of_a_server_reach_a_model(name: str) -> None:
+    """TypeScript's routing prompt has them, environment included."""
+    vector = recording(name)
+    secret = vector.spec["mcpServers"]["s"]["transport"]["env"]["FAKE_SECRET"]
+    requests = json.dumps(play(vector.spec, replies(vector)).observed["requests"])
+    assert secret not in requests
+    assert "oracle-add" in requests
