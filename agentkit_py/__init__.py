@@ -6,6 +6,9 @@ in `agentkit_py.errors`, events in `agentkit_py.events`, processors also in
 durable functions in `agentkit_py.inngest`.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from agentkit_py.engine.agent import Agent, RoutingAgent
 from agentkit_py.engine.create import (
     create_agent,
@@ -98,6 +101,9 @@ from agentkit_py.processors import (
 from agentkit_py.runtime.embeddings import OpenAIEmbedder
 from agentkit_py.stores import MemoryHistory, SqliteHistory
 
+if TYPE_CHECKING:
+    from agentkit_py.inngest import create_functions
+
 __all__ = [
     "Agent",
     "AgentContext",
@@ -173,6 +179,7 @@ __all__ = [
     "apply_processors",
     "azure_openai",
     "create_agent",
+    "create_functions",
     "create_network",
     "create_routing_agent",
     "create_state",
@@ -190,3 +197,10 @@ __all__ = [
     "together",
     "tool",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`create_functions` comes with the Inngest SDK, which is only loaded for who asks for it."""
+    if name == "create_functions":
+        return importlib.import_module("agentkit_py.inngest").create_functions
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -316,11 +316,7 @@ class HistoryError(AgentKitError):
 
 
 class ThreadNotFoundError(HistoryError):
-    """No such thread.
-
-    Attributes:
-        thread_id: The id that was asked for.
-    """
+    """There is no thread `thread_id`, or it is somebody else's."""
 
     def __init__(self, thread_id: str) -> None:
         super().__init__(f"There is no thread {thread_id!r}.")
@@ -328,11 +324,7 @@ class ThreadNotFoundError(HistoryError):
 
 
 class ThreadBusyError(HistoryError):
-    """Another run is working on the thread.
-
-    Attributes:
-        thread_id: The thread.
-    """
+    """Another run is working on the thread `thread_id`."""
 
     def __init__(self, thread_id: str) -> None:
         super().__init__(f"Another run is working on thread {thread_id!r}.")
@@ -340,12 +332,7 @@ class ThreadBusyError(HistoryError):
 
 
 class StoreVersionError(HistoryError):
-    """The database was written by a newer version of the library.
-
-    Attributes:
-        found: Schema version in the database.
-        supported: Newest schema version that this library knows.
-    """
+    """A newer library wrote the database: its schema version `found` is above `supported`."""
 
     def __init__(self, location: str, *, found: int, supported: int) -> None:
         super().__init__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -24,6 +25,18 @@ if TIKTOKEN_CACHE.is_dir():
 settings.register_profile("local", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests have counted (`record_property("figures: …", {…})`), added up by title."""
+    totals: dict[str, Counter[str]] = {}
+    for report in terminalreporter.stats.get("passed", ()):
+        for title, figures in report.user_properties:
+            if title.startswith("figures: "):
+                totals.setdefault(title, Counter()).update(figures)
+    for title, total in sorted(totals.items()):
+        counts = ", ".join(f"{count} {name}" for name, count in total.items())
+        terminalreporter.write_line(f"{title.removeprefix('figures: ')}: {counts}")
 
 
 @pytest.fixture(scope="session")

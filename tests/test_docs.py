@@ -26,6 +26,7 @@ PROGRAMS = sorted(
         *ROOT.glob("examples/*.py"),
         *ROOT.glob("examples/*/main.py"),
         *ROOT.glob("examples/processors/*.py"),
+        *ROOT.glob("examples/porting/*.py"),
         *ROOT.glob("docs_src/**/*.py"),
     ]
 )
@@ -99,6 +100,19 @@ def test_the_docs_include_files_that_run(fence: Fence) -> None:
         match = INCLUDE.fullmatch(line.strip())
         assert match is not None, f'include a file (--8<-- "examples/….py"), not {line!r}'
         assert shown(match["file"])
+
+
+def test_porting_shows_each_typescript_program_beside_its_twin() -> None:
+    """In pairs, each on the page."""
+    page = (ROOT / "docs" / "porting.md").read_text(encoding="utf-8")
+    folder = ROOT / "examples" / "porting"
+    names = sorted(path.stem for path in folder.glob("*.py"))
+    assert len(names) >= 10
+    assert names == sorted(path.stem for path in folder.glob("*.ts"))
+    for name in names:
+        original = f'```ts\n--8<-- "examples/porting/{name}.ts"\n```\n'
+        twin = f'```python\n--8<-- "examples/porting/{name}.py:twin"\n```\n'
+        assert f"{original}\n{twin}" in page, name
 
 
 def test_the_readme_shows_code_and_there_are_examples() -> None:

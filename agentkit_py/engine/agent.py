@@ -14,6 +14,7 @@ from typing import Any, Self, TypeAlias, Unpack
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.engine.agent_run import AgentRun, run_agent
 from agentkit_py.engine.as_tool import AsToolOptions, Nested, NestedCall, names_of
+from agentkit_py.engine.checking import check_agent
 from agentkit_py.engine.knowledge_base import (
     FilterPrecedence,
     KnowledgeBase,
@@ -146,10 +147,7 @@ class Agent:
             raise ConfigurationError(
                 f"An agent's name must be a non-empty string, got {self.name!r}"
             )
-        if self.max_iter < 0:
-            raise ConfigurationError(
-                f"Agent {self.name!r}: max_iter must be 0 or more, got {self.max_iter}"
-            )
+        check_agent(self)
         self.tool_map = _by_name(self.name, [as_tool(given) for given in self.tools])
         self.knowledge_search = search_of(self)
         if self.knowledge_search is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from asyncio import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.tool_calls import calls_of
 from agentkit_py.engine.turn import Turn
 from agentkit_py.errors import MissingModelError
-from agentkit_py.events.types import RunCompleted, RunFailed, RunStarted
+from agentkit_py.events.types import RunCompleted, RunFailed, RunInterrupted, RunStarted
 from agentkit_py.history.result import AgentResult
 from agentkit_py.models.base import Model
 
@@ -78,6 +79,10 @@ async def run_agent(scope: RunScope, agent: Agent, how: AgentRun) -> AgentResult
         result = await _take_turn(turn, how)
         if scope.network is None:
             await scope.thread.save_results()
+    except CancelledError as error:
+        if scope.runtime.is_final(error):
+            await scope.emitter.emit(RunInterrupted(**facts))
+        raise
     except Exception as error:
         if scope.runtime.is_final(error):
             await scope.emitter.emit(RunFailed(**facts, error=error))

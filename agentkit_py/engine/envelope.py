@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from pydantic_core import from_json, to_json, to_jsonable_python
 
@@ -13,6 +13,24 @@ from agentkit_py.errors import ToolDefinitionError
 def error_content(name: str, message: str, **facts: JsonValue) -> JsonValue:
     """An error as the model reads it: no stack trace, nothing of the machine."""
     return {"error": {"name": name, "message": message or name, **facts}}
+
+
+def _culprit(value: object, path: str = "result") -> tuple[str, object]:
+    """Where in ``value`` the first thing without a JSON form is, and what it is."""
+    items: list[tuple[str, object]] = []
+    if isinstance(value, dict):
+        fields = cast("dict[object, object]", value)
+        items = [(f"{path}.{key}", item) for key, item in fields.items()]
+    elif isinstance(value, list | tuple):
+        entries = enumerate(cast("list[object]", value))
+        items = [(f"{path}[{index}]", item) for index, item in entries]
+    for where, item in items:
+        try:
+            to_jsonable_python(item)
+        except (ValueError, RecursionError) as error:
+            # A value that holds itself has no innermost culprit.
+            return (where, item) if isinstance(error, RecursionError) else _culprit(item, where)
+    return path, cast("object", value)
 
 
 def data_content(tool: str, value: object) -> JsonValue:
@@ -29,7 +47,8 @@ def data_content(tool: str, value: object) -> JsonValue:
         if find_non_json(plain) is not None:
             plain = from_json(to_json(plain, inf_nan_mode="strings"))
     except (ValueError, RecursionError) as error:  # pydantic's own are ValueErrors, too
+        path, what = _culprit(value)
         raise ToolDefinitionError(
-            tool, f"it returned {type(value).__name__}, which has no JSON form: {error}"
+            tool, f"it returned {what!r:.60} at {path}, which has no JSON form: {error}"
         ) from error
     return {"data": plain}

@@ -45,6 +45,10 @@ class RunLimits:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ConfigurationError(f"RunLimits({name}={value!r}): must be positive, or None")
+        if self.deadline is not None and _span(self.deadline) <= timedelta(0):
+            raise ConfigurationError(
+                f"RunLimits(deadline={self.deadline!r}): must be positive, or None"
+            )
         if self.max_cost is not None and self.price is None:
             raise ConfigurationError(
                 "RunLimits(max_cost=…) needs price=…, a function of (model, usage)"

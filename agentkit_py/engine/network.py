@@ -10,6 +10,7 @@ from typing import Any, Self, Unpack
 
 from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.as_tool import AsToolOptions, Nested, NestedCall, names_of
+from agentkit_py.engine.checking import check_network
 from agentkit_py.engine.network_run import DONE, NetworkRun
 from agentkit_py.engine.options import RunOptions, new_scope
 from agentkit_py.engine.prompt import HistoryMode
@@ -75,11 +76,7 @@ class Network:
 
     def __post_init__(self) -> None:
         """Check what was given."""
-        if self.max_iter is not None and self.max_iter < 0:
-            raise ConfigurationError(
-                f"Network {self.name!r}: max_iter must be positive, or 0 or None for no limit, "
-                f"got {self.max_iter}"
-            )
+        check_network(self, Agent)
         names = [agent.name for agent in self.agents]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

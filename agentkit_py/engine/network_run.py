@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,13 @@ from agentkit_py.engine.lanes import Lanes, place
 from agentkit_py.engine.router import Router, RouterContext, route
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.errors import RoutingError
-from agentkit_py.events.types import AgentsRouted, RunCompleted, RunFailed, RunStarted
+from agentkit_py.events.types import (
+    AgentsRouted,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+)
 from agentkit_py.history.result import USER, AgentResult
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.state import State
@@ -173,6 +180,10 @@ class NetworkRun:
             self.stop_reason = await self._loop()
             await self.scope.thread.save_results()
             await self.scope.thread.end(stop_reason=self.stop_reason)
+        except CancelledError as error:
+            if self.scope.runtime.is_final(error):
+                await self.scope.emitter.emit(RunInterrupted(**scope_facts))
+            raise
         except Exception as error:
             await self.scope.settle(error)
             if self.scope.runtime.is_final(error):

@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 
 from agentkit_py.engine.approvals import Approver
 from agentkit_py.engine.changes import RunChanges
+from agentkit_py.engine.checking import check_options
 from agentkit_py.engine.emitter import Emitter, StreamingConfig
 from agentkit_py.engine.inputs import RunInput, state_of
 from agentkit_py.engine.limits import Meter, RunLimits
@@ -105,6 +106,7 @@ _KNOWN = RunOptions.__optional_keys__ | {"router", "max_iter"}
 
 
 def _check(options: RunOptions) -> None:
+    check_options(dict(options))
     unknown = sorted(options.keys() - _KNOWN)
     if unknown:
         raise ConfigurationError(

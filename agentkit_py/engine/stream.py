@@ -43,6 +43,10 @@ class RunStream(Generic[T]):
         """
         if self._task is None or not self._task.done():
             raise ConfigurationError("The stream's run is not over yet; iterate to its end first")
+        if self._task.cancelled():
+            raise ConfigurationError(
+                "The stream was left before its run was over; it has no result"
+            )
         return self._task.result()
 
     def __aiter__(self) -> RunStream[T]:

@@ -18,13 +18,19 @@ def run_to_end(begin: Callable[[], Awaitable[T]]) -> T:
     Raises:
         ConfigurationError: An event loop is running here already.
     """
+    if _loop_is_running():
+        raise ConfigurationError(
+            "run_sync was called inside a running event loop; await run(…) instead"
+        )
+    return asyncio.run(_closing(begin))
+
+
+def _loop_is_running() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(_closing(begin))
-    raise ConfigurationError(
-        "run_sync was called inside a running event loop; await run(…) instead"
-    )
+        return False
+    return True
 
 
 async def _closing(begin: Callable[[], Awaitable[T]]) -> T:

@@ -287,7 +287,7 @@ def _build(
         )
     unknown = sorted(traits.keys() - ToolTraits.__optional_keys__)
     if unknown:
-        known = ", ".join(sorted(ToolTraits.__optional_keys__))
+        known = ", ".join(["name", "description", *sorted(ToolTraits.__optional_keys__)])
         raise ToolDefinitionError(name, f"a tool has no option {unknown[0]!r}; it has {known}")
     return Tool(
         name,

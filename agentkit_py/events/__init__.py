@@ -7,6 +7,13 @@ from agentkit_py.events.approvals import (
     Decision,
 )
 from agentkit_py.events.chunks import Chunk, EventName
+from agentkit_py.events.consume import (
+    ChunkReader,
+    MessageAssembler,
+    PublishedChunk,
+    StreamedPart,
+    assemble,
+)
 from agentkit_py.events.project import Projector
 from agentkit_py.events.types import (
     AgentsRouted,
@@ -20,6 +27,7 @@ from agentkit_py.events.types import (
     ReplyDelta,
     RunCompleted,
     RunFailed,
+    RunInterrupted,
     RunStarted,
     ToolFinished,
     ToolStarted,
@@ -31,6 +39,7 @@ __all__ = [
     "ApprovalAnswer",
     "ApprovalRequest",
     "Chunk",
+    "ChunkReader",
     "ContextActivity",
     "ContextBuilt",
     "Decision",
@@ -38,13 +47,18 @@ __all__ = [
     "EventName",
     "HitlRequested",
     "HitlResolved",
+    "MessageAssembler",
     "ModelReplied",
     "Observer",
     "Projector",
+    "PublishedChunk",
     "ReplyDelta",
     "RunCompleted",
     "RunFailed",
+    "RunInterrupted",
     "RunStarted",
+    "StreamedPart",
     "ToolFinished",
     "ToolStarted",
+    "assemble",
 ]

@@ -30,6 +30,7 @@ from agentkit_py.events.types import (
     ReplyDelta,
     RunCompleted,
     RunFailed,
+    RunInterrupted,
     RunStarted,
     ToolFinished,
     ToolStarted,
@@ -84,7 +85,7 @@ class Projector:
         if isinstance(event, RunStarted):
             if self._root is None:
                 self._root = event
-            if event.routing:
+            if event.routing or event.parent_run_id in self._hidden:
                 self._hidden.add(event.run_id)
         if event.run_id in self._hidden:
             return []
@@ -109,7 +110,7 @@ class Projector:
 
     def _drafts(self, event: Event) -> Iterator[_Draft]:
         match event:
-            case RunStarted() | RunCompleted() | RunFailed():
+            case RunStarted() | RunCompleted() | RunFailed() | RunInterrupted():
                 return self._run(event)
             case ContextBuilt() | ContextActivity():
                 return self._context(event)
@@ -124,14 +125,20 @@ class Projector:
             case HitlRequested() | HitlResolved() | AgentsRouted():
                 return self._aside(event)
 
-    def _run(self, event: RunStarted | RunCompleted | RunFailed) -> Iterator[_Draft]:
+    def _run(
+        self, event: RunStarted | RunCompleted | RunFailed | RunInterrupted
+    ) -> Iterator[_Draft]:
         if isinstance(event, RunStarted):
             yield "run.started", _started(event)
             return
-        if isinstance(event, RunFailed):
+        if not isinstance(event, RunCompleted):
             # What a reply that broke off had begun.
+            why = str(event.error) if isinstance(event, RunFailed) else "interrupted"
             for part in self._take_live(event.message_id):
-                yield self._failed(event, part, str(event.error))
+                yield self._failed(event, part, why)
+        if isinstance(event, RunInterrupted):
+            yield "run.interrupted", {**self._ended(event), "reason": "cancelled"}
+        elif isinstance(event, RunFailed):
             failure = {"error": str(event.error), "recoverable": False}
             yield "run.failed", {**self._ended(event), **failure}
         else:
@@ -139,7 +146,7 @@ class Projector:
         if self._root is not None and event.run_id == self._root.run_id:
             yield "stream.ended", {"scope": event.scope, "messageId": event.message_id}
 
-    def _ended(self, event: RunCompleted | RunFailed) -> dict[str, Any]:
+    def _ended(self, event: RunCompleted | RunFailed | RunInterrupted) -> dict[str, Any]:
         data: dict[str, Any] = {"runId": event.run_id, "scope": event.scope, "name": event.name}
         # As in TypeScript, an agent by itself leaves the message id to stream.ended.
         if self._root is None or self._root.scope == "network":

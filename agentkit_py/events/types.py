@@ -55,6 +55,14 @@ class RunFailed(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunInterrupted(_Event):
+    """It was cancelled before its end; what it had finished is kept."""
+
+    scope: Scope
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentsRouted(_Event):
     """The router chose."""
 
@@ -145,6 +153,7 @@ Event: TypeAlias = (
     RunStarted
     | RunCompleted
     | RunFailed
+    | RunInterrupted
     | AgentsRouted
     | ContextBuilt
     | ContextActivity

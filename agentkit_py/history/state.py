@@ -21,6 +21,11 @@ from agentkit_py.history.state_data import (
 )
 from agentkit_py.messages import Message
 
+_PLAIN_KEYS = frozenset(
+    {"data", "messages", "_messages", "results", "_results", "threadId", "kv", "_kv", "_data"}
+)
+"""What a plain state may hold, in the TypeScript package's spellings too."""
+
 D = TypeVar("D", default=dict[str, Any])
 
 
@@ -175,6 +180,12 @@ class State(Generic[D]):
             InvalidRecordError: A message or result in it is not readable.
             StateError: ``data`` is no object.
         """
+        unknown = sorted(map(str, plain.keys() - _PLAIN_KEYS))
+        if unknown and "data" not in plain:
+            raise StateError(
+                f"A plain state has {{data, results, messages, threadId}}, no {unknown[0]!r}. "
+                "Wrap your own values: state={'data': {…}}, or pass State({…})."
+            )
         data: object = plain.get("data") or {}
         if not isinstance(data, dict):
             raise StateError(f"State data must be an object, got {data!r:.80}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import inngest
@@ -14,11 +15,13 @@ from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.emitter import StreamingConfig
 from agentkit_py.engine.network import Network
 from agentkit_py.errors import AgentKitError, ConfigurationError
+from agentkit_py.history.codec import message_from_dict
+from agentkit_py.history.result import USER, AgentResult
 from agentkit_py.history.state import State
 from agentkit_py.inngest.middleware import AgentKitMiddleware
 from agentkit_py.inngest.realtime import publisher
 from agentkit_py.inngest.runtime import Inference, runtime_of
-from agentkit_py.messages import UserMessage
+from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.runtime.direct import DirectRuntime
 
 Handler: TypeAlias = Callable[[inngest.Context], Awaitable[dict[str, Any]]]
@@ -139,7 +142,7 @@ def _handler(client: inngest.Inngest, item: Agent | Network, *, realtime: bool) 
             run = await item.run(given, **options)
             return _output(run.state, run.text, run.stop_reason, run.results)
         result = await item.run(given, **options)
-        return _output(state, result.text, result.stop_reason, [result])
+        return _output(state, result.text, result.stop_reason, _of_this_run(state))
 
     return handler
 
@@ -162,17 +165,40 @@ def _input(data: Mapping[str, Any]) -> str | UserMessage:
     given: object = data.get("input")
     if isinstance(given, str):
         return given
-    fields = as_object(given) or {}
-    if isinstance(fields.get("content"), str):
-        return UserMessage(
-            fields["content"],
-            fields.get("id"),
-            state=fields.get("state"),
-            system_prompt=fields.get("systemPrompt"),
+    fields = as_object(given)
+    if fields is None:
+        raise ConfigurationError(
+            f"event.data.input must be a text, or a message {{content, id?, …}}; got {given!r:.80}"
         )
-    raise ConfigurationError(
-        f"event.data.input must be a text, or a message {{content, id?, …}}; got {given!r:.80}"
+    text = {"type": "text", "role": "user", "content": fields.get("content")}
+    message = message_from_dict(text, where="event.data.input")
+    assert isinstance(message, TextMessage)
+    return UserMessage(
+        message.content,
+        fields.get("id"),
+        state=fields.get("state"),
+        client_timestamp=_time(fields.get("clientTimestamp")),
+        system_prompt=fields.get("systemPrompt"),
     )
+
+
+def _time(given: object) -> datetime | None:
+    if given is None:
+        return None
+    try:
+        found = datetime.fromisoformat(str(given))
+    except ValueError:
+        raise ConfigurationError(
+            f"event.data.input.clientTimestamp must be an ISO 8601 time, got {given!r:.80}"
+        ) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _of_this_run(state: State[Any]) -> list[AgentResult]:
+    """What an agent gave since the user last spoke: all inferences of its run."""
+    results = state.results
+    spoken = [index for index, result in enumerate(results) if result.agent_name == USER]
+    return results[spoken[-1] + 1 :] if spoken else results
 
 
 def _state(data: Mapping[str, Any], item: Agent | Network) -> State[Any]:

@@ -245,8 +245,10 @@ class InngestRuntime:
         """Send the chunks of this execution with ``send``."""
         self._live.send = send
 
-    def is_final(self, error: Exception) -> bool:
+    def is_final(self, error: BaseException) -> bool:
         """Whether Inngest will not try again: never-retried errors, or the last attempt."""
+        if not isinstance(error, Exception):
+            return False  # the worker is stopped, and the server will ask another
         outward = self.outward(error)
         if isinstance(outward, inngest.NonRetriableError | inngest.StepError):
             return True

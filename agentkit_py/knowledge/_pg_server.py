@@ -35,7 +35,7 @@ class PgServer:
         self._schema = schema_name
         self._language = language
         self._where = _where(conninfo)
-        self._path = sql.SQL("SET search_path TO {}, public").format(sql.Identifier(schema_name))
+        self._conninfo = conninfo
         self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
             conninfo,
             min_size=0,
@@ -67,13 +67,21 @@ class PgServer:
         self._pool.close()
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
-        connection.execute(self._path)
+        found = connection.execute(
+            "SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace "
+            "WHERE e.extname = 'vector'"
+        ).fetchone()
+        names = [self._schema, "public", *(found or ())]
+        path = sql.SQL(", ").join(map(sql.Identifier, names))
+        connection.execute(sql.SQL("SET search_path TO {}").format(path))
         connection.commit()
 
     def _set_up(self) -> None:
         with self._setting_up:
             if self._ready:
                 return
+            # By hand first: the pool would only say that it waited in vain.
+            psycopg.connect(self._conninfo).close()
             self._pool.open()
             with self._pool.connection() as connection:
                 self._make(connection)
@@ -107,7 +115,11 @@ class PgServer:
             "embedding vector NOT NULL)"
         )
         run("CREATE INDEX knowledge_chunks_by_document ON knowledge_chunks (document)")
-        run("CREATE INDEX knowledge_chunks_by_word ON knowledge_chunks USING gin (words)")
+        # What is new is found as quickly as the rest: no list of pending entries.
+        run(
+            "CREATE INDEX knowledge_chunks_by_word ON knowledge_chunks USING gin (words) "
+            "WITH (fastupdate = off)"
+        )
         run("INSERT INTO knowledge_facts_of_store VALUES ('version', ?)", [str(VERSION)])
 
     def put(self, run: Run, document: Document, chunks: Sequence[Chunk], embedder: str) -> None:
@@ -118,19 +130,20 @@ class PgServer:
             self._claim(run, embedder, len(chunks[0].vector))
         self.remove(run, _TABLES.passing(run, None, [document.id]))
         number = _TABLES.insert(run, document)
-        for position, chunk in enumerate(chunks):
-            run(
-                "INSERT INTO knowledge_chunks (document, position, text, words, embedding) "
-                "VALUES (?, ?, ?, to_tsvector(?::text::regconfig, ?), ?::text::vector)",
-                [
-                    number,
-                    position,
-                    chunk.text,
-                    self._language,
-                    " ".join(words(chunk.text)),
-                    _literal(chunk.vector),
-                ],
-            )
+        run(
+            "INSERT INTO knowledge_chunks (document, position, text, words, embedding) "
+            "SELECT ?, n.position, n.text, to_tsvector(?::text::regconfig, n.words), "
+            "n.embedding::vector FROM unnest(?::int[], ?::text[], ?::text[], ?::text[]) "
+            "AS n (position, text, words, embedding)",
+            [
+                number,
+                self._language,
+                list(range(len(chunks))),
+                [chunk.text for chunk in chunks],
+                [" ".join(words(chunk.text)) for chunk in chunks],
+                [_literal(chunk.vector) for chunk in chunks],
+            ],
+        )
 
     def _claim(self, run: Run, embedder: str, dimensions: int) -> None:
         if _TABLES.fact(run, "embedder") is None:

@@ -8,6 +8,7 @@
 Needs the extra ``mcp``.
 """
 
+import agentkit_py.mcp._needed  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from agentkit_py.mcp.errors import (
     MCPCallError,
     MCPConnectionError,

@@ -279,7 +279,7 @@ class DirectRuntime:
             "approver=… to run(), or run inside an Inngest function."
         )
 
-    def is_final(self, error: Exception) -> bool:  # noqa: ARG002
+    def is_final(self, error: BaseException) -> bool:  # noqa: ARG002
         """Always: nobody runs a direct run again."""
         return True
 

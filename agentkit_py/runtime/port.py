@@ -173,7 +173,7 @@ class Runtime(Protocol):
         """
         ...
 
-    def is_final(self, error: Exception) -> bool:
+    def is_final(self, error: BaseException) -> bool:
         """Whether nobody will try again after ``error``."""
         ...
 

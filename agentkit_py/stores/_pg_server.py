@@ -17,6 +17,7 @@ from typing import Any, LiteralString, TypeAlias, TypeVar
 import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from agentkit_py.errors import HistoryError, StoreVersionError
@@ -140,10 +141,10 @@ class PgServer:
                 progress.committing = True
                 await connection.execute("COMMIT")
                 return done
-            except BaseException:
-                if not connection.closed:
+            finally:
+                status = connection.info.transaction_status
+                if not connection.closed and status is not TransactionStatus.IDLE:
                     await connection.rollback()
-                raise
 
     async def _set_up(self) -> None:
         if self._ready:

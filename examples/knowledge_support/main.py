@@ -98,7 +98,9 @@ narrowing = ScriptedModel(
         "search_knowledge_base",
         {"query": "terms", "filters": [{"key": "tenant", "op": "EQ", "value": "acme"}]},
     ),
-    tool_call("search_knowledge_base", {"query": "refunds", "filters": [{"key": "kind", "value": 1}]}),
+    tool_call(
+        "search_knowledge_base", {"query": "refunds", "filters": [{"key": "kind", "value": 1}]}
+    ),
     tool_call(
         "search_knowledge_base",
         {"query": "refunds", "filters": [{"key": "tenant", "value": "all"}]},

@@ -105,8 +105,10 @@ class Serving:
     def stop(self) -> str:
         """Ctrl-C; gives the rest of what was said."""
         self.process.send_signal(signal.SIGINT)
-        rest, _ = self.process.communicate(timeout=30)
-        assert self.process.returncode == 0, rest
+        assert self.process.stdout is not None
+        # Not communicate(): it leaves out what reading the first line has buffered.
+        rest = self.process.stdout.read()
+        assert self.process.wait(timeout=30) == 0, rest
         return rest
 
 

@@ -22,40 +22,47 @@ def extra(outcome: Outcome, reference: Outcome) -> Counter[str]:
     return outcome.effects - reference.effects
 
 
-async def sweep(scenario: Scenario, inference: Inference, **options: Any) -> tuple[int, int]:
+async def sweep(
+    scenario: Scenario, inference: Inference, record: Callable[[str, object], None]
+) -> tuple[int, int]:
     """Kill at every point; gives the number of points and of side effects that came twice."""
-    reference = await scenario.durable(inference, check=False, **options)
+    reference = await scenario.durable(inference, check=False)
     assert reference.error is None
     assert reference.run is not None
     points = list(kill_points(reference.run.requests))
     doubled = 0
     for point in points:
-        outcome = await scenario.durable(inference, kill=point, check=False, **options)
+        outcome = await scenario.durable(inference, kill=point, check=False)
         twice = extra(outcome, reference)
         # Only the step that was killed while it ran may have run twice.
         assert twice.total() <= (point.when == "inside"), point
         doubled += twice.total()
         outcome.effects, outcome.requests = reference.effects, reference.requests
         assert outcome == reference, point
+    figures = {"runs": len(points) + 1, "kill points": len(points), "effects doubled": doubled}
+    record("figures: workers killed", figures)
     return len(points), doubled
 
 
 @pytest.mark.parametrize("inference", INFERENCES)
-async def test_a_kill_anywhere_changes_nothing(support: Scenario, inference: Inference) -> None:
+async def test_a_kill_anywhere_changes_nothing(
+    support: Scenario, inference: Inference, record_property: Callable[[str, object], None]
+) -> None:
     """At every request before it ran, after it ran, and after it was recorded."""
-    points, doubled = await sweep(support, inference)
+    points, doubled = await sweep(support, inference, record_property)
     assert points >= 30
     assert doubled == 3  # one for each tool call, killed inside
 
 
 async def test_a_kill_anywhere_leaves_a_database_thread_whole(
-    support: Scenario, tmp_path: Path
+    support: Scenario, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """The rows of a thread in a database file."""
     count = iter(range(10**6))
     support.store = lambda: SqliteHistory(tmp_path / f"threads-{next(count)}.db")
-    points, _ = await sweep(support, "offload")
+    points, doubled = await sweep(support, "offload", record_property)
     assert points >= 30
+    assert doubled == 3
 
 
 @pytest.mark.parametrize("discovery", ["joined", "eager"])
@@ -76,10 +83,12 @@ async def test_agents_and_tools_at_the_same_time_give_the_same_in_any_order(
 
 @pytest.mark.parametrize("inference", INFERENCES)
 async def test_a_kill_anywhere_in_parallel_steps_changes_nothing(
-    scenario: Callable[..., Scenario], inference: Inference
+    scenario: Callable[..., Scenario],
+    inference: Inference,
+    record_property: Callable[[str, object], None],
 ) -> None:
     """Planned steps, and the requests that planned them."""
-    points, doubled = await sweep(scenario(fan_out, FAN_OUT), inference)
+    points, doubled = await sweep(scenario(fan_out, FAN_OUT), inference, record_property)
     assert points >= 20
     assert doubled == 3
 

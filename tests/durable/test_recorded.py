@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -110,11 +111,13 @@ class Played:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_recorded_conversations_are_the_same_as_functions(provider: str) -> None:
+async def test_recorded_conversations_are_the_same_as_functions(
+    provider: str, record_property: Callable[[str, object], None]
+) -> None:
     """Threads, results and requests, but for ids and times."""
     found = conversations()
     assert found
-    requests = 0
+    requests = model_calls = 0
     for conversation in found:
         direct, durable = Played(conversation, provider), Played(conversation, provider)
         await direct.direct()
@@ -123,4 +126,12 @@ async def test_recorded_conversations_are_the_same_as_functions(provider: str) -
         assert plain(await durable.store.load("t")) == plain(await direct.store.load("t"))
         assert [r.body for r in durable.fake.requests] == [r.body for r in direct.fake.requests]
         assert not durable.fake.rejections
+        model_calls += len(durable.fake.requests)
     assert requests
+    figures = {
+        "conversations": len(found),
+        "turns": sum(len(conversation.turns) for conversation in found),
+        "model calls": model_calls,
+        "requests to the worker": requests,
+    }
+    record_property(f"figures: recorded conversations as functions ({provider})", figures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -14,6 +15,7 @@ from agentkit_py import (
     NonRetriableError,
     RouterContext,
     State,
+    StreamingConfig,
     Usage,
 )
 from agentkit_py.events.types import (
@@ -182,3 +184,30 @@ def test_an_event_log_finds_events_by_kind() -> None:
     assert log.of(RunStarted) == [first]
     assert log.of(RunFailed) == []
     assert log.story == ["RunStarted agent a", "RunCompleted agent a"]
+
+
+async def test_a_cancelled_run_says_that_it_was_interrupted() -> None:
+    """Listeners learn of the end of a run that nobody waits for any more."""
+    begun = asyncio.Event()
+
+    async def wait() -> str:
+        """Wait for ever."""
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    agent = Agent(name="a", system="s", tools=[wait], model=ScriptedModel(tool_call("wait", {})))
+    chunks: list[dict[str, Any]] = []
+    log = EventLog()
+    run = asyncio.create_task(
+        Network(name="n", agents=[agent], router=lambda _: agent).run(
+            "hi", observer=log, streaming=StreamingConfig(publish=chunks.append)
+        )
+    )
+    await begun.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert log.story[-2:] == ["RunInterrupted agent a", "RunInterrupted network n"]
+    ends = [chunk["event"] for chunk in chunks][-3:]
+    assert ends == ["run.interrupted", "run.interrupted", "stream.ended"]

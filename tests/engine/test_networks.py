@@ -447,7 +447,7 @@ def test_two_agents_of_one_name_are_refused() -> None:
 
 def test_a_negative_max_iter_is_refused() -> None:
     """TypeScript's runs nothing, silently."""
-    with pytest.raises(ConfigurationError, match="max_iter must be positive"):
+    with pytest.raises(ConfigurationError, match="max_iter must be 0 or more"):
         Network(name="n", agents=agents("a"), max_iter=-1)
 
 

@@ -19,7 +19,11 @@ TOPICS = (
     ("battery", "The battery of the {p} lasts eight hours", "how long does the {p} run unplugged"),
     ("invoice", "The invoice for a {p} is sent by mail", "need the bill for my {p}"),
     ("warranty", "The warranty of a {p} covers two years", "is my {p} still under guarantee"),
-    ("cancel", "An order of a {p} may be cancelled at once", "do not want the {p} any more, stop it"),
+    (
+        "cancel",
+        "An order of a {p} may be cancelled at once",
+        "do not want the {p} any more, stop it",
+    ),
 )
 
 # Words that mean the same, as a model of meaning knows them.
@@ -91,7 +95,8 @@ class MeaningEmbedder(HashingEmbedder):
 
 
 _CONCEPTS = {word: key for key, words in SYNONYMS.items() for word in (key, *words.split())}
-_NOISE = frozenset("a an the of for is in my i it do not to we us about ask what does mean".split())
+_COMMON = "a an the of for is in my i it do not to we us about ask what does mean"
+_NOISE = frozenset(_COMMON.split())
 
 
 def _meaning(text: str) -> str:

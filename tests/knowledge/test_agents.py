@@ -164,21 +164,26 @@ async def test_the_model_is_told_keys_and_values_of_what_it_may_find(filled: Kno
     assert report.prompt[0].content == system  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("filters", "says"),
-    [
-        ([{"key": "secret", "value": "x"}], "valid keys: cuisine, tenant, year"),
-        ([{"key": "cuisine", "op": "LIKE", "value": "%"}], "valid operators: EQ, NEQ"),
-        (
-            [{"op": "OR", "filters": [{"key": "cuisine", "value": "thai"}, {"key": "x", "value": 1}]}],
-            "valid keys: cuisine, tenant, year",
-        ),
-        ([{"op": "NOT", "filters": [{"op": "NOT", "filters": [{"op": "NOR"}]}]}], "operator 'NOR'"),
-        ([{"op": "AND", "filters": []}], "needs a list of filters"),
-        ([{"key": "cuisine"}], "needs a key and a value"),
-        ([{"cuisine": "thai"}], "needs a key and a value"),
-    ],
-)
+NOT_UNDERSTOOD: list[tuple[Any, str]] = [
+    ([{"key": "secret", "value": "x"}], "valid keys: cuisine, tenant, year"),
+    ([{"key": "cuisine", "op": "LIKE", "value": "%"}], "valid operators: EQ, NEQ"),
+    (
+        [
+            {
+                "op": "OR",
+                "filters": [{"key": "cuisine", "value": "thai"}, {"key": "x", "value": 1}],
+            }
+        ],
+        "valid keys: cuisine, tenant, year",
+    ),
+    ([{"op": "NOT", "filters": [{"op": "NOT", "filters": [{"op": "NOR"}]}]}], "operator 'NOR'"),
+    ([{"op": "AND", "filters": []}], "needs a list of filters"),
+    ([{"key": "cuisine"}], "needs a key and a value"),
+    ([{"cuisine": "thai"}], "needs a key and a value"),
+]
+
+
+@pytest.mark.parametrize(("filters", "says"), NOT_UNDERSTOOD)
 async def test_filters_that_are_not_understood_are_an_error_for_the_model(
     filled: Knowledge, filters: Any, says: str
 ) -> None:
@@ -235,9 +240,9 @@ async def test_it_works_in_networks_and_can_be_turned_off(filled: Knowledge) -> 
     )
     run = await network.run("Soup?")
     assert found(None, run.state)[0].endswith("-thai")
-    assert SEARCH not in Agent(
-        name="c", system="S", knowledge=filled, search_knowledge=False
-    ).tool_map
+    assert (
+        SEARCH not in Agent(name="c", system="S", knowledge=filled, search_knowledge=False).tool_map
+    )
 
     @tool(name=SEARCH)
     def own(query: str) -> str:
@@ -263,22 +268,44 @@ def test_settings_that_would_filter_nothing_are_refused() -> None:
             Agent(name="c", system="S", **options)
 
 
-JSON = st.recursive(
+JSON: st.SearchStrategy[Any] = st.recursive(
     st.one_of(
-        st.none(), st.booleans(), st.integers(-2, 2020), st.sampled_from(["a", "b", "thai", "' OR 1"])
+        st.none(),
+        st.booleans(),
+        st.integers(-2, 2020),
+        st.sampled_from(["a", "b", "thai", "' OR 1"]),
     ),
     lambda inner: st.lists(inner, max_size=3),
     max_leaves=3,
 )
-FILTERS = st.recursive(
-    st.fixed_dictionaries(
-        {"key": st.sampled_from(["tenant", "cuisine", "year", "tenant'--", "x"]), "value": JSON},
-        optional={"op": st.sampled_from(["EQ", "NEQ", "GT", "LTE", "IN", "CONTAINS", "STARTSWITH"])},
-    ),
-    lambda inner: st.fixed_dictionaries(
-        {"op": st.sampled_from(["AND", "OR", "NOT", "not"]), "filters": st.lists(inner, max_size=3)}
-    ),
-    max_leaves=6,
+OPERATORS = st.sampled_from(["EQ", "NEQ", "GT", "LTE", "IN", "CONTAINS", "STARTSWITH"])
+LEAF: dict[str, st.SearchStrategy[Any]] = {
+    "key": st.sampled_from(["tenant", "tenant", "cuisine", "year", "tenant'--", "x"]),
+    "value": JSON,
+    "op": OPERATORS,
+}
+FITTING: dict[str, st.SearchStrategy[Any]] = {
+    "key": st.sampled_from(["tenant", "cuisine"]),
+    "value": st.sampled_from(["a", "b", "thai", "t", ""]),
+    "op": st.sampled_from(["EQ", "NEQ", "CONTAINS", "STARTSWITH", "GTE", "LTE"]),
+}
+WILD: st.SearchStrategy[Any] = st.fixed_dictionaries(LEAF)
+SOUND: st.SearchStrategy[Any] = st.fixed_dictionaries(FITTING)
+
+
+def group(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Filters put together."""
+    several: dict[str, st.SearchStrategy[Any]] = {
+        "op": st.sampled_from(["AND", "OR", "NOT", "not"]),
+        "filters": st.lists(inner, min_size=1, max_size=3),
+    }
+    return st.fixed_dictionaries(several)
+
+
+FILTERS: st.SearchStrategy[Any] = st.one_of(
+    st.lists(st.recursive(SOUND, group, max_leaves=6), min_size=1, max_size=2),
+    st.lists(st.recursive(SOUND, group, max_leaves=6), min_size=1, max_size=2),
+    st.lists(st.recursive(st.one_of(WILD, SOUND), group, max_leaves=6), max_size=3),
 )
 
 
@@ -288,9 +315,9 @@ def url(request: pytest.FixtureRequest) -> str | None:
     return None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    filters=st.lists(FILTERS, max_size=3),
+    filters=FILTERS,
     own=st.sampled_from([EQ("tenant", "a"), ~EQ("tenant", "b"), CONTAINS("tenant", "A")]),
     query=st.sampled_from(["soup", "tenant b", "' OR 1=1 --", ""]),
     precedence=st.sampled_from(["both", "user"]),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -142,3 +145,14 @@ def test_what_is_no_filter_is_refused(given_json: Any) -> None:
     """Nothing is guessed and nothing left out."""
     with pytest.raises(FilterError):
         FilterExpr.from_dict(given_json)
+
+
+def test_importing_knowledge_loads_no_database() -> None:
+    """Each loads when a store is first used."""
+    slow = ["apsw", "sqlite_vec", "psycopg", "pypdf", "semantic_text_splitter", "sqlite3"]
+    script = f"import sys, agentkit_py.knowledge; print(*[m for m in {slow} if m in sys.modules])"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("COV")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []

@@ -54,18 +54,15 @@ TREES: st.SearchStrategy[FilterExpr] = st.recursive(
 MODES: list[Any] = ["vector", "keyword", "hybrid"]
 
 
-@settings(
-    max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, *HealthCheck]
-)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(
     documents=st.lists(METADATA, min_size=1, max_size=5),
     trees=st.lists(TREES, min_size=8, max_size=12),
 )
 def test_a_search_gives_exactly_what_passes_the_filter(
-    request: pytest.FixtureRequest, documents: list[Any], trees: list[FilterExpr], url: str | None
+    documents: list[Any], trees: list[FilterExpr], url: str | None
 ) -> None:
     """As Python understands the filter, whatever the database thinks of case and types."""
-    del request
 
     async def look() -> None:
         store: KnowledgeStore = (
@@ -163,7 +160,17 @@ async def test_queries_that_are_no_words_are_answered(knowledge: Knowledge) -> N
     """Operators of full text search and SQL are words like any other."""
     assert await knowledge.search("nothing is there yet") == []
     await knowledge.add("AND OR NOT NEAR text", source="a")
-    for query in ("", "   ", "'\"", 'text" OR *', "NEAR(", "a & !b | <-> c", "\0\ud800", "%s %", "?"):
+    for query in (
+        "",
+        "   ",
+        "'\"",
+        'text" OR *',
+        "NEAR(",
+        "a & !b | <-> c",
+        "\0\ud800",
+        "%s %",
+        "?",
+    ):
         for mode in MODES:
             await knowledge.search(query, mode=mode)
     assert await knowledge.search('text" OR *', mode="keyword")
@@ -203,9 +210,13 @@ async def test_a_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
 
 
 async def test_a_database_that_is_not_there_is_named_without_its_password() -> None:
-    """And the password is not."""
+    """At once."""
     with pytest.raises(ConfigurationError, match="connections"):
         PostgresKnowledge("", connections=0)
-    store = SqliteKnowledge("/nowhere/at/all.db")
     with pytest.raises(KnowledgeError, match="nowhere"):
+        await SqliteKnowledge("/nowhere/at/all.db").count()
+    store = PostgresKnowledge("postgresql://ada:hunter2@127.0.0.1:1/documents")
+    with pytest.raises(KnowledgeError, match=r"'documents' at 127\.0\.0\.1") as caught:
         await store.count()
+    assert "hunter2" not in f"{caught.value} {store!r}"
+    await store.close()

@@ -31,7 +31,7 @@ from agentkit_py.mcp.listing import offered_name
 from agentkit_py.messages import TextMessage
 from agentkit_py.models.base import ModelRequest
 
-from .world import eventually, handwritten, is_alive, modern, notes, said, text_of
+from .world import Told, eventually, handwritten, is_alive, modern, notes, said, text_of
 
 
 async def test_results_keep_images_resources_and_links(tmp_path: Path) -> None:
@@ -91,11 +91,11 @@ async def test_who_cancels_a_call_cancels_it_on_the_server(tmp_path: Path) -> No
 
 async def test_progress_is_told_and_keeps_a_slow_call_alive(tmp_path: Path) -> None:
     """Each report begins the time anew."""
-    told: list[Any] = []
-    server = modern(tmp_path, timeout=1, on_progress=lambda *facts: told.append(facts))
+    told = Told()
+    server = modern(tmp_path, timeout=1, on_progress=told)
     async with server:
         assert text_of(await server.call("slow", {"steps": 3, "seconds": 0.5})) == "done"
-    assert told == [("slow", float(n), 3.0, f"step {n}") for n in (1, 2, 3)]
+    assert told.facts == [("slow", float(n), 3.0, f"step {n}") for n in (1, 2, 3)]
 
 
 async def test_ten_megabytes_are_an_error_that_says_so(tmp_path: Path) -> None:

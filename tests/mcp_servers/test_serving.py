@@ -11,7 +11,7 @@ import pytest
 
 from agentkit_py.mcp import MCPServer, MCPToolError, Stdio
 
-from .world import text_of
+from .world import Told, text_of
 
 DESK = """
 from agentkit_py import Agent, MemoryHistory, Network, tool
@@ -47,15 +47,16 @@ def command(desk: Path, target: str, name: str = "d", **options: object) -> MCPS
 
 async def test_an_agent_is_a_tool_that_tells_what_it_does(desk: Path) -> None:
     """A print in a tool does not disturb the protocol."""
-    told: list[str | None] = []
-    server = command(desk, "clerk", on_progress=lambda _tool, _done, _all, said: told.append(said))
+    told = Told()
+    server = command(desk, "clerk", on_progress=told)
     async with server:
         (tool,) = server.tools(await server.listing())
         assert (tool.name, tool.description) == ("d-order-desk", "Knows orders.")
         assert tool.parameters is not None
         assert tool.parameters["required"] == ["input"]
         assert text_of(await server.call("order-desk", {"input": "7?"})) == "It is lost."
-    assert told == ["Order Desk begins", "Order Desk calls look_up"]
+    words = [said for _, _, _, said in told.facts]
+    assert words == ["Order Desk begins", "Order Desk calls look_up"]
 
 
 async def test_a_run_that_fails_is_a_tool_that_says_so(desk: Path) -> None:

@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ class Served:
 
 
 @contextmanager
-def served(how: str, folder: Path, port: int = 0) -> Iterator[Served]:
+def served(how: str, folder: Path, port: int = 0) -> Generator[Served]:
     """A server over HTTP, ended afterwards."""
     made = Served(how, folder, port)
     try:
@@ -87,6 +87,16 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+class Told:
+    """The progress that a server was heard of."""
+
+    def __init__(self) -> None:
+        self.facts: list[tuple[str, float, float | None, str | None]] = []
+
+    def __call__(self, tool: str, done: float, total: float | None, words: str | None) -> None:
+        self.facts.append((tool, done, total, words))
 
 
 async def eventually(holds: Callable[[], bool]) -> None:

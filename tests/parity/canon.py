@@ -26,6 +26,7 @@ SECTIONS = (
     "historyLog",
     "runs",
     "requests",
+    "stepLog",
     "callbackLog",
     "order",
     "warnings",
@@ -70,7 +71,8 @@ def digest(text: str) -> str:
 def recorded(vector: Vector) -> dict[str, Json]:
     """A recording in the common form."""
     expected = vector.expected
-    document = {name: copy.deepcopy(expected[name]) for name in SECTIONS}
+    document = {name: copy.deepcopy(expected[name]) for name in SECTIONS if name != "stepLog"}
+    document["stepLog"] = [neutral_request(each) for each in expected.get("stepLog", [])]
     messages = [run["error"]["message"] for run in document["runs"] if run["error"]]
     for run in document["runs"]:
         if run["error"]:
@@ -91,6 +93,7 @@ def observed(document: dict[str, Json]) -> dict[str, Json]:
         if event["event"] == "run.failed" and event["data"]["error"] in messages:
             event["data"]["error"] = "<error>"
     made["requests"] = [neutral_request(each) for each in made["requests"]]
+    made["stepLog"] = [neutral_request(each) for each in made["stepLog"]]
     _join_our_words(made)
     return normalised(_without_our_words(made))
 
@@ -237,8 +240,8 @@ def _warning(entry: Json) -> Json:
 
 
 def neutral_request(request: dict[str, Json]) -> dict[str, Json]:
-    """A request without each side's words, if it is the default routing agent's."""
-    body = request["body"]
+    """A request or step without each side's words, if it is the default routing agent's."""
+    body = request.get("body")
     if not isinstance(body, dict) or not _routes(body.get("tools")):
         return request
     return {**request, "body": _neutral(body)}

@@ -344,4 +344,28 @@ ENGINE: tuple[Divergence, ...] = (
         "TypeScript's depends on the machine's time zone and on the order of keys, and two "
         "results in one second collide.",
     ),
+    Divergence(
+        "no-steps-for-ids",
+        "Inside Inngest ids are computed from the run's id.",
+        "TypeScript spends a step on the network's ids and one on each agent's: more requests, and "
+        "nothing that a replay could not compute.",
+    ),
+    Divergence(
+        "tool-calls-are-steps",
+        "Inside Inngest each tool call is a step, the routing agent's calls too, unless the tool "
+        "says that it has steps of its own.",
+        "TypeScript runs the handler again on each replay, with all its effects.",
+    ),
+    Divergence(
+        "step-ids-say-where",
+        "A step's id names the run, the agent, the turn, the inference and the call.",
+        "TypeScript gives all inferences of an agent one id and a tool's steps the tool's own, so "
+        "what is remembered depends on the order in which they come.",
+    ),
+    Divergence(
+        "inference-steps-are-complete",
+        "An inference step holds the request's whole body, in a format that Inngest's server knows.",
+        "Python's SDK sends the body as it is; TypeScript's adds the model and its default "
+        "parameters.",
+    ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from agentkit_py import Tool, ToolContext, create_tool
@@ -44,8 +44,18 @@ def build_tool(spec: dict[str, Json], journal: Journal) -> Tool:
         description=spec.get("description", ""),
         parameters=input_schema(spec.get("parameters")),
         strict=spec.get("strict"),
+        steps=has_steps(spec),
         handler=_sync(spec, journal) if _is_sync(handler) else _async(spec, journal),
     )
+
+
+def has_steps(spec: dict[str, Json]) -> bool:
+    """Whether a tool's handler runs steps of its own."""
+    return _steps_in(spec["handler"])
+
+
+def _steps_in(handler: dict[str, Json]) -> bool:
+    return handler["op"] == "stepRun" or any(map(_steps_in, handler.get("ops", [])))
 
 
 def input_schema(parameters: Json) -> Json:
@@ -132,8 +142,19 @@ async def _perform(
             for step in handler["ops"]:
                 outcome = await _perform(step, given, context, journal)
             return outcome
+        case "hasStep":
+            return journal.durable
+        case "stepRun":
+            return await context.step.run(handler["id"], _returning(handler.get("value")))
         case _:
             return _at_once(handler, given, context)
+
+
+def _returning(value: Json) -> Callable[[], Awaitable[Json]]:
+    async def handler() -> Json:
+        return snapshot(value)
+
+    return handler
 
 
 def _at_once(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:

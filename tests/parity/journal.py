@@ -12,6 +12,7 @@ from typing import Any
 from agentkit_py import AgentResult, Message, State, ToolCall
 from agentkit_py.history.codec import message_to_dict
 
+from .replayed import Log
 from .vectors import Json
 
 _OURS_ONLY = frozenset({"agent", "providerMetadata", "malformed"})
@@ -25,18 +26,39 @@ def snapshot(value: Any) -> Json:
 class Journal:
     """Everything that is compared, as it happens."""
 
-    durable = False
-    """Whether the runs are inside Inngest, so that TypeScript's code would see steps."""
-
     def __init__(self) -> None:
         self.run = 0
-        self.order: list[str] = []
-        self.callbacks: list[dict[str, Json]] = []
-        self.histories: list[dict[str, Json]] = []
-        self.events: list[dict[str, Json]] = []
-        self.returned: list[dict[str, Json]] = []
-        self.warnings: list[Json] = []
+        self.durable = False
+        """Whether the run is inside Inngest, so that TypeScript's code would see steps."""
+
+        self.order: Log[str] = Log()
+        self.callbacks: Log[dict[str, Json]] = Log()
+        self.histories: Log[dict[str, Json]] = Log()
+        self.events: Log[dict[str, Json]] = Log()
+        self.returned: Log[dict[str, Json]] = Log()
+        self.warnings: Log[Json] = Log()
         self._lock = threading.Lock()
+
+    @property
+    def _logs(self) -> list[Log[Any]]:
+        logs: list[Log[Any]] = [self.order, self.callbacks, self.histories]
+        return [*logs, self.events, self.returned, self.warnings]
+
+    def begin_durable(self) -> None:
+        """What follows is a run inside Inngest, whose code is run again and again."""
+        self.durable = True
+        for log in self._logs:
+            log.mark()
+
+    def begin_execution(self) -> None:
+        """The run's code runs from its top once more."""
+        for log in self._logs:
+            log.rewind()
+
+    def end_durable(self) -> list[str]:
+        """The run has ended; what its code did otherwise when it ran again."""
+        self.durable = False
+        return [problem for log in self._logs for problem in log.unmark()]
 
     def note(self, what: str) -> None:
         """Something happened, in this order."""

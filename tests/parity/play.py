@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,8 +16,10 @@ from typing import Any
 from agentkit_py import Agent, AgentResult, Network, NetworkRun, State, create_state
 from agentkit_py.engine.emitter import StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.runtime.port import Runtime
 
 from .handlers import ScenarioError
+from .inside import inside_inngest
 from .ids import normalised
 from .journal import Journal, result_record, snapshot, state_record
 from .scripted import ScriptedTransport
@@ -45,7 +48,9 @@ def play(spec: dict[str, Json], replies: list[list[Json]]) -> Played:
 
 class _Player:
     def __init__(self, spec: dict[str, Json], replies: list[list[Json]]) -> None:
+        self._spec = spec
         self._journal = Journal()
+        self._steps: list[dict[str, Json]] = []
         self._transport = ScriptedTransport(replies, self._journal.note)
         self._world = World(spec, self._journal, self._transport)
         self._runtime = DirectRuntime(environment={})
@@ -56,23 +61,42 @@ class _Player:
         for number, run in enumerate(self._world.runs):
             self._journal.run = self._transport.run = number
             self._journal.note(f"run:{number}")
-            runs.append(await self._run(run))
+            runs.append(await (self._durable(run) if run.get("stepContext") else self._run(run)))
         await self._runtime.aclose()
         journal = self._journal
         observed = {
-            "events": journal.events,
-            "historyLog": journal.histories,
+            "events": list(journal.events),
+            "historyLog": list(journal.histories),
             "runs": runs,
             "requests": self._transport.requests,
-            "callbackLog": journal.callbacks,
-            "order": journal.order,
-            "warnings": journal.warnings,
+            "stepLog": self._steps,
+            "callbackLog": list(journal.callbacks),
+            "order": list(journal.order),
+            "warnings": list(journal.warnings),
             "unusedReplies": self._transport.unused,
             "exhaustedReplies": self._transport.exhausted,
         }
         return Played(normalised(_times(observed)), journal.returned, self._problems)
 
-    async def _run(self, run: dict[str, Json]) -> dict[str, Json]:
+    async def _durable(self, run: dict[str, Json]) -> dict[str, Json]:
+        """A run inside an Inngest function, whose code runs from its top for each step."""
+        journal, before = self._journal, copy.deepcopy(self._world.made_states())
+        records: list[dict[str, Json]] = []
+
+        async def execute(runtime: Runtime) -> None:
+            journal.begin_execution()
+            self._world = World(self._spec, journal, self._transport)
+            self._world.have_states(copy.deepcopy(before))
+            records.append(await self._run(run, runtime))
+
+        journal.begin_durable()
+        with self._transport.gateway():
+            done = await inside_inngest(execute, self._transport, journal.note)
+        self._problems += [*done.problems, *journal.end_durable()]
+        self._steps += [{"run": journal.run, **step} for step in done.steps]
+        return records[-1]
+
+    async def _run(self, run: dict[str, Json], runtime: Runtime | None = None) -> dict[str, Json]:
         record: dict[str, Json] = {"target": run["target"], "error": None}
         options: dict[str, Any] = {}
         given: Any = None
@@ -80,7 +104,8 @@ class _Player:
             given = user_input(run["input"])
             options = self._options(run.get("options", {}))
             target = self._target(run["target"])
-            outcome = await target.run(given, **_completed(options, target), runtime=self._runtime)
+            completed = _completed(options, target)
+            outcome = await target.run(given, **completed, runtime=runtime or self._runtime)
             self._keep(record, outcome, options)
         except Exception as error:  # noqa: BLE001 - errors are what is compared
             record["error"] = _error(error)

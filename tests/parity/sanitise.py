@@ -40,6 +40,8 @@ def _sanitise_run(expected: dict[str, Json], vector: Vector) -> None:
         if event["event"] == "run.failed":
             event["data"]["error"] = words.get(event["data"]["error"], event["data"]["error"])
     expected["requests"] = [neutral_request(request) for request in expected["requests"]]
+    if "stepLog" in expected:
+        expected["stepLog"] = [neutral_request(step) for step in expected["stepLog"]]
     expected["warnings"] = [_warning(each) for each in expected["warnings"]]
 
 

@@ -5,7 +5,8 @@ The reference model does not know servers, so these recordings have rules of the
 - *MCP works in a plain install.* TypeScript's (``mcp.*``) fails at the first inference, for each
   scenario with a tool; ours does what ``mcp_shim.*`` does.
 - *Schemas are undamaged.* TypeScript drops descriptions, enums, integers, minimums and
-  defaults, adds ``additionalProperties``, and asks for strict mode. Ours are the server's, and not strict.
+  defaults, adds ``additionalProperties``, and asks for strict mode. Ours are the
+  server's, and not strict.
 - *isError is an error.* TypeScript takes it for a result.
 - *A server that does not list its tools fails the run*, unless it is not required.
 - *The routing prompt has no settings of servers*; TypeScript's has their environment.
@@ -42,7 +43,7 @@ def replies(vector: Vector) -> list[list[Json]]:
     """Each run's replies: bound as they were in the recording that works, or in order."""
     twin = FOLDER / f"{vector.name.replace('mcp.', 'mcp_shim.')}.json"
     found: list[list[Json]] = [[] for _ in vector.spec["runs"]]
-    requests = load(twin).expected["requests"] if twin.exists() else []
+    requests: list[Json] = load(twin).expected["requests"] if twin.exists() else []
     for number, reply in enumerate(vector.spec["llm"]):
         last = min(number, len(found) - 1)
         found[requests[number]["run"] if number < len(requests) else last].append(reply)
@@ -61,9 +62,9 @@ def told(body: dict[str, Json]) -> list[tuple[str, str, Json, bool]]:
     found: list[tuple[str, str, Json, bool]] = []
     for each in body.get("tools", []):
         for tool in each.get("functionDeclarations", [each.get("function", each)]):
-            keys = ("parameters", "input_schema")
-            schema = next((tool[key] for key in keys if key in tool), None)
-            plain = {k: v for k, v in (schema or {}).items() if k != "$schema"}
+            key = next((k for k in ("parameters", "input_schema") if k in tool), None)
+            plain: dict[str, Json] = {} if key is None else dict(tool[key])
+            plain.pop("$schema", None)
             description = tool.get("description") or ""
             found.append((tool["name"], description, plain, tool.get("strict", False)))
     return found

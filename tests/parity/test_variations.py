@@ -29,7 +29,11 @@ EVERY = 11
 
 def runs(vectors: list[Vector], begin: int) -> list[Vector]:
     """Some of the recorded runs."""
-    found = [v for v in vectors if v.kind == "run" and not (v.pending() or v.not_applicable())]
+    found = [
+        v
+        for v in vectors
+        if v.kind == "run" and not (v.pending() or v.not_applicable() or v.durable)
+    ]
     return found[begin % EVERY :: EVERY]
 
 

@@ -42,9 +42,12 @@ class Vector:
         spec = self.spec
         if spec.get("mcpServers"):
             return "MCP servers: compared by rules of their own in test_mcp.py"
-        if any(run.get("stepContext") for run in spec.get("runs", [])):
-            return "runs inside Inngest: owed to the issue on durable runs"
         return None
+
+    @property
+    def durable(self) -> bool:
+        """Whether it was recorded inside an Inngest function."""
+        return any(run.get("stepContext") for run in self.spec.get("runs", []))
 
     @property
     def old_branch(self) -> bool:

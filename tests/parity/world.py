@@ -142,6 +142,10 @@ class World:
         """The state of this id."""
         return self._get("states", name, _state)
 
+    def have_states(self, states: dict[str, State[Any]]) -> None:
+        """Use these states instead of making them."""
+        self._made |= {("states", name): state for name, state in states.items()}
+
     def made_states(self) -> dict[str, State[Any]]:
         """The states that were used so far, by id."""
         return {name: made for (kind, name), made in self._made.items() if kind == "states"}

@@ -131,7 +131,7 @@ def conversation_of_line(raw: bytes, number: int) -> Conversation:
     """
     where = f"line {number}"
     fields = Fields.of(json_of_line(raw, where), where, "")
-    name = fields.string("id")
+    name = fields.string("id") if "id" in fields.record else f"line-{number}"
     reader = _Messages(where)
     for index, item in enumerate(fields.list("messages")):
         reader.read(Fields.of(item, where, f"messages[{index}]"))

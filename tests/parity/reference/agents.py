@@ -43,6 +43,7 @@ class Turn:
         message_id: Any = UNDEFINED,
         run_id: str = "",
         routing: bool = False,
+        path: str = "",
     ) -> None:
         self.play, self.on = play, play.on
         self.agent, self.model, self.state, self.given = agent, model, state, given
@@ -51,6 +52,7 @@ class Turn:
         self.stream = stream
         self.message_id = message_id
         self.routing = routing
+        self.path = path or agent["name"]
         self.who = Speaker(agent["name"], run_id, message_id if message_id is not UNDEFINED else "")
         self.tools = {tool["name"]: tool for tool in play.tools_of(agent)}
         self.key = play.turn_key(agent["name"])
@@ -216,7 +218,9 @@ class Turn:
         return prompt, history, bool(hook.get("stop")) or hook.get("stopOnCall") == number
 
     def _infer(self, prompt: list[Json], history: list[Json], iteration: int) -> Result:
-        body = self.play.infer(self.model, self._body(prompt, history), (*self.key, iteration))
+        path = f"{self.path}.{iteration}"
+        key = (*self.key, iteration)
+        body = self.play.infer(self.model, self._body(prompt, history), key, path)
         decode = _FORMATS.get(self.model["provider"], chat).decode
         result = Result(
             self.agent["name"],
@@ -235,7 +239,7 @@ class Turn:
         if self.stream is not None:
             self.stream.reply(self.who, result.output)
         calls = [c for m in result.output if m["type"] == "tool_call" for c in m["tools"]]
-        given = [self._call(call) for call in calls]
+        given = [self._call(call, f"{path}.tool.{i}.{call['name']}") for i, call in enumerate(calls)]
         if given:
             replaced = bool(result.tool_calls) and self.on("tool-results-of-hooks")
             result.tool_calls = given if replaced else [*result.tool_calls, *given]
@@ -267,16 +271,16 @@ class Turn:
             prefill=prefill,
         )
 
-    def _call(self, call: dict[str, Json]) -> dict[str, Json]:
+    def _call(self, call: dict[str, Json], path: str) -> dict[str, Json]:
         known = call["name"] in self.tools
         if self.stream is not None and (known or self.on("unknown-tools")):
             self.stream.call(self.who, call)
-        content = result_of_call(call, self.tools, self._calling())
+        content = result_of_call(call, self.tools, self._calling(path))
         if self.stream is not None:
             self.stream.output(self.who, call["name"], content)
         return result_message(call, content, self.on)
 
-    def _calling(self) -> Calling:
+    def _calling(self, path: str) -> Calling:
         network = self.network
 
         def schedule(name: str) -> None:
@@ -292,6 +296,8 @@ class Turn:
             log=self.play.log,
             note=self.play.note,
             on=self.on,
+            path=path,
+            step=self.play.step if self.play.durable else None,
         )
 
     def _hook(self, name: str, result: Result) -> Result:

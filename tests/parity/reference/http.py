@@ -44,6 +44,23 @@ def request_record(run: int, model: dict[str, Json], body: Json, on: Switches) -
     }
 
 
+_FORMATS = {"anthropic": "anthropic", "gemini": "gemini"}
+_THEIR_FORMATS = {**_FORMATS, "azure-openai": "azure-openai", "grok": "grok"}
+
+
+def step_record(
+    run: int, model: dict[str, Json], name: str, body: Json, on: Switches
+) -> dict[str, Json]:
+    """The step in which Inngest's server is asked for an inference."""
+    provider = model["provider"]
+    ours = {"modelFormat": _FORMATS.get(provider, "openai-chat"), "body": body}
+    added = () if provider in _FORMATS else ("model", *model["options"].get("defaultParameters", ()))
+    bare = {key: value for key, value in body.items() if key not in added}
+    theirs = {"modelFormat": _THEIR_FORMATS.get(provider, "openai-chat"), "body": bare}
+    facts = ours if ours == theirs or on("inference-steps-are-complete") else theirs
+    return {"run": run, "op": "ai.infer", "id": name, **facts}
+
+
 def _bearer(provider: str, key: Json, on: Switches) -> dict[str, str]:
     if provider == "grok":
         return {"authorization": f"Bearer {key}"} if key and on("grok-authorization") else {}

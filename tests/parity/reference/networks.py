@@ -43,6 +43,7 @@ class NetworkRun:
         self.private = dict(self.agents)
         self.stack: list[str] = []
         self.counter = 0
+        self.routings = 0
         self.first = 0
         self.stream: Stream | None = None
         self.run_id = play.ids.new()
@@ -64,6 +65,7 @@ class NetworkRun:
         if adapter is not None:
             open_thread(adapter, self.state, self.given, self.facts, whole=True)
         self.first = len(self.state.results)
+        self.play.step_for_ids("generate-network-id")
         if "streaming" in self.options:
             thread = self.state.thread_id
             self.stream = Stream(self.play, self.options["streaming"], self.state.data, thread)
@@ -171,6 +173,7 @@ class NetworkRun:
     def run_agent(self, agent: dict[str, Json]) -> None:
         """One agent's turn."""
         model = self.play.model_for(agent, self.options, self.spec)
+        self.play.step_for_ids(f"generate-agent-ids-{self.counter}")
         message_id, run_id = self.play.ids.new(), self.play.ids.new("gen")
         if not self.play.has_user_messages and not self.on("results-have-ids"):
             message_id = UNDEFINED  # the older branch has no streaming, and no ids
@@ -184,6 +187,7 @@ class NetworkRun:
             stream=self.stream,
             message_id=message_id,
             run_id=run_id,
+            path=f"{self.spec['name']}.{agent['name']}.{self.counter}",
         )
         who = Speaker(agent["name"], run_id, message_id)
         if self.stream is not None:
@@ -341,7 +345,9 @@ class NetworkRun:
             given=self.given,
             network=self,
             routing=True,
+            path=f"{self.spec['name']}.route.{self.routings}",
         )
+        self.routings += 1
         result = turn.play_out()
         if agent is DEFAULT_ROUTING:
             return Routed(default_route(result, self))

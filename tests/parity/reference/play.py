@@ -26,7 +26,7 @@ from .core import (
     prose_failure,
 )
 from .history import Adapter
-from .http import request_record
+from .http import request_record, step_record
 from .inputs import Input
 from .networks import NetworkRun
 from .replies import answer_of, closing_reply
@@ -94,6 +94,7 @@ class Play:
         self.histories: list[Json] = []
         self.callbacks: list[Json] = []
         self.requests: list[Json] = []
+        self.steps: list[Json] = []
         self.warnings: list[Json] = []
         self.has_user_messages = not old_branch
         self._earlier = earlier
@@ -120,6 +121,21 @@ class Play:
         """Both."""
         self.note(what)
         self.callback(kind, **facts)
+
+    @property
+    def durable(self) -> bool:
+        """Whether the run is inside an Inngest function."""
+        return bool(self.spec["runs"][self.run].get("stepContext"))
+
+    def step(self, name: str) -> None:
+        """Something runs in a step."""
+        self.note(f"step.run:{name}")
+        self.steps.append({"run": self.run, "op": "run", "id": name})
+
+    def step_for_ids(self, name: str) -> None:
+        """TypeScript makes ids in steps of their own."""
+        if self.durable and not self.on("no-steps-for-ids"):
+            self.step(name)
 
     def count(self, key: int) -> int:
         """How often this was called before."""
@@ -186,12 +202,17 @@ class Play:
             raise failure if self.on("typed-errors") else prose_failure("no-model")
         return self.spec["models"][name]
 
-    def infer(self, model: dict[str, Json], body: Json, key: tuple[Any, ...]) -> Json:
+    def infer(self, model: dict[str, Json], body: Json, key: tuple[Any, ...], path: str) -> Json:
         """One request; the answer's JSON."""
-        if len(self.requests) > _TOO_MANY:
+        if max(len(self.requests), len(self.steps)) > _TOO_MANY:
             raise Unsupported("a scenario without end")
-        self.note(f"llm:{len(self.requests)}")
-        self.requests.append(request_record(self.run, model, cleaned(body), self.on))
+        if self.durable:
+            name = f"{path}.infer" if self.on("step-ids-say-where") else key[1]
+            self.note(f"step.ai.infer:{name}")
+            self.steps.append(step_record(self.run, model, name, cleaned(body), self.on))
+        else:
+            self.note(f"llm:{len(self.requests)}")
+            self.requests.append(request_record(self.run, model, cleaned(body), self.on))
         reply = self._reply(key, model)
         self._binding[key] = reply
         self._replies[self.run].append(reply)
@@ -220,6 +241,7 @@ class Play:
             "historyLog": self.histories,
             "runs": runs,
             "requests": self.requests,
+            "stepLog": self.steps,
             "callbackLog": self.callbacks,
             "order": self.order,
             "warnings": self.warnings,

@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema
 
-from ..handlers import input_schema
+from ..handlers import has_steps, input_schema
 from ..vectors import Json
 from .core import UNDEFINED, State, Switches, engine_failure, own_failure, prose_failure
 from .js import stringify
@@ -35,6 +35,11 @@ class Calling:
     log: Callable[..., None]
     note: Callable[[str], None]
     on: Switches
+    path: str
+    """Step id of the call, in our words."""
+
+    step: Callable[[str], None] | None
+    """Notes a step; None: the run is not inside Inngest."""
 
 
 class _Thrown(Exception):  # noqa: N818 - a signal
@@ -84,6 +89,8 @@ def _outcome(spec: dict[str, Json], call: dict[str, Json], calling: Calling) -> 
     given = call.get("input", UNDEFINED)
     if given is UNDEFINED and on("missing-arguments"):
         given = {}
+    if calling.step is not None and not has_steps(spec) and on("tool-calls-are-steps"):
+        calling.step(calling.path)
     seen = {"inputIsUndefined": True} if given is UNDEFINED else {"input": copy.deepcopy(given)}
     if not spec.get("routing"):
         calling.log(
@@ -93,7 +100,7 @@ def _outcome(spec: dict[str, Json], call: dict[str, Json], calling: Calling) -> 
             **seen,
             agent=calling.agent,
             network=calling.network,
-            hasStep=False,
+            hasStep=calling.step is not None,
             stateData=copy.deepcopy(calling.state.data),
         )
     try:
@@ -242,10 +249,18 @@ _OPERATIONS: dict[str, Callable[[dict[str, Json], Json, Calling], Json]] = {
     "incState": _increment,
     "schedule": _schedule,
     "networkInfo": _network_info,
-    "hasStep": lambda handler, given, calling: False,
+    "hasStep": lambda handler, given, calling: calling.step is not None,
+    "stepRun": lambda handler, given, calling: _step_run(handler, calling),
     "select": lambda handler, given, calling: _selected(given, calling),
     "done": lambda handler, given, calling: given.get("summary") or "",
 }
+
+
+def _step_run(handler: dict[str, Json], calling: Calling) -> Json:
+    if calling.step is not None:
+        name: str = handler["id"]
+        calling.step(f"{calling.path}.{name}" if calling.on("step-ids-say-where") else name)
+    return copy.deepcopy(handler.get("value"))
 
 
 def _selected(given: Json, calling: Calling) -> Json:

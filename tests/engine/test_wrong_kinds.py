@@ -1,0 +1,102 @@
+"""Values of the wrong kind are refused where they are given, by the name they were given under."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentkit_py import (
+    Agent,
+    ConfigurationError,
+    MemoryHistory,
+    Network,
+    State,
+    ToolCallFilter,
+    tool,
+)
+from agentkit_py.errors import StateError
+from agentkit_py.testing import ScriptedModel
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def agent(**given: Any) -> Agent:
+    """An agent with one thing wrong."""
+    options: dict[str, Any] = {"name": "a", "system": "s", **given}
+    return Agent(**options)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("model", "gpt-4o"),
+        ("history", "x.db"),
+        ("history", MemoryHistory),
+        ("lifecycle", {}),
+        ("tools", look),
+        ("tools", "look"),
+        ("processors", ToolCallFilter()),
+        ("max_iter", "3"),
+        ("max_iter", -1),
+        ("system", 5),
+        ("system", None),
+    ],
+)
+def test_an_agent_names_the_option_that_is_wrong(option: str, value: Any) -> None:
+    """At construction, not at the first run."""
+    with pytest.raises(ConfigurationError, match=rf"Agent 'a'.*{option}"):
+        agent(**{option: value})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("agents", ["a"]),
+        ("agents", agent()),
+        ("default_model", "gpt-4o"),
+        ("default_state", {"a": 1}),
+        ("history", "x.db"),
+        ("processors", ToolCallFilter()),
+        ("max_iter", "3"),
+    ],
+)
+def test_a_network_names_the_option_that_is_wrong(option: str, value: Any) -> None:
+    """At construction, not at the first run."""
+    given: dict[str, Any] = {"name": "n", "agents": [agent()], option: value}
+    with pytest.raises(ConfigurationError, match=rf"Network 'n'.*{option}"):
+        Network(**given)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("model", "gpt"),
+        ("thread_id", 5),
+        ("limits", {}),
+        ("streaming", True),
+        ("observer", 5),
+        ("approver", "yes"),
+        ("max_iter", "3"),
+    ],
+)
+async def test_a_run_names_the_option_that_is_wrong(option: str, value: Any) -> None:
+    """Before anything happens."""
+    with pytest.raises(ConfigurationError, match=rf"run\(\).*{option}"):
+        await agent(model=ScriptedModel()).run("hi", **{option: value})
+
+
+@pytest.mark.parametrize("plain", [{"a": 1}, {"dta": {"a": 1}}])
+def test_a_plain_state_with_other_keys_is_refused(plain: dict[str, Any]) -> None:
+    """Values that would be lost without a word are named instead."""
+    with pytest.raises(StateError, match=f"no '{next(iter(plain))}'.*data"):
+        State.from_dict(plain)
+
+
+def test_a_plain_state_may_carry_more_beside_its_data() -> None:
+    """TypeScript's plain states have fields of their own."""
+    assert State.from_dict({"data": {"a": 1}, "other": 2}).data == {"a": 1}
