@@ -25,7 +25,7 @@ soak: setup-dev  ## Try a million random histories and processors (an hour or tw
 lint: setup-dev  ## Check style, format and the direction of imports
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
-	.venv/bin/lint-imports
+	.venv/bin/lint-imports --no-cache
 
 types: setup-dev  ## Check types: pyright strict, and that the public ones are complete
 	.venv/bin/pyright

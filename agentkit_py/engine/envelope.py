@@ -15,9 +15,15 @@ def error_content(name: str, message: str, **facts: JsonValue) -> JsonValue:
     return {"error": {"name": name, "message": message or name, **facts}}
 
 
-def _culprit(value: object, path: str = "result") -> tuple[str, object]:
+_DEEPEST = 20
+"""Levels of a value that are looked into for what has no JSON form."""
+
+
+def _culprit(value: object, path: str = "result", depth: int = 0) -> tuple[str, object]:
     """Where in ``value`` the first thing without a JSON form is, and what it is."""
     items: list[tuple[str, object]] = []
+    if depth > _DEEPEST:  # it holds itself, or as good as
+        return path, "something too deep"
     if isinstance(value, dict):
         fields = cast("dict[object, object]", value)
         items = [(f"{path}.{key}", item) for key, item in fields.items()]
@@ -27,9 +33,8 @@ def _culprit(value: object, path: str = "result") -> tuple[str, object]:
     for where, item in items:
         try:
             to_jsonable_python(item)
-        except (ValueError, RecursionError) as error:
-            # A value that holds itself has no innermost culprit.
-            return (where, item) if isinstance(error, RecursionError) else _culprit(item, where)
+        except (ValueError, RecursionError):
+            return _culprit(item, where, depth + 1)
     return path, cast("object", value)
 
 

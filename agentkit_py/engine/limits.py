@@ -45,9 +45,9 @@ class RunLimits:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ConfigurationError(f"RunLimits({name}={value!r}): must be positive, or None")
-        if self.deadline is not None and _span(self.deadline) <= timedelta(0):
+        if self.deadline is not None and _span(self.deadline) < timedelta(0):
             raise ConfigurationError(
-                f"RunLimits(deadline={self.deadline!r}): must be positive, or None"
+                f"RunLimits(deadline={self.deadline!r}): must be 0 or more, or None"
             )
         if self.max_cost is not None and self.price is None:
             raise ConfigurationError(
