@@ -1,11 +1,12 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test parity-mutants soak lint types docs bench check constraints clean setup-demo setup-dev
+.PHONY: help demo test parity-mutants soak durable-recorded lint types docs bench check constraints clean setup-demo setup-dev
 
 PYTHON := .venv/bin/python
 ARGS ?=
+COUNT ?= 100
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  Needs Python 3.11 or newer, nothing else. ARGS=\"...\" is passed on to demo, test, soak and bench."
 
 demo: setup-demo  ## Watch a support network answer a customer, offline
@@ -21,6 +22,12 @@ parity-mutants: setup-dev  ## Change recorded values one at a time: are the chan
 
 soak: setup-dev  ## Try a million random histories and processors (an hour or two)
 	@$(PYTHON) tests/soak/run.py $(ARGS)
+
+durable-recorded: setup-dev  ## Replay recorded conversations as Inngest functions (FILE=…)
+	@test -f "$(FILE)" || { echo "usage: make durable-recorded FILE=conversations.jsonl" >&2; exit 2; }
+	@$(PYTHON) scripts/tiktoken_cache.py
+	@AGENTKIT_RECORDINGS="$(FILE)" AGENTKIT_RECORDED=$(COUNT) \
+	  $(PYTHON) -m pytest -q -o faulthandler_timeout=1800 tests/durable/test_recorded.py $(ARGS)
 
 lint: setup-dev  ## Check style, format and the direction of imports
 	.venv/bin/ruff check

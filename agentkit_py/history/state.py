@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, cast
 
@@ -20,6 +21,8 @@ from agentkit_py.history.state_data import (
     take_key,
 )
 from agentkit_py.messages import Message
+
+logger = logging.getLogger("agentkit_py")
 
 _PLAIN_KEYS = frozenset(
     {"data", "messages", "_messages", "results", "_results", "threadId", "kv", "_kv", "_data"}
@@ -182,9 +185,11 @@ class State(Generic[D]):
         """
         unknown = sorted(map(str, plain.keys() - _PLAIN_KEYS))
         if unknown and "data" not in plain:
-            raise StateError(
-                f"A plain state has {{data, results, messages, threadId}}, no {unknown[0]!r}. "
-                "Wrap your own values: state={'data': {…}}, or pass State({…})."
+            # TypeScript loses such values without a word, and ported programs must go on.
+            logger.warning(
+                "A plain state has {data, results, messages, threadId}; %s is not kept. Wrap your "
+                "own values: state={'data': {…}}, or pass State({…}).",
+                ", ".join(map(repr, unknown)),
             )
         data: object = plain.get("data") or {}
         if not isinstance(data, dict):

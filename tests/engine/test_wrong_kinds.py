@@ -15,7 +15,6 @@ from agentkit_py import (
     ToolCallFilter,
     tool,
 )
-from agentkit_py.errors import StateError
 from agentkit_py.testing import ScriptedModel
 
 
@@ -91,10 +90,12 @@ async def test_a_run_names_the_option_that_is_wrong(option: str, value: Any) -> 
 
 
 @pytest.mark.parametrize("plain", [{"a": 1}, {"dta": {"a": 1}}])
-def test_a_plain_state_with_other_keys_is_refused(plain: dict[str, Any]) -> None:
-    """Values that would be lost without a word are named instead."""
-    with pytest.raises(StateError, match=f"no '{next(iter(plain))}'.*data"):
-        State.from_dict(plain)
+def test_a_plain_state_with_other_keys_warns(
+    plain: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Values that are not kept are named, with what to write instead."""
+    assert State.from_dict(plain).data == {}
+    assert f"'{next(iter(plain))}' is not kept" in caplog.text
 
 
 def test_a_plain_state_may_carry_more_beside_its_data() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .vectors import COMMITTED, Vector, load_folder
+from .vectors import COMMITTED, Vector, is_recording, load_folder
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,10 +17,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--vectors", help="folder with recordings; default: those of the project")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a folder without recordings before anything else."""
+    folder_of(config)
+
+
 def folder_of(config: pytest.Config) -> Path:
     """The folder whose recordings run."""
     given: Any = config.getoption("--vectors", default=None)
-    return COMMITTED if given is None else Path(given)
+    return COMMITTED if given is None else checked(Path(given))
+
+
+def checked(folder: Path) -> Path:
+    """The folder, if it holds recordings.
+
+    Raises:
+        pytest.UsageError: It is missing, or has none.
+    """
+    if not folder.is_dir():
+        raise pytest.UsageError(f"--vectors {folder}: there is no such folder")
+    if not any(map(is_recording, folder.glob("*.json"))):
+        raise pytest.UsageError(f"--vectors {folder}: the folder holds no recordings (*.json)")
+    return folder
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -37,11 +55,10 @@ def vectors(request: pytest.FixtureRequest) -> list[Vector]:
 
 
 @pytest.fixture(scope="session")
-def is_whole(request: pytest.FixtureRequest) -> bool:
-    """Whether the recordings are those that the manifest was written for."""
-    return (
-        folder_of(request.config) == COMMITTED or len(load_folder(folder_of(request.config))) > 300
-    )
+def is_known(request: pytest.FixtureRequest) -> bool:
+    """Whether the recordings are those that the manifest was written for, or more."""
+    found = {vector.name for vector in load_folder(folder_of(request.config))}
+    return found >= {vector.name for vector in load_folder(COMMITTED)}
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

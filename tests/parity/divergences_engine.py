@@ -351,10 +351,10 @@ ENGINE: tuple[Divergence, ...] = (
         "nothing that a replay could not compute.",
     ),
     Divergence(
-        "tool-calls-are-steps",
-        "Inside Inngest each tool call is a step, the routing agent's calls too, unless the tool "
-        "says that it has steps of its own.",
-        "TypeScript runs the handler again on each replay, with all its effects.",
+        "effects-are-steps",
+        "Inside Inngest each call of a tool or of a history adapter is a step, unless the tool says "
+        "that it has steps of its own; the routing agent's calls are steps, too.",
+        "TypeScript runs handlers and adapters again on each replay, with all their effects.",
     ),
     Divergence(
         "step-ids-say-where",

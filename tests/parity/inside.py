@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpx
 import inngest
@@ -15,6 +15,8 @@ from agentkit_py.runtime.port import Runtime
 from agentkit_py.testing.executor import ReplayExecutor, StepRecord
 
 from .vectors import Json
+
+Code: TypeAlias = Callable[[Runtime], Awaitable[None]]
 
 _EVENT = "parity/run"
 
@@ -27,31 +29,39 @@ class Done:
     problems: list[str]
 
 
-async def inside_inngest(
-    execute: Callable[[Runtime], Awaitable[None]],
-    transport: httpx.AsyncBaseTransport,
-    note: Callable[[str], None],
-) -> Done:
-    """Run ``execute`` as a function's code, from its top for each step.
+class Server:
+    """An Inngest server with one function, whose code is given for each run.
 
     Args:
-        execute: The code.
+        local: What knows the keys.
         transport: Where the server sends the models' requests.
         note: Gets each step that the code asks for, in each execution.
     """
-    local = DirectRuntime(environment={})
-    middleware = AgentKitMiddleware.configured(inference="offload", local=local)
-    client = inngest.Inngest(app_id="parity", is_production=False, middleware=[middleware])
 
-    @client.create_function(fn_id="run", trigger=inngest.TriggerEvent(event=_EVENT), retries=0)
-    async def function(ctx: inngest.Context) -> None:
-        _watch(ctx.step, note)
-        await execute(runtime_of(ctx))
+    def __init__(
+        self,
+        local: DirectRuntime,
+        transport: httpx.AsyncBaseTransport,
+        note: Callable[[str], None],
+    ) -> None:
+        middleware = AgentKitMiddleware.configured(inference="offload", local=local)
+        client = inngest.Inngest(app_id="parity", is_production=False, middleware=[middleware])
 
-    run = await ReplayExecutor(client, [function], transport=transport).run(_EVENT)
-    await local.aclose()
-    failed = [] if run.status == "completed" else [f"the function {run.status}: {run.error}"]
-    return Done([_record(step) for step in run.steps], failed)
+        @client.create_function(fn_id="run", trigger=inngest.TriggerEvent(event=_EVENT), retries=0)
+        async def function(ctx: inngest.Context) -> None:
+            _watch(ctx.step, note)
+            assert self._code is not None
+            await self._code(runtime_of(ctx))
+
+        self._code: Code | None = None
+        self._executor = ReplayExecutor(client, [function], transport=transport)
+
+    async def run(self, code: Code) -> Done:
+        """Run ``code`` as the function's, from its top for each step."""
+        self._code = code
+        run = await self._executor.run(_EVENT)
+        failed = [] if run.status == "completed" else [f"the function {run.status}: {run.error}"]
+        return Done([_record(step) for step in run.steps], failed)
 
 
 def _watch(step: Any, note: Callable[[str], None]) -> None:

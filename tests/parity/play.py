@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import inngest
+
 from agentkit_py import Agent, AgentResult, Network, NetworkRun, State, create_state
 from agentkit_py.engine.emitter import StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.runtime.port import Runtime
 
 from .handlers import ScenarioError
-from .inside import inside_inngest
+from .inside import Server
 from .ids import normalised
 from .journal import Journal, result_record, snapshot, state_record
 from .scripted import ScriptedTransport
@@ -54,6 +56,7 @@ class _Player:
         self._transport = ScriptedTransport(replies, self._journal.note)
         self._world = World(spec, self._journal, self._transport)
         self._runtime = DirectRuntime(environment={})
+        self._server = Server(self._runtime, self._transport, self._journal.note)
         self._problems: list[str] = []
 
     async def play(self) -> Played:
@@ -91,7 +94,7 @@ class _Player:
 
         journal.begin_durable()
         with self._transport.gateway():
-            done = await inside_inngest(execute, self._transport, journal.note)
+            done = await self._server.run(execute)
         self._problems += [*done.problems, *journal.end_durable()]
         self._steps += [{"run": journal.run, **step} for step in done.steps]
         return records[-1]
@@ -108,7 +111,7 @@ class _Player:
             outcome = await target.run(given, **completed, runtime=runtime or self._runtime)
             self._keep(record, outcome, options)
         except Exception as error:  # noqa: BLE001 - errors are what is compared
-            record["error"] = _error(error)
+            record["error"] = _error(_cause(error) if runtime is not None else error)
         if "network" in run["target"]:
             record["networkOwnState"] = self._own_state(run["target"]["network"])
         states = self._world.made_states()
@@ -232,6 +235,13 @@ def _event(run: int, chunk: dict[str, Json]) -> dict[str, Json]:
         "timestampType": "int-ms" if is_time else type(time).__name__,
         "chunkKeys": list(chunk),
     }
+
+
+def _cause(error: Exception) -> Exception:
+    """What an error means that was put into Inngest's words on its way out."""
+    cause = error.__cause__
+    outward = isinstance(error, inngest.NonRetriableError) and isinstance(cause, Exception)
+    return cause if outward else error
 
 
 def _error(error: Exception) -> dict[str, Json]:

@@ -94,7 +94,7 @@ def _history_hook(
 
     def call(context: HistoryContext) -> Any:
         number = calls.next()
-        journal.history(name, hook, _history_facts(hook, context))
+        journal.history(name, hook, _history_facts(hook, context, journal))
         context.state.data.update(spec.get("setState", {}))
         if "throw" in spec:
             raise error_of(spec["throw"])
@@ -109,7 +109,7 @@ def _history_hook(
     return call
 
 
-def _history_facts(hook: str, context: HistoryContext) -> dict[str, Json]:
+def _history_facts(hook: str, context: HistoryContext, journal: Journal) -> dict[str, Json]:
     state, network = context.state, context.network
     facts: dict[str, Json] = {"input": context.input}
     if hook != "createThread" and context.thread_id is not None:
@@ -122,7 +122,7 @@ def _history_facts(hook: str, context: HistoryContext) -> dict[str, Json]:
         "stateMessageCount": len(state.messages),
         "networkName": network.name if network is not None else "default",
         "networkAgents": list(getattr(network, "agents", {})),
-        "hasStep": False,
+        "hasStep": journal.durable,
     }
     if hook == "appendUserMessage" and context.user_message is not None:
         facts["userMessage"] = _user_record(context.user_message)

@@ -94,11 +94,12 @@ def load(path: Path) -> Vector:
 
 def load_folder(folder: Path) -> list[Vector]:
     """All recordings of a folder, by name; files that hold something else are left out."""
-    found = [load(path) for path in sorted(folder.glob("*.json")) if _is_vector(path)]
+    found = [load(path) for path in sorted(folder.glob("*.json")) if is_recording(path)]
     return sorted(found, key=lambda vector: vector.name)
 
 
-def _is_vector(path: Path) -> bool:
+def is_recording(path: Path) -> bool:
+    """Whether a file of JSON is a recording by its name."""
     return not path.name.endswith("schema.json")
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import TYPE_CHECKING
 
 from ..vectors import Json
@@ -25,6 +26,7 @@ class Adapter:
         self._name = name
         self.spec = spec
         self._calls: dict[str, int] = {}
+        self._saves: dict[int, int] = {}
 
     def new_id(self) -> str:
         """A thread id of the library's own."""
@@ -41,8 +43,12 @@ class Adapter:
         given: Input,
         network: tuple[str, list[str]],
         results: list[Result] | None = None,
+        *,
+        lost: bool = False,
     ) -> Json:
         """Call a hook; what it returns."""
+        if self.play.durable and not lost and self.play.on("effects-are-steps"):
+            self._step(hook)
         spec = self.spec[hook]
         number = self._calls[hook] = self._calls.get(hook, -1) + 1
         self.play.note(f"history:{self._name}.{hook}")
@@ -62,6 +68,13 @@ class Adapter:
         if spec.get("sequence"):
             value = spec["sequence"][min(number, len(spec["sequence"]) - 1)]
         return value
+
+    def _step(self, hook: str) -> None:
+        name = re.sub("[A-Z]", lambda found: f"-{found[0].lower()}", hook)
+        if hook == "appendResults":
+            number = self._saves[self.play.run] = self._saves.get(self.play.run, -1) + 1
+            name = f"{name}.{number}"
+        self.play.step(f"{self.play.target}.history.{name}")
 
     def _context(
         self,
@@ -91,7 +104,7 @@ class Adapter:
             "stateMessageCount": len(state.messages),
             "networkName": network[0],
             "networkAgents": list(network[1]),
-            "hasStep": False,
+            "hasStep": self.play.durable,
             **extra,
         }
 

@@ -100,7 +100,7 @@ class NetworkRun:
         lost = not saved and new and adapter is not None and adapter.has("appendResults")
         if lost and self.on("failed-runs-keep-their-results"):
             with contextlib.suppress(Failure):  # the run's own error counts
-                self._append(new)
+                self._append(new, lost=True)
         self.emit("run.failed", error="<error>", recoverable=False)
         if self.stream is not None and self.on("one-end-of-a-run"):
             self.emit("stream.ended")
@@ -165,10 +165,10 @@ class NetworkRun:
         else:
             self._append(new)
 
-    def _append(self, results: list[Result]) -> None:
+    def _append(self, results: list[Result], *, lost: bool = False) -> None:
         adapter = self.play.adapter(self.spec.get("history"))
         assert adapter is not None
-        adapter.call("appendResults", self.state, self.given, self.facts, results)
+        adapter.call("appendResults", self.state, self.given, self.facts, results, lost=lost)
 
     def run_agent(self, agent: dict[str, Json]) -> None:
         """One agent's turn."""

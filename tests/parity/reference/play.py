@@ -127,6 +127,12 @@ class Play:
         """Whether the run is inside an Inngest function."""
         return bool(self.spec["runs"][self.run].get("stepContext"))
 
+    @property
+    def target(self) -> str:
+        """The name of what runs."""
+        [(kind, name)] = self.spec["runs"][self.run]["target"].items()
+        return self.spec[f"{kind}s"][name]["name"]
+
     def step(self, name: str) -> None:
         """Something runs in a step."""
         self.note(f"step.run:{name}")

@@ -80,7 +80,7 @@ class StandaloneRun:
             return
         if self.on("failed-runs-keep-their-results"):
             with contextlib.suppress(Failure):  # the run's own error counts
-                self._append(lost)
+                self._append(lost, lost=True)
 
     def _begin_stream(self) -> None:
         if "streaming" in self.options:
@@ -126,7 +126,7 @@ class StandaloneRun:
         if not stopped or (new and self.on("stopped-turns-keep-their-results")):
             self._append(new)
 
-    def _append(self, results: list[Result]) -> None:
+    def _append(self, results: list[Result], *, lost: bool = False) -> None:
         assert self.adapter is not None
         facts = ("default", list[str]())
-        self.adapter.call("appendResults", self.state, self.given, facts, results)
+        self.adapter.call("appendResults", self.state, self.given, facts, results, lost=lost)

@@ -89,7 +89,7 @@ def _outcome(spec: dict[str, Json], call: dict[str, Json], calling: Calling) -> 
     given = call.get("input", UNDEFINED)
     if given is UNDEFINED and on("missing-arguments"):
         given = {}
-    if calling.step is not None and not has_steps(spec) and on("tool-calls-are-steps"):
+    if calling.step is not None and not has_steps(spec) and on("effects-are-steps"):
         calling.step(calling.path)
     seen = {"inputIsUndefined": True} if given is UNDEFINED else {"input": copy.deepcopy(given)}
     if not spec.get("routing"):
