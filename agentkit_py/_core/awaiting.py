@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable
-from typing import TypeVar, cast
+from functools import partial
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -18,8 +19,9 @@ async def resolve(value: T | Awaitable[T]) -> T:
 
 def is_async_callable(function: object) -> bool:
     """Whether calling ``function`` gives a coroutine (also for objects with an async __call__)."""
-    while hasattr(function, "func"):  # functools.partial
-        function = function.func  # type: ignore[attr-defined]
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - the method itself is wanted
+    inner: Any = function
+    while isinstance(inner, partial):
+        inner = cast("Any", inner).func
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
+        getattr(inner, "__call__", None)  # noqa: B004 - the method itself is wanted
     )

@@ -309,6 +309,24 @@ def test_nothing_to_replay_is_exit_status_2(tmp_path: Path) -> None:
         assert done.stdout == ""
 
 
+def test_a_file_of_bad_lines_only_is_exit_status_1(tmp_path: Path) -> None:
+    """Something was there to be replayed, and went wrong."""
+    file = tmp_path / "bad.jsonl"
+    file.write_text('[1]\n{"messages": []}\n')
+    done = run(file)
+    assert done.exit_code == 1
+    assert "Lines that could not be read: 2." in done.stdout
+
+
+def test_the_line_that_the_guide_shows_can_be_replayed(tmp_path: Path, root: Path) -> None:
+    """There it stands on several lines."""
+    page = (root / "docs" / "guides" / "command-line.md").read_text(encoding="utf-8")
+    sample = page.split("```json\n")[1].split("```")[0]
+    file = tmp_path / "sample.jsonl"
+    file.write_text(json.dumps(json.loads(sample)))
+    assert run(file).exit_code == 0
+
+
 def test_limit_stops_reading_after_so_many_conversations() -> None:
     """Lines after them are not looked at."""
     found = figures(DATA / "bad_lines.jsonl", "--limit", 1)

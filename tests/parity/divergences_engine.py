@@ -352,8 +352,8 @@ ENGINE: tuple[Divergence, ...] = (
     ),
     Divergence(
         "effects-are-steps",
-        "Inside Inngest each call of a tool or of a history adapter is a step, unless the tool says "
-        "that it has steps of its own; the routing agent's calls are steps, too.",
+        "Inside Inngest each call of a tool or of a history adapter is a step, unless the tool "
+        "says that it has steps of its own; the routing agent's calls are steps, too.",
         "TypeScript runs handlers and adapters again on each replay, with all their effects.",
     ),
     Divergence(
@@ -364,7 +364,8 @@ ENGINE: tuple[Divergence, ...] = (
     ),
     Divergence(
         "inference-steps-are-complete",
-        "An inference step holds the request's whole body, in a format that Inngest's server knows.",
+        "An inference step holds the request's whole body, in a format that Inngest's server "
+        "knows.",
         "Python's SDK sends the body as it is; TypeScript's adds the model and its default "
         "parameters.",
     ),

@@ -21,8 +21,8 @@ from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.runtime.port import Runtime
 
 from .handlers import ScenarioError
-from .inside import Server
 from .ids import normalised
+from .inside import Server
 from .journal import Journal, result_record, snapshot, state_record
 from .scripted import ScriptedTransport
 from .vectors import Json
@@ -240,8 +240,9 @@ def _event(run: int, chunk: dict[str, Json]) -> dict[str, Json]:
 def _cause(error: Exception) -> Exception:
     """What an error means that was put into Inngest's words on its way out."""
     cause = error.__cause__
-    outward = isinstance(error, inngest.NonRetriableError) and isinstance(cause, Exception)
-    return cause if outward else error
+    if isinstance(error, inngest.NonRetriableError) and isinstance(cause, Exception):
+        return cause
+    return error
 
 
 def _error(error: Exception) -> dict[str, Json]:

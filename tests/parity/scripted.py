@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -54,7 +54,7 @@ class ScriptedTransport(httpx.AsyncBaseTransport):
         self._is_gateway = False
 
     @contextmanager
-    def gateway(self) -> Iterator[None]:
+    def gateway(self) -> Generator[None]:
         """Requests in the block are Inngest's, and no business of the recording's."""
         self._is_gateway = True
         yield

@@ -239,7 +239,9 @@ class Turn:
         if self.stream is not None:
             self.stream.reply(self.who, result.output)
         calls = [c for m in result.output if m["type"] == "tool_call" for c in m["tools"]]
-        given = [self._call(call, f"{path}.tool.{i}.{call['name']}") for i, call in enumerate(calls)]
+        given = [
+            self._call(call, f"{path}.tool.{i}.{call['name']}") for i, call in enumerate(calls)
+        ]
         if given:
             replaced = bool(result.tool_calls) and self.on("tool-results-of-hooks")
             result.tool_calls = given if replaced else [*result.tool_calls, *given]

@@ -54,7 +54,8 @@ def step_record(
     """The step in which Inngest's server is asked for an inference."""
     provider = model["provider"]
     ours = {"modelFormat": _FORMATS.get(provider, "openai-chat"), "body": body}
-    added = () if provider in _FORMATS else ("model", *model["options"].get("defaultParameters", ()))
+    defaults = model["options"].get("defaultParameters") or {}
+    added = set[str]() if provider in _FORMATS else {"model", *defaults}
     bare = {key: value for key, value in body.items() if key not in added}
     theirs = {"modelFormat": _THEIR_FORMATS.get(provider, "openai-chat"), "body": bare}
     facts = ours if ours == theirs or on("inference-steps-are-complete") else theirs
