@@ -85,9 +85,9 @@ network of four agents. The provider refuses what the real one does.
 TAIL = """\
 
 Tokens are those of the messages, system prompts included, counted by `{tokenizer}`. Prompts are
-long and the conversations short ({each:,} tokens a request without any policy), so that much of each
-request cannot be saved; several limits are set far below what one would use, to have something to
-do. What is stored is the same with every policy.
+long and the conversations short ({each:,} tokens a request without any policy), so that much of
+each request cannot be saved; several limits are set far below what one would use, to have
+something to do. What is stored is the same with every policy.
 
 `scripts/policy_table.py` makes this page from a file of conversations.
 """

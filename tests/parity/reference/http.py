@@ -54,7 +54,7 @@ def step_record(
     """The step in which Inngest's server is asked for an inference."""
     provider = model["provider"]
     ours = {"modelFormat": _FORMATS.get(provider, "openai-chat"), "body": body}
-    defaults = model["options"].get("defaultParameters") or {}
+    defaults: dict[str, Json] = model["options"].get("defaultParameters") or {}
     added = set[str]() if provider in _FORMATS else {"model", *defaults}
     bare = {key: value for key, value in body.items() if key not in added}
     theirs = {"modelFormat": _THEIR_FORMATS.get(provider, "openai-chat"), "body": bare}
