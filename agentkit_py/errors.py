@@ -202,7 +202,7 @@ class ModelResponseError(ModelError):
 
     def __init__(self, message: str, *, provider: str, model: str, excerpt: str = "") -> None:
         super().__init__(message, provider=provider, model=model)
-        self.excerpt = excerpt[:500]
+        self.excerpt: str = excerpt[:500]
 
 
 class ModelStreamError(ModelResponseError):
@@ -221,10 +221,10 @@ class ModelStreamError(ModelResponseError):
         self, message: str, *, provider: str, model: str, messages: Sequence[Message] = ()
     ) -> None:
         texts = [message for message in messages if message.type == "text"]
-        self.partial = "".join(text.text for text in texts)
+        self.partial: str = "".join(text.text for text in texts)
         super().__init__(message, provider=provider, model=model, excerpt=self.partial)
-        self.messages = tuple(messages)
-        self.retriable = not messages
+        self.messages: tuple[Message, ...] = tuple(messages)
+        self.retriable: bool = not messages
 
 
 class NonRetriableError(AgentKitError):
@@ -241,7 +241,7 @@ class RetryAfterError(AgentKitError):
     def __init__(self, message: str, retry_after: float | timedelta) -> None:
         super().__init__(message)
         seconds = retry_after.total_seconds() if isinstance(retry_after, timedelta) else retry_after
-        self.retry_after = float(seconds)
+        self.retry_after: float = float(seconds)
 
 
 class ProcessorError(AgentKitError):
@@ -307,7 +307,7 @@ class StateConflictError(StateError):
             f"Tools {tools[0]!r} and {tools[1]!r} ran in parallel and both changed state key(s) "
             f"{names}. Let only one write each key, or run them with parallel_tools=False."
         )
-        self.keys = tuple(keys)
+        self.keys: tuple[str, ...] = tuple(keys)
         self.tools = tools
 
 

@@ -42,7 +42,7 @@ class _Commands(TyperGroup):
             raise typer.Exit(2 if isinstance(error, ConfigurationError) else 1) from error
 
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -26,7 +26,7 @@ from agentkit_py.stores import HistoryStore, PostgresHistory, SqliteHistory, Thr
 from agentkit_py.stores.interchange import Format, export_threads, import_threads
 from agentkit_py.stores.workspace import Workspace
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="threads",
     help="Look at stored threads, move them, and delete them.",
     no_args_is_help=True,

@@ -6,7 +6,7 @@ import logging
 
 from agentkit_py.processors.report import ContextReport
 
-logger = logging.getLogger("agentkit_py.context")
+logger: logging.Logger = logging.getLogger("agentkit_py.context")
 
 
 def log_context(report: ContextReport) -> None:

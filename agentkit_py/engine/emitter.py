@@ -13,7 +13,7 @@ from agentkit_py.events.project import Projector
 from agentkit_py.events.types import Event, HitlRequested, Observer, ReplyDelta
 from agentkit_py.runtime.port import Runtime
 
-logger = logging.getLogger("agentkit_py")
+logger: logging.Logger = logging.getLogger("agentkit_py")
 
 Publish: TypeAlias = Callable[[dict[str, Any]], "Awaitable[None] | None"]
 """Sends one streaming chunk; what it raises is logged and does not disturb the run."""

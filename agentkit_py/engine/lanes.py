@@ -74,7 +74,7 @@ class Lanes:
         self._parent = parent
         # A reply that arrives while its lane is closed cannot be told piece by piece, and whether
         # it is closed depends on who is quicker: only the first lane, always open, has pieces.
-        self.lanes = [
+        self.lanes: list[Lane] = [
             Lane(runtime=parent.runtime, tokens=parent.tokens and index == 0, parent=parent)
             for index in range(count)
         ]

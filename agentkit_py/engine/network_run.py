@@ -60,14 +60,14 @@ class NetworkRun:
         self.model = model
         self.agents: dict[str, Agent] = {agent.name: agent for agent in network.agents}
         self.stack: list[Scheduled] = []
-        self.counter = 0
+        self.counter: int = 0
         self.routings = 0
         self.limit_reached: str | None = None
         self.stop_reason: str | None = None
         self.stopped_at: str | None = None
         self.last_result: AgentResult | None = None
         self.routing_results: list[AgentResult] = []
-        self.run_id = scope.runtime.new_id(f"{scope.prefix}/run")
+        self.run_id: str = scope.runtime.new_id(f"{scope.prefix}/run")
         self._router = router
         self._first = 0
         self._places: list[tuple[int, ...]] = []

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py.engine.tool import ToolContext, create_tool
+from agentkit_py.engine.tool import Tool, ToolContext, create_tool
 from agentkit_py.errors import StateError
 
 KEY = "todos"
@@ -18,7 +18,7 @@ MAX_TODOS = 50
 class Todo(BaseModel):
     """One thing that is to be done."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     content: str = Field(min_length=1, max_length=500, description="What is to be done")
     status: Literal["pending", "in_progress", "completed"] = Field(
@@ -51,7 +51,7 @@ def _write(given: _Todos, ctx: ToolContext) -> JsonObject:
     return {"todos": items, "open": sum(todo.status != "completed" for todo in given.todos)}
 
 
-todo_write = create_tool(
+todo_write: Tool = create_tool(
     name="todo_write",
     description="Write the list of what is to be done, and keep it up to date as you go: use it "
     "for tasks of several steps. Each call gives the whole list.",

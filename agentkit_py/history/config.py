@@ -11,7 +11,7 @@ from agentkit_py.history.state import State
 from agentkit_py.history.turns import Turns
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.apply import as_processors
-from agentkit_py.processors.base import Processor
+from agentkit_py.processors.base import HistoryProcessor, Processor
 from agentkit_py.runtime.port import StepTools
 
 
@@ -104,8 +104,8 @@ class HistoryConfig:
         self.get = get
         self.append_user_message = append_user_message
         self.append_results = append_results
-        self.processors = tuple(processors)
-        self.chain = as_processors(processors)
+        self.processors: tuple[Processor, ...] = tuple(processors)
+        self.chain: tuple[HistoryProcessor, ...] = as_processors(processors)
         self.save_each = save_each
         self.turns = turns
         self.lazy = lazy

@@ -22,7 +22,7 @@ from agentkit_py.history.state_data import (
 )
 from agentkit_py.messages import Message
 
-logger = logging.getLogger("agentkit_py")
+logger: logging.Logger = logging.getLogger("agentkit_py")
 
 _PLAIN_KEYS = frozenset(
     {"data", "messages", "_messages", "results", "_results", "threadId", "kv", "_kv", "_data"}

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from agentkit_py.inngest.sdk import Memos
 
-logger = logging.getLogger("agentkit_py.inngest")
+logger: logging.Logger = logging.getLogger("agentkit_py.inngest")
 
 Publish: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 """Sends one chunk."""

@@ -21,7 +21,7 @@ from agentkit_py.errors import (
 from agentkit_py.runtime.port import Codec
 
 T = TypeVar("T")
-logger = logging.getLogger("agentkit_py.inngest")
+logger: logging.Logger = logging.getLogger("agentkit_py.inngest")
 
 MAX_OUTPUT = 4 * 1024 * 1024
 """Bytes of one step's output at the most (inngest/pkg/consts)."""

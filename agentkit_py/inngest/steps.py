@@ -16,7 +16,7 @@ from agentkit_py.inngest.live import LivePublisher
 from agentkit_py.inngest.outputs import WARN_AT, check_output, is_final, sdk_error
 
 T = TypeVar("T")
-logger = logging.getLogger("agentkit_py.inngest")
+logger: logging.Logger = logging.getLogger("agentkit_py.inngest")
 
 MAX_STEPS = 1000
 """Steps of one run at the most (inngest/pkg/consts)."""

@@ -72,7 +72,7 @@ class Knowledge:
             )
         self.store = store
         self.embedder = embedder
-        self.k = whole(1)("Knowledge: k", k)
+        self.k: int = whole(1)("Knowledge: k", k)
         self.mode: Mode = _mode(mode)
         self._chunking = Chunking(chunk_size, chunk_overlap)
 

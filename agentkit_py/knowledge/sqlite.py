@@ -47,7 +47,7 @@ class SqliteKnowledge(SqlStore):
         for module, package in (("apsw", "apsw"), ("sqlite_vec", "sqlite-vec")):
             if find_spec(module) is None:
                 raise MissingDependencyError(package, "knowledge", "SqliteKnowledge")
-        self.path = str(path)
+        self.path: str = str(path)
         self._language = language
         self._busy_timeout = busy_timeout
         self._file: SqliteFile | None = None

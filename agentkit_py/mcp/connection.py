@@ -34,10 +34,10 @@ class Connection:
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._listed: list[Tool] | None = None
         self._news = 0  # how often the list has changed
-        self.ended = False
+        self.ended: bool = False
         """Whether the server has gone, or we have closed."""
 
-        self.client = Client(
+        self.client: Client = Client(
             _watched(transport, self),
             client_info=Implementation(name="agentkit", version="1"),
             message_handler=self._on_message,

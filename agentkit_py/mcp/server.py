@@ -26,7 +26,7 @@ from agentkit_py.mcp.listing import ServerArguments, offered_name, spec_of, told
 from agentkit_py.mcp.results import value_of
 from agentkit_py.mcp.transports import Transport, as_transport
 
-logger = logging.getLogger("agentkit_py.mcp")
+logger: logging.Logger = logging.getLogger("agentkit_py.mcp")
 
 Progress: TypeAlias = Callable[[str, float, float | None, str | None], "Awaitable[None] | None"]
 """Gets a tool's name on the server, how far it is, of how much, and what it says."""

@@ -65,10 +65,10 @@ class Recall(HistoryProcessor):
             )
         self.embedder = embedder
         self.index = index
-        self.k = whole(1)("Recall: k", k)
-        self.keep_recent = whole(0)("Recall: keep_recent", keep_recent)
-        self.max_tokens = whole(1)("Recall: max_tokens", max_tokens)
-        self.min_likeness = number(0, 1)("Recall: min_likeness", min_likeness)
+        self.k: int = whole(1)("Recall: k", k)
+        self.keep_recent: int = whole(0)("Recall: keep_recent", keep_recent)
+        self.max_tokens: int = whole(1)("Recall: max_tokens", max_tokens)
+        self.min_likeness: float = number(0, 1)("Recall: min_likeness", min_likeness)
         self._beside = None if beside is None else as_processors(beside)
 
     @property

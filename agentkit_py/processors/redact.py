@@ -29,7 +29,7 @@ class Redact(HistoryProcessor):
     """
 
     def __init__(self, what: Redactor | Patterns | Mask = tuple(BUILT_IN)) -> None:
-        self.redactor = what if isinstance(what, Redactor) else Redactor(what)
+        self.redactor: Redactor = what if isinstance(what, Redactor) else Redactor(what)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Redact:

@@ -70,7 +70,7 @@ class SqliteHistory(HistoryStore):
             ConfigurationError: ``path`` is no path of a file, e.g. ``":memory:"``.
         """
         super().__init__(processors=processors, turns=turns, lazy=lazy)
-        self.path = _checked(path)
+        self.path: Path = _checked(path)
         self.busy_timeout = busy_timeout
         self._files: dict[int, SqliteFile] = {}
         self._lock = Lock()

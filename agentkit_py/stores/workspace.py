@@ -46,7 +46,7 @@ class Workspace:
         """
         if max_file <= 0 or max_thread <= 0:
             raise ConfigurationError("Workspace: max_file and max_thread must be more than 0.")
-        self.root = Path(root).absolute()
+        self.root: Path = Path(root).absolute()
         self._max_file = max_file
         self._max_thread = max_thread
         self._keep = keep

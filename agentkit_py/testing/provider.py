@@ -104,7 +104,7 @@ class FakeProvider:
             extra_rules=_known_rules(extra_rules),
         )
         self._server: LoopbackServer | None = None
-        self.transport = FakeTransport(self._handler)
+        self.transport: FakeTransport = FakeTransport(self._handler)
 
     @property
     def requests(self) -> list[ReceivedRequest]:

@@ -70,18 +70,18 @@ class ReplayExecutor:
         """
         make = functions if callable(functions) else lambda: functions
         self._make = partial(_made, client, make)
-        self.worker = self._make()
+        self.worker: Worker = self._make()
         self.client = client
         self.transport = transport
-        self.schedule = Schedule(seed)
-        self.eager = discovery == "eager"
+        self.schedule: Schedule = Schedule(seed)
+        self.eager: bool = discovery == "eager"
         self.check = check
-        self.kills = [kill] if isinstance(kill, KillAt) else list(kill)
+        self.kills: list[KillAt] = [kill] if isinstance(kill, KillAt) else list(kill)
         self.runs: list[Run] = []
         self.journal: list[JournalEntry] = []
         self.events: list[dict[str, Any]] = []
         self.published: list[Published] = []
-        self.connection = Connection(client, ServerTransport(self))
+        self.connection: Connection = Connection(client, ServerTransport(self))
         self._requests = Requests(self, Opcodes(self))
 
     @property

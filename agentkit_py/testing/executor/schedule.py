@@ -25,7 +25,7 @@ class Schedule:
 
     def __init__(self, seed: int | None) -> None:
         """Begin now; without a seed, what came first is done first."""
-        self.now = datetime.now(UTC).timestamp()
+        self.now: float = datetime.now(UTC).timestamp()
         self._items: list[_Item] = []
         self._random = None if seed is None else random.Random(seed)  # noqa: S311 - an order
         self._count = 0

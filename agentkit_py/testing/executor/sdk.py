@@ -104,7 +104,7 @@ class Worker:
             raise ConfigurationError(
                 "ReplayExecutor is a development server: make the client with is_production=False"
             )
-        self.configs = configs_of(functions)
+        self.configs: dict[str, Config] = configs_of(functions)
         self._handler = comm_lib.CommHandler(
             client=client,
             enable_unauthed_sync=None,
