@@ -362,7 +362,7 @@ def test_ctrl_c_stops_the_run_and_leaves_a_thread_that_goes_on(folder: Path) -> 
         ("shop.py:shop", "'shop.py' is a file; name the module"),
         ("shops:shop", "There is no module 'shops'"),
         ("shop.sub:shop", "There is no module 'shop.sub'"),
-        ("shop:shop", "'shop' has no 'network'. It has 'clerk', 'shop', 'kept'."),
+        ("shop:network", "'shop' has no 'network'. It has 'clerk', 'shop', 'kept'."),
         ("shop:number", "'shop:number' is of type int; a Network, an Agent,"),
         ("shop:Shop", "'shop:Shop' is the class Shop;"),
         ("shop:needs", "'shop:needs' was called without arguments: TypeError"),

@@ -234,7 +234,8 @@ def test_lines_that_cannot_be_used_are_named_and_the_rest_goes_on() -> None:
     call = "messages[2].tool_calls[0]"
     assert [field for _, field in named] == [
         *["(whole line)"] * 2,
-        *["id"] * 2,
+        "messages",  # a line without an id has its number for one
+        "id",
         *["messages"] * 3,
         "messages[1]",
         *["messages[1].role"] * 2,
