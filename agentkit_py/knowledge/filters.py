@@ -8,6 +8,7 @@ on only if it has the key, with one value (no list) of the same kind (text, numb
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -30,7 +31,7 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-class FilterExpr:
+class FilterExpr(ABC):
     """A filter; ``a & b``, ``a | b`` and ``~a`` put filters together."""
 
     __slots__ = ()
@@ -47,17 +48,17 @@ class FilterExpr:
         return 1
 
     @property
+    @abstractmethod
     def keys(self) -> frozenset[str]:
         """Every key that it names."""
-        raise NotImplementedError
 
+    @abstractmethod
     def matches(self, metadata: Facts) -> bool:
         """Whether a document with this metadata passes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def to_dict(self) -> JsonObject:
         """The filter as JSON."""
-        raise NotImplementedError
 
     @staticmethod
     def from_dict(given: object) -> FilterExpr:

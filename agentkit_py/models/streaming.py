@@ -8,6 +8,7 @@ it is the same either way. Pure: who reads the bytes is `agentkit_py.runtime.str
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -60,7 +61,7 @@ _ERROR_STATUS = range(400, 600)
 _HIGH_SURROGATES = ("\ud800", "\udbff")
 
 
-class BaseAssembler:
+class BaseAssembler(ABC):
     """What the assemblers share: reading an event, and the errors that one may hold."""
 
     def __init__(self, model: Model) -> None:
@@ -103,8 +104,8 @@ class BaseAssembler:
         """The object that holds ``error`` if the event is one."""
         return found
 
-    def _take(self, found: dict[str, Any]) -> Sequence[Delta]:
-        raise NotImplementedError
+    @abstractmethod
+    def _take(self, found: dict[str, Any]) -> Sequence[Delta]: ...
 
 
 def _refuse(constant: str) -> NoReturn:

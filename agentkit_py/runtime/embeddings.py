@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentkit_py._core.json import as_list, as_object
-from agentkit_py.errors import ModelResponseError
+from agentkit_py.errors import ConfigurationError, ModelResponseError
 from agentkit_py.models import openai
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, RetryPolicy
 from agentkit_py.models.http_errors import excerpt_of, redact
@@ -113,13 +113,11 @@ class _Embeddings:
         key = {"authorization": f"Bearer {api_key}"} if api_key else {}
         return {**key, **model.extra_headers}
 
-    def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
-        del model, request
-        raise NotImplementedError  # bodies are made from texts
+    def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:  # noqa: ARG002
+        raise ConfigurationError(f"{model.model!r} embeds texts, it answers no messages")
 
-    def decode(self, model: Model, body: object) -> ModelReply:
-        del model, body
-        raise NotImplementedError
+    def decode(self, model: Model, body: object) -> ModelReply:  # noqa: ARG002
+        raise ConfigurationError(f"{model.model!r} embeds texts, it gives no reply")
 
 
 def _vectors(model: Model, answer: object, count: int) -> list[list[float]]:
