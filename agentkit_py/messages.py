@@ -8,11 +8,12 @@ immutable by contract, their JSON content included: whoever wants another messag
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from agentkit_py._core.json import JsonObject, JsonValue, dumps
+from agentkit_py._core.values import changed
 from agentkit_py.errors import ConfigurationError
 
 StopReason: TypeAlias = Literal["tool", "stop"]
@@ -104,6 +105,7 @@ class _Memo:
     text: str | None = None
     tokens: dict[str, float] = field(default_factory=dict[str, float])
     present: Message | None = None
+    wire: dict[str, Any] | None = None
     derived: dict[Hashable, Message | None] | None = None
     origin: Message | None = None
 
@@ -316,13 +318,24 @@ def token_memo(message: Message) -> dict[str, float]:
     return _memo(message).tokens
 
 
+def wire_memo(message: Message) -> dict[str, Any]:
+    """What encoders made of this message, by what it is; encoders read and fill it.
+
+    It lives as long as the message, and what is made of the message and others holds those.
+    """
+    memo = _memo(message)
+    if memo.wire is None:
+        memo.wire = {}
+    return memo.wire
+
+
 def as_present(message: Message) -> Message:
     """The message marked as of the current run (``from_history=False``), made once per message."""
     if message.from_history is False:
         return message
     memo = _memo(message)
     if memo.present is None:
-        memo.present = replace(message, from_history=False)
+        memo.present = changed(message, from_history=False)
     return memo.present
 
 

@@ -12,7 +12,10 @@ import asyncio
 import gc
 import inspect
 import statistics
+import subprocess
+import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -140,6 +143,60 @@ class Timed:
         return wall, used
 
 
+@dataclass(slots=True)
+class Retained:
+    """Memory that is still held after creation, in bytes per object."""
+
+    name: str
+    make: Callable[[], Any]
+
+    def sample(self, count: int) -> Sample:
+        """Make ``count`` and keep them."""
+        self.make()  # what is made once for all
+        gc.collect()
+        tracemalloc.start()
+        kept: list[Any] = [None] * count
+        before = tracemalloc.get_traced_memory()[0]
+        for index in range(count):
+            kept[index] = self.make()
+        gc.collect()
+        used = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        assert len({id(item) for item in kept}) == count
+        return Sample(used / count)
+
+    def check(self) -> None:
+        """Counted in `sample`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """How long a statement of imports takes in a new process."""
+
+    name: str
+    statement: str
+
+    def sample(self, count: int) -> Sample:
+        """Run ``count`` processes."""
+        found = [self._once() for _ in range(count)]
+        return Sample(sum(w for w, _ in found) / count, sum(c for _, c in found) / count)
+
+    def check(self) -> None:
+        """Assert that they are imported; byte code is compiled then."""
+        assert self._once()[0] > 0
+
+    def _once(self) -> tuple[float, float]:
+        script = (
+            "import time; start, cpu = time.perf_counter(), time.process_time()\n"
+            f"{self.statement}\n"
+            "print(time.perf_counter() - start, time.process_time() - cpu)"
+        )
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+        wall, cpu = done.stdout.split()
+        return float(wall), float(cpu)
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One row."""
@@ -206,7 +263,7 @@ def measure(case: Case, session: Session) -> Row:
         contenders = case.make(session)
     except NotHere as reason:
         return Row(case, missing=str(reason))
-    counts = [_calibrate(one, case, session.effort) for one in contenders]
+    counts = [calibrate(one, case.fixed_count, session.effort) for one in contenders]
     samples: list[list[Sample]] = [[] for _ in contenders]
     start = time.perf_counter()
     for number in range(session.effort.rounds):
@@ -221,12 +278,12 @@ def measure(case: Case, session: Session) -> Row:
     return Row(case, tuple(_line(case, one, samples, i) for i, one in enumerate(contenders)))
 
 
-def _calibrate(contender: Contender, case: Case, effort: Effort) -> int:
+def calibrate(contender: Contender, fixed_count: int | None, effort: Effort) -> int:
     """Warm up, check that it does what it should, and find how often to do it in a round."""
     first = contender.sample(1)
     contender.check()
-    if case.fixed_count is not None:
-        return case.fixed_count
+    if fixed_count is not None:
+        return fixed_count
     if first.value > effort.seconds:
         return 1
     once = max(contender.sample(1).value, 1e-7)

@@ -25,7 +25,8 @@ from typing import Any
 from uuid import uuid4
 
 import psycopg
-from workloads import ANSWER, QUESTION, SYSTEM, Replies, model_of, text_reply
+from problem import ANSWER, QUESTION, SYSTEM, Replies, text_reply
+from workloads import model_of
 
 from agentkit_py import Agent, AgentResult, TextMessage, TokenLimiter
 from agentkit_py.stores import HistoryStore, PostgresHistory, SqliteHistory

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from problem import Replies, turn_of
+
 from agentkit_py import (
     AgentResult,
     ImageContent,
@@ -19,57 +21,12 @@ from agentkit_py import (
     openai,
 )
 
-QUESTION = "Where is my parcel 17?"
-ANSWER = "It arrives tomorrow."
-SYSTEM = "You are a helpful support agent. Answer briefly, and only from what the tools say."
-
-
-class Replies:
-    """Answers in a circle, at once and in this process; counts how often it was asked."""
-
-    def __init__(self, *replies: dict[str, Any]) -> None:
-        self.replies = replies
-        self.asked = 0
-        self.recorded: list[dict[str, Any]] | None = None
-
-    async def __call__(self, body: dict[str, Any]) -> object:
-        """The next reply, as OpenAI's JSON."""
-        if self.recorded is not None:
-            self.recorded.append(body)
-        reply = self.replies[self.asked % len(self.replies)]
-        self.asked += 1
-        return reply
-
 
 def model_of(replies: Replies) -> Model:
     """A model that is answered by ``replies``."""
     return dataclasses.replace(openai("gpt-4o", api_key="x"), respond=replies)
 
 
-def text_reply(text: str = ANSWER) -> dict[str, Any]:
-    """A reply that says something."""
-    return _reply({"role": "assistant", "content": text}, "stop")
-
-
-def call_reply(number: int) -> dict[str, Any]:
-    """A reply that calls the tool ``track``."""
-    function = {"name": "track", "arguments": f'{{"parcel":{number},"detailed":false}}'}
-    call = {"id": f"call_{number}", "type": "function", "function": function}
-    return _reply({"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls")
-
-
-def _reply(message: dict[str, Any], reason: str) -> dict[str, Any]:
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1_760_000_000,
-        "model": "gpt-4o-2024-08-06",
-        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-        "usage": {"prompt_tokens": 120, "completion_tokens": 12, "total_tokens": 132},
-    }
-
-
-TOOLS = ("track", "refund", "invoice", "booking", "weather")
 PICTURE = ImageContent("iVBORw0KGgo=", media_type="image/png")
 KEPT = ("track", "refund")
 """The tools whose calls a filter with ``include`` leaves."""
@@ -85,19 +42,13 @@ def conversation(count: int) -> list[Message]:
 
 def turn(number: int) -> tuple[TextMessage, ToolCallMessage, ToolResultMessage, TextMessage]:
     """One question with everything that answers it."""
-    name = TOOLS[number % len(TOOLS)]
-    call = ToolCall(f"call_{number}", name, {"parcel": number, "detailed": number % 2 == 0})
-    found = {"parcel": number, "status": "on its way", "stops": ["Graz", "Linz", "Wien"]}
+    said = turn_of(number)
+    call = ToolCall(said.call_id, said.tool, said.arguments)
     return (
-        TextMessage("user", f"Hello again, could you tell me where my parcel {number} is today?"),
+        TextMessage("user", said.question),
         ToolCallMessage((call,), agent="support"),
-        ToolResultMessage(call, {"data": found}, agent="support"),
-        TextMessage(
-            "assistant",
-            f"Parcel {number} has left Linz this morning and is expected in Wien tomorrow.",
-            stop_reason="stop",
-            agent="support",
-        ),
+        ToolResultMessage(call, {"data": said.result}, agent="support"),
+        TextMessage("assistant", said.answer, stop_reason="stop", agent="support"),
     )
 
 

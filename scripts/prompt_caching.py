@@ -22,6 +22,7 @@ from agentkit_py import (
     Agent,
     ApproximateTokenizer,
     Budget,
+    Chain,
     ClearToolResults,
     CompressToolResults,
     MemoryHistory,
@@ -31,8 +32,10 @@ from agentkit_py import (
     RecentToolCalls,
     State,
     Summarize,
+    Threshold,
     TokenLimiter,
     ToolCallFilter,
+    TruncateToolResults,
     openai,
     tool,
 )
@@ -99,9 +102,18 @@ POLICIES: dict[str, Policy] = {
     "ToolCallFilter()": lambda: [ToolCallFilter()],
     "TokenLimiter(6000)": lambda: [TokenLimiter(6000)],
     "MessageWindow(40)": lambda: [MessageWindow(40)],
+    "MessageWindow(40, lower=40)": lambda: [MessageWindow(40, lower=40)],
     "RecentToolCalls(3)": lambda: [RecentToolCalls(3)],
     "CompressToolResults()": lambda: [CompressToolResults()],
+    "TruncateToolResults(500)": lambda: [TruncateToolResults(500)],
     "ClearToolResults(6000)": lambda: [ClearToolResults(6000)],
+    "ClearToolResults(6000, clear_at_least=1500)": lambda: [
+        ClearToolResults(6000, clear_at_least=1500)
+    ],
+    "Chain([ClearToolResults(6000), MessageWindow(100)])": lambda: [
+        Chain([ClearToolResults(6000), MessageWindow(100)])
+    ],
+    "Threshold(9000, MessageWindow(40))": lambda: [Threshold(9000, then=[MessageWindow(40)])],
     "Summarize(upper=8000, lower=4000)": lambda: [
         Summarize(model(summarise), 8000, 4000, store=MemoryHistory())
     ],
@@ -208,17 +220,20 @@ What makes the difference:
 
 - **Order.** History stands before the question, oldest first, and each request goes on where the
   one before ended.
-- **Hysteresis.** `Summarize` and `Budget` let the history grow to one threshold and then cut it
-  to a lower one at once. Between two cuts the beginning does not change. The cut is a function of
-  the messages alone, so that every process comes to the same one.
+- **Hysteresis.** `Summarize`, `Budget` and `MessageWindow` let the history grow to one threshold and
+  then cut it to a lower one at once; `ClearToolResults` clears many results at once. Between two
+  cuts the beginning does not change. The cut is a function of the messages alone, so that every
+  process comes to the same one.
 - **One summary, one rewrite.** A summary is kept beside the thread, its text does not change
   until the next one, and it stands right after the system prompt.
 - **Recalled turns come last**, right before the question, where nothing after them can be cached
   anyway.
 
-Sliding windows (`TokenLimiter`, `MessageWindow`, `RecentToolCalls`) drop something at every turn
-once they are full: they are the right choice where requests are short, or prices without a cache.
-`CompressToolResults` rewrites one result per turn, near the end.
+`TokenLimiter` and `RecentToolCalls` drop something at every turn once they are full, and so does a
+window with `lower=max_messages`: they are the right choice where requests are short, or prices
+without a cache. `CompressToolResults` rewrites one result per turn, near the end.
+`ClearToolResults` clears one result per turn once the texts alone come near the trigger;
+`clear_at_least` makes it wait for more.
 
 Keep what changes out of the system prompt: a time of day in it makes every request a new one.
 """

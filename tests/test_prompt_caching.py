@@ -40,7 +40,11 @@ def rows(script: ModuleType) -> dict[str, Any]:
         ("Summarize(upper=8000, lower=4000)", 0.9, 5),
         ("Budget(16_000)", 0.8, 12),
         ("Budget(16_000, model=…)", 0.85, 10),
-        ("ClearToolResults(6000)", 0.85, 40),
+        ("MessageWindow(40)", 0.8, 9),
+        ("ClearToolResults(6000)", 0.9, 25),
+        ("ClearToolResults(6000, clear_at_least=1500)", 0.94, 6),
+        ("Chain([ClearToolResults(6000), MessageWindow(100)])", 0.8, 25),
+        ("Threshold(9000, MessageWindow(40))", 0.85, 8),
         ("CompressToolResults()", 0.8, 49),
     ],
 )

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from agentkit_py.cli.chat import Chat, with_history
 from agentkit_py.cli.console import make_console
 from agentkit_py.cli.demo.play import DemoOptions, answer_later, open_desk, play
+from agentkit_py.cli.dev import dev
 from agentkit_py.cli.doctor import doctor
 from agentkit_py.cli.explain import explain
 from agentkit_py.cli.mcp import mcp
@@ -204,6 +205,7 @@ def chat(
 app.command()(replay)
 app.add_typer(threads_app)
 app.command()(explain)
+app.command()(dev)
 app.command()(serve)
 app.command()(mcp)
 app.command()(doctor)

@@ -17,6 +17,9 @@ from agentkit_py.models.base import Model
 
 Target: TypeAlias = Network | Agent
 
+DEV_FOLDER = "AGENTKIT_DEV_FOLDER"
+"""The environment variable with a folder that lives as long as `agentkit dev` runs."""
+
 _EXAMPLE = "e.g. support:network for the object `network` in support.py"
 _FACTORIES: dict[str, Callable[..., Model]] = {
     "openai": openai,

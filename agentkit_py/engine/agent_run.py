@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from asyncio import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agentkit_py._core.values import changed
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.tool_calls import calls_of
 from agentkit_py.engine.turn import Turn
@@ -67,27 +67,30 @@ async def run_agent(scope: RunScope, agent: Agent, how: AgentRun) -> AgentResult
         "scope": "agent",
         "message_id": turn.message_id,
     }
-    started = RunStarted(
-        **facts,
-        parent_run_id=how.parent_run_id,
-        thread_id=scope.state.thread_id,
-        user_id=scope.user_id,
-        routing=not how.keep,
-    )
-    await scope.emitter.emit(started)
+    if scope.is_heard:
+        started = RunStarted(
+            **facts,
+            parent_run_id=how.parent_run_id,
+            thread_id=scope.state.thread_id,
+            user_id=scope.user_id,
+            routing=not how.keep,
+        )
+        await scope.tell(started)
     try:
-        result = await _take_turn(turn, how)
+        with scope.measured(turn.run_id):
+            result = await _take_turn(turn, how)
         if scope.network is None:
             await scope.thread.save_results()
     except CancelledError as error:
         if scope.runtime.is_final(error):
-            await scope.emitter.emit(RunInterrupted(**facts))
+            await scope.tell(RunInterrupted(**facts))
         raise
     except Exception as error:
         if scope.runtime.is_final(error):
-            await scope.emitter.emit(RunFailed(**facts, error=error))
+            await scope.tell(RunFailed(**facts, error=error))
         raise
-    await scope.emitter.emit(RunCompleted(**facts, stop_reason=result.stop_reason))
+    if scope.is_heard:
+        await scope.tell(RunCompleted(**facts, stop_reason=result.stop_reason))
     return result
 
 
@@ -105,7 +108,9 @@ async def _take_turn(turn: Turn, how: AgentRun) -> AgentResult:
         wants_more = bool(calls_of(result.output))
         reason = _stop_reason(scope, turn.path, iteration, limit) if wants_more else None
         if reason is not None or not wants_more:
-            result = dataclasses.replace(await turn.finish(result), stop_reason=reason)
+            result = await turn.finish(result)
+            if result.stop_reason != reason:
+                result = changed(result, stop_reason=reason)
         last = result
         if how.keep:
             await scope.add(result)

@@ -154,6 +154,7 @@ def _scope(nested: Nested, options: AsToolOptions, task: str, ctx: ToolContext) 
         mode=nested.mode,
     )
     scope.meter = parent.meter
+    scope.spans = parent.spans
     scope.depth = parent.depth + 1
     scope.emitter = Emitter(parent.runtime, parent.emitter.observer)
     identity = parent.runtime.new_id(f"{scope.prefix}/context")

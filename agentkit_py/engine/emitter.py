@@ -56,6 +56,11 @@ class Emitter:
             self._projector = Projector(config.simulate_chunking, config.extended)
             self.tokens = self.tokens or config.tokens
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody listens; if not, nobody need make an event."""
+        return self.observer is not None or self._projector is not None
+
     async def emit(self, event: Event) -> None:
         """Tell the observer, then publish the chunks."""
         if self.observer is not None:

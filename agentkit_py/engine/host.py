@@ -64,7 +64,8 @@ class TurnHost:
     ) -> ModelReply:
         """Ask a model; the run's meter counts it."""
         request = ModelRequest(messages=tuple(messages), agent=self.name)
-        body = await self.scope.runtime.infer(step_id, model, lambda: model.encode(request))
+        with self.scope.watching(step_id, model, request, self.run_id):
+            body = await self.scope.runtime.infer(step_id, model, lambda: model.encode(request))
         reply = model.decode(body)
         self.scope.meter.add(model.model, reply.usage)
         return reply

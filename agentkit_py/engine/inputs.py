@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from agentkit_py._core.values import changed
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State
@@ -33,7 +34,7 @@ class RunInput:
         if not isinstance(given, UserMessage):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"input must be a str or a UserMessage, got {given!r:.80}")
         return cls(
-            replace(
+            changed(
                 given,
                 id=given.id or runtime.new_id(f"{prefix}/user-message"),
                 client_timestamp=given.client_timestamp or runtime.now(f"{prefix}/user-message"),
@@ -65,12 +66,12 @@ def state_of(
     Raises:
         ConfigurationError: ``given`` is no state, or has another thread than ``thread_id``.
     """
-    if isinstance(given, Mapping):
-        state = cast("State[D]", State.from_dict(given))
-    elif given is not None:
-        state = given
-    else:
+    if given is None:
         state = default.clone() if default is not None else cast("State[D]", State())
+    elif isinstance(given, Mapping):
+        state = cast("State[D]", State.from_dict(given))
+    else:
+        state = given
     if not isinstance(state, State):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"state must be a State or a dict, got {given!r:.80}")
     if thread_id is not None:

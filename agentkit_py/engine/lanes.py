@@ -35,6 +35,11 @@ class Lane(Emitter):
         default_factory=list[tuple[Event, int | None]], init=False
     )
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody listens to those that run together."""
+        return self.parent.is_heard
+
     async def emit(self, event: Event) -> None:
         """Tell it now, or when the lane's turn comes."""
         if self._open:

@@ -161,6 +161,10 @@ class NetworkRun:
         results = reversed(self.state.results)
         return next((result for result in results if result.agent_name != USER), None)
 
+    def shift(self, count: int) -> None:
+        """So many older results were loaded: those of this run stand further back."""
+        self._first += count
+
     async def execute(self) -> None:
         """Open the thread, run agents until the router is done, save what is not saved."""
         await self.scope.open()
@@ -174,23 +178,26 @@ class NetworkRun:
             "scope": "network",
             "message_id": self.run_id,
         }
-        started = RunStarted(**scope_facts, thread_id=self.thread_id, user_id=self.scope.user_id)
-        await self.scope.emitter.emit(started)
+        if self.scope.is_heard:
+            ids = {"thread_id": self.thread_id, "user_id": self.scope.user_id}
+            await self.scope.tell(RunStarted(**scope_facts, **ids))
         try:
-            self.stop_reason = await self._loop()
+            with self.scope.measured(self.run_id):
+                self.stop_reason = await self._loop()
             await self.scope.thread.save_results()
             await self.scope.thread.end(stop_reason=self.stop_reason)
         except CancelledError as error:
             if self.scope.runtime.is_final(error):
-                await self.scope.emitter.emit(RunInterrupted(**scope_facts))
+                await self.scope.tell(RunInterrupted(**scope_facts))
             raise
         except Exception as error:
             await self.scope.settle(error)
             if self.scope.runtime.is_final(error):
-                await self.scope.emitter.emit(RunFailed(**scope_facts, error=error))
+                await self.scope.tell(RunFailed(**scope_facts, error=error))
             self.scope.raise_outward(error)
             raise
-        await self.scope.emitter.emit(RunCompleted(**scope_facts, stop_reason=self.stop_reason))
+        if self.scope.is_heard:
+            await self.scope.tell(RunCompleted(**scope_facts, stop_reason=self.stop_reason))
 
     def _repeat(self, outcome: RunRecord) -> None:
         """Stand there as the run for the same user message did that came before this one."""
@@ -278,6 +285,8 @@ class NetworkRun:
     async def _ask_router(self) -> None:
         scheduled = await route(self, self._router or get_default_routing_agent())
         self.stack.extend(scheduled)
+        if not self.scope.emitter.is_heard:
+            return
         names = [n for item in scheduled for n in ((item,) if isinstance(item, str) else item)]
         event = AgentsRouted(run_id=self.run_id, name=self.name, agents=tuple(names))
         await self.scope.emitter.emit(event)

@@ -13,6 +13,7 @@ from agentkit_py.engine.inputs import RunInput, state_of
 from agentkit_py.engine.limits import Meter, RunLimits
 from agentkit_py.engine.prompt import HistoryMode
 from agentkit_py.engine.scope import RunScope
+from agentkit_py.engine.spans import Spans, spans_of_run
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.types import Observer
 from agentkit_py.history.config import HistoryConfig
@@ -57,6 +58,9 @@ class RunOptions(TypedDict, total=False):
     streaming: StreamingConfig | None
     """Streams the run to a front end."""
 
+    tracing: Spans | None
+    """Measures the run, e.g. `agentkit_py.tracing.Tracing`; else whatever measures all runs."""
+
 
 NO_LIMITS = RunLimits()
 
@@ -98,6 +102,7 @@ def new_scope(
         mode=mode,
         prefix=prefix,
         approver=options.get("approver"),
+        spans=spans_of_run(options.get("tracing"), runtime),
         emitter=Emitter(runtime, options.get("observer"), options.get("streaming"), tokens),
     )
 
@@ -106,6 +111,8 @@ _KNOWN = RunOptions.__optional_keys__ | {"router", "max_iter"}
 
 
 def _check(options: RunOptions) -> None:
+    if not options:
+        return
     check_options(dict(options))
     unknown = sorted(options.keys() - _KNOWN)
     if unknown:

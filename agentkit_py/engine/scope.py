@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +13,20 @@ from agentkit_py.engine.emitter import Emitter, logger
 from agentkit_py.engine.inputs import RunInput
 from agentkit_py.engine.limits import Meter
 from agentkit_py.engine.prompt import HistoryMode
+from agentkit_py.engine.spans import RunSpans
 from agentkit_py.engine.tool_source import SourceBook
 from agentkit_py.errors import HistoryError
+from agentkit_py.events.types import Event
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State
 from agentkit_py.history.state_data import fields_of
 from agentkit_py.history.thread import Thread
 from agentkit_py.messages import Message, as_present
+from agentkit_py.models.base import Model, ModelRequest
+from agentkit_py.processors.places import Extent
 from agentkit_py.runtime.port import Runtime
+from agentkit_py.runtime.watch import watched
 
 if TYPE_CHECKING:
     from agentkit_py.engine.network_run import NetworkRun
@@ -45,6 +51,9 @@ class RunScope:
 
     approver: Approver | None = None
     network: NetworkRun | None = None
+    spans: RunSpans | None = None
+    """Measures the run; None: nobody does."""
+
     depth: int = 0
     """How many runs it stands in; see `Agent.as_tool`."""
 
@@ -65,7 +74,7 @@ class RunScope:
     """The messages from before this run, put together once."""
 
     older: tuple[AgentResult, ...] = ()
-    """Results of the thread that processors wanted to see and that are not in the state."""
+    """In a fork: results of the thread that processors wanted to see; not in its state."""
 
     resumes: bool = False
     """Whether no state was given, so that the data of the run before may go on."""
@@ -81,6 +90,29 @@ class RunScope:
         fields = fields_of(self.state.data)
         found = fields.get("user_id") or fields.get("userId")
         return found if isinstance(found, str) else None
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody is to be told what happens; if not, nobody need make an event."""
+        return self.spans is not None or self.emitter.is_heard
+
+    async def tell(self, event: Event) -> None:
+        """Tell of what whoever measures the run must know, too, and at once."""
+        if self.spans is not None:
+            self.spans.told(event)
+        await self.emitter.emit(event)
+
+    def measured(self, run_id: str) -> AbstractContextManager[None]:
+        """What happens in the block is part of the run ``run_id``."""
+        return _UNMEASURED if self.spans is None else self.spans.inside(run_id)
+
+    def watching(
+        self, step_id: str, model: Model, request: ModelRequest, run_id: str
+    ) -> AbstractContextManager[None]:
+        """The block asks a model."""
+        if self.spans is None:
+            return _UNMEASURED
+        return watched(self.spans.model_call(step_id, model, request, run_id))
 
     async def open(self, *, dry: bool = False) -> None:
         """Load the thread, remember what is past, and keep and save what the user said.
@@ -183,11 +215,26 @@ class RunScope:
         self._present.clear()
         return [result for result in results if id(result) in own]
 
+    @property
+    def before(self) -> Extent:
+        """How much of the thread is not loaded."""
+        older = self.thread.older
+        return Extent() if older is None or older.extent is None else older.extent
+
     async def widen(self, enough: Callable[[Sequence[Message]], Awaitable[bool]]) -> None:
         """Load older results of the thread until what is loaded is enough."""
-        while self.thread.older is not None and not await enough((*self.past, *self._present)):
-            results, self.thread.older = await self.thread.older.load()
-            self.older = (*results, *self.older)
+        while (older := self.thread.older) is not None and (
+            older.extent is None or not await enough((*self.past, *self._present))
+        ):
+            if self.thread.config is None:
+                # A fork: the results in its state are to be those it began with, and its own.
+                results, self.thread.older = await older.load()
+                self.older = (*results, *self.older)
+            else:
+                results = await self.thread.load_older()
+                self._seen += len(results)
+                if self.network is not None:
+                    self.network.shift(len(results))
             self.past = (*_as_past(m for r in results for m in r.messages), *self.past)
 
     def _past_of(self, results: Iterable[AgentResult]) -> tuple[Message, ...]:
@@ -215,6 +262,9 @@ class RunScope:
             await self.thread.end(failed=True, lost=lost)
         except Exception:  # noqa: BLE001 - the run's own error is the one to raise
             logger.exception("The completed results of a failed run could not be saved")
+
+
+_UNMEASURED = nullcontext()
 
 
 def _as_past(messages: Iterable[Message]) -> Iterable[Message]:

@@ -29,7 +29,7 @@ from agentkit_py.events.approvals import ApprovalAnswer
 from agentkit_py.history.state import State
 from agentkit_py.messages import ToolCall
 from agentkit_py.models.base import ToolSpec
-from agentkit_py.models.schema import drop_added_nulls
+from agentkit_py.models.schema import undo_form
 from agentkit_py.runtime.port import StepTools
 
 if TYPE_CHECKING:
@@ -161,10 +161,8 @@ class Tool:
         Raises:
             InvalidArguments: They do not fit the schema.
         """
-        given = call.input
-        if self.arguments.schema is not None:
-            # Strict schemas make optional fields nullable, so null stands for "not given".
-            given = drop_added_nulls(self.arguments.schema, given)
+        # Strict schemas make optional fields nullable, so null stands for "not given".
+        given = undo_form(self.spec, self.arguments.schema, call.input)
         return self.arguments.validate(given)
 
 

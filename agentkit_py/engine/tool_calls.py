@@ -18,6 +18,7 @@ from agentkit_py.engine.emitter import Emitter
 from agentkit_py.engine.envelope import data_content, error_content
 from agentkit_py.engine.lanes import Lanes
 from agentkit_py.engine.scope import RunScope
+from agentkit_py.engine.spans import CallTool
 from agentkit_py.engine.tool import Tool, ToolContext
 from agentkit_py.engine.tool_schema import InvalidArguments
 from agentkit_py.engine.tool_steps import CallSteps
@@ -68,8 +69,9 @@ class ToolRunner:
             NonRetriableError: A tool raised it (so with `RetryAfterError`).
             StateConflictError: Two parallel tools changed the same key.
         """
-        prepared = [await self._prepare(index, call) for index, call in enumerate(calls)]
-        await self._approve(prepared)
+        prepared = [self._prepare(index, call) for index, call in enumerate(calls)]
+        if any(map(_may_need_approval, prepared)):
+            await self._approve(prepared)
         if self.agent.parallel_tools and len(calls) > 1:
             return await self._run_together(prepared)
         found: list[ToolResultMessage] = []
@@ -78,7 +80,7 @@ class ToolRunner:
             found.append(await self.run_one(one, self.scope.state))
         return tuple(found)
 
-    async def _prepare(self, index: int, call: ToolCall) -> Prepared:
+    def _prepare(self, index: int, call: ToolCall) -> Prepared:
         tool = self.tools.get(call.name)
         if tool is None:
             return Prepared(index, call, None, None, self._unknown(call))
@@ -178,13 +180,15 @@ class ToolRunner:
         return {"run_id": self.run_id, "name": self.agent.name, "message_id": self.message_id}
 
     async def _begin(self, one: Prepared) -> None:
-        await self.scope.emitter.emit(ToolStarted(**self._where, call=one.call))
+        if self.scope.emitter.is_heard:
+            await self.scope.emitter.emit(ToolStarted(**self._where, call=one.call))
 
     async def run_one(self, one: Prepared, state: State[Any]) -> ToolResultMessage:
         """The result of one call."""
         content = await self._content(one, state)
         result = ToolResultMessage(one.call, content, agent=self.agent.name)
-        await self.scope.emitter.emit(ToolFinished(**self._where, result=result))
+        if self.scope.emitter.is_heard:
+            await self.scope.emitter.emit(ToolFinished(**self._where, result=result))
         return result
 
     async def _content(self, one: Prepared, state: State[Any]) -> JsonValue:
@@ -193,7 +197,7 @@ class ToolRunner:
         context = self._context(one, state)
         changes = RunChanges(state, self.scope.network)
         if not one.tool.steps:
-            call = partial(self._checked, one, context)
+            call = self._measured(one, partial(self._checked, one, context))
             return await self.scope.runtime.effect(self._step_id(one), call, changes)
         if one.tool.check is not None:
             again = partial(_check, one, self._context(one, state, may_step=False))
@@ -202,7 +206,15 @@ class ToolRunner:
             if refused is not None:
                 return refused
         with self.scope.runtime.within(self._step_id(one)):
-            return await self._invoke(one, context)
+            return await self._measured(one, partial(self._invoke, one, context))()
+
+    def _measured(self, one: Prepared, handler: CallTool) -> CallTool:
+        spans = self.scope.spans
+        if spans is None or one.tool is None:
+            return handler
+        tool = one.tool
+        step_id = self._step_id(one)
+        return spans.tool_call(step_id, one.call, tool.description, handler, lasting=tool.steps)
 
     async def _checked(self, one: Prepared, context: ToolContext) -> JsonValue:
         """The call, unless something stands against it now: much happens while a person thinks."""
@@ -242,16 +254,20 @@ class ToolRunner:
         # A tool that waits, perhaps for a person, takes as long as it takes.
         limit = None if tool.steps else self.scope.meter.limits.tool_timeout
         value: object = None
+        timer: anyio.CancelScope | None = None
         try:
-            with anyio.move_on_after(limit) as timer:
+            if limit is None:
                 value = await _call(tool, one.arguments, context)
+            else:
+                with anyio.move_on_after(limit) as timer:
+                    value = await _call(tool, one.arguments, context)
         except ConfigurationError:
             raise  # the developer's error: no model can do anything about it
         except Exception as error:
             if passes_through(error):
                 raise
             return error_content(type(error).__name__, str(error))
-        if timer.cancelled_caught:
+        if timer is not None and timer.cancelled_caught:
             return error_content("ToolTimeoutError", f"{tool.name} took more than {limit} s")
         return data_content(tool.name, value)
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py._core.values import changed
 from agentkit_py.engine.context_log import log_context
 from agentkit_py.engine.emitter import Emitter
 from agentkit_py.engine.host import TurnHost
 from agentkit_py.engine.lifecycle import ResultContext
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.tool_calls import ToolRunner, calls_of
+from agentkit_py.engine.trace import trace_call
 from agentkit_py.engine.view import Seen, View
 from agentkit_py.errors import ContextOverflowError
 from agentkit_py.events.types import ContextBuilt, ModelReplied, ReplyDelta
 from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import Delta
-from agentkit_py.models.base import Model, ModelRequest
+from agentkit_py.models.base import Model
 from agentkit_py.runtime.port import DeltaSink
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class Turn:
             model=self.model,
             tools=tools,
             host=self._host(step),
+            step_id=step,
         )
         seen = await view.look()
         await self._tell(seen)
@@ -69,7 +72,7 @@ class Turn:
         )
         results = await runner.run(calls)
         self.scope.sources.called(call.name for call in calls)
-        return replace(result, tool_calls=results)
+        return changed(result, tool_calls=results)
 
     def _host(self, step: str) -> TurnHost:
         return TurnHost(
@@ -82,6 +85,8 @@ class Turn:
 
     async def _tell(self, seen: Seen) -> None:
         log_context(seen.report)
+        if not self.scope.emitter.is_heard:
+            return
         await self.scope.emitter.emit(
             ContextBuilt(
                 run_id=self.run_id,
@@ -130,15 +135,16 @@ class Turn:
             context=seen.report,
         )
         result = await self._on_response(result)
-        await scope.emitter.emit(
-            ModelReplied(
-                run_id=self.run_id,
-                name=agent.name,
-                message_id=self.message_id,
-                messages=result.output,
-                usage=result.usage,
+        if scope.is_heard:
+            await scope.tell(
+                ModelReplied(
+                    run_id=self.run_id,
+                    name=agent.name,
+                    message_id=self.message_id,
+                    messages=result.output,
+                    usage=result.usage,
+                )
             )
-        )
         return result
 
     async def _send(self, view: View, seen: Seen, step: str) -> tuple[object, Seen]:
@@ -157,19 +163,12 @@ class Turn:
         return await self._infer_once(view, shorter, f"{step}.infer.shorter"), shorter
 
     async def _infer_once(self, view: View, seen: Seen, step_id: str) -> object:
-        agent, model, specs = self.agent, self.model, view.specs
-        choice = agent.tool_choice
-        request = ModelRequest(
-            messages=seen.joined,
-            tools=specs,
-            # A tool that may not be called now cannot be asked for either.
-            tool_choice=choice if choice in _CHOICES or choice in view.tools else "auto",
-            agent=agent.name,
-            prefill=seen.prefill,
-        )
-        return await self.scope.runtime.infer(
-            step_id, model, lambda: model.encode(request), self._on_delta()
-        )
+        model, request = self.model, view.request(seen)
+        trace_call(view, seen, run_id=self.run_id, message_id=self.message_id, step_id=step_id)
+        with self.scope.watching(step_id, model, request, self.run_id):
+            return await self.scope.runtime.infer(
+                step_id, model, lambda: model.encode(request), self._on_delta()
+            )
 
     def _on_delta(self) -> DeltaSink | None:
         hook, agent = self.agent.lifecycle.on_response, self.agent
@@ -188,9 +187,6 @@ class Turn:
         return ResultContext(
             agent=self.agent, network=self.scope.network, state=self.scope.state, result=result
         )
-
-
-_CHOICES = ("auto", "any")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from agentkit_py.engine.prompt import assemble, join
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.tool import Tool
 from agentkit_py.messages import Message
-from agentkit_py.models.base import Model, ToolSpec
+from agentkit_py.models.base import Model, ModelRequest, ToolSpec
 from agentkit_py.models.windows import window_of
 from agentkit_py.processors.apply import run_chain
 from agentkit_py.processors.base import HistoryProcessor, Host, Level, ProcessorContext
@@ -55,6 +55,12 @@ class View:
     host: Host | None
     """What processors may use; None: nothing may happen, this is a rehearsal."""
 
+    step_id: str = ""
+    """Step id prefix of the inference."""
+
+    others: Sequence[tuple[Level, Sequence[HistoryProcessor]]] | None = None
+    """Processors to try in place of those that are configured."""
+
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as a model is told of them."""
@@ -62,16 +68,24 @@ class View:
             return self.agent.specs
         return tuple(tool.spec for tool in self.tools.values())
 
+    def request(self, seen: Seen) -> ModelRequest:
+        """What the model is asked."""
+        choice = self.agent.tool_choice
+        return ModelRequest(
+            messages=seen.joined,
+            tools=self.specs,
+            # A tool that may not be called now cannot be asked for either.
+            tool_choice=choice if choice in _CHOICES or choice in self.tools else "auto",
+            agent=self.agent.name,
+            prefill=seen.prefill,
+        )
+
     async def look(self) -> Seen:
         """What the model sees now."""
         scope, agent = self.scope, self.agent
         prompt = await self._prompt()
         present = scope.present()
-        chains, context = self._chains(), self._context(prompt, present)
-        await scope.widen(lambda newest: is_enough(newest, chains, context))
-        full = (*scope.past, *present) if scope.past else tuple(present)
-        outcome = await run_chain(full, chains, context)
-        history, entries = outcome.messages, list(outcome.entries)
+        history, entries, full = await self._history(prompt, present)
         stop = False
         if agent.lifecycle.on_start is not None:
             before = history = _valid(history, entries, agent)
@@ -81,11 +95,30 @@ class View:
                 entries.append(_entry("on_start", "on_start", before, history, agent))
         return self._seen(prompt, history, entries, full, stop=stop)
 
+    async def _history(
+        self, prompt: Sequence[Message], present: Sequence[Message]
+    ) -> tuple[Sequence[Message], list[ReportEntry], Sequence[Message]]:
+        """What the processors leave, what each of them did, and what there was before."""
+        scope, chains = self.scope, self.chains()
+        if not chains and scope.thread.older is None:
+            full = (*scope.past, *present)
+            return full, [], full
+        context = self._context(prompt, present)
+        await scope.widen(
+            lambda newest: is_enough(newest, chains, replace(context, before=scope.before))
+        )
+        full = (*scope.past, *present)
+        context = replace(context, before=scope.before)
+        spans = scope.spans if self.host is not None else None
+        around = spans.processors(self.step_id) if spans is not None else None
+        outcome = await run_chain(full, chains, context, around)
+        return outcome.messages, list(outcome.entries), full
+
     async def halved(self, seen: Seen) -> Seen:
         """About half of it, where a provider said that it is too long."""
         context = self._context(seen.prompt, seen.history)
         full = seen.report.history
-        pins = (p.pinned(full) for _, processors in self._chains() for p in processors)
+        pins = (p.pinned(full) for _, processors in self.chains() for p in processors)
         context = replace(context, pinned=frozenset(id(m) for found in pins for m in found))
         sent = count_messages(seen.joined, self.agent.tokenizer)
         prompt = count_messages(seen.prompt, self.agent.tokenizer)
@@ -128,7 +161,10 @@ class View:
             addition=user.message.system_prompt,
         )
 
-    def _chains(self) -> list[tuple[Level, Sequence[HistoryProcessor]]]:
+    def chains(self) -> Sequence[tuple[Level, Sequence[HistoryProcessor]]]:
+        """The processors, level by level."""
+        if self.others is not None:
+            return self.others
         network = self.scope.network.network if self.scope.network is not None else None
         configs = [network.history if network else None, self.agent.history]
         if configs[0] is configs[1]:
@@ -156,8 +192,8 @@ class View:
             input=self.scope.input.text,
             tools=self.specs,
             host=self.host,
-            summaries=history if isinstance(history, SummaryStore) else None,
-            vectors=history if isinstance(history, VectorIndex) else None,
+            summaries=history if history and isinstance(history, SummaryStore) else None,
+            vectors=history if history and isinstance(history, VectorIndex) else None,
             memory=self.scope.memory,
             dry=self.host is None,
         )
@@ -184,6 +220,9 @@ class View:
             history=history,
         )
         return await resolve(hook(context)) or Start(prompt, history)
+
+
+_CHOICES = ("auto", "any")
 
 
 def _valid(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from agentkit_py.history.result import AgentResult
+from agentkit_py.processors.places import Extent
 
 FIRST_PAGE = 32
 """Results that are loaded at first; each page is twice as long as the one before."""
@@ -18,6 +19,11 @@ class PagedResult(Protocol):
     @property
     def result(self) -> AgentResult:
         """The result."""
+        ...
+
+    @property
+    def before(self) -> Extent | None:
+        """How much of the thread stands before it; None: nobody has counted."""
         ...
 
 
@@ -40,14 +46,20 @@ class Older:
 
     store: PagedStore
     thread_id: str
-    before: int
+    position: int
     """Position of the oldest result that is loaded."""
+
+    extent: Extent | None = None
+    """How much stands before it; None: nobody has counted, so everything has to be loaded."""
 
     limit: int = FIRST_PAGE
 
     async def load(self) -> tuple[list[AgentResult], Older | None]:
         """The next older results, oldest first, and what is left then; None: nothing."""
-        page = await self.store.page(self.thread_id, self.before, self.limit)
-        before = max(0, self.before - self.limit)
-        rest = replace(self, before=before, limit=2 * self.limit) if before else None
-        return [one.result for one in page], rest
+        page = await self.store.page(self.thread_id, self.position, self.limit)
+        results = [one.result for one in page]
+        position = max(0, self.position - self.limit)
+        if not position or not page:
+            return results, None
+        rest = replace(self, position=position, extent=page[0].before, limit=2 * self.limit)
+        return results, rest

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from agentkit_py._core.json import dumps
+from agentkit_py._core.values import changed
 from agentkit_py._core.xxh64 import xxh64
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.history.codec import escape_surrogates, message_from_dict, message_to_dict
@@ -54,9 +55,12 @@ class AgentResult:
     def __post_init__(self) -> None:
         """Normalise lists to tuples, the time to UTC, and sign the messages."""
         object.__setattr__(self, "output", _signed(self.output, self.agent_name))
-        object.__setattr__(self, "tool_calls", _signed(self.tool_calls, self.agent_name))
-        object.__setattr__(self, "prompt", tuple(self.prompt))
-        object.__setattr__(self, "history", tuple(self.history))
+        if self.tool_calls != ():
+            object.__setattr__(self, "tool_calls", _signed(self.tool_calls, self.agent_name))
+        if type(self.prompt) is not tuple:
+            object.__setattr__(self, "prompt", tuple(self.prompt))
+        if type(self.history) is not tuple:
+            object.__setattr__(self, "history", tuple(self.history))
         if self.created_at.tzinfo is None:
             object.__setattr__(self, "created_at", self.created_at.replace(tzinfo=UTC))
 
@@ -153,13 +157,13 @@ class AgentResult:
 
 
 def _signed(messages: Sequence[Message], agent: str) -> tuple[Any, ...]:
-    if all(message.agent is not None or _is_users(message) for message in messages):
-        return tuple(messages)
     return tuple(
-        message
-        if message.agent is not None or _is_users(message)
-        else replace(message, agent=agent)
-        for message in messages
+        [
+            message
+            if message.agent is not None or _is_users(message)
+            else changed(message, agent=agent)
+            for message in messages
+        ]
     )
 
 

@@ -91,6 +91,10 @@ class State(Generic[D]):
         """Add a result at the end."""
         self._results.append(result)
 
+    def prepend_results(self, results: Iterable[AgentResult]) -> None:
+        """Put older results of the thread, which were loaded later, before all others."""
+        self._results[:0] = results
+
     def set_results(self, results: Iterable[AgentResult]) -> None:
         """Replace all results."""
         self._results = list(results)

@@ -28,7 +28,7 @@ def check_kind(data: object) -> None:
     Raises:
         StateError: It is something else.
     """
-    if isinstance(data, dict | BaseModel):
+    if isinstance(data, dict) or isinstance(data, BaseModel):  # noqa: SIM101 - mostly dicts
         return
     if dataclasses.is_dataclass(data) and not isinstance(data, type):
         return

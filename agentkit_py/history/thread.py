@@ -167,8 +167,24 @@ class Thread:
         """Load the thread as `open` would, but create nothing and remember nothing."""
         if self.config is None or self.config.get is None or self.state.is_seeded:
             return
-        if self.state.thread_id is not None:
+        thread_id = self.state.thread_id
+        if thread_id is None:
+            return
+        if self.config.lazy and isinstance(self.config, PagedStore):
+            count = await self.config.count_results(thread_id)
+            results, self.older = await Older(self.config, thread_id, count).load()
+            self.state.set_results(results)
+        else:
             self.state.set_results(await resolve_call(self.config.get, self._context()))
+
+    async def load_older(self) -> list[AgentResult]:
+        """The next page of older results, oldest first, which are now in the state, too."""
+        if self.older is None:
+            return []
+        results, self.older = await self.older.load()
+        self.state.prepend_results(results)
+        self._saved += len(results)
+        return results
 
     async def _create(self, config: HistoryConfig) -> None:
         if config.create_thread is not None:

@@ -21,6 +21,7 @@ from agentkit_py.history.state import State
 from agentkit_py.inngest.middleware import AgentKitMiddleware
 from agentkit_py.inngest.realtime import publisher
 from agentkit_py.inngest.runtime import Inference, runtime_of
+from agentkit_py.inngest.sending import cancel_by_event
 from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.runtime.direct import DirectRuntime
 
@@ -121,6 +122,7 @@ def _function(
     function_id = f"{kind}-{slugify(item.name)}"
     kwargs = options.to_kwargs()
     kwargs["middleware"] = [middleware, *kwargs.get("middleware", [])]
+    kwargs["cancel"] = [cancel_by_event(), *kwargs.get("cancel", [])]
     kwargs.setdefault("name", item.name)
     return client.create_function(
         fn_id=function_id,
@@ -203,15 +205,27 @@ def _of_this_run(state: State[Any]) -> list[AgentResult]:
 
 def _state(data: Mapping[str, Any], item: Agent | Network) -> State[Any]:
     plain = as_object(data.get("state"))
+    default = item.default_state if isinstance(item, Network) else None
     if plain is not None:
-        state: State[Any] = State.from_dict(plain if "data" in plain else {"data": plain})
+        state = _given_state(
+            State.from_dict(plain if "data" in plain else {"data": plain}), default
+        )
     else:
-        default = item.default_state if isinstance(item, Network) else None
         state = default.clone() if default is not None else State()
     thread = data.get("threadId")
     if isinstance(thread, str) and thread:
         state.thread_id = thread
     return state
+
+
+def _given_state(given: State[Any], default: State[Any] | None) -> State[Any]:
+    """The state of the event, its data of the kind that the network's default state has."""
+    if default is None or isinstance(default.data, dict):
+        return given
+    typed: State[Any] = State(default.data, messages=given.messages, results=given.results)
+    typed.load(given.data)
+    typed.thread_id = given.thread_id
+    return typed
 
 
 def _output(

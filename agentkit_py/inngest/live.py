@@ -30,6 +30,7 @@ class LivePublisher:
         self.send = send
         self._memos = memos
         self._held: list[dict[str, Any]] = []
+        self._untold: list[Callable[[], None]] = []
         self._groups = 0
 
     async def publish(self, chunk: dict[str, Any], *, inside: bool) -> None:
@@ -45,12 +46,31 @@ class LivePublisher:
         if inside or not self._memos.left:
             await self._flush()
 
+    @property
+    def is_new(self) -> bool:
+        """Whether no remembered step is left, so that all code from here on is new."""
+        return not self._memos.left
+
+    def tell(self, call: Callable[[], None]) -> None:
+        """Make a call that belongs to new code only, now or when that is known."""
+        if self.is_new:
+            call()
+        else:
+            self._untold.append(call)
+
     async def before_step(self, step_id: str) -> None:
         """A step is about to be asked for."""
         if not self._memos.knows(step_id):
+            self._tell_all()
             await self._flush()
         elif not self._groups:
             self._held.clear()
+            self._untold.clear()
+
+    def _tell_all(self) -> None:
+        untold, self._untold = self._untold, []
+        for call in untold:
+            call()
 
     async def _flush(self) -> None:
         held, self._held = self._held, []

@@ -7,7 +7,7 @@ runs: ids are computed from the run's id, times come from the event and from ste
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -38,6 +38,7 @@ from agentkit_py.inngest.tape import Tape
 from agentkit_py.models.base import Model, RetryPolicy
 from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
+from agentkit_py.runtime.watch import take_watch
 
 T = TypeVar("T")
 
@@ -113,11 +114,18 @@ class InngestRuntime:
         if self._inference == "local" or model.respond is not None:
             return await self._infer_here(step_id, model, make_body, on_delta)
         await self._ledger.enter(step_id)
+        watch = take_watch()
         bridge = Bridge(model, self._local.api_key(model) or "")
         try:
-            return await self.ctx.step.ai.infer(step_id, adapter=bridge, body=make_body())
+            body = await self.ctx.step.ai.infer(step_id, adapter=bridge, body=make_body())
         except inngest.StepError as error:
-            raise error_of_step(model, error) from error
+            failure = error_of_step(model, error)
+            if watch is not None:
+                watch.elsewhere(failure)
+            raise failure from error
+        if watch is not None:
+            watch.elsewhere(body)
+        return body
 
     async def _infer_here(
         self,
@@ -228,11 +236,18 @@ class InngestRuntime:
         await self.ctx.step.run(f"agentkit.left-group.{self._skips}", never)
 
     async def ask(self, step_id: str, request: ApprovalRequest) -> ApprovalAnswer | None:
-        """Wait for the event `APPROVAL_EVENT` whose ``data.approvalId`` is the question's id."""
+        """Wait for the event `APPROVAL_EVENT` whose ``data.approvalId`` is the question's id.
+
+        Where the event that began the run has ``data.answerableBy``, the answer's
+        ``data.answeredBy`` must be the same.
+        """
+        wanted = f"async.data.approvalId == '{request.id}'"
+        if "answerableBy" in self.ctx.event.data:
+            wanted += " && async.data.answeredBy == event.data.answerableBy"
         event = await self._steps.wait_for_event(
             step_id,
             event=APPROVAL_EVENT,
-            if_exp=f"async.data.approvalId == '{request.id}'",
+            if_exp=wanted,
             timeout=timedelta(seconds=request.timeout),
         )
         return None if event is None else ApprovalAnswer.from_dict(event.data)
@@ -244,6 +259,30 @@ class InngestRuntime:
     def publish_with(self, send: Publish) -> None:
         """Send the chunks of this execution with ``send``."""
         self._live.send = send
+
+    @property
+    def execution(self) -> str:
+        """The id of Inngest's run."""
+        return self.ctx.run_id
+
+    @property
+    def carried(self) -> Mapping[str, Any]:
+        """The data of the event."""
+        return self.ctx.event.data
+
+    @property
+    def recorded_time(self) -> datetime:
+        """The event's time, or when the last step that says so was done."""
+        return self._time
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no remembered step is left."""
+        return self._live.is_new
+
+    def when_new(self, tell: Callable[[], None]) -> None:
+        """Call ``tell`` once a step is asked for that was not done before, or none is left."""
+        self._live.tell(tell)
 
     def is_final(self, error: BaseException) -> bool:
         """Whether Inngest will not try again: never-retried errors, or the last attempt."""

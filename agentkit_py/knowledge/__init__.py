@@ -26,6 +26,7 @@ from agentkit_py.knowledge.filters import (
     FilterExpr,
 )
 from agentkit_py.knowledge.library import Knowledge
+from agentkit_py.knowledge.local import LocalEmbedder
 from agentkit_py.knowledge.postgres import PostgresKnowledge
 from agentkit_py.knowledge.sqlite import SqliteKnowledge
 from agentkit_py.processors.vectors import Embedder
@@ -52,6 +53,7 @@ __all__ = [
     "Knowledge",
     "KnowledgeError",
     "KnowledgeStore",
+    "LocalEmbedder",
     "OpenAIEmbedder",
     "PostgresKnowledge",
     "Progress",

@@ -17,7 +17,7 @@ from agentkit_py.knowledge._tables import FOUND, VERSION, Run, Tables, hit, sche
 from agentkit_py.knowledge.compiling import compiled
 from agentkit_py.knowledge.documents import Chunk, Document, Hit
 from agentkit_py.knowledge.filters import FilterExpr
-from agentkit_py.knowledge.words import telling, words
+from agentkit_py.knowledge.words import rarity, telling, words
 from agentkit_py.processors.vectors import Vector, unit
 
 T = TypeVar("T")
@@ -26,6 +26,12 @@ _LOCK = 0x41674B6E
 """First half of the advisory lock under which tables are made: "AgKn"."""
 
 _TABLES = Tables("postgres")
+
+_ONCE = 0.0607927
+"""What ts_rank gives for a word that stands once in a piece; at the most it is 1.6 times as much."""
+
+_LENGTH = "2.2 / (1.3 + 0.9 * length(c.words) / avg(length(c.words)) OVER ())"
+"""How BM25 (k1 = 1.2, b = 0.75) sees the length of a piece, beside that of all that match."""
 
 
 class PgServer:
@@ -177,26 +183,28 @@ class PgServer:
     def matching(self, run: Run, query: str, filters: FilterExpr | None, k: int) -> list[Hit]:
         """The pieces with the most telling words: the rarer a word, the more it counts."""
         weights = self._weights(run, telling(query))
-        if not weights:
+        found = [(word, weight) for word, weight, have in weights if have]
+        if not found:
             return []
         condition, values = compiled(filters, "postgres")
-        score = " + ".join("? * ts_rank(c.words, ?::text::tsquery, 1)" for _ in weights)
+        ranks = " + ".join("? * ts_rank(c.words, ?::text::tsquery)" for _ in found)
         rows = run(
-            f"SELECT {FOUND}, {score} AS score "  # noqa: S608 - parameters
+            f"SELECT {FOUND}, ({ranks}) * {_LENGTH} / ? AS score "  # noqa: S608 - parameters
             "FROM knowledge_chunks c JOIN knowledge_documents d ON d.id = c.document "
             f"WHERE c.words @@ ?::text::tsquery AND {condition} "
             "ORDER BY score DESC, c.id LIMIT ?",
             [
-                *(one for word, weight in weights for one in (weight, word)),
-                " | ".join(word for word, _ in weights),
+                *(one for word, weight in found for one in (weight, word)),
+                _ONCE * sum(weight for _, weight, _ in weights),
+                " | ".join(word for word, _ in found),
                 *values,
                 k,
             ],
         )
         return [hit(row) for row in rows]
 
-    def _weights(self, run: Run, sought: Sequence[str]) -> list[tuple[str, float]]:
-        """Each word's stem with how much it says, as in BM25."""
+    def _weights(self, run: Run, sought: Sequence[str]) -> list[tuple[str, float, int]]:
+        """Each word's stem with how much it says, and how many pieces have it."""
         if not sought:
             return []
         lexemes = run(
@@ -204,13 +212,12 @@ class PgServer:
             [self._language, " ".join(sought)],
         )
         total = run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
-        found: list[tuple[str, float]] = []
+        found: list[tuple[str, float, int]] = []
         for (lexeme,) in lexemes:
             word = f"'{lexeme}'"  # letters and digits only; a value all the same
             query = "SELECT COUNT(*) FROM knowledge_chunks WHERE words @@ ?::text::tsquery"
             have = run(query, [word])[0][0]
-            if have:
-                found.append((word, math.log(1 + (total - have + 0.5) / (have + 0.5))))
+            found.append((word, rarity(total, have), have))
         return found
 
 

@@ -19,7 +19,7 @@ from agentkit_py.knowledge._tables import FOUND, VERSION, Run, Tables, hit, sche
 from agentkit_py.knowledge.compiling import compiled
 from agentkit_py.knowledge.documents import Chunk, Document, Hit
 from agentkit_py.knowledge.filters import FilterExpr
-from agentkit_py.knowledge.words import telling, words
+from agentkit_py.knowledge.words import rarity, telling, words
 from agentkit_py.processors.vectors import Vector, unit
 
 T = TypeVar("T")
@@ -185,18 +185,25 @@ class SqliteFile:
 
     def matching(self, run: Run, query: str, filters: FilterExpr | None, k: int) -> list[Hit]:
         """The pieces with the best BM25."""
-        terms = " OR ".join(f'"{word}"' for word in telling(query))
-        if not terms:
+        sought = telling(query)
+        if not sought:
             return []
+        terms = " OR ".join(map(_quoted, sought))
         condition, values = compiled(filters, "sqlite")
         rows = run(
-            f"SELECT {FOUND}, -bm25(knowledge_words) AS score "  # noqa: S608 - parameters
+            f"SELECT {FOUND}, -bm25(knowledge_words) / ? AS score "  # noqa: S608 - parameters
             "FROM knowledge_words JOIN knowledge_chunks c ON c.id = knowledge_words.rowid "
             "JOIN knowledge_documents d ON d.id = c.document "
             f"WHERE knowledge_words MATCH ? AND {condition} ORDER BY score DESC, c.id LIMIT ?",
-            [terms, *values, k],
+            [self._perfect(run, sought), terms, *values, k],
         )
         return [hit(row) for row in rows]
+
+    def _perfect(self, run: Run, sought: Sequence[str]) -> float:
+        """The BM25 of a piece of usual length that has each word once."""
+        total = run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
+        count = "SELECT COUNT(*) FROM knowledge_words WHERE knowledge_words MATCH ?"
+        return sum(rarity(total, run(count, [_quoted(word)])[0][0]) for word in sought)
 
 
 def _runner(connection: apsw.Connection) -> Run:
@@ -206,6 +213,10 @@ def _runner(connection: apsw.Connection) -> Run:
         return untyped.execute(statement, tuple(values)).fetchall()
 
     return run
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"'
 
 
 def _passing(condition: str) -> str:

@@ -7,49 +7,37 @@ from dataclasses import replace
 
 from agentkit_py.knowledge.documents import Hit
 
-_SMOOTH = 60
-"""The constant of reciprocal rank fusion: how little it matters to be first rather than second."""
-
-_NOISE = 0.3
-"""Of the best score by words, that part says that a piece shares a common word, no more."""
-
-_ALIKE = 0.1
-"""Scores by words that differ by less than that part are the same: they tell lengths apart."""
+_WORDS = 0.5
+"""How much the words count; the rest is the meaning. See docs/retrieval.md for how it was chosen."""
 
 
-def fused(near: Sequence[Hit], worded: Sequence[Hit]) -> list[Hit]:
-    """Reciprocal rank fusion of what was found by meaning and by words.
+def fused(near: Sequence[Hit], worded: Sequence[Hit], most: int) -> list[Hit]:
+    """What was found by meaning and by words, in one ranking.
 
-    What has the same score has the same rank. By words, what scores next to nothing is left out:
-    reciprocal ranks do not see how good a place is, so that noise would weigh as much as a hit.
+    Not by ranks: these do not see that the best hit by words has every word of the query, or only
+    that the best by meaning is no nearer than anything else. Both scores are taken as the share of the way from what any
+    piece has to what the perfect one has.
+
+    Args:
+        near: By likeness, best first.
+        worded: By the share of the query's telling words, best first.
+        most: How many pieces each of them was asked for.
 
     Returns:
-        All pieces, best first; 1 is the score of what both put first.
+        All pieces, best first; 1 is the score of a piece that is the query.
     """
     scores: dict[tuple[str, int], float] = {}
     hits: dict[tuple[str, int], Hit] = {}
-    for ranking, alike in ((near, 0.0), (_without_noise(worded), _ALIKE)):
-        for rank, one in zip(_ranks(ranking, alike), ranking, strict=True):
+    known = near[-1].score if near else 0.0
+    common = worded[-1].score if len(worded) >= most else 0.0
+    for ranking, floor, weight in ((near, known, 1 - _WORDS), (worded, common, _WORDS)):
+        for one in ranking:
             key = (one.document, one.position)
             hits.setdefault(key, one)
-            scores[key] = scores.get(key, 0.0) + 1 / (_SMOOTH + rank)
-    best = 2 / (_SMOOTH + 1)
+            scores[key] = scores.get(key, 0.0) + weight * _above(one.score, floor)
     ordered = sorted(hits, key=lambda key: (-scores[key], key))
-    return [replace(hits[key], score=scores[key] / best) for key in ordered]
+    return [replace(hits[key], score=scores[key]) for key in ordered]
 
 
-def _without_noise(worded: Sequence[Hit]) -> Sequence[Hit]:
-    return [one for one in worded if one.score >= worded[0].score * _NOISE]
-
-
-def _ranks(ranking: Sequence[Hit], alike: float) -> list[int]:
-    """The place of each hit, from 1; those that are alike have the first one's."""
-    found: list[int] = []
-    leader = 0.0
-    for place, one in enumerate(ranking, start=1):
-        if found and one.score >= leader * (1 - alike):
-            found.append(found[-1])
-        else:
-            found.append(place)
-            leader = one.score
-    return found
+def _above(score: float, floor: float) -> float:
+    return (score - floor) / (1 - floor) if floor < 1 else 1.0

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 _WORD = re.compile(r"[^\W_]+")
+_JOINED = re.compile(r"[^\W_]+(?:[-_./:#][^\W_]+)+")
+_DIGIT = re.compile(r"\d")
 _MOST = 32
+_LONGEST = 64
 
 # Words that are in nearly every text: they cost time and say nothing.
 _EMPTY = (
@@ -18,11 +22,25 @@ _IGNORED = frozenset(_EMPTY.split())
 
 
 def words(text: str) -> list[str]:
-    """Every word, without case; ``ERR-4012`` is two of them."""
-    return _WORD.findall(text.casefold())
+    """Every word, without case.
+
+    What looks like an identifier is its parts and the whole: ``ERR-4012`` is ``err``, ``4012`` and
+    ``err4012``. The parts stand in many texts, the whole in few.
+    """
+    plain = text.casefold()
+    wholes = ("".join(_WORD.findall(found)) for found in _JOINED.findall(plain))
+    return [
+        *_WORD.findall(plain),
+        *(one for one in wholes if _DIGIT.search(one) and len(one) <= _LONGEST),
+    ]
 
 
 def telling(query: str) -> list[str]:
     """The words of a query that say something, each once; all, if none does."""
     found = list(dict.fromkeys(words(query)))
     return ([word for word in found if word not in _IGNORED] or found)[:_MOST]
+
+
+def rarity(total: int, have: int) -> float:
+    """How much a word says that ``have`` of ``total`` pieces have: the weight of BM25."""
+    return max(math.log((total - have + 0.5) / (have + 0.5)), 1e-6)

@@ -10,7 +10,6 @@ from typing import Any, assert_never
 
 from agentkit_py._core.json import as_object
 from agentkit_py.messages import ReasoningMessage, TextMessage
-from agentkit_py.models.arguments import arguments_object
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
 from agentkit_py.models.media import anthropic_block, encoded_parts, has_media
 from agentkit_py.models.schema import anthropic_form
@@ -24,16 +23,13 @@ from agentkit_py.models.wire import (
     call_result_text,
     call_text,
     clean,
-    clean_json,
     closing_text,
     closing_turn,
     named_choice,
-    result_text,
     split_prefill,
     system_text,
     texts,
     units,
-    wire_name,
 )
 
 DEFAULT_MAX_TOKENS = 4096
@@ -156,26 +152,26 @@ def _own_thinking(message: ReasoningMessage) -> Block | None:
 
 
 def _add_exchange(turns: _Turns, exchange: Exchange, ids: WireIds, *, as_text: bool) -> None:
-    answered = list(zip(exchange.calls, exchange.results, strict=True))
     if as_text:
         # "Requests which include `tool_use` or `tool_result` blocks must define tools."
         turns.add("assistant", [_text(call_text(call)) for call in exchange.calls])
-        turns.add("user", [_text(call_result_text(call, result)) for call, result in answered])
+        answered = zip(exchange.calls, exchange.outputs, strict=True)
+        turns.add("user", [_text(call_result_text(call, output)) for call, output in answered])
         return
     wire_ids = [ids.take(call.id) for call in exchange.calls]
     asked = [
         {
             "type": "tool_use",
             "id": wire_id,
-            "input": clean_json(arguments_object(call)),
-            "name": wire_name(call.name),
+            "input": given,
+            "name": name,
         }
-        for wire_id, call in zip(wire_ids, exchange.calls, strict=True)
+        for wire_id, given, name in zip(wire_ids, exchange.inputs, exchange.names, strict=True)
     ]
     turns.add("assistant", asked)
     results = [
-        {"type": "tool_result", "tool_use_id": wire_id, "content": result_text(result)}
-        for wire_id, (_, result) in zip(wire_ids, answered, strict=True)
+        {"type": "tool_result", "tool_use_id": wire_id, "content": output}
+        for wire_id, output in zip(wire_ids, exchange.outputs, strict=True)
     ]
     turns.add("user", results)
 

@@ -73,11 +73,15 @@ def _repaired(text: str) -> JsonValue:
 
 
 def _loads(text: str) -> JsonValue:
-    return json.loads(text, parse_constant=_refuse)
+    return _decoder.decode(text)
 
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse)
+"""`json.loads` would make one for each call."""
 
 
 def _as_json(value: Any) -> JsonValue:

@@ -17,7 +17,7 @@ from agentkit_py.messages import (
     ToolCall,
     ToolCallMessage,
 )
-from agentkit_py.models.arguments import arguments_text, parse_call
+from agentkit_py.models.arguments import parse_call
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, ToolSpec, Usage
 from agentkit_py.models.media import (
     MediaEncoder,
@@ -34,10 +34,8 @@ from agentkit_py.models.wire import (
     WireIds,
     clean,
     named_choice,
-    result_text,
     texts,
     units,
-    wire_name,
 )
 
 # The o-series answers "Unsupported parameter: 'parallel_tool_calls'". The family's name must stand
@@ -119,22 +117,21 @@ def _text_part(text: str) -> dict[str, Any]:
 
 
 def _exchange(exchange: Exchange, ids: WireIds, empty: str) -> list[dict[str, Any]]:
-    calls = [(ids.take(call.id), call) for call in exchange.calls]
+    wire_ids = [ids.take(call.id) for call in exchange.calls]
+    called = zip(wire_ids, exchange.names, exchange.arguments, strict=True)
     asked = {
         "role": "assistant",
         "content": None,
-        "tool_calls": [_call(wire_id, call) for wire_id, call in calls],
+        "tool_calls": [
+            {"id": wire_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+            for wire_id, name, arguments in called
+        ],
     }
     answered = [
-        {"role": "tool", "tool_call_id": wire_id, "content": result_text(content) or empty}
-        for (wire_id, _), content in zip(calls, exchange.results, strict=True)
+        {"role": "tool", "tool_call_id": wire_id, "content": output or empty}
+        for wire_id, output in zip(wire_ids, exchange.outputs, strict=True)
     ]
     return [asked, *answered]
-
-
-def _call(wire_id: str, call: ToolCall) -> dict[str, Any]:
-    function = {"name": wire_name(call.name), "arguments": clean(arguments_text(call))}
-    return {"id": wire_id, "type": "function", "function": function}
 
 
 def _choice(request: ModelRequest) -> object:

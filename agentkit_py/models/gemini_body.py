@@ -10,8 +10,7 @@ import re
 from typing import Any, assert_never
 
 from agentkit_py._core.json import JsonObject, as_object
-from agentkit_py.messages import ReasoningMessage, TextMessage, ToolCall
-from agentkit_py.models.arguments import arguments_object
+from agentkit_py.messages import ReasoningMessage, TextMessage
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
 from agentkit_py.models.media import encoded_parts, gemini_part, has_media
 from agentkit_py.models.schema import gemini_form
@@ -22,16 +21,13 @@ from agentkit_py.models.wire import (
     Exchange,
     Unit,
     clean,
-    clean_json,
     closing_text,
     closing_turn,
     named_choice,
-    result_text,
     split_prefill,
     system_text,
     texts,
     units,
-    wire_name,
 )
 
 PLACEHOLDER_SIGNATURE = "skip_thought_signature_validator"
@@ -135,24 +131,22 @@ def _signature(metadata: JsonObject | None) -> Part:
 
 
 def _calls(exchange: Exchange, *, signed: bool) -> list[Part]:
-    parts = [_call(call) for call in exchange.calls]
+    called = zip(exchange.names, exchange.inputs, exchange.calls, strict=True)
+    parts: list[Part] = [
+        {"functionCall": {"name": name, "args": given}, **_signature(call.provider_metadata)}
+        for name, given, call in called
+    ]
     if signed and "thoughtSignature" not in parts[0]:
         # Of parallel calls only the first is signed.
         parts[0]["thoughtSignature"] = PLACEHOLDER_SIGNATURE
     return parts
 
 
-def _call(call: ToolCall) -> Part:
-    asked = {"name": wire_name(call.name), "args": clean_json(arguments_object(call))}
-    return {"functionCall": asked, **_signature(call.provider_metadata)}
-
-
 def _responses(exchange: Exchange) -> list[Part]:
     """One response for each call, in the order of the calls, in TypeScript's envelope."""
-    names = [wire_name(call.name) for call in exchange.calls]
     return [
         {"functionResponse": {"name": name, "response": {"name": name, "content": content}}}
-        for name, content in zip(names, map(result_text, exchange.results), strict=True)
+        for name, content in zip(exchange.names, exchange.outputs, strict=True)
     ]
 
 

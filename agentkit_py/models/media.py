@@ -6,7 +6,8 @@ may.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Container, Sequence
 from typing import Any, TypeAlias, assert_never
 
 from agentkit_py.messages import FileContent, ImageContent, MediaContent, TextContent, TextMessage
@@ -47,9 +48,31 @@ def has_media(message: TextMessage) -> bool:
     )
 
 
+IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+"""The images that OpenAI and Anthropic look at.
+
+https://platform.openai.com/docs/guides/images-vision and
+https://docs.claude.com/en/docs/build-with-claude/vision
+"""
+
+_JPEG_OR_PNG = frozenset({"image/jpeg", "image/png"})
+_PDF = frozenset({"application/pdf"})
+
+
+def media_type(part: MediaContent) -> str:
+    """The type of a part's bytes as providers write it: ``image/jpg`` is ``image/jpeg``."""
+    kind = (part.media_type or "").partition(";")[0].strip().lower()
+    return "image/jpeg" if kind == "image/jpg" else kind
+
+
 def data_url(part: MediaContent) -> str:
     """The part's URL, or its bytes as one."""
-    return part.url or f"data:{part.media_type};base64,{part.data}"
+    return part.url or f"data:{media_type(part)};base64,{part.data}"
+
+
+def takes(part: MediaContent, allowed: Container[str]) -> bool:
+    """Whether the part is a link, or bytes of one of these types."""
+    return part.data is None or media_type(part) in allowed
 
 
 def encoded_parts(
@@ -74,28 +97,56 @@ def encoded_parts(
 
 
 def openai_part(part: MediaContent) -> Encoded | None:
-    """A part of OpenAI's chat completions, also Azure's; files have to be bytes.
+    """A part of OpenAI's chat completions, also Azure's; files have to be the bytes of a PDF.
 
-    Source: https://platform.openai.com/docs/api-reference/chat/create (content parts).
+    Source: https://platform.openai.com/docs/api-reference/chat/create (content parts) and
+    https://platform.openai.com/docs/guides/file-inputs ("Chat Completions accepts only PDF files").
     """
     if isinstance(part, ImageContent):
-        detail = {"detail": part.detail} if part.detail else {}
-        return {"type": "image_url", "image_url": {"url": data_url(part), **detail}}
-    if part.data is None:
+        return _image_url(part) if takes(part, IMAGE_TYPES) else None
+    if part.data is None or not takes(part, _PDF):
         return None
     return {"type": "file", "file": {"filename": part.name or "file", "file_data": data_url(part)}}
 
 
+def _image_url(part: ImageContent) -> Encoded:
+    detail = {"detail": part.detail} if part.detail else {}
+    return {"type": "image_url", "image_url": {"url": data_url(part), **detail}}
+
+
 def grok_part(part: MediaContent) -> Encoded | None:
-    """A part of xAI's chat completions, which knows images only.
+    """A part of xAI's chat completions, which knows two kinds of images only.
 
-    Source: https://docs.x.ai/docs/guides/image-understanding
+    Source: https://docs.x.ai/docs/guides/image-understanding ("jpg/jpeg or png").
     """
-    return openai_part(part) if isinstance(part, ImageContent) else None
+    fits = isinstance(part, ImageContent) and takes(part, _JPEG_OR_PNG)
+    return _image_url(part) if isinstance(part, ImageContent) and fits else None
 
 
-ANTHROPIC_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-"""https://docs.claude.com/en/docs/build-with-claude/vision"""
+_RESPONSES_FILES = re.compile(
+    r"text/[\w.+-]+|application/(?:pdf|json|xml|rtf|msword|csv|javascript|typescript"
+    r"|vnd\.(?:openxmlformats-officedocument|ms-|oasis\.opendocument)[\w.+-]+)"
+)
+
+
+def responses_part(part: MediaContent) -> Encoded | None:
+    """A part of OpenAI's Responses API, whose files may be links, texts and office documents, too.
+
+    Source: https://platform.openai.com/docs/guides/images-vision and
+    https://platform.openai.com/docs/guides/file-inputs
+    """
+    if isinstance(part, ImageContent):
+        image = {
+            "type": "input_image",
+            "image_url": data_url(part),
+            "detail": part.detail or "auto",
+        }
+        return image if takes(part, IMAGE_TYPES) else None
+    if part.url is not None:
+        return {"type": "input_file", "file_url": part.url}
+    if _RESPONSES_FILES.fullmatch(media_type(part)) is None:
+        return None
+    return {"type": "input_file", "filename": part.name or "file", "file_data": data_url(part)}
 
 
 def anthropic_block(part: MediaContent) -> Encoded | None:
@@ -106,20 +157,25 @@ def anthropic_block(part: MediaContent) -> Encoded | None:
     kind = "image" if isinstance(part, ImageContent) else "document"
     if part.url is not None:
         return {"type": kind, "source": {"type": "url", "url": part.url}}
-    allowed = ANTHROPIC_IMAGES if kind == "image" else frozenset({"application/pdf"})
-    if part.media_type not in allowed:
+    if not takes(part, IMAGE_TYPES if kind == "image" else _PDF):
         return None
-    source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+    source = {"type": "base64", "media_type": media_type(part), "data": part.data}
     return {"type": kind, "source": source}
 
 
-def gemini_part(part: MediaContent) -> Encoded:
-    """An inlineData or fileData part of Gemini's.
+_GEMINI = re.compile(r"(?:image/(?!svg)|audio/|video/|text/)[\w.+-]+|application/(?:pdf|json)")
 
-    Source: https://ai.google.dev/api/caching#Part
+
+def gemini_part(part: MediaContent) -> Encoded | None:
+    """An inlineData or fileData part of Gemini's; "Unsupported MIME type" is what else it says.
+
+    Source: https://ai.google.dev/api/caching#Part and
+    https://ai.google.dev/gemini-api/docs/file-input-methods
     """
     if part.data is not None:
-        return {"inlineData": {"mimeType": part.media_type, "data": part.data}}
+        kind = media_type(part)
+        fits = _GEMINI.fullmatch(kind)
+        return {"inlineData": {"mimeType": kind, "data": part.data}} if fits else None
     default = DEFAULT_IMAGE_TYPE if isinstance(part, ImageContent) else DEFAULT_FILE_TYPE
     return {"fileData": {"mimeType": part.media_type or default, "fileUri": part.url}}
 

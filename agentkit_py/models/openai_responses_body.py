@@ -11,15 +11,9 @@ import re
 from typing import Any, assert_never
 
 from agentkit_py._core.json import JsonObject, as_list, as_object
-from agentkit_py.messages import (
-    FileContent,
-    ImageContent,
-    ReasoningMessage,
-    TextContent,
-    TextMessage,
-)
-from agentkit_py.models.arguments import arguments_text
+from agentkit_py.messages import ReasoningMessage, TextMessage
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
+from agentkit_py.models.media import encoded_parts, has_media, responses_part, text_pieces
 from agentkit_py.models.schema import openai_form
 from agentkit_py.models.wire import (
     EMPTY_TURN,
@@ -28,9 +22,7 @@ from agentkit_py.models.wire import (
     WireIds,
     clean,
     named_choice,
-    result_text,
     units,
-    wire_name,
 )
 
 PROVIDER = "openai-responses"
@@ -120,13 +112,14 @@ class _Items:
 
     def _add_exchange(self, exchange: Exchange) -> None:
         wire_ids = [self._ids.take(call.id) for call in exchange.calls]
-        for wire_id, call in zip(wire_ids, exchange.calls, strict=True):
-            item = {"type": "function_call", "call_id": wire_id, "name": wire_name(call.name)}
-            item["arguments"] = clean(arguments_text(call))
+        texts_ = zip(wire_ids, exchange.names, exchange.arguments, exchange.calls, strict=True)
+        for wire_id, name, arguments, call in texts_:
+            item = {"type": "function_call", "call_id": wire_id, "name": name}
+            item["arguments"] = arguments
             self.found.append(item | self._add_reasoning(call.provider_metadata))
-        for wire_id, content in zip(wire_ids, exchange.results, strict=True):
+        for wire_id, content in zip(wire_ids, exchange.outputs, strict=True):
             output = {"type": "function_call_output", "call_id": wire_id}
-            self.found.append({**output, "output": result_text(content)})
+            self.found.append({**output, "output": content})
         self._waiting.clear()
 
     def _add_reasoning(self, metadata: JsonObject | None) -> dict[str, str]:
@@ -173,29 +166,10 @@ def _text(role: str, text: str) -> Item:
 
 def _parts(message: TextMessage) -> list[Item]:
     """What a message says: texts that hold more than white space, and what a user shows."""
-    role, content = message.role, message.content
-    if isinstance(content, str):
-        return [_text(role, content)] if content.strip() else []
-    found: list[Item] = []
-    for part in content:
-        match part:
-            case TextContent():
-                found += [_text(role, part.text)] if part.text.strip() else []
-            case ImageContent() | FileContent():
-                found += [_medium(part)] if role == "user" else []
-            case _:
-                assert_never(part)
-    return found
-
-
-def _medium(part: ImageContent | FileContent) -> Item:
-    data = None if part.data is None else f"data:{part.media_type};base64,{part.data}"
-    if isinstance(part, ImageContent):
-        detail = part.detail or "auto"
-        return {"type": "input_image", "image_url": data or part.url, "detail": detail}
-    if data is None:
-        return {"type": "input_file", "file_url": part.url}
-    return {"type": "input_file", "filename": part.name or "file", "file_data": data}
+    if message.role == "user" and has_media(message):
+        return encoded_parts(message, lambda text: _text("user", text), responses_part)
+    pieces = text_pieces(message.content)
+    return [_text(message.role, piece) for piece in pieces if piece.strip()]
 
 
 def _choice(request: ModelRequest) -> object:

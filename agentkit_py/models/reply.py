@@ -50,8 +50,7 @@ def count(source: object, *names: str) -> int:
     """The number under a path of names; 0 where there is none."""
     value: Any = source
     for name in names:
-        found = as_object(value)
-        value = None if found is None else found.get(name)
+        value = value.get(name) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if isinstance(value, bool) or not isinstance(value, int):
         return 0
     return max(0, value)

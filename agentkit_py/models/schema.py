@@ -33,6 +33,7 @@ __all__ = [
     "gemini_schema",
     "openai_form",
     "openai_schema",
+    "undo_form",
 ]
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -136,6 +137,47 @@ def _draft_7(schema: Any) -> Any:
     if "array" in types_of(changed):
         changed.setdefault("items", {})
     return changed
+
+
+def undo_form(spec: ToolSpec, schema: Schema | None, arguments: JsonValue) -> JsonValue:
+    """A model's arguments for a tool without what our encoding asked of it.
+
+    See `drop_added_nulls`, which has nothing to do for most calls: that is seen here.
+
+    Args:
+        spec: The tool; what is found out about its schema is kept with its forms.
+        schema: The schema of its arguments.
+        arguments: What the model passed.
+    """
+    if schema is None:
+        return arguments
+    known = spec.forms.get("free")
+    if known is None or known[0] is not schema:
+        known = spec.forms["free"] = (schema, _may_be_free(schema))
+    if not known[1] and not _holds_null(arguments):
+        return arguments
+    return drop_added_nulls(schema, arguments)
+
+
+def _may_be_free(node: Any) -> bool:
+    """Whether an object without named properties may be anywhere in a schema."""
+    if isinstance(node, list):
+        return any(map(_may_be_free, cast("list[Any]", node)))
+    found = as_object(node)
+    if found is None:
+        return False
+    # What a reference's own properties make of it is not looked into.
+    joined = "$ref" in found and "properties" in found
+    return joined or is_free_form(found) or any(map(_may_be_free, found.values()))
+
+
+def _holds_null(value: JsonValue) -> bool:
+    if value is None:
+        return True
+    if isinstance(value, str | bool | int | float):
+        return False
+    items = value.values() if isinstance(value, Mapping) else value
+    return any(map(_holds_null, items))
 
 
 def drop_added_nulls(schema: Schema | None, arguments: JsonValue) -> JsonValue:

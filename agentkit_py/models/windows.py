@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 CONTEXT_WINDOWS: Mapping[str, int] = {
     # OpenAI
@@ -60,8 +61,16 @@ def window_of(model: str, overrides: Mapping[str, int] | None = None) -> int | N
         overrides: Windows by the beginning of a model's name, before those of the table.
     """
     name = model.rpartition("/")[2].lower()
-    for table in (overrides or {}, CONTEXT_WINDOWS):
-        fitting = [prefix for prefix in table if name.startswith(prefix.lower())]
-        if fitting:
-            return table[max(fitting, key=len)]
-    return None
+    own = _longest(name, overrides) if overrides else None
+    return _known(name) if own is None else own
+
+
+@lru_cache(maxsize=256)
+def _known(name: str) -> int | None:
+    """What the table says: it is asked at every inference, mostly for the same model."""
+    return _longest(name, CONTEXT_WINDOWS)
+
+
+def _longest(name: str, table: Mapping[str, int]) -> int | None:
+    fitting = [prefix for prefix in table if name.startswith(prefix.lower())]
+    return table[max(fitting, key=len)] if fitting else None

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias, assert_never
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, assert_never, cast
 
 from agentkit_py._core.json import JsonValue, dumps
 from agentkit_py.errors import ConfigurationError
@@ -22,8 +22,9 @@ from agentkit_py.messages import (
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
+    wire_memo,
 )
-from agentkit_py.models.arguments import arguments_text
+from agentkit_py.models.arguments import arguments_object, arguments_text
 from agentkit_py.models.base import ModelRequest
 from agentkit_py.models.media import text_pieces
 
@@ -61,12 +62,51 @@ _MAX_NAME = 64
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Exchange:
-    """One group of tool calls, each with its result, in the order of the calls."""
+    """One group of tool calls, each with its result, in the order of the calls.
+
+    Texts are made when they are first asked for. Where a group is one message and its results, as
+    it mostly is, `units` keeps it with that message: what was encoded once is not encoded again
+    when the conversation grows.
+    """
 
     calls: tuple[ToolCall, ...]
     results: tuple[JsonValue, ...]
+    _arguments: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    _outputs: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    _inputs: tuple[dict[str, Any], ...] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+    _names: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of each call's tool, see `wire_name`."""
+        if self._names is None:
+            self._names = tuple([wire_name(call.name) for call in self.calls])
+        return self._names
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Each call's arguments as JSON text."""
+        if self._arguments is None:
+            self._arguments = tuple([clean(arguments_text(call)) for call in self.calls])
+        return self._arguments
+
+    @property
+    def inputs(self) -> tuple[dict[str, Any], ...]:
+        """Each call's arguments as an object; encoders do not change it."""
+        if self._inputs is None:
+            self._inputs = tuple([clean_json(arguments_object(call)) for call in self.calls])
+        return self._inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Each call's result as text, see `result_text`."""
+        if self._outputs is None:
+            self._outputs = tuple([result_text(result) for result in self.results])
+        return self._outputs
 
 
 Unit: TypeAlias = TextMessage | ReasoningMessage | Exchange
@@ -74,28 +114,66 @@ Unit: TypeAlias = TextMessage | ReasoningMessage | Exchange
 
 def units(messages: Sequence[Message]) -> list[Unit]:
     """The messages with each group of calls and results made one `Exchange`."""
-    return list(_units(messages))
-
-
-def _units(messages: Sequence[Message]) -> Iterator[Unit]:
+    found: list[Unit] = []
     index = 0
     while index < len(messages):
         message = messages[index]
         match message:
             case TextMessage() | ReasoningMessage():
-                yield message
+                found.append(message)
                 index += 1
             case ToolCallMessage():
-                group = _Group()
-                index = group.read(messages, index)
-                yield from group.thoughts
-                if group.calls:
-                    yield pair(group.calls, group.results)
+                index = _read_group(messages, index, message, found)
             case ToolResultMessage():
                 # A result without a call cannot be sent anywhere; valid histories have none.
                 index += 1
             case _:
                 assert_never(message)
+    return found
+
+
+def _read_group(
+    messages: Sequence[Message], index: int, message: ToolCallMessage, found: list[Unit]
+) -> int:
+    """Add the group that begins with ``message``, at ``index``; returns the index after it."""
+    end = index + 1 + len(message.tools)
+    results = messages[index + 1 : end]
+    if _is_whole(message, results) and not (
+        end < len(messages) and isinstance(messages[end], ToolResultMessage)
+    ):
+        found.append(_kept(message, results))
+        return end
+    group = _Group()
+    end = group.read(messages, index)
+    found += group.thoughts
+    if group.calls:
+        found.append(pair(group.calls, group.results))
+    return end
+
+
+def _is_whole(message: ToolCallMessage, results: Sequence[Message]) -> bool:
+    """Whether each call has its result, in the order of the calls."""
+    calls = message.tools
+    if not calls or len(results) != len(calls):
+        return False
+    for call, result in zip(calls, results, strict=True):
+        if not isinstance(result, ToolResultMessage):
+            return False
+        tool = result.tool
+        if tool is not call and (tool.id != call.id or tool.name != call.name):
+            return False
+    return True
+
+
+def _kept(message: ToolCallMessage, results: Sequence[Message]) -> Exchange:
+    """The exchange of a message and its results, made once for both."""
+    memo = wire_memo(message)
+    known = memo.get("exchange")
+    if known is not None and all(a is b for a, b in zip(known[0], results, strict=True)):
+        return known[1]
+    exchange = pair(message.tools, cast("Sequence[ToolResultMessage]", results))
+    memo["exchange"] = (tuple(results), exchange)
+    return exchange
 
 
 class _Group:

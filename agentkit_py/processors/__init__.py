@@ -24,6 +24,7 @@ from agentkit_py.processors.pin import Pin
 from agentkit_py.processors.recall import Recall
 from agentkit_py.processors.recent_tool_calls import RecentToolCalls
 from agentkit_py.processors.redact import Redact
+from agentkit_py.processors.redact_logs import RedactingFilter
 from agentkit_py.processors.redactor import Redactor
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.summaries import Summary, SummaryStore
@@ -62,6 +63,7 @@ __all__ = [
     "Recall",
     "RecentToolCalls",
     "Redact",
+    "RedactingFilter",
     "Redactor",
     "ReportEntry",
     "StripImages",

@@ -7,8 +7,9 @@ drop is put back, and what they fail with says whose fault it was.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 from agentkit_py._core.awaiting import resolve
@@ -27,6 +28,17 @@ from agentkit_py.processors.tokenizers import default_tokenizer
 
 Chain: TypeAlias = tuple[Level, Sequence[Processor]]
 """The processors of one level."""
+
+Around: TypeAlias = Callable[
+    [
+        HistoryProcessor,
+        Level,
+        Sequence[Message],
+        Callable[[], Awaitable[tuple[Message, ...]]],
+    ],
+    Awaitable[tuple[Message, ...]],
+]
+"""Gets a processor, its level, what it is given, and what runs it; gives what that gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +75,14 @@ async def apply_processors(
 
 
 async def run_chain(
-    history: Sequence[Message], chains: Sequence[Chain], context: ProcessorContext
+    history: Sequence[Message],
+    chains: Sequence[Chain],
+    context: ProcessorContext,
+    around: Around | None = None,
 ) -> ChainOutcome:
     """Run the processors of several levels; see `apply_processors` for what they raise.
+
+    With ``around``, each processor is run by it, e.g. to be measured.
 
     Messages that ``context`` calls protected, and those that a processor pins, are in the outcome
     whatever the processors do, each itself or as a processor rewrote it. Protected ones may be
@@ -80,6 +97,8 @@ async def run_chain(
     if not steps:
         return ChainOutcome(history)
     context = _with_pins(history, [processor for _, processor in steps], context)
+    if not context.history:
+        context = replace(context, history=history)
     tokenizer = default_tokenizer() if context.tokenizer is None else context.tokenizer
     entries: list[ReportEntry] = []
     # Processors get a tuple, so that one that works in place fails instead of doing damage.
@@ -87,7 +106,11 @@ async def run_chain(
     for level, processor in steps:
         # Each has notes of its own: one processor may serve many runs at the same time.
         context = replace(context, level=level, notes=[])
-        left = await _run_one(current, processor, level, context)
+        if around is None:
+            left = await _run_one(current, processor, level, context)
+        else:
+            run = partial(_run_one, current, processor, level, context)
+            left = await around(processor, level, current, run)
         kept_back = 0
         held = context.pinned if processor.may_drop_protected else context.held
         if held and left is not current:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from agentkit_py._core.json import JsonValue
 from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ModelReply, ToolSpec
+from agentkit_py.processors.places import Extent
 from agentkit_py.processors.summaries import SummaryStore
 from agentkit_py.processors.vectors import VectorIndex
 from agentkit_py.runtime.port import StepTools
@@ -95,6 +96,12 @@ class ProcessorContext:
 
     pinned: frozenset[int] = field(default_factory=frozenset[int], repr=False)
     """`id()` of the messages that a `Pin` of any level holds."""
+
+    history: Sequence[Message] = field(default=(), repr=False)
+    """What the first processor was given: the part of the thread that is loaded, and this run."""
+
+    before: Extent = field(default_factory=Extent)
+    """How much of the thread stands before that and is not loaded."""
 
     steps: StepTools | None = None
     """Steps, so that a processor that calls a model is durable."""

@@ -15,6 +15,8 @@ from agentkit_py.processors.apply import apply_processors
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, Tokenizer
 from agentkit_py.processors.compress_tool_results import CompressToolResults
 from agentkit_py.processors.cutting import exceeds, past_length, steady_cut, stretches
+from agentkit_py.processors.places import Places
+from agentkit_py.processors.removal import is_same
 from agentkit_py.processors.settings import (
     Check,
     ConfiguredProcessor,
@@ -28,10 +30,12 @@ from agentkit_py.processors.summaries import SummaryStore
 from agentkit_py.processors.summarize import Summarize
 from agentkit_py.processors.tokenizers import (
     ApproximateTokenizer,
+    chars_per_token,
     count_messages,
     default_tokenizer,
     prepare,
 )
+from agentkit_py.processors.tool_results import older_results
 
 Method = Literal["tiktoken", "estimate"]
 
@@ -41,8 +45,11 @@ UNKNOWN_WINDOW = 128_000
 _KEPT = 0.7
 """What is left of a share that was exceeded, so that it is not exceeded again at the next turn."""
 
-_UNTOUCHED, _BLOCK = 5, 10
-"""Tool results that are never shortened, and how many more may wait to be shortened with others."""
+_UNTOUCHED = 5
+"""Tool results that are never shortened."""
+
+_BLOCK = 40
+"""Messages whose tool results are shortened at the same time."""
 
 _GRID = 128
 """The prompt's tokens are rounded up to this part of the window: it may vary a little from turn to
@@ -166,7 +173,8 @@ class Budget(ConfiguredProcessor):
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
         """What its members leave."""
-        return await apply_processors(messages, self._members, context, level=context.level)
+        left = await apply_processors(messages, self._members, context, level=context.level)
+        return messages if is_same(messages, left) else left
 
     def shares(self, context: ProcessorContext, present: Sequence[Message]) -> Shares:
         """How many tokens the history may have in this inference."""
@@ -230,22 +238,29 @@ class Shares:
 class _Shorten(HistoryProcessor):
     """Shortens older tool results, several at once, so that few turns rewrite what was sent."""
 
+    looks_back: ClassVar[bool] = False
+
     def __init__(self, max_tokens: int) -> None:
-        self._policies = [
-            CompressToolResults(max_tokens, keep_recent=_UNTOUCHED + n) for n in range(_BLOCK)
-        ]
+        self._max_tokens = max_tokens
 
     @property
     def name(self) -> str:
         """What it is."""
-        return self._policies[0].name
+        return CompressToolResults.__name__
 
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
         """The messages with short results, but for the newest."""
-        results = sum(m.type == "tool_result" and id(m) not in context.held for m in messages)
-        policy = self._policies[max(0, results - _UNTOUCHED) % _BLOCK]
+        older = older_results(messages, context.held, 0)
+        keep = len(older)
+        if keep > _UNTOUCHED:
+            places = Places(messages, context)
+            block = (places.number(messages[older[_UNTOUCHED - 1]]) or 0) // _BLOCK * _BLOCK
+            numbers = (places.number(messages[index]) for index in older)
+            # A place that is not known is a processor's of the user's, which made a new message.
+            keep = sum(number is None or number >= block for number in numbers)
+        policy = CompressToolResults(self._max_tokens, keep_recent=keep)
         context.note(policy.reason)
         return await policy.process(messages, context)
 
@@ -277,17 +292,34 @@ class _Fit(HistoryProcessor):
             return await self._summarized(messages, replace(context, tokenizer=tokenizer), shares)
         held = count_messages([m for m in past if id(m) in context.held], tokenizer)
         found = stretches(past, 0, len(past), tokenizer)
-        first = steady_cut(found, limit - held, int(limit * _KEPT) - held)
+        sizes = Places(messages, context).sizes(past)
+        rate = chars_per_token(tokenizer)
+        first = steady_cut(found, sizes, limit - held, int(limit * _KEPT) - held, rate)
         start = found[first].start if first < len(found) else len(past)
-        return [*past[start:], *present]
+        return [*past[start:], *present] if start else messages
+
+    async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
+        """Whether they have more than their share: what is older goes, or is summarised."""
+        tokenizer = await prepare(self._policy.tokenizer(context))
+        past = newest[: past_length(newest, context)]
+        shares = self._policy.shares(context, newest[len(past) :])
+        limit = shares.summary + shares.recent
+        if not exceeds(past, limit, tokenizer):
+            return False
+        if self._policy.model is None or not shares.summary or limit <= 1:
+            return True
+        return await self._summarize(shares).enough(newest, replace(context, tokenizer=tokenizer))
 
     async def _summarized(
         self, messages: Sequence[Message], context: ProcessorContext, shares: Shares
     ) -> Sequence[Message]:
+        return await self._summarize(shares).process(messages, context)
+
+    def _summarize(self, shares: Shares) -> Summarize:
         policy = self._policy
         assert policy.model is not None
         upper = shares.summary + shares.recent
-        summarize = Summarize(
+        return Summarize(
             policy.model,
             upper,
             max(1, int(upper * _KEPT)),
@@ -295,7 +327,6 @@ class _Fit(HistoryProcessor):
             summary_tokens=shares.summary,
             store=policy.store,
         )
-        return await summarize.process(messages, context)
 
 
 _ESTIMATE = ApproximateTokenizer()

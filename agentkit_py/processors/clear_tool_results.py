@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from agentkit_py.messages import Message, ToolCall, ToolCallMessage, ToolResultMessage, derived
-from agentkit_py.processors.base import ProcessorContext
+from agentkit_py.processors.base import ProcessorContext, Tokenizer
+from agentkit_py.processors.cutting import past_length
 from agentkit_py.processors.pairing import pair
 from agentkit_py.processors.settings import (
     Check,
@@ -17,7 +19,7 @@ from agentkit_py.processors.settings import (
     text,
     whole,
 )
-from agentkit_py.processors.tokenizers import count_messages, default_tokenizer, prepare
+from agentkit_py.processors.tokenizers import count_messages, count_text, default_tokenizer, prepare
 from agentkit_py.processors.tool_results import older_results, rewritten
 
 DEFAULT_TRIGGER = 100_000
@@ -35,12 +37,19 @@ class ClearToolResults(ConfiguredProcessor):
     again; each cleared result is a placeholder. This agent's own calls of the current run, and
     pinned ones, stay and are not counted.
 
+    What is cleared is what somebody would have cleared who watched the conversation from its
+    beginning: whenever it had grown beyond ``trigger``, all results but the newest ``keep``.
+    Between two such moments nothing old changes, and requests begin as those before, which
+    providers cache.
+
     Args:
         trigger: Tokens from which on results are cleared.
-        keep: How many of the newest results stay.
+        keep: How many of the newest results stay when others are cleared.
         clear_inputs: Whether the arguments of these calls are cleared, too.
         exclude: Tools whose results stay.
         placeholder: What stands in place of a result.
+        clear_at_least: Nothing is cleared before results of so many tokens can be cleared at once;
+            for conversations whose texts alone come near ``trigger``.
 
     Raises:
         ConfigurationError: A setting is not of its kind.
@@ -51,6 +60,7 @@ class ClearToolResults(ConfiguredProcessor):
     clear_inputs: bool = False
     exclude: Iterable[str] = ()
     placeholder: str = PLACEHOLDER
+    clear_at_least: int = 0
 
     settings: ClassVar[Mapping[str, Check]] = {
         "trigger": whole(),
@@ -58,6 +68,7 @@ class ClearToolResults(ConfiguredProcessor):
         "clear_inputs": flag,
         "exclude": names,
         "placeholder": text,
+        "clear_at_least": whole(),
     }
     aliases: ClassVar[Mapping[str, str]] = {
         "clear_tool_inputs": "clear_inputs",
@@ -77,41 +88,97 @@ class ClearToolResults(ConfiguredProcessor):
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
         """The messages with old results cleared."""
-        older = older_results(messages, context.held, self.keep)
-        if not older:
+        if not older_results(messages, context.held, self.keep):
             return messages
         tokenizer = await prepare(context.tokenizer or default_tokenizer())
         tokens = count_messages(messages, tokenizer) + count_messages(context.prompt, tokenizer)
         if tokens <= self.trigger:
             return messages
-        rewrites: dict[int, Message] = {}
-        for index in older:
-            message = messages[index]
-            assert isinstance(message, ToolResultMessage)
-            if message.tool.name not in self.exclude:
-                rewrites[index] = self._cleared(message)
-        if self.clear_inputs:
-            rewrites |= self._without_inputs(messages, rewrites)
-        return rewritten(messages, rewrites)
+        watch = _Watch(self, messages, tokenizer, context.held)
+        watch.see_prompt(m for m in context.prompt if m.role == "system")
+        end = past_length(messages, context)
+        watch.see(0, end)
+        watch.see_prompt(m for m in context.prompt if m.role != "system")
+        watch.see(end, len(messages))
+        return rewritten(messages, watch.rewrites)
 
-    def _cleared(self, message: ToolResultMessage) -> Message:
+    def cleared(self, message: Message) -> Message:
+        """The message with the placeholder."""
+        assert isinstance(message, ToolResultMessage)
         content = {"data": self.placeholder}
         if message.content == content:
             return message
         key = ("clear", self.placeholder)
         return derived(message, key, lambda: replace(message, content=content))
 
-    def _without_inputs(
-        self, messages: Sequence[Message], cleared: Mapping[int, Message]
-    ) -> dict[int, Message]:
-        """The call messages of cleared results, without these calls' arguments."""
-        calls = pair(messages).calls
-        places: dict[int, set[int]] = {}
-        for result in cleared:
-            if result in calls:
-                index, place = calls[result]
-                places.setdefault(index, set()).add(place)
-        return {index: _emptied(messages[index], found) for index, found in places.items()}
+
+class _Watch:
+    """Sees a conversation grow message by message, and clears results when it is too long."""
+
+    def __init__(
+        self,
+        policy: ClearToolResults,
+        messages: Sequence[Message],
+        tokenizer: Tokenizer,
+        held: frozenset[int],
+    ) -> None:
+        self.rewrites: dict[int, Message] = {}
+        self._policy = policy
+        self._messages = messages
+        self._tokenizer = tokenizer
+        self._held = held
+        self._calls = pair(messages).calls if policy.clear_inputs else {}
+        self._emptied: dict[int, set[int]] = {}
+        self._tokens = 0.0
+        self._newest: deque[int] = deque()
+        self._older: list[int] = []
+        """Results that may be cleared, and what they have together."""
+        self._older_tokens = 0.0
+
+    def see_prompt(self, prompt: Iterable[Message]) -> None:
+        """Messages around the history."""
+        self._tokens += sum(count_text(message, self._tokenizer) for message in prompt)
+        self._clear_if_needed()
+
+    def see(self, start: int, stop: int) -> None:
+        """Messages of the history, one after the other."""
+        for index in range(start, stop):
+            message = self._messages[index]
+            self._tokens += count_text(message, self._tokenizer)
+            if isinstance(message, ToolResultMessage) and id(message) not in self._held:
+                self._newest.append(index)
+                if len(self._newest) > self._policy.keep:
+                    self._grow_old(self._newest.popleft())
+            if self._tokens > self._policy.trigger:
+                self._clear_if_needed()
+
+    def _grow_old(self, index: int) -> None:
+        message = self._messages[index]
+        assert isinstance(message, ToolResultMessage)
+        if message.tool.name not in self._policy.exclude:
+            self._older.append(index)
+            if message.content != {"data": self._policy.placeholder}:
+                self._older_tokens += count_text(message, self._tokenizer)
+
+    def _clear_if_needed(self) -> None:
+        policy = self._policy
+        if self._tokens <= policy.trigger or self._older_tokens < policy.clear_at_least:
+            return
+        for index in self._older:
+            self._put(index, policy.cleared(self._messages[index]))
+            if index in self._calls:
+                call, place = self._calls[index]
+                places = self._emptied.setdefault(call, set())
+                places.add(place)
+                self._put(call, _emptied(self._messages[call], places))
+        self._older.clear()
+        self._older_tokens = 0.0
+
+    def _put(self, index: int, message: Message) -> None:
+        before = self.rewrites.get(index, self._messages[index])
+        self.rewrites[index] = message
+        gone = count_text(before, self._tokenizer) - count_text(message, self._tokenizer)
+        self._tokens -= gone
 
 
 def _emptied(message: Message, places: set[int]) -> Message:

@@ -22,6 +22,9 @@ from agentkit_py.processors.base import ProcessorContext, Tokenizer
 from agentkit_py.processors.groups import segments
 from agentkit_py.processors.tokenizers import count_text
 
+_HALVINGS = 8
+"""How often the blocks of `steady_cut` are halved where whole ones would leave too little."""
+
 _ANCHORED = 4
 """Messages of which an anchor is made: one alone may well be said twice."""
 
@@ -86,21 +89,42 @@ def newest_that_fit(found: Sequence[Stretch], room: float, max_messages: int | N
     return first
 
 
-def steady_cut(found: Sequence[Stretch], upper: float, lower: float) -> int:
+def steady_cut(
+    found: Sequence[Stretch], sizes: Sequence[int], upper: float, lower: float, rate: float
+) -> int:
     """Index in ``found`` of the oldest stretch that is kept, so that at most ``upper`` is left.
 
-    Decided as if the conversation had been watched from its beginning: what is kept grows to
-    ``upper``, and is then cut to ``lower`` at once. So the cut stays where it is for many turns,
-    and with it the beginning of the request, which providers cache.
+    The thread is thought of as cut into blocks of about ``upper - lower`` tokens from its
+    beginning, and whole blocks are left out. So what is kept grows to ``upper`` and is then cut to
+    about ``lower`` at once; the cut stays where it is for many turns, and with it the beginning of
+    the request, which providers cache. Nothing older than the cut has to be looked at.
+
+    Args:
+        found: The stretches, in order.
+        sizes: How many characters of the thread stand before each message.
+        upper: Tokens.
+        lower: Tokens.
+        rate: Characters that a token has, more or less: blocks are measured in characters, which
+            are the same for every tokenizer.
     """
-    first, total = 0, 0.0
-    for index, stretch in enumerate(found):
-        total += stretch.tokens
-        if total > upper:
-            while first <= index and total > lower:
-                total -= found[first].tokens
-                first += 1
-    return first
+    oldest, fits = len(found), 0.0
+    kept = [0.0] * (len(found) + 1)
+    for index in range(len(found) - 1, -1, -1):
+        fits += found[index].tokens
+        if fits > upper:
+            break
+        kept[index], oldest = fits, index
+    if oldest == 0:
+        return 0
+    block = max(1.0, (upper - lower) * rate)
+    for _ in range(_HALVINGS):
+        for index in range(oldest, len(found)):
+            if sizes[found[index].start] // block > sizes[found[index - 1].start] // block:
+                if kept[index] >= lower / 2:
+                    return index
+                break
+        block /= 2
+    return oldest
 
 
 def batches(found: Sequence[Stretch], limit: float) -> list[tuple[int, int]]:

@@ -9,7 +9,8 @@ from typing import ClassVar, Self
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message
 from agentkit_py.processors.base import ProcessorContext
-from agentkit_py.processors.settings import Check, ConfiguredProcessor, whole
+from agentkit_py.processors.places import Places
+from agentkit_py.processors.settings import Check, ConfiguredProcessor, optional, whole
 from agentkit_py.processors.windows import newest_stretch, next_cut
 from agentkit_py.runtime.environment import environment as process_environment
 
@@ -31,7 +32,11 @@ def _window(name: str, value: object) -> int:
 
 @dataclass(frozen=True)
 class MessageWindow(ConfiguredProcessor):
-    """Keeps the newest ``max_messages`` messages; system messages stay in addition.
+    """Keeps the newest messages, ``max_messages`` at the most; system messages stay in addition.
+
+    When there is one more, the oldest go until ``lower`` are left, and then they grow again: so the
+    next requests begin as this one does, which providers cache. With ``lower=max_messages`` there
+    are always as many as may be, and each request begins elsewhere.
 
     Calls are not parted from their results, nor results of one reply from each other: such a
     stretch goes as a whole if it does not fit as a whole. Only the newest stretch always stays.
@@ -39,23 +44,30 @@ class MessageWindow(ConfiguredProcessor):
     Protected and pinned messages always stay and are counted first.
 
     Args:
-        max_messages: How many messages.
+        max_messages: How many messages at the most.
+        lower: How many stay when there are too many; None: three quarters, rounded up.
 
     Raises:
-        ConfigurationError: It is no positive whole number.
+        ConfigurationError: One is no positive whole number, or ``lower`` is the greater one.
     """
 
     max_messages: int = DEFAULT_MESSAGES
+    lower: int | None = None
 
-    settings: ClassVar[Mapping[str, Check]] = {"max_messages": _window}
+    settings: ClassVar[Mapping[str, Check]] = {
+        "max_messages": _window,
+        "lower": optional(whole()),
+    }
     aliases: ClassVar[Mapping[str, str]] = {
         "max_message_history": "max_messages",
         "keep_recent": "max_messages",
     }
 
     def __post_init__(self) -> None:
-        """Check the number."""
+        """Check the numbers."""
         self._check()
+        if self.lower is not None:
+            whole(1, self.max_messages)("MessageWindow: lower", self.lower)
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None) -> Self:
@@ -90,29 +102,46 @@ class MessageWindow(ConfiguredProcessor):
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
         """The newest messages."""
-        if len(messages) <= self.max_messages:
+        excess = self._excess(messages, context)
+        if not excess:
             return messages
         held = context.held
-        first = self._first_fitting(messages, held)
-        if first == 0:
-            return messages
-        start = next_cut(messages, first)
+        start = next_cut(messages, _after(messages, excess, held))
         if start == len(messages):
             start = newest_stretch(messages)
         kept = [m for m in messages[:start] if is_system(m) or (held and id(m) in held)]
         return messages if len(kept) == start else [*kept, *messages[start:]]
 
-    def _first_fitting(self, messages: Sequence[Message], held: frozenset[int]) -> int:
-        """Index of the oldest message with which everything from there on still fits."""
-        room = self.max_messages - (sum(id(m) in held for m in messages) if held else 0)
-        for index in range(len(messages) - 1, -1, -1):
-            message = messages[index]
-            if is_system(message) or (held and id(message) in held):
-                continue
-            room -= 1
-            if room < 0:
-                return index + 1
-        return 0
+    async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
+        """Whether something has to go, so that all that is older does."""
+        count = sum(not is_system(m) for m in newest)
+        return not context.before.system and count > self.max_messages
+
+    def _excess(self, messages: Sequence[Message], context: ProcessorContext) -> int:
+        """How many messages have to go: the same number until a whole block more has to."""
+        if len(messages) <= self.max_messages:
+            return 0
+        others = [m for m in messages if not is_system(m)]
+        excess = max(0, len(others) - self.max_messages)
+        lower = -(-self.max_messages * 3 // 4) if self.lower is None else self.lower
+        block = self.max_messages + 1 - lower
+        if not excess or block == 1:
+            return excess
+        # Blocks of the thread, so that nothing older than the cut has to be looked at.
+        blocks = [rank // block for rank in Places(messages, context).ranks(others)]
+        later = range(excess, len(others))
+        return next((n for n in later if blocks[n] > blocks[n - 1]), excess)
+
+
+def _after(messages: Sequence[Message], count: int, held: frozenset[int]) -> int:
+    """The index behind the oldest ``count`` messages that may go."""
+    for index, message in enumerate(messages):
+        if is_system(message) or (held and id(message) in held):
+            continue
+        count -= 1
+        if count == 0:
+            return index + 1
+    return len(messages)
 
 
 def is_system(message: Message) -> bool:

@@ -33,6 +33,7 @@ async def is_enough(
     ]
     if any(_pins(processor) for _, processor in steps) or not is_valid(newest):
         return False
+    context = replace(context, history=newest)
     current: Sequence[Message] = newest
     for level, processor in steps:
         if await processor.enough(current, replace(context, level=level, notes=[])):

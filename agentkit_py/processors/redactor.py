@@ -15,6 +15,7 @@ from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import (
     ContentPart,
+    FileContent,
     Message,
     ReasoningMessage,
     TextContent,
@@ -24,6 +25,7 @@ from agentkit_py.messages import (
     ToolResultMessage,
     derived,
 )
+from agentkit_py.models.media import words_for
 
 Patterns: TypeAlias = Iterable[str | re.Pattern[str]] | Mapping[str, str | re.Pattern[str]]
 """Names of built-in patterns, regular expressions, or both by the name that the mask shows."""
@@ -163,10 +165,15 @@ class Redactor:
         return content if same else tuple(parts)
 
     def _part(self, part: ContentPart) -> ContentPart:
-        if not isinstance(part, TextContent):
-            return part
-        masked = self.text(part.text)
-        return part if masked == part.text else TextContent(masked)
+        if isinstance(part, TextContent):
+            masked = self.text(part.text)
+            return part if masked == part.text else TextContent(masked)
+        if isinstance(part, FileContent) and part.name is not None:
+            name = self.text(part.name)
+            part = part if name == part.name else replace(part, name=name)
+        url = None if part.url is None else self.text(part.url)
+        # A masked link leads nowhere, and a provider that cannot read it refuses the request.
+        return part if url == part.url else TextContent(words_for(replace(part, url=url)))
 
     def _call(self, call: ToolCall) -> ToolCall:
         given = self.value(call.input)

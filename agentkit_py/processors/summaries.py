@@ -28,6 +28,9 @@ class Summary:
     """Tokens of the messages that it stands for."""
 
     created_at: datetime
+    place: int | None = None
+    """How many messages of the thread stand before what comes after it; None: not known. It is more
+    than ``covered`` where other processors had left messages out."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -38,6 +41,7 @@ class Summary:
             "tokens": self.tokens,
             "originalTokens": self.original_tokens,
             "createdAt": self.created_at.isoformat(),
+            "place": self.place,
         }
 
     @classmethod
@@ -51,6 +55,7 @@ class Summary:
             tokens=fields["tokens"],
             original_tokens=fields["originalTokens"],
             created_at=datetime.fromisoformat(fields["createdAt"]),
+            place=fields.get("place"),
         )
 
 

@@ -12,6 +12,7 @@ from agentkit_py.models.base import Model
 from agentkit_py.processors.base import ProcessorContext, Tokenizer
 from agentkit_py.processors.cutting import (
     Stretch,
+    anchor_before,
     exceeds,
     find_anchor,
     newest_that_fit,
@@ -19,6 +20,7 @@ from agentkit_py.processors.cutting import (
     steady_cut,
     stretches,
 )
+from agentkit_py.processors.places import Places
 from agentkit_py.processors.settings import (
     Check,
     ConfiguredProcessor,
@@ -30,7 +32,13 @@ from agentkit_py.processors.settings import (
 from agentkit_py.processors.summaries import Summary, SummaryStore
 from agentkit_py.processors.summary_text import placed
 from agentkit_py.processors.summary_writer import SummaryWriter, Wanted
-from agentkit_py.processors.tokenizers import count_messages, count_text, default_tokenizer, prepare
+from agentkit_py.processors.tokenizers import (
+    chars_per_token,
+    count_messages,
+    count_text,
+    default_tokenizer,
+    prepare,
+)
 
 
 class Summarize(ConfiguredProcessor):
@@ -154,7 +162,7 @@ class Summarize(ConfiguredProcessor):
         past = messages[: past_length(messages, context)]
         if not exceeds(past, self.upper, await prepare(given)):
             return messages
-        task = _Task(self, past, context, given)
+        task = _Task(self, messages, past, context, given)
         left = await task.run()
         return [*left, *messages[len(past) :]]
 
@@ -164,7 +172,7 @@ class Summarize(ConfiguredProcessor):
         past = newest[: past_length(newest, context)]
         if not exceeds(past, self.upper, await prepare(given)):
             return False
-        return await _Task(self, past, context, given).is_covered()
+        return await _Task(self, newest, past, context, given).is_covered()
 
     def key_in(self, context: ProcessorContext) -> str:
         """The key under which its summary of this context's thread is kept."""
@@ -190,6 +198,7 @@ class _Task:
     def __init__(
         self,
         policy: Summarize,
+        messages: Sequence[Message],
         past: Sequence[Message],
         context: ProcessorContext,
         tokenizer: Tokenizer,
@@ -198,6 +207,7 @@ class _Task:
         self._past = past
         self._context = context
         self._tokenizer = tokenizer
+        self._places = Places(messages, context)
         self._held = count_messages([m for m in past if id(m) in context.held], tokenizer)
         """Tokens that stay whatever is cut."""
 
@@ -217,8 +227,8 @@ class _Task:
         return self._view(known, start)
 
     async def is_covered(self) -> bool:
-        """Whether the kept summary stands for the beginning of these messages."""
-        return self._start((await self._known()).summary) > 0
+        """Whether the kept summary stands for all before a place among these messages."""
+        return self._place((await self._known()).summary) is not None
 
     async def _known(self) -> _Known:
         known = self._context.memory.get(self._memory)
@@ -233,7 +243,22 @@ class _Task:
         """Index of the first message that the summary does not stand for."""
         if summary is None:
             return 0
+        place = self._place(summary)
+        if place is not None:
+            return place
         return find_anchor(self._past, summary.covered, summary.anchor) or 0
+
+    def _place(self, summary: Summary | None) -> int | None:
+        """The same by its place in the thread; None if other messages stand there."""
+        if summary is None or summary.place is None:
+            return None
+        for stop in range(len(self._past), 0, -1):
+            number = self._places.number(self._past[stop - 1])
+            if number is not None and number < summary.place:
+                same = number == summary.place - 1
+                same = same and anchor_before(self._past, stop) == summary.anchor
+                return stop if same else None
+        return None
 
     def _too_much(self, summary: Summary | None, start: int) -> bool:
         used = 0 if summary is None or not start else self._size(summary)
@@ -263,7 +288,7 @@ class _Task:
             return None, f"no summary of fewer than {policy.min_messages} messages"
         most = policy.summary_tokens or max(1, policy.lower // 4)
         found = stretches(self._past, start, len(self._past), self._tokenizer)
-        frame = count_text(placed("", len(self._past)), self._tokenizer)
+        frame = count_text(placed("", self._places.total), self._tokenizer)
         room = policy.lower - most - frame - self._held
         cut = newest_that_fit(found, room, policy.keep_recent)
         covered = found[:cut]
@@ -298,5 +323,7 @@ class _Task:
         """Index of the first message that is kept where there is no summary of those before."""
         used = self._held + (0 if summary is None else self._size(summary))
         found: Sequence[Stretch] = stretches(self._past, start, len(self._past), self._tokenizer)
-        first = steady_cut(found, self._policy.upper - used, self._policy.lower - used)
+        sizes = self._places.sizes(self._past)
+        upper, lower = self._policy.upper - used, self._policy.lower - used
+        first = steady_cut(found, sizes, upper, lower, chars_per_token(self._tokenizer))
         return found[first].start if first < len(found) else len(self._past)

@@ -12,6 +12,7 @@ from agentkit_py.messages import Message
 from agentkit_py.models.base import Model
 from agentkit_py.processors.base import Host, ProcessorContext, Tokenizer
 from agentkit_py.processors.cutting import Stretch, anchor_before, batches
+from agentkit_py.processors.places import Places
 from agentkit_py.processors.summaries import Summary, SummaryStore
 from agentkit_py.processors.summary_text import answer_of, placed, request_of
 from agentkit_py.processors.tokenizers import count_messages, count_text
@@ -138,8 +139,9 @@ class SummaryWriter:
     ) -> Written:
         """The summary, batch by batch; what was made before a failure is kept."""
         summary = wanted.earlier
+        places = Places(messages, self.context)
         # Of a long thread, what an earlier summary stands for may not even be loaded.
-        offset = 0 if summary is None else max(0, summary.covered - wanted.start)
+        offset = 0 if summary is None else summary.covered - wanted.start
         for start, stop in batches(wanted.covered, wanted.batch):
             try:
                 part = messages[start:stop]
@@ -154,6 +156,7 @@ class SummaryWriter:
                 tokens=round(count_text(placed(text, offset + stop), tokenizer)),
                 original_tokens=covered_before + count_messages(part, tokenizer),
                 created_at=host.now("summary"),
+                place=_behind(places, messages[stop - 1]),
             )
         return Written(summary)
 
@@ -210,6 +213,12 @@ class SummaryWriter:
         if store is not None and thread is not None:
             give_back = partial(_give_back, store, thread, self.key, owner)
             await host.once(host.step_id("summary.unlock"), give_back)
+
+
+def _behind(places: Places, message: Message) -> int | None:
+    """The place of what comes after ``message``."""
+    number = places.number(message)
+    return None if number is None else number + 1
 
 
 def _is_newer(there: Summary | None, known: Summary | None) -> bool:

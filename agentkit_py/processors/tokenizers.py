@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias, cast
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, TextMessage, text_of, token_memo
 from agentkit_py.processors.base import Tokenizer
-from agentkit_py.runtime.tiktoken_loader import Encoder, load_encoding, warm_up
+from agentkit_py.runtime.tiktoken_loader import Encoder, is_decided, load_encoding, warm_up
 
 DEFAULT_ENCODING = "o200k_base"
 """The encoding of OpenAI's current models; near enough for the other providers'."""
@@ -182,6 +182,21 @@ def as_tokenizer(value: CustomTokenizer) -> Tokenizer:
     raise ConfigurationError(
         f"A tokenizer is an object with count(text), or a function of a text, not {value!r}."
     )
+
+
+def chars_per_token(tokenizer: Tokenizer) -> float:
+    """How many characters a token has, more or less."""
+    if isinstance(tokenizer, ApproximateTokenizer) and tokenizer.chars_per_token is not None:
+        return tokenizer.chars_per_token
+    encoding = getattr(tokenizer, "encoding", "")
+    return CHARS_PER_TOKEN.get(encoding, _OTHER_CHARS_PER_TOKEN)
+
+
+def is_ready(tokenizer: Tokenizer) -> bool:
+    """Whether it counts without loading anything first."""
+    if isinstance(tokenizer, AutoTokenizer | TiktokenTokenizer):
+        return is_decided(tokenizer.encoding)
+    return True
 
 
 async def prepare(tokenizer: Tokenizer) -> Tokenizer:

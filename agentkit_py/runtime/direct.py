@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import uuid
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
@@ -28,6 +28,7 @@ from agentkit_py.models.http_errors import error_from_response, error_in_body, r
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 from agentkit_py.runtime.reading import Told, error_of_transport, is_stream, read_reply
 from agentkit_py.runtime.retrying import Sleep, with_retries
+from agentkit_py.runtime.watch import take_watch
 
 T = TypeVar("T")
 _Clients: TypeAlias = dict[httpx.AsyncBaseTransport | None, httpx.AsyncClient]
@@ -121,7 +122,7 @@ class DirectRuntime:
 
     def within(self, step_id: str) -> AbstractContextManager[None]:  # noqa: ARG002
         """Nothing: ids of steps that nobody remembers need not be unique."""
-        return nullcontext()
+        return _NOTHING
 
     def claim(self, name: str) -> str:
         """The name itself: ids of steps that nobody remembers need not be unique."""
@@ -129,7 +130,7 @@ class DirectRuntime:
 
     def new_id(self, key: str) -> str:  # noqa: ARG002
         """A random UUID."""
-        return str(uuid.uuid4())
+        return _random_uuid()
 
     def now(self, key: str) -> datetime:  # noqa: ARG002
         """The clock."""
@@ -150,6 +151,17 @@ class DirectRuntime:
             ModelError: The last attempt failed.
             ConfigurationError: No API key was given and none is in the environment.
         """
+        watch = take_watch()
+        if watch is None:
+            return await self._infer(model, make_body, on_delta)
+        return await watch.here(partial(self._infer, model, make_body), on_delta)
+
+    async def _infer(
+        self,
+        model: Model,
+        make_body: Callable[[], dict[str, Any]],
+        on_delta: DeltaSink | None,
+    ) -> object:
         if model.respond is not None:
             return await model.respond(make_body())
         key = self.api_key(model)
@@ -290,6 +302,17 @@ class DirectRuntime:
     def outward(self, error: Exception) -> Exception:
         """The error itself."""
         return error
+
+
+_NOTHING = nullcontext()
+"""Holds nothing, so that one serves all."""
+
+
+def _random_uuid() -> str:
+    """What ``str(uuid.uuid4())`` gives, without the object: version 4 of RFC 9562."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 _IN_HEADER = re.compile(r"[\x21-\x7e]+")

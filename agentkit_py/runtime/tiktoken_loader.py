@@ -161,6 +161,11 @@ def load_encoding(name: str) -> Encoder | None:
     return _loader.load(name)
 
 
+def is_decided(name: str) -> bool:
+    """Whether `load_encoding` knows its answer, and so does nothing."""
+    return name in _loader.decisions
+
+
 async def warm_up(name: str) -> None:
     """Decide about the encoding ``name`` in a worker thread, so that nothing waits for it later."""
     if name in _loader.decisions:

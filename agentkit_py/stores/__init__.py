@@ -12,6 +12,7 @@ from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.memory import MemoryHistory
 from agentkit_py.stores.postgres import PostgresHistory
 from agentkit_py.stores.records import StoredResult, ThreadInfo
+from agentkit_py.stores.redacting import redacted
 from agentkit_py.stores.scoped import for_user
 from agentkit_py.stores.sqlite import SqliteHistory
 
@@ -24,4 +25,5 @@ __all__ = [
     "ThreadInfo",
     "Turns",
     "for_user",
+    "redacted",
 ]

@@ -19,14 +19,14 @@ from agentkit_py.stores.records import decode_run, encode_json, encode_run
 async def load_summary(session: Session, thread_id: str, key: str) -> Summary | None:
     """The summary, if there is one."""
     row = await session.one(
-        "SELECT text::text, covered, anchor, tokens, original_tokens, created_at FROM {summaries} "
-        "WHERE thread_id = %s AND key = %s AND text IS NOT NULL",
+        "SELECT text::text, covered, anchor, tokens, original_tokens, created_at, place "
+        "FROM {summaries} WHERE thread_id = %s AND key = %s AND text IS NOT NULL",
         kept(thread_id),
         kept(key),
     )
     if row is None:
         return None
-    text, covered, anchor, tokens, original, created = row
+    text, covered, anchor, tokens, original, created, place = row
     return Summary(
         text=json.loads(text),
         covered=covered,
@@ -34,6 +34,7 @@ async def load_summary(session: Session, thread_id: str, key: str) -> Summary | 
         tokens=tokens,
         original_tokens=original,
         created_at=created.astimezone(UTC),
+        place=place,
     )
 
 
@@ -61,14 +62,15 @@ async def save_summary(
     """Write, if ``owner`` has the right to, and give that back."""
     done = await session.run(
         "UPDATE {summaries} SET text = %s, covered = %s, anchor = %s, tokens = %s, "
-        "original_tokens = %s, created_at = %s, locked_by = NULL, locked_until = NULL "
-        "WHERE thread_id = %s AND key = %s AND locked_by = %s",
+        "original_tokens = %s, created_at = %s, place = %s, locked_by = NULL, "
+        "locked_until = NULL WHERE thread_id = %s AND key = %s AND locked_by = %s",
         verbatim(encode_json(summary.text.encode("utf-8", "replace").decode(), "The summary")),
         summary.covered,
         summary.anchor,
         summary.tokens,
         summary.original_tokens,
         summary.created_at,
+        summary.place,
         kept(thread_id),
         kept(key),
         kept(owner),

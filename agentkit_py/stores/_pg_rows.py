@@ -9,6 +9,7 @@ from typing import Any
 from psycopg.types.json import Json
 
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.processors.places import Extent
 from agentkit_py.stores._pg_server import Session
 from agentkit_py.stores.records import (
     Row,
@@ -78,7 +79,9 @@ async def append_rows(session: Session, thread_id: str, rows: Sequence[Row]) -> 
     key = kept(thread_id)
     ids = [kept(row.id) for row in rows if row.id is not None]
     async with session.connection.pipeline():
-        locked = await session.run("SELECT results FROM {threads} WHERE id = %s FOR UPDATE", key)
+        locked = await session.run(
+            "SELECT results, messages, size, system FROM {threads} WHERE id = %s FOR UPDATE", key
+        )
         there = await session.run(
             "SELECT id, json::text FROM {results} WHERE thread_id = %s AND id = ANY(%s)", key, ids
         )
@@ -90,19 +93,27 @@ async def append_rows(session: Session, thread_id: str, rows: Sequence[Row]) -> 
     new = new_rows(thread_id, stored, rows)
     if not new:
         return
+    total = Extent(*found[1:])
+    values: list[tuple[Any, ...]] = []
+    for place, row in enumerate(new):
+        values.append(_values(key, first + place, row, total))
+        total += row.extent
     async with session.connection.pipeline():
         await session.many(
-            "INSERT INTO {results} VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
-            [_values(key, first + place, row) for place, row in enumerate(new)],
+            "INSERT INTO {results} VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)", values
         )
         await session.run(
-            "UPDATE {threads} SET results = %s, updated_at = clock_timestamp() WHERE id = %s",
+            "UPDATE {threads} SET results = %s, messages = %s, size = %s, system = %s, "
+            "updated_at = clock_timestamp() WHERE id = %s",
             first + len(new),
+            total.messages,
+            total.size,
+            total.system,
             key,
         )
 
 
-def _values(key: str, position: int, row: Row) -> tuple[Any, ...]:
+def _values(key: str, position: int, row: Row, before: Extent) -> tuple[Any, ...]:
     return (
         key,
         position,
@@ -112,6 +123,9 @@ def _values(key: str, position: int, row: Row) -> tuple[Any, ...]:
         verbatim(row.json),
         verbatim(row.metadata),
         verbatim(row.tokens),
+        before.messages,
+        before.size,
+        before.system,
     )
 
 
@@ -131,26 +145,33 @@ async def count_results(session: Session, thread_id: str) -> int:
 async def records(session: Session, thread_id: str) -> list[StoredResult]:
     """A thread's results, oldest first."""
     rows = await session.all(
-        "SELECT position, json::text, metadata::text, tokens::text FROM {results} "
-        "WHERE thread_id = %s ORDER BY position",
+        "SELECT position, json::text, metadata::text, tokens::text, messages, size, system "
+        "FROM {results} WHERE thread_id = %s ORDER BY position",
         kept(thread_id),
     )
     if not rows and not await thread_exists(session, thread_id):
         raise ThreadNotFoundError(thread_id)
-    return [decode_row(thread_id, *row) for row in rows]
+    return [_decoded(thread_id, *row) for row in rows]
+
+
+def _decoded(
+    thread_id: str, position: int, json: str, beside: str | None, tokens: str | None, *before: int
+) -> StoredResult:
+    return decode_row(thread_id, position, json, beside, tokens, Extent(*before))
 
 
 async def page(session: Session, thread_id: str, before: int, limit: int) -> list[StoredResult]:
     """The last results before a position, oldest first."""
     rows = await session.all(
-        "SELECT position, json::text, metadata::text, tokens::text FROM {results} "
+        "SELECT position, json::text, metadata::text, tokens::text, messages, size, system "
         # Not LIMIT: a planner without statistics might sort the whole thread for it.
-        "WHERE thread_id = %s AND position >= %s AND position < %s ORDER BY position",
+        "FROM {results} WHERE thread_id = %s AND position >= %s AND position < %s "
+        "ORDER BY position",
         kept(thread_id),
         before - limit,
         before,
     )
-    return [decode_row(thread_id, *row) for row in rows]
+    return [_decoded(thread_id, *row) for row in rows]
 
 
 async def get_thread(session: Session, thread_id: str) -> ThreadInfo:

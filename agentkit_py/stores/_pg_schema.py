@@ -3,15 +3,56 @@
 from __future__ import annotations
 
 import re
-from typing import LiteralString
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, LiteralString, TypeAlias
 
 from psycopg import sql
 
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.processors.places import Extent
+from agentkit_py.stores.records import extent_of_json
+
+if TYPE_CHECKING:
+    from agentkit_py.stores._pg_server import Session
+
+Change: TypeAlias = "LiteralString | Callable[[Session], Awaitable[None]]"
+
+_BATCH = 1000
 
 TABLES = ("version", "threads", "results", "summaries", "vectors", "leases", "runs")
 
-MIGRATIONS: tuple[tuple[LiteralString, ...], ...] = (
+
+async def _count_extents(session: Session) -> None:
+    """Count what older versions did not."""
+    for (thread_id,) in await session.all("SELECT id FROM {threads}"):
+        position, total = 0, Extent()
+        while rows := await session.all(
+            "SELECT json::text FROM {results} WHERE thread_id = %s AND position >= %s "
+            "AND position < %s ORDER BY position",
+            thread_id,
+            position,
+            position + _BATCH,
+        ):
+            changes: list[tuple[Any, ...]] = []
+            for (json,) in rows:
+                changes.append((total.messages, total.size, total.system, thread_id, position))
+                total += extent_of_json(json)
+                position += 1
+            await session.many(
+                "UPDATE {results} SET messages = %s, size = %s, system = %s "
+                "WHERE thread_id = %s AND position = %s",
+                changes,
+            )
+        await session.run(
+            "UPDATE {threads} SET messages = %s, size = %s, system = %s WHERE id = %s",
+            total.messages,
+            total.size,
+            total.system,
+            thread_id,
+        )
+
+
+MIGRATIONS: tuple[tuple[Change, ...], ...] = (
     (
         """
         CREATE TABLE {threads} (
@@ -85,6 +126,17 @@ MIGRATIONS: tuple[tuple[LiteralString, ...], ...] = (
         )
         """,
         "CREATE INDEX ON {runs} (thread_id, number) WHERE has_state",
+    ),
+    # How much stands before each result, so that the newest ones say where they are; and in all.
+    (
+        "ALTER TABLE {results} ADD COLUMN messages bigint NOT NULL DEFAULT 0",
+        "ALTER TABLE {results} ADD COLUMN size bigint NOT NULL DEFAULT 0",  # characters
+        "ALTER TABLE {results} ADD COLUMN system bigint NOT NULL DEFAULT 0",  # system messages
+        "ALTER TABLE {threads} ADD COLUMN messages bigint NOT NULL DEFAULT 0",
+        "ALTER TABLE {threads} ADD COLUMN size bigint NOT NULL DEFAULT 0",
+        "ALTER TABLE {threads} ADD COLUMN system bigint NOT NULL DEFAULT 0",
+        "ALTER TABLE {summaries} ADD COLUMN place bigint",  # messages before what comes after it
+        _count_extents,
     ),
 )
 """Statements that lead from version n to n + 1. Entries are only ever added."""

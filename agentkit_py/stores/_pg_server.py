@@ -179,7 +179,10 @@ class PgServer:
             await session.run("INSERT INTO {version} VALUES (0)")
         for statements in MIGRATIONS[version or 0 :]:
             for statement in statements:
-                await session.run(statement)
+                if isinstance(statement, str):
+                    await session.run(statement)
+                else:
+                    await statement(session)
         await session.run("UPDATE {version} SET version = %s", VERSION)
 
     async def _make_schema(self, session: Session) -> None:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 def load_summary(connection: Connection, thread_id: str, key: str) -> Summary | None:
     """The summary, if there is one."""
     query = (
-        "SELECT text, covered, anchor, tokens, original_tokens, created_at FROM summaries "
+        "SELECT text, covered, anchor, tokens, original_tokens, created_at, place FROM summaries "
         "WHERE thread_id = ? AND key = ? AND text IS NOT NULL"
     )
     row = connection.execute(query, (thread_id, key)).fetchone()
     if row is None:
         return None
-    text, covered, anchor, tokens, original, created = row
+    text, covered, anchor, tokens, original, created, place = row
     return Summary(
         text=text,
         covered=covered,
@@ -35,6 +35,7 @@ def load_summary(connection: Connection, thread_id: str, key: str) -> Summary | 
         tokens=tokens,
         original_tokens=original,
         created_at=datetime.fromisoformat(created),
+        place=place,
     )
 
 
@@ -61,7 +62,7 @@ def save_summary(
     """Write, if ``owner`` has the right to, and give that back."""
     statement = (
         "UPDATE summaries SET text = ?, covered = ?, anchor = ?, tokens = ?, original_tokens = ?, "
-        "created_at = ?, locked_by = NULL, locked_until = NULL "
+        "created_at = ?, place = ?, locked_by = NULL, locked_until = NULL "
         "WHERE thread_id = ? AND key = ? AND locked_by = ?"
     )
     values = (
@@ -71,6 +72,7 @@ def save_summary(
         summary.tokens,
         summary.original_tokens,
         summary.created_at.isoformat(),
+        summary.place,
         thread_id,
         key,
         owner,

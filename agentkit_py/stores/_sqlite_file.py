@@ -156,7 +156,10 @@ class SqliteFile:
         # Read again inside the transaction: another process may have done it meanwhile.
         for statements in MIGRATIONS[self._version(connection) :]:
             for statement in statements:
-                connection.execute(statement)
+                if isinstance(statement, str):
+                    connection.execute(statement)
+                else:
+                    statement(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.processors.places import Extent
 from agentkit_py.stores._sqlite_beside import forget
 from agentkit_py.stores.records import (
     Row,
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 
 
 # As bytes: the driver would refuse the whole query over one damaged text, without saying which.
-_RESULTS = "SELECT position, CAST(json AS BLOB), CAST(metadata AS BLOB), tokens FROM results"
+_RESULTS = (
+    "SELECT position, CAST(json AS BLOB), CAST(metadata AS BLOB), tokens, messages, size, system "
+    "FROM results"
+)
+_THREADS = "SELECT id, user_id, title, metadata, created_at, updated_at FROM threads"
 
 
 def nothing(connection: Connection) -> None:
@@ -36,20 +41,25 @@ def add_thread(
     """Add a thread unless it is there."""
     time = now()
     connection.execute(
-        "INSERT INTO threads VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO threads (id, user_id, title, metadata, created_at, updated_at) "
+        "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
         (thread_id, user_id, title, metadata, time, time),
     )
 
 
 def append_rows(connection: Connection, thread_id: str, rows: Sequence[Row]) -> None:
     """Add the rows that are new at the end of a thread."""
-    first = count_results(connection, thread_id)
-    position = first
+    query = "SELECT results, messages, size, system FROM threads WHERE id = ?"
+    found = connection.execute(query, (thread_id,)).fetchone()
+    if found is None:
+        raise ThreadNotFoundError(thread_id)
+    first = position = found[0]
+    total = Extent(*found[1:])
     for row in rows:
         if row.id is not None and _is_stored(connection, thread_id, row):
             continue
         connection.execute(
-            "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 thread_id,
                 position,
@@ -59,11 +69,19 @@ def append_rows(connection: Connection, thread_id: str, rows: Sequence[Row]) -> 
                 row.json,
                 row.metadata,
                 row.tokens,
+                total.messages,
+                total.size,
+                total.system,
             ),
         )
         position += 1
+        total += row.extent
     if position > first:
-        connection.execute("UPDATE threads SET updated_at = ? WHERE id = ?", (now(), thread_id))
+        connection.execute(
+            "UPDATE threads SET updated_at = ?, results = ?, messages = ?, size = ?, system = ? "
+            "WHERE id = ?",
+            (now(), position, total.messages, total.size, total.system, thread_id),
+        )
 
 
 def _is_stored(connection: Connection, thread_id: str, row: Row) -> bool:
@@ -82,11 +100,11 @@ def thread_exists(connection: Connection, thread_id: str) -> bool:
 
 def count_results(connection: Connection, thread_id: str) -> int:
     """How many results a thread has: the next position, since there are no gaps."""
-    query = "SELECT MAX(position) FROM results WHERE thread_id = ?"
-    highest: int | None = connection.execute(query, (thread_id,)).fetchone()[0]
-    if highest is None and not thread_exists(connection, thread_id):
+    query = "SELECT results FROM threads WHERE id = ?"
+    found = connection.execute(query, (thread_id,)).fetchone()
+    if found is None:
         raise ThreadNotFoundError(thread_id)
-    return 0 if highest is None else highest + 1
+    return found[0]
 
 
 def records(connection: Connection, thread_id: str) -> list[StoredResult]:
@@ -95,7 +113,18 @@ def records(connection: Connection, thread_id: str) -> list[StoredResult]:
     rows = connection.execute(query, (thread_id,)).fetchall()
     if not rows and not thread_exists(connection, thread_id):
         raise ThreadNotFoundError(thread_id)
-    return [decode_row(thread_id, *row) for row in rows]
+    return [_decoded(thread_id, *row) for row in rows]
+
+
+def _decoded(
+    thread_id: str,
+    position: int,
+    json: bytes,
+    beside: bytes | None,
+    tokens: str | None,
+    *before: int,
+) -> StoredResult:
+    return decode_row(thread_id, position, json, beside, tokens, Extent(*before))
 
 
 def page(connection: Connection, thread_id: str, before: int, limit: int) -> list[StoredResult]:
@@ -103,12 +132,12 @@ def page(connection: Connection, thread_id: str, before: int, limit: int) -> lis
     # Positions have no gaps, so that a range is a number of rows.
     query = f"{_RESULTS} WHERE thread_id = ? AND position >= ? AND position < ? ORDER BY position"
     rows = connection.execute(query, (thread_id, before - limit, before)).fetchall()
-    return [decode_row(thread_id, *row) for row in rows]
+    return [_decoded(thread_id, *row) for row in rows]
 
 
 def get_thread(connection: Connection, thread_id: str) -> ThreadInfo:
     """One thread."""
-    query = "SELECT * FROM threads WHERE id = ?"
+    query = f"{_THREADS} WHERE id = ?"
     row = connection.execute(query, (thread_id,)).fetchone()
     if row is None:
         raise ThreadNotFoundError(thread_id)
@@ -121,9 +150,9 @@ def select_threads(
     """Threads, those changed last first."""
     most = -1 if limit is None else min(limit, 2**63 - 1)
     if user_id is None:
-        query = "SELECT * FROM threads ORDER BY updated_at DESC, rowid DESC LIMIT ?"
+        query = f"{_THREADS} ORDER BY updated_at DESC, rowid DESC LIMIT ?"
         return [_info(row) for row in connection.execute(query, (most,))]
-    query = "SELECT * FROM threads WHERE user_id = ? ORDER BY updated_at DESC, rowid DESC LIMIT ?"
+    query = f"{_THREADS} WHERE user_id = ? ORDER BY updated_at DESC, rowid DESC LIMIT ?"
     return [_info(row) for row in connection.execute(query, (user_id, most))]
 
 

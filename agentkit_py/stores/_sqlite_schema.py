@@ -2,10 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from agentkit_py.processors.places import Extent
+from agentkit_py.stores.records import extent_of_json
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+Change: TypeAlias = "str | Callable[[Connection], None]"
+
 APPLICATION_ID = 0x41674B74
 """Marks our files ("AgKt"), so that another program's file is not taken for one of ours."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
+
+def _count_extents(connection: Connection) -> None:
+    """Count what older versions did not."""
+    rows = connection.execute(
+        "SELECT thread_id, position, CAST(json AS BLOB) FROM results ORDER BY thread_id, position"
+    )
+    change = (
+        "UPDATE results SET messages = ?, size = ?, system = ? WHERE thread_id = ? AND position = ?"
+    )
+    totals: dict[str, tuple[int, Extent]] = {}
+    for thread_id, position, json in rows:
+        total = totals.get(thread_id, (0, Extent()))[1]
+        values = (total.messages, total.size, total.system, thread_id, position)
+        connection.execute(change, values)
+        totals[thread_id] = position + 1, total + extent_of_json(json)
+    connection.executemany(
+        "UPDATE threads SET results = ?, messages = ?, size = ?, system = ? WHERE id = ?",
+        [
+            (results, total.messages, total.size, total.system, thread_id)
+            for thread_id, (results, total) in totals.items()
+        ],
+    )
+
+
+MIGRATIONS: tuple[tuple[Change, ...], ...] = (
     (
         """
         CREATE TABLE threads (
@@ -82,6 +117,18 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )
         """,
         "CREATE INDEX runs_by_thread ON runs (thread_id, number) WHERE has_state",
+    ),
+    # How much stands before each result, so that the newest ones say where they are; and in all.
+    (
+        "ALTER TABLE results ADD COLUMN messages INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE results ADD COLUMN size INTEGER NOT NULL DEFAULT 0",  # characters
+        "ALTER TABLE results ADD COLUMN system INTEGER NOT NULL DEFAULT 0",  # system messages
+        "ALTER TABLE threads ADD COLUMN results INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE threads ADD COLUMN messages INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE threads ADD COLUMN size INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE threads ADD COLUMN system INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE summaries ADD COLUMN place INTEGER",  # messages before what comes after it
+        _count_extents,
     ),
 )
 """Statements that lead from version n to n + 1. Entries are only ever added."""

@@ -14,7 +14,7 @@ from agentkit_py.history.result import AgentResult
 from agentkit_py.history.turns import Turns
 from agentkit_py.messages import Message
 from agentkit_py.processors.base import Processor
-from agentkit_py.processors.tokenizers import count_text, default_tokenizer, prepare
+from agentkit_py.processors.tokenizers import count_text, default_tokenizer, is_ready, prepare
 from agentkit_py.stores.records import (
     Row,
     StoredResult,
@@ -23,6 +23,7 @@ from agentkit_py.stores.records import (
     encode_row,
     encode_rows,
     title_of,
+    with_extents,
 )
 from agentkit_py.stores.workspace import Workspace
 
@@ -38,14 +39,24 @@ class HistoryStore(HistoryConfig, ABC):
     workspace: Workspace | None = None
     """Where tools keep files of threads; they are deleted with their threads."""
 
+    counts_tokens: bool
+    """Whether tokens are counted at each save; else only where their encoding is loaded anyway."""
+
     def __init__(
         self,
         *,
         processors: Sequence[Processor] = (),
         turns: Turns | None = None,
-        lazy: bool = False,
+        lazy: bool | None = None,
     ) -> None:
-        """Connect the run's callbacks to the store's methods."""
+        """Connect the run's callbacks to the store's methods.
+
+        Args:
+            processors: History processors that run before those of networks and agents.
+            turns: How runs share a thread; None: they do not know of each other.
+            lazy: Whether only as much of a thread is loaded as processors want to see. True: and
+                tokens are counted at each save, though the encoding has to be loaded for that.
+        """
         super().__init__(
             create_thread=self._create_for_run,
             get=self._load_for_run,
@@ -54,8 +65,9 @@ class HistoryStore(HistoryConfig, ABC):
             processors=processors,
             save_each=True,
             turns=turns,
-            lazy=lazy,
+            lazy=lazy is not False,
         )
+        self.counts_tokens = lazy is True
 
     # What a database has to do.
 
@@ -143,7 +155,7 @@ class HistoryStore(HistoryConfig, ABC):
 
         This one reads the whole thread; a database that can read a part should.
         """
-        return (await self.records(thread_id))[max(0, before - limit) : before]
+        return with_extents(await self.records(thread_id))[max(0, before - limit) : before]
 
     async def list_threads(
         self, limit: int | None = 50, user_id: str | None = None
@@ -232,9 +244,10 @@ class HistoryStore(HistoryConfig, ABC):
 
     async def _count(self, results: Sequence[AgentResult]) -> None:
         """Count tokens, which are stored too: whoever loads a part of a thread need not count."""
-        if not self.lazy:
+        tokenizer = default_tokenizer()
+        if not self.lazy or not (self.counts_tokens or is_ready(tokenizer)):
             return
-        tokenizer = await prepare(default_tokenizer())
+        await prepare(tokenizer)
         for result in results:
             for message in result.messages:
                 count_text(message, tokenizer)

@@ -12,6 +12,7 @@ from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.turns import Turns
 from agentkit_py.processors.base import Processor
+from agentkit_py.processors.places import Extent
 from agentkit_py.processors.summaries import Summary
 from agentkit_py.processors.vectors import MemoryIndex, Vector
 from agentkit_py.stores._memory_beside import Runs, Summaries
@@ -36,6 +37,8 @@ class _Thread:
     metadata: str
     rows: list[Row] = field(default_factory=list[Row])
     by_id: dict[str, str] = field(default_factory=dict[str, str])
+    extents: list[Extent] = field(default_factory=lambda: [Extent()])
+    """How much stands before each row, and after the last."""
 
 
 class MemoryHistory(HistoryStore):
@@ -50,15 +53,16 @@ class MemoryHistory(HistoryStore):
         *,
         processors: Sequence[Processor] = (),
         turns: Turns | None = None,
-        lazy: bool = False,
+        lazy: bool | None = None,
     ) -> None:
         """Begin without threads.
 
         Args:
             processors: History processors that run before those of networks and agents.
             turns: How runs share a thread; None: they do not know of each other.
-            lazy: Load only as much of a thread as processors want to see; `State.results` holds the
-                newest ones then.
+            lazy: False: each run loads its whole thread. Else it loads as much as its processors
+                want to see, and `State.results` holds that. True: and tokens are counted at each
+                save, though the encoding has to be loaded for that.
         """
         super().__init__(processors=processors, turns=turns, lazy=lazy)
         self._threads: dict[str, _Thread] = {}
@@ -107,14 +111,17 @@ class MemoryHistory(HistoryStore):
             if not new:
                 return
             thread.rows.extend(new)
+            for row in new:
+                thread.extents.append(thread.extents[-1] + row.extent)
             thread.by_id.update({row.id: row.json for row in new if row.id is not None})
             thread.info = replace(thread.info, updated_at=datetime.fromisoformat(now()))
 
     async def records(self, thread_id: str) -> list[StoredResult]:
         """The results with their positions and what is kept beside them, oldest first."""
         with self._lock:
-            rows = list(self._thread(thread_id).rows)
-        return _decoded(thread_id, rows, 0)
+            thread = self._thread(thread_id)
+            rows, extents = list(thread.rows), list(thread.extents)
+        return _decoded(thread_id, rows, extents, 0)
 
     async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
         """The last ``limit`` results before the position ``before``, oldest first."""
@@ -122,7 +129,8 @@ class MemoryHistory(HistoryStore):
         with self._lock:
             thread = self._threads.get(thread_id)
             rows = [] if thread is None else thread.rows[first:before]
-        return _decoded(thread_id, rows, first)
+            extents = [] if thread is None else thread.extents[first:before]
+        return _decoded(thread_id, rows, extents, first)
 
     async def get_thread(self, thread_id: str) -> ThreadInfo:
         """What is known of a thread."""
@@ -211,10 +219,12 @@ class MemoryHistory(HistoryStore):
             return self._runs.load(thread_id, run_id)
 
 
-def _decoded(thread_id: str, rows: Sequence[Row], first: int) -> list[StoredResult]:
+def _decoded(
+    thread_id: str, rows: Sequence[Row], extents: Sequence[Extent], first: int
+) -> list[StoredResult]:
     return [
-        decode_row(thread_id, first + n, row.json, row.metadata, row.tokens)
-        for n, row in enumerate(rows)
+        decode_row(thread_id, first + n, row.json, row.metadata, row.tokens, before)
+        for n, (row, before) in enumerate(zip(rows, extents, strict=False))
     ]
 
 

@@ -49,7 +49,7 @@ class PostgresHistory(HistoryStore):
         *,
         processors: Sequence[Processor] = (),
         turns: Turns | None = None,
-        lazy: bool = False,
+        lazy: bool | None = None,
         schema: str = "public",
         prefix: str = "agentkit_",
         connections: int = 10,
@@ -61,8 +61,9 @@ class PostgresHistory(HistoryStore):
             conninfo: ``postgresql://user:password@host/database``, or ``key=value`` pairs.
             processors: History processors that run before those of networks and agents.
             turns: How runs share a thread; None: they do not know of each other.
-            lazy: Load only as much of a thread as processors want to see; `State.results` holds the
-                newest ones then.
+            lazy: False: each run loads its whole thread. Else it loads as much as its processors
+                want to see, and `State.results` holds that. True: and tokens are counted at each
+                save, though the encoding has to be loaded for that.
             schema: The schema for the tables; it is made if it is not there.
             prefix: What the tables' names begin with.
             connections: How many connections there are at the most.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -15,6 +15,7 @@ from agentkit_py.history.codec import escape_surrogates
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.messages import token_memo
+from agentkit_py.processors.places import Extent, extent_of
 
 _TITLE_LENGTH = 80
 
@@ -49,6 +50,9 @@ class StoredResult:
     metadata: JsonObject = field(default_factory=dict[str, Any])
     """What was saved beside it; a user's turn has the client's ``state`` here."""
 
+    before: Extent | None = None
+    """How much of the thread stands before it; None: the store does not count."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -68,6 +72,9 @@ class Row:
     tokens: str | None = None
     """JSON of token counts known by now: by tokenizer key, a list with one for each message."""
 
+    extent: Extent = field(default_factory=Extent)
+    """How much its messages are; what stands before a row is the sum of those of older ones."""
+
 
 def encode_row(result: AgentResult, thread_id: str, metadata: JsonObject | None = None) -> Row:
     """The row for a result.
@@ -86,6 +93,7 @@ def encode_row(result: AgentResult, thread_id: str, metadata: JsonObject | None 
         encode_json(record, who),
         encode_json(metadata, f"{who} with its metadata") if metadata else None,
         _tokens_of(result),
+        extent_of(result.messages),
     )
 
 
@@ -153,6 +161,7 @@ def decode_row(
     text: str | bytes,
     metadata: str | bytes | None,
     tokens: str | bytes | None = None,
+    before: Extent | None = None,
 ) -> StoredResult:
     """The result that a row holds.
 
@@ -165,7 +174,29 @@ def decode_row(
     if beside is None:
         raise InvalidRecordError("expected an object", where=where, field="metadata")
     _remember_tokens(result, tokens, where)
-    return StoredResult(position, result, beside)
+    return StoredResult(position, result, beside, before)
+
+
+def with_extents(records: Iterable[StoredResult]) -> list[StoredResult]:
+    """All results of a thread, each with how much stands before it."""
+    found: list[StoredResult] = []
+    total = Extent()
+    for record in records:
+        found.append(replace(record, before=total))
+        total += extent_of(record.result.messages)
+    return found
+
+
+def extent_of_json(text: str | bytes) -> Extent:
+    """How much a row's messages are, for rows that were stored before this was counted.
+
+    A damaged row counts as its length, since whoever reads it gets an error anyway.
+    """
+    try:
+        record = _from_json(text, "", "(whole)")
+        return extent_of(AgentResult.from_dict(record).messages)
+    except InvalidRecordError:
+        return Extent(size=len(text))
 
 
 def encode_run(run: RunRecord, thread_id: str) -> str:

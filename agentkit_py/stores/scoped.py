@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ThreadNotFoundError
-from agentkit_py.history.runs import RunRecord, RunStore
-from agentkit_py.processors.summaries import Summary, SummaryStore
-from agentkit_py.processors.vectors import Vector, VectorIndex
 from agentkit_py.stores.base import HistoryStore
-from agentkit_py.stores.records import Row, StoredResult, ThreadInfo, check_text, new_thread_id
+from agentkit_py.stores.delegating import DelegatingStore, DelegatingThreads, keeps_all
+from agentkit_py.stores.records import ThreadInfo, check_text, new_thread_id
 
 
 def for_user(store: HistoryStore, user_id: str) -> HistoryStore:
@@ -24,17 +21,15 @@ def for_user(store: HistoryStore, user_id: str) -> HistoryStore:
         HistoryError: The id is empty or not valid Unicode.
     """
     check_text("user id", user_id)
-    full = isinstance(store, SummaryStore) and isinstance(store, VectorIndex)
-    kind = _UserStore if full and isinstance(store, RunStore) else _UserThreads
+    kind = _UserStore if keeps_all(store) else _UserThreads
     return kind(store, user_id)
 
 
-class _UserThreads(HistoryStore):
+class _UserThreads(DelegatingThreads):
     """Asks whose a thread is before anything is done with it."""
 
     def __init__(self, store: HistoryStore, user_id: str) -> None:
-        super().__init__(processors=store.processors, turns=store.turns, lazy=store.lazy)
-        self._store: Any = store
+        super().__init__(store)
         self._user_id = user_id
 
     def __repr__(self) -> str:
@@ -45,13 +40,6 @@ class _UserThreads(HistoryStore):
         if info.user_id != self._user_id:
             raise ThreadNotFoundError(thread_id)
         return self._store
-
-    async def setup(self) -> None:
-        await self._store.setup()
-
-    async def close(self) -> None:
-        """Close the store that all users share."""
-        await self._store.close()
 
     async def add_thread(
         self,
@@ -74,18 +62,6 @@ class _UserThreads(HistoryStore):
         await self._own(key)
         return key
 
-    async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
-        await (await self._own(thread_id)).append_rows(thread_id, rows)
-
-    async def records(self, thread_id: str) -> list[StoredResult]:
-        return await (await self._own(thread_id)).records(thread_id)
-
-    async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
-        return await (await self._own(thread_id)).page(thread_id, before, limit)
-
-    async def get_thread(self, thread_id: str) -> ThreadInfo:
-        return await (await self._own(thread_id)).get_thread(thread_id)
-
     async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
         if user_id not in (None, self._user_id):
             return []
@@ -98,47 +74,9 @@ class _UserThreads(HistoryStore):
             return False
         return True
 
-    async def count_results(self, thread_id: str) -> int:
-        return await (await self._own(thread_id)).count_results(thread_id)
-
     async def remove_thread(self, thread_id: str) -> bool:
         return await self.thread_exists(thread_id) and await self._store.delete_thread(thread_id)
 
 
-class _UserStore(_UserThreads):
+class _UserStore(_UserThreads, DelegatingStore):
     """The same for what is kept beside threads."""
-
-    async def load_summary(self, thread_id: str, key: str) -> Summary | None:
-        return await (await self._own(thread_id)).load_summary(thread_id, key)
-
-    async def lock_summary(self, thread_id: str, key: str, owner: str, seconds: float) -> bool:
-        return await (await self._own(thread_id)).lock_summary(thread_id, key, owner, seconds)
-
-    async def save_summary(self, thread_id: str, key: str, summary: Summary, owner: str) -> bool:
-        return await (await self._own(thread_id)).save_summary(thread_id, key, summary, owner)
-
-    async def unlock_summary(self, thread_id: str, key: str, owner: str) -> None:
-        await (await self._own(thread_id)).unlock_summary(thread_id, key, owner)
-
-    async def missing_vectors(self, thread_id: str, key: str, ids: Sequence[str]) -> list[str]:
-        return await (await self._own(thread_id)).missing_vectors(thread_id, key, ids)
-
-    async def add_vectors(self, thread_id: str, key: str, vectors: Mapping[str, Vector]) -> None:
-        await (await self._own(thread_id)).add_vectors(thread_id, key, vectors)
-
-    async def nearest_vectors(
-        self, thread_id: str, key: str, vector: Vector, ids: Collection[str], k: int
-    ) -> list[tuple[str, float]]:
-        return await (await self._own(thread_id)).nearest_vectors(thread_id, key, vector, ids, k)
-
-    async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:
-        return await (await self._own(thread_id)).lock_thread(thread_id, owner, seconds)
-
-    async def unlock_thread(self, thread_id: str, owner: str) -> None:
-        await (await self._own(thread_id)).unlock_thread(thread_id, owner)
-
-    async def save_run(self, thread_id: str, run: RunRecord) -> None:
-        await (await self._own(thread_id)).save_run(thread_id, run)
-
-    async def load_run(self, thread_id: str, run_id: str | None = None) -> RunRecord | None:
-        return await (await self._own(thread_id)).load_run(thread_id, run_id)

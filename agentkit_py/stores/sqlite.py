@@ -52,7 +52,7 @@ class SqliteHistory(HistoryStore):
         *,
         processors: Sequence[Processor] = (),
         turns: Turns | None = None,
-        lazy: bool = False,
+        lazy: bool | None = None,
         busy_timeout: float = 30.0,
     ) -> None:
         """Remember the file; nothing is opened yet.
@@ -62,8 +62,9 @@ class SqliteHistory(HistoryStore):
                 is current now.
             processors: History processors that run before those of networks and agents.
             turns: How runs share a thread; None: they do not know of each other.
-            lazy: Load only as much of a thread as processors want to see; `State.results` holds the
-                newest ones then.
+            lazy: False: each run loads its whole thread. Else it loads as much as its processors
+                want to see, and `State.results` holds that. True: and tokens are counted at each
+                save, though the encoding has to be loaded for that.
             busy_timeout: Seconds to wait for other writers before a write fails.
 
         Raises:

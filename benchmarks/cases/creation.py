@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from measuring import Case, Contender, Sample, Session, Timed
+from measuring import Case, Contender, Retained, Session, Timed
+from problem import SYSTEM, Replies, text_reply
 from pydantic import ConfigDict, Field, create_model
-from workloads import SYSTEM, Replies, model_of, text_reply
+from workloads import model_of
 
 from agentkit_py import Agent, Tool, tool
 from agentkit_py.engine.tool import ToolLike
@@ -88,33 +87,8 @@ def _unknown_function(session: Session) -> list[Contender]:
     ]
 
 
-@dataclass(slots=True)
-class _Retained:
-    """Memory that is still held after creation, per object."""
-
-    name: str
-    make: Callable[[], Any]
-
-    def sample(self, count: int) -> Sample:
-        self.make()  # what is made once for all
-        gc.collect()
-        tracemalloc.start()
-        kept: list[Any] = [None] * count
-        before = tracemalloc.get_traced_memory()[0]
-        for index in range(count):
-            kept[index] = self.make()
-        gc.collect()
-        used = tracemalloc.get_traced_memory()[0] - before
-        tracemalloc.stop()
-        assert len({id(item) for item in kept}) == count
-        return Sample(used / count)
-
-    def check(self) -> None:
-        """Counted in `sample`."""
-
-
 def _memory(_: Session) -> list[Contender]:
-    return [_Retained("ours", lambda: _agent(TOOL)), _Retained("a plain object", _plain)]
+    return [Retained("ours", lambda: _agent(TOOL)), Retained("a plain object", _plain)]
 
 
 CASES = [

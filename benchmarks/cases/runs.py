@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-import inspect
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from measuring import Case, Contender, Session, Timed
-from workloads import ANSWER, QUESTION, SYSTEM, Replies, call_reply, model_of, results, text_reply
+from problem import (
+    ANSWER,
+    QUESTION,
+    SYSTEM,
+    Replies,
+    bare_turn,
+    called,
+    replies_of,
+    text_reply,
+    track_async,
+    track_sync,
+)
+from workloads import model_of, results
 
 from agentkit_py import (
     Agent,
@@ -27,28 +37,6 @@ from agentkit_py import (
 )
 from agentkit_py.models.base import ModelRequest
 
-called = [0]
-"""How often a tool was called."""
-
-
-def _found(parcel: int) -> dict[str, Any]:
-    called[0] += 1
-    return {"parcel": parcel, "status": "on its way"}
-
-
-async def _track_async(parcel: int, *, detailed: bool = False) -> dict[str, Any]:  # noqa: ARG001
-    """Look up where a parcel is."""
-    return _found(parcel)
-
-
-def _track_sync(parcel: int, *, detailed: bool = False) -> dict[str, Any]:  # noqa: ARG001
-    """Look up where a parcel is."""
-    return _found(parcel)
-
-
-def _replies(calls: int) -> Replies:
-    return Replies(*(call_reply(number) for number in range(calls)), text_reply())
-
 
 def _agent(model: Model, function: Callable[..., Any], calls: int) -> Agent:
     tools = [tool(name="track")(function)] if calls else []
@@ -57,7 +45,7 @@ def _agent(model: Model, function: Callable[..., Any], calls: int) -> Agent:
 
 def _one_agent(calls: int, function: Callable[..., Any]) -> Callable[[Session], list[Contender]]:
     def make(session: Session) -> list[Contender]:
-        replies = _replies(calls)
+        replies = replies_of(calls)
         agent = _agent(model_of(replies), function, calls)
         tools_before = called[0]
 
@@ -107,7 +95,7 @@ def _bare_loop(
     function: Callable[..., Any],
 ) -> Contender:
     """The same requests, replies and tool calls without any library, one agent after the other."""
-    scripts = [_replies(calls) for calls, _ in turns]
+    scripts = [replies_of(calls) for calls, _ in turns]
     tools = [bodies[0].get("tools") for _, bodies in turns]
     tools_before = called[0]
 
@@ -118,7 +106,7 @@ def _bare_loop(
         ]
         answer = ""
         for script, specs in zip(scripts, tools, strict=True):
-            answer = await _bare_turn(messages, script, specs, function)
+            answer = await bare_turn(messages, script, specs, function)
         return answer
 
     def verify(answer: str, runs: int) -> None:
@@ -128,27 +116,6 @@ def _bare_loop(
         assert called[0] - tools_before >= runs * sum(calls for calls, _ in turns)
 
     return Timed("bare-Python loop", bare, session.loop, verify=verify)
-
-
-async def _bare_turn(
-    messages: list[dict[str, Any]], model: Replies, specs: Any, function: Callable[..., Any]
-) -> str:
-    while True:
-        body = {"model": "gpt-4o", "messages": messages, "tools": specs}
-        reply: Any = await model(body)
-        message = reply["choices"][0]["message"]
-        messages.append(message)
-        if not message.get("tool_calls"):
-            return message["content"]
-        for call in message["tool_calls"]:
-            arguments = json.loads(call["function"]["arguments"])
-            if inspect.iscoroutinefunction(function):
-                value = await function(**arguments)
-            else:
-                # As everywhere: a function that blocks must not stop the event loop.
-                value = await asyncio.to_thread(function, **arguments)
-            content = json.dumps({"data": value})
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": content})
 
 
 def _two_agents(session: Session) -> list[Contender]:
@@ -172,7 +139,7 @@ def _two_agents(session: Session) -> list[Contender]:
     bodies = session.loop.run(_recorded(replies, ours))
     return [
         Timed("ours", ours, session.loop, verify=verify, done=1),
-        _bare_loop(session, [(0, bodies[:1]), (0, bodies[1:])], _track_async),
+        _bare_loop(session, [(0, bodies[:1]), (0, bodies[1:])], track_async),
         _dumps(session, bodies),
     ]
 
@@ -247,11 +214,11 @@ def _failed(session: Session) -> list[Contender]:
 
 
 CASES = [
-    Case("run, text reply", "µs", _one_agent(0, _track_async)),
-    Case("run, one async tool call", "µs", _one_agent(1, _track_async)),
-    Case("run, ten async tool calls", "µs", _one_agent(10, _track_async)),
-    Case("run, one sync tool call", "µs", _one_agent(1, _track_sync)),
-    Case("run, ten sync tool calls", "µs", _one_agent(10, _track_sync)),
+    Case("run, text reply", "µs", _one_agent(0, track_async)),
+    Case("run, one async tool call", "µs", _one_agent(1, track_async)),
+    Case("run, ten async tool calls", "µs", _one_agent(10, track_async)),
+    Case("run, one sync tool call", "µs", _one_agent(1, track_sync)),
+    Case("run, ten sync tool calls", "µs", _one_agent(10, track_sync)),
     Case("run, two agents in a network", "µs", _two_agents),
     Case("run, model answers nonsense", "µs", _failed),
     Case("run, 100 messages behind TokenLimiter", "µs", _long_state(100)),

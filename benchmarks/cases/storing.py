@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from measuring import Case, Contender, Session, Timed
-from workloads import ANSWER, QUESTION, SYSTEM, Replies, model_of, results, text_reply
+from problem import ANSWER, QUESTION, SYSTEM, Replies, text_reply
+from workloads import model_of, results
 
 from agentkit_py import Agent, AgentResult, MemoryHistory, SqliteHistory, TokenLimiter
 from agentkit_py.stores import HistoryStore

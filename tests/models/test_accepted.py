@@ -111,6 +111,7 @@ _sent = [
     ("iVBORw0KGgo=", None, "image/png"),
     ("PHN2Zy8+", None, "image/svg+xml"),
     ("JVBERi0=", None, "application/pdf"),
+    ("UEs=", None, "application/zip"),
     (None, "https://example.com/a", None),
 ]
 _images = [ImageContent(*given) for given in _sent]

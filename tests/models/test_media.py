@@ -23,6 +23,9 @@ from agentkit_py.testing import ScriptedModel
 
 PNG = ImageContent("AA==", media_type="image/png", detail="low")
 LINK = ImageContent(url="https://example.com/a.png")
+JPG = ImageContent("AA==", media_type="image/JPG")
+GIF = ImageContent("AA==", media_type="image/gif")
+ZIP = FileContent("AA==", media_type="application/zip", name="a.zip")
 SVG = ImageContent("AA==", media_type="image/svg+xml")
 PDF = FileContent("AA==", media_type="application/pdf", name="a.pdf")
 FILE_LINK = FileContent(url="https://example.com/a.pdf")
@@ -75,10 +78,14 @@ def sent(name: str, *parts: ContentPart) -> list[Any]:
         ("openai", LINK, CHAT_LINK),
         ("openai", PDF, CHAT_PDF),
         ("openai", FILE_LINK, words("[file at https://example.com/a.pdf]")),
+        ("openai", SVG, words("[image]")),
+        ("openai", JPG, {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,AA=="}}),
+        ("openai", WORD, words("[file]")),
         ("azure", PNG, CHAT_PNG),
         ("azure", PDF, CHAT_PDF),
         ("grok", PNG, CHAT_PNG),
         ("grok", LINK, CHAT_LINK),
+        ("grok", GIF, words("[image]")),
         ("grok", PDF, words("[file a.pdf]")),
         ("anthropic", PNG, block("image", type="base64", media_type="image/png", data="AA==")),
         ("anthropic", LINK, block("image", type="url", url=LINK.url)),
@@ -95,6 +102,8 @@ def sent(name: str, *parts: ContentPart) -> list[Any]:
         ),
         ("anthropic", WORD, words("[file]")),
         ("gemini", PNG, {"inlineData": {"mimeType": "image/png", "data": "AA=="}}),
+        ("gemini", SVG, {"text": "[image]"}),
+        ("gemini", WORD, {"text": "[file]"}),
         ("gemini", LINK, file("image/jpeg", LINK.url)),
         ("gemini", PDF, {"inlineData": {"mimeType": "application/pdf", "data": "AA=="}}),
         (
@@ -112,14 +121,16 @@ def test_images_and_files_have_each_providers_form(name: str, part: Any, expecte
 
 
 def test_openais_responses_have_forms_of_their_own() -> None:
-    """Files may be links there."""
-    _, image, file, link = sent("responses", PNG, PDF, FILE_LINK)
+    """Files may be links and office documents there."""
+    _, image, file, link, word = sent("responses", PNG, PDF, FILE_LINK, WORD)
+    assert word["file_data"] == "data:application/msword;base64,AA=="
+    assert [part["text"] for part in sent("responses", SVG, ZIP)[1:]] == ["[image]", "[file a.zip]"]
     assert (image["type"], image["image_url"]) == ("input_image", PNG_URL)
     assert (file["type"], file["filename"]) == ("input_file", "a.pdf")
     assert link["file_url"] == FILE_LINK.url
 
 
-@pytest.mark.parametrize("name", ["openai", "azure", "grok", "anthropic", "gemini"])
+@pytest.mark.parametrize("name", MODELS)
 def test_what_is_no_users_is_put_in_words(name: str) -> None:
     """Neither the system nor an assistant can show anything."""
     shown = (TextContent("see"), PDF)

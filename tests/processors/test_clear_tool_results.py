@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -9,8 +10,15 @@ import pytest
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, ToolCallMessage
 from agentkit_py.processors import ClearToolResults
+from agentkit_py.processors.tokenizers import count_messages
 
 from .conversations import CONTEXT, asked, call, gave, left, processed, shown, turns, user
+
+
+def tokens(messages: Sequence[Message]) -> int:
+    """By the estimate of the tests' context."""
+    assert CONTEXT.tokenizer is not None
+    return count_messages(messages, CONTEXT.tokenizer)
 
 
 def results(messages: list[Message]) -> list[str]:
@@ -35,6 +43,32 @@ async def test_below_the_trigger_nothing_happens() -> None:
     assert await ClearToolResults(1000).process(messages, CONTEXT) is messages
     context = replace(CONTEXT, prompt=[user("p" * 9000)])
     assert await ClearToolResults(1000).process(messages, context) is not messages
+
+
+def test_results_are_cleared_several_at_once_and_stay_as_they_are_until_then() -> None:
+    """The beginning of a request is what the provider has cached, at most turns."""
+    messages: list[Message] = []
+    sent: list[Message] = []
+    anew = 0
+    for number in range(30):
+        one = call(number)
+        messages += [user("q"), asked(one), gave(one, "x" * 380)]
+        kept = left(messages, ClearToolResults(1500, keep=2))
+        assert tokens(kept) <= 1500
+        anew += [id(m) for m in kept[: len(sent)]] != [id(m) for m in sent]
+        sent = kept
+    assert 1 <= anew <= 5
+
+
+def test_nothing_is_cleared_for_less_than_one_says() -> None:
+    """`clear_at_least`, as Anthropic has it: each time the cache is broken, it is worth it."""
+    messages = [m for n in range(9) for m in (asked(call(n)), gave(call(n), "x" * 380))]
+    cleared = [
+        sum("cleared" in text for text in results(left(messages[: 2 * n], policy)))
+        for policy in [ClearToolResults(10, keep=1, clear_at_least=300)]
+        for n in range(10)
+    ]
+    assert cleared == [0, 0, 0, 0, 0, 4, 4, 4, 4, 8]
 
 
 def test_inputs_may_be_cleared_too() -> None:

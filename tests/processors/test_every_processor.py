@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agentkit_py.messages import Message, text_of
 from agentkit_py.processors import (
+    Budget,
     ByAuthor,
     Chain,
     ClearToolResults,
@@ -24,6 +25,7 @@ from agentkit_py.processors import (
     KeepImages,
     MessageWindow,
     Pin,
+    Recall,
     RecentToolCalls,
     Redact,
     StripImages,
@@ -35,11 +37,13 @@ from agentkit_py.processors import (
 )
 from agentkit_py.processors.pairing import pair
 from agentkit_py.processors.removal import without_calls
+from agentkit_py.testing import HashingEmbedder
 
 from .conversations import CONTEXT, Counting, asked, call, gave, left, processed, said, user
 from .test_properties import any_lists, faults, same, valid_lists
 
 IDLE: list[HistoryProcessor] = [
+    Budget(10**9, method="estimate"),
     ByAuthor(drop=["nobody"]),
     Chain([MessageWindow(10**6)]),
     ClearToolResults(10**9),
@@ -50,6 +54,7 @@ IDLE: list[HistoryProcessor] = [
     KeepImages(),
     MessageWindow(10**6),
     Pin(lambda _: True),
+    Recall(HashingEmbedder(), keep_recent=10**6),
     RecentToolCalls(10**6),
     Redact(["iban"]),
     StripImages(),
@@ -59,6 +64,7 @@ IDLE: list[HistoryProcessor] = [
     TruncateToolResults(10**6),
 ]
 BUSY: list[Callable[[], HistoryProcessor]] = [
+    lambda: Budget(1500, method="estimate"),
     lambda: ByAuthor(drop=["other"]),
     lambda: ClearToolResults(0, 2),
     lambda: CompressToolResults(30, keep_recent=2),

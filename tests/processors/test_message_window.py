@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -43,6 +44,29 @@ def test_protected_and_pinned_messages_stay_and_are_counted_first() -> None:
     context = replace(CONTEXT, protected=frozenset(map(id, messages[1:3])))
     kept = left(messages, MessageWindow(3), context=context)
     assert kept == [*messages[1:3], messages[-1]]
+
+
+def test_a_full_window_is_cut_to_its_lower_size_at_once() -> None:
+    """So that the beginning of a request stays what the provider has cached."""
+    said_so_far = [user(str(number)) for number in range(60)]
+    begins: list[str] = []
+    for count in range(1, 61):
+        kept = left(said_so_far[:count], MessageWindow(12))
+        assert min(count, 9) <= len(kept) <= 12
+        assert kept == said_so_far[count - len(kept) : count]
+        begins.append(shown(kept)[0])
+    moved = sum(one != other for one, other in pairwise(begins))
+    assert moved == 12
+    assert shown(left(said_so_far[:13], MessageWindow(12, lower=6)))[0] == "7"
+    assert len(left(said_so_far, MessageWindow(12, lower=12))) == 12
+
+
+def test_the_lower_size_of_a_window_is_within_it() -> None:
+    """Three quarters of it, if nobody says."""
+    assert MessageWindow.from_settings({"max_messages": 20, "lower": 5}) == MessageWindow(20, 5)
+    for lower in (0, 21):
+        with pytest.raises(ConfigurationError, match="lower must be .* from 1 to 20"):
+            MessageWindow(20, lower=lower)
 
 
 async def test_a_short_history_is_the_very_list() -> None:

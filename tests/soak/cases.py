@@ -6,11 +6,12 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from agentkit_py.history.codec import message_to_dict
-from agentkit_py.messages import Message, TextMessage, origin_of
+from agentkit_py.messages import Message, TextMessage, ToolCall, origin_of
 from agentkit_py.models import (
     Model,
     ModelRequest,
@@ -28,6 +29,7 @@ from agentkit_py.processors import (
     Pin,
     Processor,
     ProcessorContext,
+    Recall,
     Threshold,
     ensure_valid,
 )
@@ -43,12 +45,14 @@ from agentkit_py.testing._provider.types import ProviderName
 
 from .chances import history, hostile, own_group, processor
 
+THINKING = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 2048}
 MODELS: dict[ProviderName, list[Model]] = {
-    "openai": [openai("gpt-4.1", api_key="k")],
+    "openai": [openai("gpt-4.1", api_key="k"), openai("o4-mini", api_key="k")],
     "azure_openai": [azure_openai("gpt-4o", endpoint="https://r.openai.azure.com", api_key="k")],
     "anthropic": [
         anthropic("claude-3-5-haiku-latest", api_key="k"),
         anthropic("claude-opus-4-6", api_key="k"),
+        anthropic("claude-sonnet-4-5", api_key="k", default_parameters=THINKING),
     ],
     "gemini": [
         gemini("gemini-2.5-flash", api_key="k"),
@@ -58,16 +62,24 @@ MODELS: dict[ProviderName, list[Model]] = {
     "openai_responses": [
         openai_responses("gpt-4.1", api_key="k"),
         openai_responses("gpt-5", api_key="k"),
+        openai_responses("o4-mini", api_key="k"),
     ],
 }
-RULES = {name: rules_for(name) for name in MODELS}
+RULES = {name: rules_for(name, ["anthropic.tool_blocks_without_tools"]) for name in MODELS}
 TOOLS = (ToolSpec("search"), ToolSpec("ping"))
+SYSTEM = TextMessage("system", "Be brief.")
+PREFILL = TextMessage("assistant", "It is ")
 TOKENIZER = ApproximateTokenizer()
 
 
 def faults_of(seed: str) -> list[str]:
     """What is wrong in the case that ``seed`` makes; nothing, one hopes."""
-    return asyncio.run(_faults_of(random.Random(seed)))  # noqa: S311 - not a secret
+    return asyncio.run(faults_in(seed))
+
+
+async def faults_in(seed: str) -> list[str]:
+    """The same in a loop that runs already, for many cases."""
+    return await _faults_of(random.Random(seed))  # noqa: S311 - not a secret
 
 
 async def _faults_of(chance: random.Random) -> list[str]:
@@ -77,7 +89,12 @@ async def _faults_of(chance: random.Random) -> list[str]:
     pinned = [m for m in messages if chance.random() < 0.1]
     chosen = set(map(id, pinned))
     own_ids = frozenset(map(id, own))
-    context = ProcessorContext(agent="me", tokenizer=TOKENIZER, protected=own_ids)
+    context = ProcessorContext(
+        agent="me",
+        tokenizer=TOKENIZER,
+        protected=own_ids,
+        input=chance.choice(["", "where is my parcel?"]),
+    )
     steps: list[Processor] = [processor(chance) for _ in range(chance.randrange(1, 5))]
     if chance.random() < 0.3:
         steps.insert(chance.randrange(len(steps) + 1), hostile(chance))
@@ -98,11 +115,19 @@ async def _faults_of(chance: random.Random) -> list[str]:
 def _refused(messages: Sequence[Message], name: ProviderName, chance: random.Random) -> list[str]:
     """What the provider has against a request with these messages."""
     model = chance.choice(MODELS[name])
-    whole, _ = ensure_valid([TextMessage("system", "Be brief."), *messages])
+    before = [SYSTEM] if chance.random() < 0.8 else []
+    after = [PREFILL] if chance.random() < 0.1 else []
+    whole, _ = ensure_valid([*before, *messages, *after])
     if ensure_valid(whole)[0] is not whole or not _is_whole(whole):
         return ["what was made valid is not"]
-    tools = chance.choice([(), TOOLS])
-    body = model.encode(ModelRequest(messages=tuple(whole), tools=tools, agent="me"))
+    request = ModelRequest(
+        messages=tuple(whole),
+        tools=chance.choice([(), TOOLS]),
+        tool_choice=chance.choice(["auto", "auto", "any", "search"]),
+        agent="me",
+        prefill=len(after),
+    )
+    body = model.encode(request)
     parts = urlsplit(model.adapter.url(model))
     headers = {k.lower(): v for k, v in model.adapter.headers(model, "k").items()}
     inbound = Inbound(name, parts.path, dict(parse_qsl(parts.query)), headers, body, model.model)
@@ -112,24 +137,50 @@ def _refused(messages: Sequence[Message], name: ProviderName, chance: random.Ran
 
 def _is_whole(messages: Sequence[Message]) -> bool:
     """Whether all results stand directly behind their calls, found by another way of reading."""
-    open_calls: Counter[tuple[str, str]] = Counter()
-    answering = False
+    group = _Group()
     for message in messages:
         if message.type == "tool_call":
-            if not message.tools or (answering and open_calls.total()):
+            if group.answering:
+                if not group.is_answered():
+                    return False
+                group = _Group()
+            if not message.tools:
                 return False
-            answering = False
-            open_calls.update((call.id, call.name) for call in message.tools)
+            group.calls.update((call.id, call.name) for call in message.tools)
         elif message.type == "tool_result":
-            answering = True
-            named = [k for k in open_calls if k[0] == message.tool.id and open_calls[k]]
-            exact = [k for k in named if k[1] == message.tool.name]
-            if not named or not (exact or not message.tool.name):
+            group.answering = True
+            if not group.take(message.tool):
                 return False
-            open_calls[(exact or named)[0]] -= 1
-        elif open_calls.total() and (message.type == "text" or answering):
-            return False
-    return not open_calls.total()
+        elif message.type == "text" or group.answering:
+            if not group.is_answered():
+                return False
+            group = _Group()
+    return group.is_answered()
+
+
+@dataclass
+class _Group:
+    """The calls of one reply that wait for results, by id and name."""
+
+    calls: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    nameless: Counter[str] = field(default_factory=Counter[str])
+    """Results that name no tool: each is of any of the calls with its id that are left."""
+
+    answering: bool = False
+
+    def take(self, answered: ToolCall) -> bool:
+        if not answered.name:
+            self.nameless[answered.id] += 1
+            return True
+        key = (answered.id, answered.name)
+        self.calls[key] -= 1
+        return self.calls[key] >= 0
+
+    def is_answered(self) -> bool:
+        left: Counter[str] = Counter()
+        for (name, _), count in self.calls.items():
+            left[name] += count
+        return +left == self.nameless
 
 
 def _lost(wanted: Sequence[Message], left: Sequence[Message], what: str) -> list[str]:
@@ -162,8 +213,9 @@ async def _alone(
     faults: list[str] = []
     if once is not messages and is_same(messages, once):
         faults.append(f"{step.name} made a new list of the same messages")
-    if isinstance(step, Chain | Threshold):
-        return faults  # only as idempotent as what they are made of is together
+    if isinstance(step, Chain | Threshold | Recall):
+        # Only as idempotent as what they are made of is together; to recall is to add something.
+        return faults
     again = await step.process(once, context)
     if not is_same(once, again):
         faults.append(f"{step.name} ({step.reason}) changes what it made itself")

@@ -20,6 +20,7 @@ from agentkit_py.messages import (
     ToolResultMessage,
 )
 from agentkit_py.processors import (
+    Budget,
     ByAuthor,
     Chain,
     ClearToolResults,
@@ -30,6 +31,7 @@ from agentkit_py.processors import (
     HistoryProcessor,
     KeepImages,
     MessageWindow,
+    Recall,
     RecentToolCalls,
     Redact,
     StripImages,
@@ -38,18 +40,23 @@ from agentkit_py.processors import (
     ToolCallFilter,
     TruncateToolResults,
 )
+from agentkit_py.testing import HashingEmbedder
 
 TEXTS = ["", " ", "\n", "hi", "Wie geht's? ✓", "\ud800", "mail a@b.io", "x" * 400, '{"a": 1}']
 NAMES = ["search", "search", "ping", "gone", "", "billing.look up", "9lives", "n" * 80]
 IDS = ["", "a", "b", "call_1", "call_1_1", "é!", "i" * 60]
 AGENTS = [None, "me", "billing", "sales"]
 SIGNED = {"anthropic": {"type": "thinking", "thinking": "of a@b.io", "signature": "c2ln"}}
+OPENAI_REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gA"}
 METADATA: list[dict[str, Any] | None] = [
     None,
     None,
     SIGNED,
     {"anthropic": {"type": "redacted_thinking", "data": "ZGF0YQ=="}},
     {"gemini": {"thoughtSignature": "c2ln"}},
+    {"openai-responses": OPENAI_REASONING},
+    {"openai-responses": {**OPENAI_REASONING, "encrypted_content": None}},
+    {"openai-responses": {"id": "item_1", "reasoning": ["rs_1"], "phase": "commentary"}},
 ]
 PARTS: list[ContentPart] = [
     TextContent("see"),
@@ -58,6 +65,8 @@ PARTS: list[ContentPart] = [
     ImageContent("PHN2Zy8+", media_type="image/svg+xml"),
     ImageContent(url="https://example.com/a.png"),
     FileContent("JVBERi0=", media_type="application/pdf", name="a.pdf"),
+    FileContent("UEs=", media_type="application/zip", name="a.zip"),
+    FileContent("AA==", media_type="text/plain"),
     FileContent(url="https://example.com/a.pdf"),
 ]
 VALUES: list[Any] = [
@@ -103,7 +112,13 @@ def _text(chance: random.Random) -> TextMessage:
         content = tuple(chance.choices(PARTS, k=chance.randrange(4)))
     role = chance.choice(["user", "user", "assistant", "assistant", "system"])
     agent = chance.choice(AGENTS) if role == "assistant" else None
-    return TextMessage(role, content, agent=agent)  # pyright: ignore[reportArgumentType]
+    metadata = chance.choice(METADATA) if role == "assistant" else None
+    return TextMessage(
+        role,  # pyright: ignore[reportArgumentType]
+        content,
+        agent=agent,
+        provider_metadata=metadata,
+    )
 
 
 def _thought(chance: random.Random) -> ReasoningMessage:
@@ -137,7 +152,7 @@ def _call(chance: random.Random) -> ToolCall:
         chance.choice(NAMES),
         chance.choice([{}, {"q": "a@b.io"}, {"path": "a.py"}, [1], "x"]),
         chance.choice([None, None, None, "{broken"]),
-        chance.choice([None, None, {"gemini": {"thoughtSignature": "c2ln"}}]),
+        chance.choice([None, None, *METADATA[-4:]]),
     )
 
 
@@ -184,10 +199,12 @@ def processor(chance: random.Random) -> HistoryProcessor:
     makers: list[Callable[[], HistoryProcessor]] = [
         lambda: RecentToolCalls(number, per_tool=dict.fromkeys(names, 1)),
         lambda: MessageWindow(number + 1),
+        lambda: MessageWindow(2 * number + 2, lower=number + 1),
         DropUnanswered,
         lambda: CompressToolResults(30 + tokens, keep_recent=number, exclude=names),
         lambda: TruncateToolResults(1 + tokens, keep_recent=number, exclude=names),
         lambda: ClearToolResults(tokens, number, clear_inputs=number > 2, exclude=names),
+        lambda: ClearToolResults(tokens, number % 2, clear_inputs=True, clear_at_least=tokens),
         lambda: ByAuthor(keep=agents) if number % 2 else ByAuthor(drop=agents),
         lambda: HandoffView(results=number > 2, max_chars=50 + tokens),
         lambda: Deduplicate(reads=names, min_chars=1 + tokens),
@@ -197,6 +214,8 @@ def processor(chance: random.Random) -> HistoryProcessor:
         lambda: ToolCallFilter(include=names, persist_results=number > 2),
         lambda: ToolCallFilter(exclude=names),
         lambda: TokenLimiter(1 + tokens, use_tiktoken=False),
+        lambda: Budget(200 + 4 * tokens, method="estimate", tool_output_max_tokens=30 + tokens),
+        lambda: Recall(HashingEmbedder(8), 1 + number, keep_recent=2 * number),
     ]
     if chance.random() < 0.1:
         inner = [processor(chance) for _ in range(2)]

@@ -1,12 +1,20 @@
-"""`make soak`: a million random histories and chains on all cores; `ARGS="--count 1000"`."""
+"""`make soak`: a million random histories and chains on all cores; `ARGS="--count 1000"`.
+
+With ``--log FILE`` each batch that is done is written down, and skipped by the next run with the
+same file: so a million cases can be tried in parts.
+"""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -20,45 +28,84 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from tests.soak.cases import faults_of
+from tests.soak.cases import faults_in
 
 BATCH = 500
 
 
-def batch(seed: str, start: int, stop: int) -> tuple[int, list[str]]:
-    """Run some cases; how many, and what is wrong, with the seed that shows it again."""
-    found = [
-        f"{seed}:{n}  {fault}" for n in range(start, stop) for fault in faults_of(f"{seed}:{n}")
-    ]
-    return stop - start, found
+def batch(seed: str, start: int, stop: int) -> list[str]:
+    """Run some cases; what is wrong, with the seed that shows it again."""
+    return asyncio.run(_batch(seed, start, stop))
+
+
+async def _batch(seed: str, start: int, stop: int) -> list[str]:
+    found: list[str] = []
+    for number in range(start, stop):
+        case = f"{seed}:{number}"
+        found += [f"{case}  {fault}" for fault in await faults_in(case)]
+    return found
+
+
+class Log:
+    """What has been done, one line of JSON for each batch."""
+
+    def __init__(self, path: Path | None, seed: str) -> None:
+        self._path = path
+        self._seed = seed
+        self.done: dict[tuple[int, int], list[str]] = {}
+        for entry in self._entries():
+            if entry["seed"] == seed:
+                self.done[(entry["start"], entry["stop"])] = entry["faults"]
+
+    def _entries(self) -> Iterator[dict[str, Any]]:
+        if self._path is not None and self._path.exists():
+            yield from map(json.loads, self._path.read_text().splitlines())
+
+    def add(self, start: int, stop: int, faults: list[str]) -> None:
+        """Write a batch down."""
+        self.done[(start, stop)] = faults
+        if self._path is not None:
+            entry = {"seed": self._seed, "start": start, "stop": stop, "faults": faults}
+            with self._path.open("a") as file:
+                file.write(json.dumps(entry) + "\n")
+
+
+def options() -> argparse.Namespace:
+    """What was asked for on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1_000_000, help="how many cases")
+    parser.add_argument("--start", type=int, default=0, help="number of the first case")
+    parser.add_argument("--seed", default="soak", help="the same seed gives the same cases")
+    parser.add_argument("--workers", type=int, default=None, help="processes; one per core")
+    parser.add_argument("--log", type=Path, default=None, help="resume what this file has")
+    return parser.parse_args()
 
 
 def main() -> int:
     """Run all; 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=1_000_000, help="how many cases")
-    parser.add_argument("--seed", default="soak", help="the same seed gives the same cases")
-    parser.add_argument("--workers", type=int, default=None, help="processes; one per core")
-    options = parser.parse_args()
+    given = options()
     console = Console(stderr=True)
-    wrong: list[str] = []
+    log = Log(given.log, given.seed)
     began = time.monotonic()
+    end = given.start + given.count
+    wanted = [(s, min(s + BATCH, end)) for s in range(given.start, end, BATCH)]
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with (
         Progress(TextColumn("soaking"), *columns, console=console) as bar,
-        ProcessPoolExecutor(options.workers) as pool,
+        ProcessPoolExecutor(given.workers) as pool,
     ):
-        task = bar.add_task("", total=options.count)
-        starts = range(0, options.count, BATCH)
-        jobs = [pool.submit(batch, options.seed, s, min(s + BATCH, options.count)) for s in starts]
-        for job in jobs:
-            done, found = job.result()
-            wrong += found
-            bar.advance(task, done)
-            for fault in found[:5]:
+        known = sum(stop - start for start, stop in wanted if (start, stop) in log.done)
+        task = bar.add_task("", total=given.count, completed=known)
+        jobs = {one: pool.submit(batch, given.seed, *one) for one in wanted if one not in log.done}
+        for (start, stop), job in jobs.items():
+            log.add(start, stop, job.result())
+            bar.advance(task, stop - start)
+            for fault in log.done[(start, stop)][:5]:
                 console.print(fault, markup=False, highlight=False)
+    wrong = sum(len(log.done[one]) for one in wanted)
     seconds = time.monotonic() - began
-    console.print(f"{options.count:,} cases in {seconds:,.0f} s, {len(wrong):,} faults")
+    again = f" ({known:,} of them before)" if known else ""
+    console.print(f"{given.count:,} cases{again} in {seconds:,.0f} s, {wrong:,} faults")
     return int(bool(wrong))
 
 

@@ -53,6 +53,7 @@ class ServerTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
         routes: list[tuple[str, Callable[[httpx.Request, bytes, str], Any]]] = [
             (r"/e/.*()", self._events),
             (r"/v1/realtime/publish()", self._publish),
+            (r"/v1/realtime/token()", lambda _r, content, _run: {"jwt": content.decode()}),
             (r"/v0/runs/([^/]+)/batch", lambda _r, _c, run: self._server.stored(run)[0]),
             (r"/v0/runs/([^/]+)/actions", lambda _r, _c, run: self._server.stored(run)[1]),
         ]

@@ -1,0 +1,73 @@
+"""The demo's network as something to play with: what `agentkit dev` opens without a target.
+
+Its model is the demo's script, asked in this process: nothing leaves it, and no key is needed.
+Threads and what tools change are in the folder that `agentkit dev` names, else in a temporary one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+
+from agentkit_py.cli.demo.network import support_network
+from agentkit_py.cli.demo.script import scripted_model
+from agentkit_py.cli.demo.travel import TravelData
+from agentkit_py.cli.target import DEV_FOLDER
+from agentkit_py.engine.network import Network
+from agentkit_py.models import openai
+from agentkit_py.processors.tokenizers import ApproximateTokenizer
+from agentkit_py.testing import FakeProvider
+
+_PAUSE = 0.012
+"""Seconds between two pieces of a reply, so that one sees it being written."""
+
+
+class _Typing(httpx.AsyncBaseTransport):
+    """Passes replies on no faster than somebody reads."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request."""
+        response = await self._inner.handle_async_request(request)
+        if isinstance(response.stream, httpx.AsyncByteStream):
+            response.stream = _Slowly(response.stream)
+        return response
+
+
+class _Slowly(httpx.AsyncByteStream):
+    def __init__(self, inner: httpx.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._inner:
+            await asyncio.sleep(_PAUSE)
+            yield piece
+
+
+def network() -> Network:
+    """The network, with its model and its store."""
+    folder = Path(os.environ.get(DEV_FOLDER) or _temporary())
+    parallel = {"parallel_tool_calls": True}
+    model = openai("scripted", api_key="sk-demo", default_parameters=parallel)
+    model = replace(model, transport=_Typing(FakeProvider(scripted_model).transport))
+    return support_network(
+        TravelData(folder / "travel.db"),
+        model,
+        threads=folder / "threads.db",
+        tokenizer=ApproximateTokenizer(),  # offline, tiktoken's encoding cannot be fetched
+    )
+
+
+def _temporary() -> str:
+    folder = tempfile.TemporaryDirectory(prefix="agentkit-demo-", ignore_cleanup_errors=True)
+    atexit.register(folder.cleanup)
+    return folder.name

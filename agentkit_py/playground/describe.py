@@ -1,0 +1,144 @@
+"""The target, its threads and its calls, as JSON for the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentkit_py.engine.agent import Agent
+from agentkit_py.engine.network import Network
+from agentkit_py.history.result import USER, AgentResult
+from agentkit_py.models.base import Model
+from agentkit_py.playground.edits import processors_json
+from agentkit_py.playground.levels import input_of, levels_json, message_json, system_of
+from agentkit_py.playground.recorder import Recorded, as_json, usage_json
+from agentkit_py.playground.runs import Playground
+from agentkit_py.processors.base import HistoryProcessor
+
+_THREADS = 100
+_TITLE = 80
+
+
+def target_json(playground: Playground) -> dict[str, Any]:
+    """What there is to play with."""
+    target = playground.target
+    network = target if isinstance(target, Network) else None
+    default = None if network is None else network.default_model
+    history = target.history
+    return {
+        "name": target.name,
+        "kind": "agent" if network is None else "network",
+        "description": target.description,
+        "history": None if history is None else repr(history),
+        "keeps": playground.store is not None,
+        "levels": {
+            "history": _chain([] if history is None else history.chain),
+            "network": _chain([] if network is None else network.chain),
+        },
+        "agents": [
+            _agent(agent, default)
+            for agent in ([target] if isinstance(target, Agent) else target.agents)
+        ],
+        "currency": playground.prices.currency,
+        "priced": sorted(playground.prices.models),
+        "examples": playground.examples,
+    }
+
+
+def _agent(agent: Agent, default: Model | None) -> dict[str, Any]:
+    model = agent.model or default
+    return {
+        "name": agent.name,
+        "description": agent.description,
+        "system": agent.system if isinstance(agent.system, str) else None,
+        "model": model.model if isinstance(model, Model) else None,
+        "provider": model.provider if isinstance(model, Model) else None,
+        "tools": [{"name": spec.name, "description": spec.description} for spec in agent.specs],
+        "servers": len(agent.mcp_servers),
+        "processors": _chain(agent.chain),
+    }
+
+
+def _chain(chain: Any) -> list[dict[str, str]]:
+    processors: list[HistoryProcessor] = list(chain)
+    return [{"name": p.name, "reason": p.reason} for p in processors]
+
+
+async def threads_json(playground: Playground) -> list[dict[str, Any]]:
+    """The threads that the store has, or else those of this process's runs; newest first."""
+    store = playground.store
+    if store is None:
+        newest = reversed(playground.runs.values())
+        found = {run.thread_id: run for run in newest if run.thread_id is not None}
+        return [
+            {"id": thread, "title": run.input[:_TITLE], "updatedAt": run.began_at.isoformat()}
+            for thread, run in found.items()
+        ]
+    running = {run.thread_id for run in playground.runs.values() if run.task is not None}
+    return [
+        {
+            "id": thread.id,
+            "title": thread.title or thread.id,
+            "updatedAt": thread.updated_at.isoformat(),
+            "running": thread.id in running,
+        }
+        for thread in await store.list_threads(_THREADS)
+    ]
+
+
+async def thread_json(playground: Playground, thread_id: str) -> dict[str, Any]:
+    """A thread: what is stored, the runs that are kept, and the number of the last event."""
+    # Before anything is awaited, so that no event is in neither of the two.
+    seq = playground.seq
+    runs = [run.to_dict() for run in playground.runs.values() if run.thread_id == thread_id]
+    results: list[AgentResult] = []
+    store = playground.store
+    if store is not None and await store.thread_exists(thread_id):
+        results = await store.load(thread_id)
+    return {
+        "id": thread_id,
+        "seq": seq,
+        "runs": runs,
+        "results": [_result(result) for result in results],
+    }
+
+
+def _result(result: AgentResult) -> dict[str, Any]:
+    return {
+        "agent": result.agent_name,
+        "user": result.agent_name == USER,
+        "createdAt": result.created_at.isoformat(),
+        "usage": usage_json(result.usage),
+        "messages": [message_json(message) for message in result.messages],
+    }
+
+
+def call_json(recorded: Recorded) -> dict[str, Any]:
+    """All about one model call."""
+    found: dict[str, Any] = {
+        "call": recorded.number,
+        "step": recorded.step_id,
+        "model": recorded.model.model,
+        "provider": recorded.model.provider,
+        "streamed": recorded.streamed,
+        "request": as_json(recorded.request),
+        "reply": as_json(recorded.reply),
+        "error": recorded.error,
+        "usage": usage_json(recorded.usage),
+        "cost": recorded.cost,
+        "finish": recorded.finish_reason,
+        "state": recorded.state,
+    }
+    call = recorded.call
+    if call is None:
+        return found
+    return {
+        **found,
+        "agent": call.view.agent.name,
+        "system": system_of(call.report),
+        "input": input_of(call.report),
+        "tools": [{"name": spec.name, "description": spec.description} for spec in call.view.specs],
+        "processors": processors_json(call),
+        "editable": not call.problem,
+        "problem": call.problem,
+        "seen": levels_json(call.report),
+    }

@@ -1,0 +1,216 @@
+"""Edited calls: what can be changed of a call's prompt and processors, and the call made again."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agentkit_py._core.json import dumps
+from agentkit_py.engine.trace import CallEdit, Chains, ModelCall
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.models.http_errors import redact
+from agentkit_py.playground.levels import levels_json, message_json
+from agentkit_py.playground.prices import Prices
+from agentkit_py.playground.recorder import Recorder, as_json, usage_json
+from agentkit_py.playground.witness import RecordingRuntime, request_text
+from agentkit_py.processors.apply import members_of
+from agentkit_py.processors.base import HistoryProcessor, Level
+
+
+class ProcessorEdit(BaseModel):
+    """What is otherwise with one processor."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    off: bool = False
+    settings: dict[str, Any] = Field(default_factory=dict[str, Any])
+
+
+class Edit(BaseModel):
+    """What is otherwise with a call."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    system: str | None = Field(default=None, max_length=1_000_000)
+    input: str | None = Field(default=None, max_length=1_000_000)
+    processors: dict[int, ProcessorEdit] = Field(default_factory=dict[int, ProcessorEdit])
+    """By their number in the order in which they run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a processor was made with, as far as it still knows."""
+
+    shown: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What is JSON, and so can be edited."""
+
+    others: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What is not, and stays."""
+
+    missing: Sequence[str] = ()
+    """Needed, and not kept by the processor: it cannot be made again."""
+
+
+def settings_of(processor: HistoryProcessor) -> Settings:
+    """The arguments of the processor's constructor, found in its attributes of the same names."""
+    kind = type(processor)
+    if kind.__init__ is object.__init__:
+        return Settings()
+    shown: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    missing: list[str] = []
+    for name, parameter in list(inspect.signature(kind).parameters.items()):
+        found = _attribute(processor, name)
+        if found is _NOTHING:
+            if parameter.default is parameter.empty:
+                missing.append(name)
+            continue
+        shape = _as_json(found)
+        if shape is _NOTHING:
+            others[name] = found
+        else:
+            shown[name] = shape
+    return Settings(shown, others, missing)
+
+
+_NOTHING = object()
+
+
+def _attribute(processor: HistoryProcessor, name: str) -> Any:
+    for known in (name, f"_{name}"):
+        if hasattr(processor, known):
+            return getattr(processor, known)
+    return _NOTHING
+
+
+def _as_json(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, set | frozenset):
+        items = cast("set[object]", value)
+        return sorted(map(str, items)) if all(isinstance(i, str) for i in items) else _NOTHING
+    if isinstance(value, list | tuple):
+        listed = [_as_json(item) for item in cast("list[object]", value)]
+        return _NOTHING if _NOTHING in listed else listed
+    if isinstance(value, Mapping):
+        pairs = {
+            str(key): _as_json(item) for key, item in cast("Mapping[object, object]", value).items()
+        }
+        return _NOTHING if _NOTHING in pairs.values() else pairs
+    return _NOTHING
+
+
+def remade(processor: HistoryProcessor, changed: Mapping[str, Any]) -> HistoryProcessor:
+    """The processor with other settings.
+
+    Raises:
+        ConfigurationError: It has no such setting, or refuses the value.
+    """
+    if not changed:
+        return processor
+    known = settings_of(processor)
+    unknown = sorted(set(changed) - set(known.shown))
+    if unknown or known.missing:
+        raise ConfigurationError(f"{processor.name} has no setting {unknown} that can be edited.")
+    try:
+        return type(processor)(**{**known.others, **known.shown, **changed})
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{processor.name}: {error}") from error
+
+
+def _numbered(chains: Chains) -> list[tuple[Level, HistoryProcessor]]:
+    """The processors one by one, in the order of the report's entries."""
+    return [
+        (level, member)
+        for level, processors in chains
+        for processor in processors
+        for member in members_of(processor)
+    ]
+
+
+def processors_json(call: ModelCall) -> list[dict[str, Any]]:
+    """The processors of a call with what can be edited of them."""
+    found: list[dict[str, Any]] = []
+    for number, (level, processor) in enumerate(_numbered(call.chains)):
+        settings = settings_of(processor)
+        found.append(
+            {
+                "number": number,
+                "level": level,
+                "name": processor.name,
+                "reason": processor.reason,
+                "settings": {} if settings.missing else settings.shown,
+                "fixed": sorted([*settings.others, *settings.missing]),
+            }
+        )
+    return found
+
+
+def call_edit(call: ModelCall, edit: Edit) -> CallEdit:
+    """The edit as the engine takes it.
+
+    Raises:
+        ConfigurationError: A processor is not there, or refuses a setting.
+    """
+    numbered = _numbered(call.chains)
+    unknown = sorted(edit.processors.keys() - set(range(len(numbered))))
+    if unknown:
+        raise ConfigurationError(f"The call has no processor {unknown[0]}.")
+    chains: list[tuple[Level, list[HistoryProcessor]]] = []
+    for number, (level, processor) in enumerate(numbered):
+        change = edit.processors.get(number, ProcessorEdit())
+        if not change.off:
+            chains.append((level, [remade(processor, change.settings)]))
+    return CallEdit(
+        system=edit.system, input=edit.input, chains=chains if edit.processors else None
+    )
+
+
+async def rehearse(call: ModelCall, edit: Edit) -> dict[str, Any]:
+    """What the edited call would send; no model is asked."""
+    made = await call.rehearse(call_edit(call, edit))
+    body = made.model.encode(made.request)
+    return {
+        "seen": levels_json(made.report),
+        "stop": made.stop,
+        "request": as_json(request_text(made.model, body, None)),
+    }
+
+
+async def ask_again(call: ModelCall, edit: Edit, prices: Prices) -> dict[str, Any]:
+    """Make the edited call for real. Its tools are not called, and nothing is saved.
+
+    Raises:
+        ConfigurationError: `on_start` ends the turn, so that there is no call.
+        ModelError: The model could not be asked.
+    """
+    made = await call.rehearse(call_edit(call, edit))
+    if made.stop:
+        raise ConfigurationError("on_start ends this turn now, so the model would not be asked.")
+    model, body = made.model, made.model.encode(made.request)
+    runtime = RecordingRuntime(Recorder(_nobody))
+    key, began = runtime.key_of(model), time.perf_counter()
+    try:
+        reply = await runtime.infer("again", model, lambda: body)
+    finally:
+        await runtime.aclose()
+    decoded = model.decode(reply)
+    return {
+        "seen": levels_json(made.report),
+        "request": as_json(request_text(model, body, key)),
+        "reply": as_json(redact(dumps(reply), model, key)),
+        "messages": [message_json(message) for message in decoded.messages],
+        "usage": usage_json(decoded.usage),
+        "cost": prices.cost(model.model, decoded.usage),
+        "finish": decoded.finish_reason,
+        "ms": round((time.perf_counter() - began) * 1000, 1),
+    }
+
+
+def _nobody(event: dict[str, Any]) -> None:
+    """Nobody listens."""

@@ -1,0 +1,231 @@
+"""What one model call saw, level by level, as JSON for the page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any, Literal, TypeAlias
+
+from agentkit_py.messages import Message, TextMessage, origin_of, text_of
+from agentkit_py.processors.base import Tokenizer
+from agentkit_py.processors.report import ContextReport, ReportEntry
+from agentkit_py.processors.tokenizers import count_messages
+
+Change: TypeAlias = Literal["kept", "removed", "rewritten", "added"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of one message at one level."""
+
+    change: Change
+    before: Message | None
+    after: Message | None
+
+
+@dataclass(slots=True)
+class _Table:
+    """Every message once, named by its number."""
+
+    tokenizer: Tokenizer
+    messages: list[Message] = field(default_factory=list[Message])
+    numbers: dict[int, int] = field(default_factory=dict[int, int])
+
+    def number(self, message: Message | None) -> int | None:
+        """The message's number; None for none."""
+        if message is None:
+            return None
+        known = self.numbers.get(id(message))
+        if known is None:
+            known = self.numbers[id(message)] = len(self.messages)
+            self.messages.append(message)
+        return known
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """The messages as JSON."""
+        return [message_json(message, self.tokenizer) for message in self.messages]
+
+
+def message_json(message: Message, tokenizer: Tokenizer | None = None) -> dict[str, Any]:
+    """A message as the page shows it; with a tokenizer also what it costs."""
+    found: dict[str, Any] = {
+        "type": message.type,
+        "role": message.role,
+        "agent": message.agent,
+        "past": message.from_history is not False,
+    }
+    match message.type:
+        case "text":
+            found["text"] = message.text
+            if not isinstance(message.content, str):
+                found["media"] = [p.type for p in message.content if p.type != "text"]
+        case "reasoning":
+            found["text"] = message.content
+        case "tool_call":
+            found["calls"] = [
+                {"id": c.id, "name": c.name, "input": c.malformed or c.input} for c in message.tools
+            ]
+        case "tool_result":
+            found |= {
+                "tool": message.tool.name,
+                "callId": message.tool.id,
+                "content": message.content,
+                "isError": message.is_error,
+            }
+    if tokenizer is not None:
+        found["tokens"] = count_messages([message], tokenizer)
+    return found
+
+
+def levels_json(report: ContextReport) -> dict[str, Any]:
+    """The levels of one call.
+
+    ``{messages, levels: [{level, name, reason, tokensBefore, tokensAfter, rows}], overview, …}``;
+    rows name messages by their number in ``messages``.
+    """
+    table = _Table(report.tokenizer)
+    levels = [_level(entry, table) for entry in report.entries]
+    overview = [
+        {"change": row.change, "before": table.number(row.before), "after": table.number(row.after)}
+        | ({"by": by} if by else {})
+        for row, by in overview_of(report)
+    ]
+    prompt = {id(message) for message in report.prompt}
+    return {
+        "levels": levels,
+        "overview": overview,
+        "history": [table.number(message) for message in report.history],
+        "sent": [table.number(message) for message in report.sent],
+        "prompt": [table.number(m) for m in report.sent if id(m) in prompt],
+        "messages": table.to_list(),
+        "figures": report.to_dict(),
+    }
+
+
+def _level(entry: ReportEntry, table: _Table) -> dict[str, Any]:
+    return {
+        **entry.to_dict(),
+        "changed": entry.changed,
+        "rows": [
+            [row.change, table.number(row.before), table.number(row.after)]
+            for row in rows_of(entry.before, entry.after)
+        ],
+    }
+
+
+def rows_of(before: Sequence[Message], after: Sequence[Message]) -> Iterator[Row]:
+    """What became of each message from one list to the next, in order."""
+    matcher = SequenceMatcher(None, [id(m) for m in before], [id(m) for m in after], autojunk=False)
+    for kind, start, end, first, last in matcher.get_opcodes():
+        if kind == "equal":
+            for message in before[start:end]:
+                yield Row("kept", message, message)
+        else:
+            yield from _replaced(before[start:end], after[first:last])
+
+
+def _replaced(removed: Sequence[Message], added: Sequence[Message]) -> Iterator[Row]:
+    """A stretch that became another; what was rewritten stands beside what it was."""
+    place = 0
+    alike = [_kind(m) for m in removed] == [_kind(m) for m in added]
+    for index, message in enumerate(removed):
+        found = index if alike else _follower(message, added, place)
+        if found is None:
+            yield Row("removed", message, None)
+            continue
+        for new in added[place:found]:
+            yield Row("added", None, new)
+        yield Row("rewritten", message, added[found])
+        place = found + 1
+    for new in added[place:]:
+        yield Row("added", None, new)
+
+
+def _follower(message: Message, added: Sequence[Message], place: int) -> int | None:
+    """Where the message is that was made of this one."""
+    for index in range(place, len(added)):
+        if _comes_of(added[index], message):
+            return index
+    return None
+
+
+def _kind(message: Message) -> tuple[str, ...]:
+    names = [c.name for c in message.tools] if message.type == "tool_call" else []
+    return (message.type, message.role, message.agent or "", *names)
+
+
+def _comes_of(message: Message, origin: Message) -> bool:
+    found: Message | None = message
+    while found is not None and found is not origin:
+        found = origin_of(found)
+    return found is origin
+
+
+def overview_of(report: ContextReport) -> Iterator[tuple[Row, str]]:
+    """What was sent, and in its place what was not, with who took it out or changed it."""
+    fates = _fates(report)
+    places = {id(message): index for index, message in enumerate(report.sent)}
+    had = {id(now): (message, by) for message, now, by in fates if now is not None}
+    fixed = {id(message) for message in report.prompt}
+    shown = 0
+    for message, now, by in fates:
+        place = None if now is None else places.get(id(now))
+        if place is None:
+            yield Row("removed", message, None), by
+        elif place >= shown:
+            for sent in report.sent[shown : place + 1]:
+                yield _sent(report, sent, had, fixed)
+            shown = place + 1
+    for sent in report.sent[shown:]:
+        yield _sent(report, sent, had, fixed)
+
+
+def _fates(report: ContextReport) -> list[tuple[Message, Message | None, str]]:
+    """For each message of the history: what it is now (None: gone), and whose work that was."""
+    fates: list[tuple[Message, Message | None, str]] = [(m, m, "") for m in report.history]
+    for entry in report.entries:
+        if not entry.changed:
+            continue
+        became = {id(row.before): row for row in rows_of(entry.before, entry.after) if row.before}
+        who = f"{entry.level}: {entry.name}" if entry.level != entry.name else entry.name
+        for index, (message, now, _) in enumerate(fates):
+            row = None if now is None else became.get(id(now))
+            if row is not None and row.change != "kept":
+                fates[index] = (message, row.after, who)
+    return fates
+
+
+def _sent(
+    report: ContextReport,
+    message: Message,
+    had: dict[int, tuple[Message, str]],
+    fixed: set[int],
+) -> tuple[Row, str]:
+    if id(message) in fixed:
+        return Row("kept", message, message), "prompt"
+    known = had.get(id(message))
+    if known is not None:
+        before, by = known
+        return Row("kept" if before is message else "rewritten", before, message), by
+    by = next(
+        (
+            f"{entry.level}: {entry.name}"
+            for entry in report.entries
+            if any(message is added for added in entry.added)
+        ),
+        "",
+    )
+    return Row("added", None, message), by
+
+
+def system_of(report: ContextReport) -> str:
+    """The system prompt that was sent."""
+    texts = [m.text for m in report.prompt if isinstance(m, TextMessage) and m.role == "system"]
+    return "\n\n".join(texts)
+
+
+def input_of(report: ContextReport) -> str:
+    """What the user said."""
+    texts = [text_of(m) for m in report.prompt if m.role == "user"]
+    return texts[-1] if texts else ""

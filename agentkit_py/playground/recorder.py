@@ -1,0 +1,312 @@
+"""Writing down what happens in one run, as JSON events for the page."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentkit_py._core.json import dumps
+from agentkit_py.engine.tool_calls import calls_of
+from agentkit_py.engine.trace import ModelCall
+from agentkit_py.events import types as happened
+from agentkit_py.history.state import State
+from agentkit_py.messages import Usage
+from agentkit_py.models.base import Model
+from agentkit_py.models.http_errors import redact
+from agentkit_py.playground.levels import message_json
+from agentkit_py.playground.prices import Prices
+
+_TOOL_STEP = re.compile(r"(.*)\.tool\.(\d+)\.")
+_SHORTER = ".shorter"
+
+
+@dataclass(slots=True, kw_only=True)
+class Recorded:
+    """One model call."""
+
+    number: int
+    step_id: str
+    model: Model
+    call: ModelCall | None = None
+    """None: a processor's own, e.g. for a summary."""
+
+    began: float = 0.0
+    """Milliseconds since the run began."""
+
+    request: str | None = None
+    """The JSON that was sent."""
+
+    reply: str | None = None
+    """The JSON that came back, put together if it was streamed."""
+
+    streamed: bool = False
+    error: str | None = None
+    usage: Usage | None = None
+    finish_reason: str | None = None
+    cost: float | None = None
+    open: bool = True
+    state: dict[str, Any] | None = None
+    """The state's data when it was made; None: it is no JSON."""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Observer, tracer and the runtime's witness of one run."""
+
+    emit: Callable[[dict[str, Any]], None]
+    prices: Prices = field(default_factory=Prices)
+    calls: dict[int, Recorded] = field(default_factory=dict[int, Recorded])
+    state: dict[str, Any] | None = None
+    """The state's data as it was last seen."""
+
+    _start: float = field(default_factory=time.perf_counter)
+    _steps: dict[str, Recorded] = field(default_factory=dict[str, Recorded])
+    _unanswered: dict[str, deque[Recorded]] = field(
+        default_factory=lambda: defaultdict[str, deque[Recorded]](deque)
+    )
+    _keys: dict[tuple[str, str], deque[str]] = field(
+        default_factory=lambda: defaultdict[tuple[str, str], deque[str]](deque)
+    )
+    _running: dict[tuple[str, str], deque[str]] = field(
+        default_factory=lambda: defaultdict[tuple[str, str], deque[str]](deque)
+    )
+
+    @property
+    def now(self) -> float:
+        """Milliseconds since the run began."""
+        return round((time.perf_counter() - self._start) * 1000, 1)
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        """Tell of something that happened now."""
+        self.emit({"kind": kind, "at": self.now, **facts})
+
+    # The tracer.
+
+    def trace(self, call: ModelCall) -> None:
+        """A model call is about to be made."""
+        path = call.step_id.removesuffix(_SHORTER)
+        known = self._steps.get(path)
+        if known is None:
+            known = self._begin(path, call.view.model)
+            self._unanswered[call.run_id].append(known)
+        known.call, known.state = call, data_of(call.view.scope.state)
+        self._note_state(known.state)
+        self.tell(
+            "call.started",
+            call=known.number,
+            agent=call.view.agent.name,
+            runId=call.run_id,
+            model=known.model.model,
+            provider=known.model.provider,
+            report=call.report.to_dict(),
+            again=call.step_id.endswith(_SHORTER),
+        )
+
+    def _begin(self, step_id: str, model: Model) -> Recorded:
+        number = len(self.calls) + 1
+        found = Recorded(number=number, step_id=step_id, model=model, began=self.now)
+        self.calls[number] = self._steps[step_id] = found
+        return found
+
+    def _note_state(self, state: dict[str, Any] | None) -> None:
+        if state is not None and self.state is None:
+            self.tell("state", data=state)
+            self.state = state
+
+    # The runtime's witness.
+
+    def asked(self, step_id: str, model: Model) -> Recorded:
+        """A request is about to be sent."""
+        path = step_id.removesuffix(_SHORTER)
+        known = self._steps.get(path)
+        if known is None:
+            known = self._begin(path, model)
+            self.tell(
+                "call.started",
+                call=known.number,
+                agent=None,
+                step=step_id,
+                model=model.model,
+                provider=model.provider,
+            )
+        known.open, known.error = True, None
+        return known
+
+    def answered(self, call: Recorded, reply: object, key: str | None) -> None:
+        """The reply came."""
+        call.reply = redact(dumps(reply), call.model, key)
+        try:
+            decoded = call.model.decode(reply)
+        except Exception:  # noqa: BLE001 - the run raises what is wrong with it itself
+            decoded = None
+        if decoded is not None:
+            call.usage, call.finish_reason = decoded.usage, decoded.finish_reason
+        call.cost = self.prices.cost(call.model.model, call.usage)
+        self._ended(call)
+
+    def failed(self, call: Recorded, error: Exception) -> None:
+        """The request failed for good."""
+        call.error = f"{type(error).__name__}: {error}"
+        self._ended(call)
+
+    def _ended(self, call: Recorded) -> None:
+        call.open = False
+        self.tell(
+            "call.ended",
+            call=call.number,
+            usage=usage_json(call.usage),
+            cost=call.cost,
+            finish=call.finish_reason,
+            error=call.error,
+        )
+
+    def effect_began(self, step_id: str) -> str | None:
+        """A callback begins; returns the key of the tool call that it is, if it is one."""
+        key = self._tool_key(step_id)
+        if key is not None:
+            self.tell("tool.began", tool=key)
+        return key
+
+    def effect_ended(self, key: str | None, step_id: str, before: Any, after: Any) -> None:
+        """A callback has ended; what it changed of the state is told."""
+        if before is not None and after is not None and before != after:
+            self.state = after
+            self.tell("state.changed", tool=key, step=step_id, before=before, after=after)
+        if key is not None:
+            self.tell("tool.ended", tool=key)
+
+    def _tool_key(self, step_id: str) -> str | None:
+        found = _TOOL_STEP.match(step_id)
+        call = self._steps.get(f"{found[1]}.infer") if found else None
+        return f"{call.number}.{found[2]}" if found and call else None
+
+    # The observer.
+
+    def __call__(self, event: happened.Event) -> None:
+        """Tell the page of an event."""
+        facts = _FACTS.get(type(event))
+        if facts is not None:
+            name, make = facts
+            where = {"runId": event.run_id, "name": event.name}
+            self.tell(name, **where, **make(event))
+        elif isinstance(event, happened.ModelReplied):
+            self._replied(event)
+        elif isinstance(event, happened.ToolStarted):
+            self._tool_started(event)
+        elif isinstance(event, happened.ToolFinished):
+            self._tool_finished(event)
+
+    def _replied(self, event: happened.ModelReplied) -> None:
+        waiting = self._unanswered[event.run_id]
+        number = waiting.popleft().number if waiting else 0
+        for index, call in enumerate(calls_of(event.messages)):
+            self._keys[event.run_id, call.id].append(f"{number}.{index}")
+        self.tell(
+            "replied",
+            call=number,
+            runId=event.run_id,
+            name=event.name,
+            messages=[message_json(message) for message in event.messages],
+        )
+
+    def _tool_started(self, event: happened.ToolStarted) -> None:
+        where = (event.run_id, event.call.id)
+        keys = self._keys[where]
+        key = keys.popleft() if keys else event.call.id
+        self._running[where].append(key)
+        call = event.call
+        arguments = call.malformed if call.malformed is not None else call.input
+        self.tell(
+            "tool.started",
+            tool=key,
+            runId=event.run_id,
+            name=event.name,
+            call={"id": call.id, "name": call.name, "input": arguments},
+        )
+
+    def _tool_finished(self, event: happened.ToolFinished) -> None:
+        running = self._running[event.run_id, event.result.tool.id]
+        key = running.popleft() if running else event.result.tool.id
+        self.tell("tool.finished", tool=key, runId=event.run_id, result=message_json(event.result))
+
+    def close(self, status: str, error: Exception | None = None) -> None:
+        """The run is over."""
+        for call in self.calls.values():
+            if call.open:
+                call.error = call.error or status
+                self._ended(call)
+        what = None if error is None else f"{type(error).__name__}: {error}"
+        self.tell("end", status=status, error=what, state=self.state, **self.totals())
+
+    def totals(self) -> dict[str, Any]:
+        """Tokens and cost of all calls so far; no cost if that of any call is not known."""
+        usages = [call.usage for call in self.calls.values() if call.usage is not None]
+        costs = [call.cost for call in self.calls.values() if call.error is None]
+        known = [cost for cost in costs if cost is not None]
+        whole = bool(costs) and len(known) == len(costs)
+        return {
+            "usage": usage_json(sum(usages, Usage())) if usages else None,
+            "cost": sum(known) if whole else None,
+        }
+
+
+def _started(event: Any) -> dict[str, Any]:
+    return {"scope": event.scope, "parent": event.parent_run_id, "routing": event.routing}
+
+
+def _delta(event: Any) -> dict[str, Any]:
+    delta = event.delta
+    found = {"part": type(delta).__name__, "index": delta.index, "text": delta.delta}
+    return found | ({"tool": delta.name} if hasattr(delta, "name") else {})
+
+
+_FACTS: dict[type, tuple[str, Callable[[Any], dict[str, Any]]]] = {
+    happened.RunStarted: ("started", _started),
+    happened.RunCompleted: (
+        "completed", lambda e: {"scope": e.scope, "stopReason": e.stop_reason}
+    ),
+    happened.RunFailed: (
+        "failed", lambda e: {"scope": e.scope, "error": f"{type(e.error).__name__}: {e.error}"}
+    ),
+    happened.RunInterrupted: ("interrupted", lambda e: {"scope": e.scope}),
+    happened.AgentsRouted: ("routed", lambda e: {"agents": list(e.agents)}),
+    happened.ContextActivity: (
+        "activity", lambda e: {"activity": e.activity, "stage": e.stage, "facts": dict(e.facts)}
+    ),
+    happened.ReplyDelta: ("delta", _delta),
+}  # fmt: skip
+
+
+def data_of(state: State[Any]) -> dict[str, Any] | None:
+    """The state's data as JSON; None where it is none, as a direct run may have it."""
+    try:
+        return state.dump()
+    except Exception:  # noqa: BLE001 - users' own objects
+        return None
+
+
+def usage_json(usage: Usage | None) -> dict[str, int] | None:
+    """Tokens, under the names of the wire."""
+    if usage is None:
+        return None
+    return {
+        "input": usage.input_tokens,
+        "output": usage.output_tokens,
+        "cached": usage.cached_tokens,
+        "reasoning": usage.reasoning_tokens,
+    }
+
+
+def as_json(text: str | None) -> Any:
+    """The value of a JSON text; redacting may have spoilt it, then the text."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

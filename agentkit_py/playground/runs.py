@@ -1,0 +1,262 @@
+"""Runs of the playground: started, watched, cancelled, and kept while the process lives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+from uuid import uuid4
+
+from agentkit_py.engine.agent import Agent
+from agentkit_py.engine.network import Network
+from agentkit_py.engine.trace import tracing
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, resolution_of
+from agentkit_py.events.types import RunStarted
+from agentkit_py.playground.prices import Prices
+from agentkit_py.playground.recorder import Recorder
+from agentkit_py.playground.witness import RecordingRuntime
+from agentkit_py.stores.base import HistoryStore
+
+Target: TypeAlias = Network | Agent
+Status: TypeAlias = Literal["running", "completed", "failed", "cancelled"]
+
+MAX_RUNS = 50
+"""Runs whose details are kept; older ones are forgotten, their threads stay in the store."""
+
+
+class BusyError(ConfigurationError):
+    """The thread's run goes on; the next message has to wait for its end."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """One run, as it was recorded."""
+
+    id: str
+    input: str
+    recorder: Recorder
+    thread_id: str | None
+    first: int | None
+    """How many results the thread had before; None: the store does not say."""
+
+    last: int | None = None
+    """How many it had after."""
+
+    began_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    status: Status = "running"
+    events: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
+    """By their number in the log."""
+
+    questions: dict[str, asyncio.Future[ApprovalAnswer]] = field(
+        default_factory=dict[str, asyncio.Future[ApprovalAnswer]]
+    )
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the thread is known, or the run is over."""
+
+    task: asyncio.Task[None] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run with all its events."""
+        return {
+            "id": self.id,
+            "thread": self.thread_id,
+            "input": self.input,
+            "status": self.status,
+            "first": self.first,
+            "last": self.last,
+            "beganAt": self.began_at.isoformat(),
+            "events": [event | {"seq": seq} for seq, event in self.events.items()],
+        }
+
+
+class Playground:
+    """A network or agent to play with.
+
+    Args:
+        target: What runs.
+        prices: What models cost.
+        examples: Messages that the page proposes for a beginning.
+
+    Attributes:
+        boot: Names this process, so that the page knows when another one answers.
+        runs: The runs that are kept, oldest first.
+        seq: Number of the last event.
+    """
+
+    def __init__(
+        self, target: Target, prices: Prices | None = None, examples: Sequence[str] = ()
+    ) -> None:
+        """Keep what was given."""
+        self.target: Target = target
+        self.examples: tuple[str, ...] = tuple(examples)
+        self.prices: Prices = prices or Prices()
+        self.boot: str = uuid4().hex[:12]
+        self.runs: dict[str, Run] = {}
+        self.seq: int = 0
+        self._log: dict[int, tuple[Run, dict[str, Any]]] = {}
+        self._news = asyncio.Event()
+        self._closed = False
+
+    @property
+    def store(self) -> HistoryStore | None:
+        """The target's store, if its history is one."""
+        history = self.target.history
+        return history if isinstance(history, HistoryStore) else None
+
+    async def start(self, text: str, thread_id: str | None) -> Run:
+        """Begin a run; returns once its thread is known.
+
+        Raises:
+            BusyError: The thread's last run goes on.
+        """
+        if thread_id and any(r.thread_id == thread_id and r.task for r in self.runs.values()):
+            raise BusyError("This thread is answered just now; wait for its end, or cancel it.")
+        if thread_id is None and self.store is not None:
+            thread_id = str(uuid4())
+        run = Run(
+            id=uuid4().hex[:12],
+            input=text,
+            recorder=Recorder(lambda event: self._emit(run, event), self.prices),
+            thread_id=thread_id,
+            first=0,
+        )
+        self._forget()
+        self.runs[run.id] = run
+        run.task = asyncio.create_task(self._run(run))
+        await run.ready.wait()
+        return run
+
+    async def _run(self, run: Run) -> None:
+        status: Status = "completed"
+        failure: Exception | None = None
+        try:
+            run.first = await self._count(run)
+            self._emit(run, {"kind": "run", "at": 0.0, "input": run.input, "thread": run.thread_id})
+            await self._execute(run)
+        except asyncio.CancelledError:
+            status = "cancelled"
+        except Exception as error:  # noqa: BLE001 - shown on the page
+            status, failure = "failed", error
+        run.task = None
+        run.last = await self._count(run)
+        run.status = status
+        run.recorder.close(status, failure)
+        run.ready.set()
+
+    async def _execute(self, run: Run) -> None:
+        recorder = run.recorder
+        runtime = RecordingRuntime(recorder)
+
+        async def approve(request: ApprovalRequest) -> ApprovalAnswer:
+            return await self._ask(run, request)
+
+        try:
+            with tracing(recorder.trace):
+                stream = self.target.stream(
+                    run.input,
+                    thread_id=run.thread_id,
+                    runtime=runtime,
+                    approver=approve,
+                    observer=recorder,
+                )
+                async with stream:
+                    async for event in stream:
+                        if isinstance(event, RunStarted) and not run.ready.is_set():
+                            run.thread_id = event.thread_id or run.thread_id
+                            run.ready.set()
+        finally:
+            await runtime.aclose()
+
+    async def _count(self, run: Run) -> int | None:
+        store, thread = self.store, run.thread_id
+        if store is None or thread is None:
+            return None
+        return await store.count_results(thread) if await store.thread_exists(thread) else 0
+
+    async def _ask(self, run: Run, request: ApprovalRequest) -> ApprovalAnswer:
+        waiting: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
+        run.questions[request.id] = waiting
+        run.recorder.tell("asked", request=request.to_dict())
+        answer: ApprovalAnswer | None = None
+        try:
+            answer = await waiting
+            return answer
+        finally:  # nothing durable runs here
+            run.questions.pop(request.id, None)
+            resolution = resolution_of(request, answer)
+            reason = "" if answer is None else answer.reason
+            run.recorder.tell("decided", request=request.id, resolution=resolution, reason=reason)
+
+    def answer(self, request_id: str, answer: ApprovalAnswer) -> bool:
+        """Answer a question; False if nobody waits for it."""
+        for run in self.runs.values():
+            waiting = run.questions.get(request_id)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(answer)
+                return True
+        return False
+
+    async def cancel(self, run: Run) -> None:
+        """End a run before its end, and wait until it is over."""
+        if run.task is not None:
+            task = run.task
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def close(self) -> None:
+        """Cancel what runs, and let go of the store."""
+        self._closed = True
+        for run in list(self.runs.values()):
+            await self.cancel(run)
+        self._wake()
+        if self.store is not None:
+            await self.store.close()
+
+    # Events.
+
+    def _emit(self, run: Run, event: dict[str, Any]) -> None:
+        self.seq += 1
+        run.events[self.seq] = event
+        self._log[self.seq] = (run, event)
+        if event["kind"] == "replied":
+            self._drop_pieces(run, event["runId"])
+        self._wake()
+
+    def _drop_pieces(self, run: Run, agent_run: str) -> None:
+        """Forget the pieces of a reply that is there as a whole now."""
+        pieces = [
+            seq
+            for seq, event in run.events.items()
+            if event["kind"] == "delta" and event["runId"] == agent_run
+        ]
+        for seq in pieces:
+            del run.events[seq], self._log[seq]
+
+    def _forget(self) -> None:
+        over = [run for run in self.runs.values() if run.task is None]
+        for run in over[: max(0, len(self.runs) + 1 - MAX_RUNS)]:
+            for seq in run.events:
+                del self._log[seq]
+            del self.runs[run.id]
+
+    def _wake(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def follow(self, thread_id: str, after: int) -> AsyncGenerator[tuple[int, str, Any]]:
+        """Events of a thread's runs after a number, as they happen: number, run and event.
+
+        A reader that is slow reads from the log at its own pace; nothing is kept for it.
+        """
+        while not self._closed:
+            news, end = self._news, self.seq
+            for seq in range(after + 1, end + 1):
+                found = self._log.get(seq)
+                if found is not None and found[0].thread_id == thread_id:
+                    yield seq, found[0].id, found[1]
+            after = end
+            if self.seq == end:
+                await news.wait()

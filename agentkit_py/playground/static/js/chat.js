@@ -1,0 +1,174 @@
+// The conversation: what is stored, then this process's runs as they happen.
+
+import { h, byId } from "./dom.js";
+import { agentName, callText, resultText, duration, tokens, money } from "./format.js";
+import { state, shownRun } from "./store.js";
+import * as api from "./api.js";
+
+const sections = new Map();
+let actions;
+let shown = null;
+
+export function setUp(given) {
+  actions = given;
+}
+
+export function render() {
+  const log = byId("chat");
+  const below = log.scrollHeight - log.scrollTop - log.clientHeight < 60;
+  if (shown !== state.thread) {
+    sections.clear();
+    log.replaceChildren();
+    shown = state.thread;
+  }
+  const wanted = parts();
+  wanted.forEach(({ key, version, make }, index) => {
+    let section = sections.get(key);
+    if (!section || section.version !== version) {
+      const element = make();
+      section?.element.replaceWith(element);
+      section = { element, version };
+      sections.set(key, section);
+    }
+    if (log.children[index] !== section.element) log.insertBefore(section.element, log.children[index] ?? null);
+  });
+  while (log.children.length > wanted.length) log.lastChild.remove();
+  if (below) log.scrollTop = log.scrollHeight;
+}
+
+/** Stored results that no run of this process holds, and the runs, in their order. */
+function parts() {
+  const runs = [...state.runs.values()];
+  const found = [];
+  let place = 0;
+  const stored = (end) => {
+    const results = state.results.slice(place, end);
+    if (results.length) {
+      const key = `stored-${place}`;
+      found.push({ key, version: results.length, make: () => storedSection(results) });
+    }
+    place = Math.max(place, end);
+  };
+  for (const run of runs) {
+    if (run.first !== null) stored(run.first);
+    const version = `${run.version}${run.id === shownRun()?.id}${state.call}`;
+    found.push({ key: run.id, version, make: () => runSection(run) });
+    if (run.last !== null) place = Math.max(place, run.last);
+  }
+  if (!runs.length || runs.at(-1).last !== null) stored(state.results.length);
+  return found.length ? found : [{ key: "empty", version: 0, make: empty }];
+}
+
+function empty() {
+  const names = (state.target?.agents ?? []).map((agent) => agent.name);
+  return h("div.empty",
+    h("p", "Nothing was said yet."),
+    names.length ? h("p.muted", `Agents: ${names.join(", ")}`) : null,
+    state.target?.examples?.length ? h("div.examples", state.target.examples.map((text) =>
+      h("button.example", { type: "button", onclick: () => actions.propose(text) }, text))) : null);
+}
+
+function storedSection(results) {
+  return h("section.turn", { "aria-label": "Earlier messages" }, results.flatMap((result) =>
+    result.messages.map((message) => result.user
+      ? userMessage(message.text)
+      : storedMessage(result.agent, message))));
+}
+
+function storedMessage(agent, message) {
+  if (message.type === "tool_result") return null;
+  if (message.type === "tool_call") return message.calls.map((call) => toolLine(call, null, true));
+  return agentMessage(agent, message);
+}
+
+function userMessage(text) {
+  return h("div.said.user", h("div.who", "You"), h("div.text", text));
+}
+
+function agentMessage(agent, message, pick) {
+  if (message.type === "reasoning") {
+    return h("details.reasoning", h("summary", "Reasoning"), h("div.text", message.text));
+  }
+  return h("div.said", h("div.who", agentName(agent), pick), h("div.text", message.text));
+}
+
+function runSection(run) {
+  const label = run.status === "running" ? "A run that goes on" : `A run, ${run.status}`;
+  return h("section.turn", { "aria-label": label, data: { run: run.id } },
+    userMessage(run.input),
+    run.items.map((item) => itemOf(run, item)),
+    [...run.live.values()].map(live),
+    footer(run));
+}
+
+function itemOf(run, item) {
+  if (item.type === "message") {
+    if (item.message.type === "tool_call" || item.message.type === "tool_result") return null;
+    return agentMessage(item.agent, item.message, callLink(run, item.call));
+  }
+  if (item.type === "tool") return toolLine(item.tool.call, item.tool);
+  if (item.type === "question") return card(run, item.question);
+  return item.stage === "started" ? h("div.note", `${item.name}: ${item.activity} begins`) : null;
+}
+
+function callLink(run, call) {
+  if (!call) return null;
+  const current = state.call === call && shownRun()?.id === run.id;
+  return h("button.link", {
+    type: "button",
+    data: { key: `chat-${run.id}-${call}` },
+    "aria-pressed": current ? "true" : "false",
+    onclick: () => actions.pick(run.id, call, true),
+  }, `call ${call}: what it saw`);
+}
+
+function toolLine(call, tool, stored = false) {
+  const sign = stored ? "·" : !tool.result ? "…" : tool.result.isError ? "✗" : "✓";
+  const status = stored ? "" : tool.result ? (tool.result.isError ? "failed" : "done") : "running";
+  const result = tool?.result;
+  return h(`details.tool${result?.isError ? ".bad" : ""}`,
+    { data: { key: `tool-${tool?.key ?? call.id}` } },
+    h("summary", h("span.sign", { "aria-hidden": "true" }, sign), h("span.hidden", status),
+      h("span.name", call.name), h("span.args", callText(call).slice(call.name.length))),
+    h("pre", JSON.stringify(call.input, null, 2)),
+    result ? h("pre.result", resultText(result)) : null);
+}
+
+function live(reply) {
+  const parts = reply.parts.filter(Boolean).map((part) => {
+    if (part.kind === "ToolCallDelta") return h("div.tool-live", `${part.tool}(${part.text}`);
+    if (part.kind === "ReasoningDelta") return h("div.reasoning-live", part.text);
+    return h("div.text.writing", part.text);
+  });
+  return h("div.said", h("div.who", agentName(reply.agent)), parts);
+}
+
+function footer(run) {
+  if (run.status === "running") return h("div.foot", h("span.dots", { "aria-hidden": "true" }), "running");
+  const facts = [run.status, duration(run.now), tokens(run.totals?.usage), money(run.totals?.cost, state.target?.currency)];
+  return [
+    run.error ? h("div.error", run.error) : null,
+    h("div.foot", h("button.link", { type: "button", onclick: () => actions.showRun(run.id) },
+      facts.filter(Boolean).join(" · "))),
+  ];
+}
+
+function card(run, question) {
+  const calls = question.toolCalls ?? [];
+  const title = calls.length ? "wants to call" : "asks";
+  const why = h("input", { type: "text", placeholder: calls.length ? "Reason (for a refusal)" : "Answer", "aria-label": calls.length ? "Reason" : "Answer" });
+  const decide = (approved) => {
+    const reason = why.value.trim();
+    const words = calls.length || !reason ? {} : { answer: reason };
+    api.decide(question.requestId, { approved, reason, ...words }).catch(actions.fail);
+  };
+  return h("div.card", { role: "group", "aria-label": "Approval" },
+    h("div.who", agentName(question.agentName), h("span.muted", title)),
+    calls.map((call) => h("pre", callText({ name: call.toolName, input: call.toolInput }))),
+    question.metadata?.reason ? h("p", question.metadata.reason) : null,
+    question.resolution
+      ? h(`p.decided.${question.resolution}`, `${question.resolution}${question.reason ? `: ${question.reason}` : ""}`)
+      : h("div.card-row", why,
+          h("button.primary", { type: "button", data: { key: `approve-${question.requestId}` }, onclick: () => decide(true) }, "Approve"),
+          h("button", { type: "button", data: { key: `deny-${question.requestId}` }, onclick: () => decide(false) }, "Deny")));
+}

@@ -1,0 +1,61 @@
+// Building and replacing parts of the page. Text is only ever set as text, never as HTML.
+
+/** An element: h("li.kept", {title: "…", onclick: f}, child, "text", [more]). */
+export function h(selector, ...rest) {
+  const [tag, ...classes] = selector.split(".");
+  const element = document.createElement(tag || "div");
+  if (classes.length) element.className = classes.join(" ");
+  const hasProps = rest[0] && Object.getPrototypeOf(rest[0]) === Object.prototype;
+  if (hasProps) setAll(element, rest.shift());
+  append(element, rest);
+  return element;
+}
+
+function setAll(element, props) {
+  for (const [name, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "data") Object.assign(element.dataset, value);
+    else if (name === "style") Object.assign(element.style, value);
+    else if (name in element && typeof element[name] !== "string" && name !== "list") element[name] = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+}
+
+function append(element, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === undefined || child === null || child === false) continue;
+    element.append(child);
+  }
+}
+
+/** Put children in place of what is there; focus and open details stay where data-key says so. */
+export function fill(container, ...children) {
+  const active = document.activeElement;
+  const key = container.contains(active) ? active.dataset.key : undefined;
+  const open = new Map();
+  for (const one of container.querySelectorAll("details[data-key]")) open.set(one.dataset.key, one.open);
+  const top = container.scrollTop;
+  container.replaceChildren();
+  append(container, children);
+  for (const one of container.querySelectorAll("details[data-key]")) {
+    if (open.has(one.dataset.key)) one.open = open.get(one.dataset.key);
+  }
+  container.scrollTop = top;
+  if (key) container.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** Calls f once per frame at the most. */
+export function perFrame(f) {
+  let waiting = false;
+  return () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      f();
+    });
+  };
+}

@@ -1,0 +1,225 @@
+// The page: puts the panes together, follows the thread, and listens to the keyboard.
+
+import { h, byId } from "./dom.js";
+import { allCalls, apply, changed, newRun, running, shownRun, state, watch } from "./store.js";
+import * as api from "./api.js";
+import * as call from "./call.js";
+import * as chat from "./chat.js";
+import * as keys from "./keys.js";
+import * as panes from "./panes.js";
+import * as tabs from "./tabs.js";
+import * as timeline from "./timeline.js";
+
+let source = null;
+let boot = null;
+
+const actions = {
+  pick(run, number, show = false) {
+    state.run = run;
+    state.call = number;
+    if (show || document.body.dataset.inspector !== "call") tabs.show("call");
+    changed();
+  },
+  showRun(run) {
+    state.run = run;
+    state.call = null;
+    tabs.show("run");
+    changed();
+  },
+  step(by) {
+    const calls = allCalls();
+    if (!calls.length) return;
+    const now = calls.findIndex((one) => one.run === shownRun()?.id && one.call === state.call);
+    const next = calls[now < 0 ? (by > 0 ? 0 : calls.length - 1) : Math.min(Math.max(now + by, 0), calls.length - 1)];
+    actions.pick(next.run, next.call);
+  },
+  edit() {
+    if (state.call === null) actions.step(1);
+    tabs.show("call");
+    call.showView("edit");
+  },
+  show: (pane) => tabs.show(pane),
+  open: (thread) => open(thread),
+  fresh: () => open(null),
+  propose(text) {
+    byId("composer").value = text;
+    byId("composer").focus();
+  },
+  fail: (error) => notice(error.message),
+};
+
+function notice(text) {
+  byId("notice").textContent = text;
+}
+
+async function loadTarget() {
+  const target = await api.getTarget();
+  state.target = target;
+  boot = target.boot;
+  const problem = byId("problem");
+  problem.hidden = !target.broken;
+  if (target.broken) {
+    problem.replaceChildren(
+      h("h2", `${target.spec} cannot be loaded`), h("p", target.broken.message),
+      target.broken.details ? h("pre", { tabindex: "0" }, target.broken.details) : "",
+      h("p", "Correct it and save: this page goes on by itself."));
+  }
+  const name = target.name ?? target.spec;
+  byId("title").textContent = name;
+  document.title = `${name} – Playground`;
+  const agents = target.agents ?? [];
+  byId("about").textContent = target.broken ? "" : `${target.kind}, ${agents.length === 1 ? "1 agent" : `${agents.length} agents`}`;
+  byId("send").disabled = Boolean(target.broken);
+  return !target.broken;
+}
+
+async function loadThreads() {
+  const found = await api.getThreads();
+  state.threads = found.threads;
+  changed();
+}
+
+/** Show a thread, or an empty new one. */
+async function open(thread, { keep = false } = {}) {
+  source?.close();
+  source = null;
+  if (!keep) Object.assign(state, { run: null, call: null });
+  Object.assign(state, { thread, results: [], runs: new Map() });
+  call.forget();
+  const url = new URL(location.href);
+  if (thread) url.searchParams.set("thread", thread);
+  else url.searchParams.delete("thread");
+  if (url.href !== location.href) history.pushState(null, "", url);
+  let after = 0;
+  if (thread) {
+    const found = await api.getThread(thread);
+    if (state.thread !== thread) return;
+    state.results = found.results;
+    for (const record of found.runs) addRun(record);
+    after = found.seq;
+  }
+  listen(thread, after);
+  changed();
+}
+
+function addRun(record) {
+  const run = newRun(record);
+  state.runs.set(run.id, run);
+  for (const event of record.events ?? []) apply(run, event);
+  if (record.status !== "running") run.status = record.status;
+  return run;
+}
+
+function listen(thread, after) {
+  source = api.follow(thread ?? "", after, {
+    onHello(now) {
+      connected(true);
+      if (boot && now !== boot) restarted().catch(actions.fail);
+    },
+    onEvent(event) {
+      if (state.thread !== thread) return;
+      const run = state.runs.get(event.run) ?? addRun({ id: event.run, input: "", status: "running", first: state.results.length, last: null });
+      apply(run, event);
+      if (event.kind === "end") finished(run, thread).catch(actions.fail);
+      changed();
+    },
+    onLost: () => connected(false),
+  });
+}
+
+/** Another process answers: the code has changed. */
+async function restarted() {
+  if (!(await loadTarget())) {
+    changed();
+    return;
+  }
+  await loadThreads();
+  await open(state.thread, { keep: true });
+  notice("The code has changed; the page goes on with it.");
+}
+
+async function finished(run, thread) {
+  await loadThreads();
+  if (!thread || state.thread !== thread) return;
+  const found = await api.getThread(thread);
+  if (state.thread !== thread) return;
+  state.results = found.results;
+  const record = found.runs.find((one) => one.id === run.id);
+  if (record) Object.assign(run, { first: record.first, last: record.last });
+  run.version += 1;
+  changed();
+}
+
+function connected(now) {
+  state.connected = now;
+  const label = byId("connection");
+  label.textContent = now ? "" : "Connecting…";
+  label.classList.toggle("lost", !now);
+}
+
+async function send(event) {
+  event?.preventDefault();
+  const box = byId("composer");
+  const text = box.value.trim();
+  if (!text || running() || byId("send").disabled) return;
+  notice("");
+  box.value = "";
+  byId("send").disabled = true;
+  try {
+    const begun = await api.start(text, state.thread);
+    Object.assign(state, { run: null, call: null });
+    if (begun.thread !== state.thread) await open(begun.thread);
+    loadThreads().catch(actions.fail);
+  } catch (error) {
+    box.value = text;
+    notice(error.message);
+  }
+  byId("send").disabled = false;
+  changed();
+}
+
+function controls() {
+  const run = running();
+  byId("cancel").hidden = !run;
+  byId("send").hidden = Boolean(run);
+}
+
+function render() {
+  controls();
+  chat.render();
+  timeline.render();
+  call.render();
+  panes.renderThreads();
+  panes.renderState();
+}
+
+async function begin() {
+  for (const part of [chat, timeline, call, panes]) part.setUp(actions);
+  tabs.setUp(changed);
+  keys.setUp(actions, send);
+  watch(render);
+  byId("form").addEventListener("submit", send);
+  byId("new-thread").addEventListener("click", () => {
+    open(null);
+    byId("composer").focus();
+  });
+  byId("cancel").addEventListener("click", () => {
+    const run = running();
+    if (run) api.cancel(run.id).catch(actions.fail);
+  });
+  addEventListener("popstate", () => open(wanted()).catch(actions.fail));
+  setInterval(() => running() && timeline.render(), 500);
+  if (await loadTarget()) await loadThreads();
+  panes.renderSetup();
+  watch(panes.renderSetup);
+  await open(state.target.broken ? null : wanted()).catch(actions.fail);
+  if (state.target.broken) state.thread = wanted();
+}
+
+const wanted = () => new URLSearchParams(location.search).get("thread");
+
+begin().catch((error) => {
+  const problem = byId("problem");
+  problem.hidden = false;
+  problem.replaceChildren(h("h2", "The playground could not begin"), h("p", error.message));
+});

@@ -1,0 +1,156 @@
+// The run as a timeline: agents, model calls, tools and waits, with what they took.
+
+import { h, fill, byId } from "./dom.js";
+import { agentName, count, duration, hue, money, tokens } from "./format.js";
+import { elapsed, shownRun, state } from "./store.js";
+
+let actions;
+
+export function setUp(given) {
+  actions = given;
+}
+
+export function render() {
+  const run = shownRun();
+  const pane = byId("pane-run");
+  if (!run) {
+    fill(pane, h("p.empty", "The timeline of a run stands here once you have sent a message. " +
+      "Earlier runs of this thread are in the conversation only."));
+    return;
+  }
+  fill(pane, head(run), h("ol.timeline", { "aria-label": "Timeline" }, rows(run)), summary(run));
+}
+
+function head(run) {
+  const runs = [...state.runs.values()];
+  const place = runs.indexOf(run);
+  const go = (index) => () => actions.showRun(runs[index].id);
+  return h("div.pane-head",
+    h("h2", `Run ${place + 1} of ${runs.length}`),
+    h(`span.status.${run.status}`, run.status),
+    h("span.grow"),
+    h("button", { type: "button", disabled: place <= 0, "aria-label": "Previous run", data: { key: "run-back" }, onclick: go(place - 1) }, "‹"),
+    h("button", { type: "button", disabled: place >= runs.length - 1, "aria-label": "Next run", data: { key: "run-on" }, onclick: go(place + 1) }, "›"));
+}
+
+function rows(run) {
+  const whole = Math.max(elapsed(run), 1);
+  const items = [
+    ...[...run.agents.values()].map((agent) => ({ at: agent.begin, depth: depthOf(run, agent), agent })),
+    ...[...run.calls.values()].map((call) => ({ at: call.begin, depth: depthOf(run, run.agents.get(call.runId)) + 1, call })),
+    ...[...run.tools.values()].map((tool) => ({ at: tool.begin, depth: depthOf(run, run.agents.get(tool.runId)) + 1, tool })),
+    ...[...run.questions.values()].map((question) => ({ at: question.begin, depth: 2, question })),
+  ];
+  // Those that began at the same time stay in the order agent, call, tool.
+  items.sort((a, b) => a.at - b.at);
+  return items.map((item) => rowOf(run, item, whole));
+}
+
+function depthOf(run, agent) {
+  let depth = 0;
+  let parent = agent && run.agents.get(agent.parent);
+  while (parent) {
+    depth += 1;
+    parent = run.agents.get(parent.parent);
+  }
+  return depth;
+}
+
+function rowOf(run, item, whole) {
+  if (item.agent) return agentRow(run, item.agent, item.depth, whole);
+  if (item.call) return callRow(run, item.call, item.depth, whole);
+  if (item.tool) return toolRow(run, item.tool, item.depth, whole);
+  return questionRow(run, item.question, item.depth, whole);
+}
+
+function bar(run, span, kind, whole) {
+  const end = span.end ?? elapsed(run);
+  const style = {
+    left: `${(100 * span.begin) / whole}%`,
+    width: `${Math.max(0.6, (100 * (end - span.begin)) / whole)}%`,
+  };
+  return h("span.track", { "aria-hidden": "true" }, h(`span.bar.${kind}${span.end === null ? ".open" : ""}`, { style }));
+}
+
+function row(kind, depth, label, span, run, whole, figures, extra) {
+  const took = span.end === null ? elapsed(run) - span.begin : span.end - span.begin;
+  return h(`li.row.${kind}`, { style: { "--depth": depth } },
+    h("div.label", { style: { paddingLeft: `${depth * 14}px` } }, label),
+    bar(run, span, kind, whole),
+    h("span.took", duration(took)),
+    h("span.figures", figures ?? ""),
+    extra);
+}
+
+function agentRow(run, agent, depth, whole) {
+  const kind = agent.scope === "network" ? "network" : "agent-run";
+  const name = agent.scope === "network" ? h("span.net", agent.name) : agentName(agent.name);
+  const note = agent.error ?? (agent.stop && agent.stop !== "done" ? `stopped: ${agent.stop}` : agent.routing ? "routing" : "");
+  return row(kind, depth, [name, note ? h(`span.why${agent.error ? ".bad" : ""}`, note) : null], agent, run, whole);
+}
+
+function callRow(run, call, depth, whole) {
+  const current = state.call === call.call;
+  const cut = call.report ? call.report.historyTokens + call.report.promptTokens - call.report.sentTokens : 0;
+  const figures = [
+    call.usage ? `${count(call.usage.input)} → ${count(call.usage.output)}` : "",
+    money(call.cost, state.target?.currency),
+  ].filter(Boolean).join(" · ");
+  const label = h("button.pick", {
+    type: "button",
+    data: { key: `call-${run.id}-${call.call}` },
+    "aria-current": current ? "true" : undefined,
+    onclick: () => actions.pick(run.id, call.call, true),
+  }, `call ${call.call}`, h("span.model", call.model),
+  cut > 0 ? h("span.cut", { title: "Tokens that processors left out" }, `−${count(cut)}`) : null);
+  return row(`call${current ? ".current" : ""}`, depth, [label, call.error ? h("span.why.bad", call.error) : null], call, run, whole, figures);
+}
+
+function toolRow(run, tool, depth, whole) {
+  const bad = tool.result?.isError;
+  const changes = run.changes.filter((change) => change.tool === tool.key).length;
+  const label = [h(`span.tool-name${bad ? ".bad" : ""}`, tool.call.name),
+    bad ? h("span.why.bad", "failed") : null,
+    changes ? h("button.link", { type: "button", data: { key: `state-${tool.key}` }, onclick: () => actions.show("state") }, "state") : null];
+  return row(`tool-run${bad ? ".failed" : ""}`, depth, label, tool, run, whole);
+}
+
+function questionRow(run, question, depth, whole) {
+  const label = [h("span.tool-name", "a person decides"), h("span.why", question.resolution ?? "waiting")];
+  return row("wait", depth, label, question, run, whole);
+}
+
+function summary(run) {
+  const currency = state.target?.currency;
+  const calls = [...run.calls.values()];
+  const totals = run.totals ?? sumOf(calls);
+  const unpriced = [...new Set(calls.map((call) => call.model))].filter((name) => !state.target?.priced?.includes(name));
+  const cost = totals.cost === null || totals.cost === undefined
+    ? `cost unknown: no price for ${unpriced.join(", ") || "it"} (--prices)`
+    : money(totals.cost, currency);
+  const byAgent = new Map();
+  for (const call of calls) {
+    const name = call.agent ?? "processors";
+    const known = byAgent.get(name) ?? { calls: 0, input: 0, output: 0 };
+    known.calls += 1;
+    known.input += call.usage?.input ?? 0;
+    known.output += call.usage?.output ?? 0;
+    byAgent.set(name, known);
+  }
+  return h("div.summary",
+    h("p", `${duration(elapsed(run))} · ${calls.length} model calls · ${run.tools.size} tool calls · ${tokens(totals.usage)}`),
+    calls.length ? h("p.muted", cost) : null,
+    byAgent.size > 1 ? h("table.figures-table",
+      h("thead", h("tr", ["agent", "calls", "tokens in", "tokens out"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", [...byAgent].map(([name, sum]) => h("tr",
+        h("th", { scope: "row" }, h(`span.agent.${hue(name)}`, name)),
+        [sum.calls, sum.input, sum.output].map((number) => h("td", count(number))))))) : null,
+    run.error ? h("p.error", run.error) : null);
+}
+
+function sumOf(calls) {
+  const known = calls.filter((call) => call.usage);
+  if (!known.length) return { usage: null, cost: null };
+  const add = (name) => known.reduce((sum, call) => sum + call.usage[name], 0);
+  return { usage: { input: add("input"), output: add("output"), cached: add("cached") }, cost: null };
+}

@@ -1,0 +1,24 @@
+"""The HTTP API that the useAgent React hook talks to.
+
+Needs the extra ``server``. `create_app` makes an ASGI app of networks and agents.
+"""
+
+from agentkit_py.server.app import ServerOptions, create_app, lifespan, realtime_app
+from agentkit_py.server.auth import LOCAL_USER, Auth
+from agentkit_py.server.config import ServerLimits
+from agentkit_py.server.hub import Batch, Entry, Hub, HubLimits, Subscription
+
+__all__ = [
+    "LOCAL_USER",
+    "Auth",
+    "Batch",
+    "Entry",
+    "Hub",
+    "HubLimits",
+    "ServerLimits",
+    "ServerOptions",
+    "Subscription",
+    "create_app",
+    "lifespan",
+    "realtime_app",
+]

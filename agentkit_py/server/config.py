@@ -1,0 +1,167 @@
+"""What a server is made of, checked once, when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TypeAlias
+
+from agentkit_py.engine.agent import Agent
+from agentkit_py.engine.limits import RunLimits
+from agentkit_py.engine.network import Network
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.server.refusals import invalid
+from agentkit_py.stores import HistoryStore, MemoryHistory
+
+Target: TypeAlias = Network | Agent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """What one user, and all of them, may ask for.
+
+    Raises:
+        ConfigurationError: A limit is not positive.
+    """
+
+    body_bytes: int = 4 * 2**20
+    """Bytes of a request. The hook sends the whole conversation with each message."""
+
+    message_characters: int = 32_000
+    """Characters of one message."""
+
+    state_bytes: int = 16_384
+    """Bytes, as JSON, of the client state that goes with a message."""
+
+    history_characters: int = 200_000
+    """Characters of the client's history, where it is read at all."""
+
+    runs_per_user: int = 4
+    """Runs of one user at the same time, those that wait for a person too."""
+
+    runs: int = 1000
+    """Runs of this process at the same time."""
+
+    run_seconds: float = 600.0
+    """Seconds that a run may take, without the time that it waits for a person."""
+
+    streams_per_user: int = 16
+    """Readers of one user at the same time."""
+
+    stream_seconds: float = 30.0
+    """Seconds that a reader may take to accept what is sent; then its connection is closed."""
+
+    token_seconds: int = 600
+    """Seconds for which a realtime token may be used to connect."""
+
+    shutdown_seconds: float = 10.0
+    """Seconds that runs get to end when the server stops; then they are cancelled."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for item in fields(self):
+            if getattr(self, item.name) <= 0:
+                raise ConfigurationError(f"ServerLimits: {item.name} must be more than 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientRules:
+    """What clients may say of state and history.
+
+    Raises:
+        ConfigurationError: A client may set who the user is.
+    """
+
+    state_keys: frozenset[str] = frozenset()
+    """Keys of the state that a client may set."""
+
+    history: bool = False
+    """Whether the client's own history (texts only) is used in place of the stored thread."""
+
+    user_key: str = "user_id"
+    """Where in the state the user's id stands."""
+
+    def __post_init__(self) -> None:
+        """The user is known from `auth` alone."""
+        for key in sorted({self.user_key, "user_id", "userId"} & self.state_keys):
+            raise ConfigurationError(
+                f"client_state: {key!r} says who the user is, so clients may not set it"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A server's parts."""
+
+    targets: Mapping[tuple[str, str], Target]
+    """Networks and agents by kind and name, the first one being the default."""
+
+    store: HistoryStore
+    limits: ServerLimits
+    rules: ClientRules
+    run_limits: RunLimits | None = None
+    realtime_url: str | None = None
+    extended: bool = False
+
+    def target(self, network: str | None, agent: str | None) -> Target:
+        """The network or agent that a client names, else the default.
+
+        Raises:
+            Refusal: There is none of that name.
+        """
+        if network is None and agent is None:
+            return next(iter(self.targets.values()))
+        key = ("network", network or "") if network is not None else ("agent", agent or "")
+        found = self.targets.get(key)
+        if found is None:
+            raise invalid(f"There is no {key[0]} of that name.")
+        return found
+
+
+def targets_of(
+    networks: Sequence[Network], agents: Sequence[Agent]
+) -> dict[tuple[str, str], Target]:
+    """Networks and agents by kind and name.
+
+    Raises:
+        ConfigurationError: There is none, or two have one name.
+    """
+    named: list[tuple[tuple[str, str], Target]] = [(("network", n.name), n) for n in networks]
+    named += [(("agent", a.name), a) for a in agents]
+    found = dict(named)
+    if not found:
+        raise ConfigurationError("create_app needs networks=[…] or agents=[…]; there is nobody.")
+    if len(found) < len(named):
+        names = [key for key, _ in named]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise ConfigurationError(f"create_app: there are two {twice[0]}s called {twice[1]!r}")
+    return found
+
+
+def store_of(
+    history: HistoryStore | None, targets: Mapping[tuple[str, str], Target]
+) -> HistoryStore:
+    """The store of all threads: the one given, else the targets' own, else a new one in memory.
+
+    Raises:
+        ConfigurationError: They have several, or one that is no `HistoryStore`.
+    """
+    own = {id(item.history): item.history for item in targets.values() if item.history is not None}
+    found = [history] if history is not None else list(own.values())
+    if not found:
+        return MemoryHistory()
+    if len(found) > 1:
+        raise ConfigurationError(
+            "create_app: networks and agents have several histories; pass history=… for all of them"
+        )
+    if not isinstance(found[0], HistoryStore):
+        raise ConfigurationError(
+            f"create_app: history must be a HistoryStore, so that threads can be listed and told "
+            f"apart by user; got {found[0]!r:.80}"
+        )
+    return found[0]
+
+
+def with_store(target: Target, store: HistoryStore) -> Target:
+    """The network or agent on this store."""
+    return replace(target, history=store)

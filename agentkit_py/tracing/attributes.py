@@ -1,0 +1,196 @@
+"""What spans say, in the words of the GenAI conventions. Pure."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from agentkit_py._core.json import JsonValue, as_object, dumps
+from agentkit_py.errors import ModelHTTPError
+from agentkit_py.messages import (
+    Message,
+    ReasoningMessage,
+    TextContent,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    Usage,
+)
+from agentkit_py.models.base import Model, ModelReply, ModelRequest
+from agentkit_py.processors.redactor import Redactor
+
+Attributes: TypeAlias = dict[str, str | bool | int | float | Sequence[str]]
+
+OPERATION = "gen_ai.operation.name"
+ERROR = "error.type"
+PROVIDERS: Mapping[str, str] = {
+    "azure-openai": "azure.ai.openai",
+    "gemini": "gcp.gemini",
+    "grok": "x_ai",
+    "openai-responses": "openai",
+}
+"""Our names of providers that the conventions call otherwise."""
+
+_PARAMETERS: Mapping[str, tuple[str, type]] = {
+    "temperature": ("gen_ai.request.temperature", float),
+    "top_p": ("gen_ai.request.top_p", float),
+    "top_k": ("gen_ai.request.top_k", float),
+    "seed": ("gen_ai.request.seed", int),
+    "frequency_penalty": ("gen_ai.request.frequency_penalty", float),
+    "presence_penalty": ("gen_ai.request.presence_penalty", float),
+    "max_tokens": ("gen_ai.request.max_tokens", int),
+    "max_completion_tokens": ("gen_ai.request.max_tokens", int),
+    "max_output_tokens": ("gen_ai.request.max_tokens", int),
+    "maxOutputTokens": ("gen_ai.request.max_tokens", int),
+    "topP": ("gen_ai.request.top_p", float),
+    "topK": ("gen_ai.request.top_k", float),
+}
+"""Providers' names of parameters."""
+
+
+def of_model(model: Model) -> Attributes:
+    """Which model is asked, where, and how."""
+    found: Attributes = {
+        "gen_ai.provider.name": PROVIDERS.get(model.provider, model.provider),
+        "gen_ai.request.model": model.model,
+    }
+    try:
+        parts = urlsplit(model.base_url)
+        address, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
+    except ValueError:  # a base_url that is none: the call will say so
+        address = port = None
+    if address:
+        found["server.address"] = address
+        if port is not None:
+            found["server.port"] = port
+    parameters = dict(model.default_parameters)
+    nested = as_object(parameters.get("generationConfig")) or {}  # Gemini's place for them
+    for name, value in {**nested, **parameters}.items():
+        known = _PARAMETERS.get(name)
+        if known is not None and isinstance(value, int | float) and not isinstance(value, bool):
+            found[known[0]] = known[1](value)
+    return found
+
+
+_PORTS = {"https": 443, "http": 80}
+
+
+def of_reply(body: object, reply: ModelReply) -> Attributes:
+    """Which model answered, why it stopped, and what it cost."""
+    found: Attributes = {}
+    fields = as_object(body) or {}
+    for attribute, names in _REPLY_FIELDS.items():
+        value = next((fields[name] for name in names if isinstance(fields.get(name), str)), None)
+        if value:
+            found[attribute] = value
+    if reply.finish_reason:
+        found["gen_ai.response.finish_reasons"] = (reply.finish_reason,)
+    if reply.usage is not None:
+        found.update(of_usage(reply.usage))
+    return found
+
+
+_REPLY_FIELDS = {
+    "gen_ai.response.id": ("id", "responseId"),
+    "gen_ai.response.model": ("model", "modelVersion"),
+}
+
+
+def of_usage(usage: Usage) -> Attributes:
+    """Tokens."""
+    found: Attributes = {
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+    }
+    if usage.cached_tokens:
+        found["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
+    if usage.reasoning_tokens:
+        found["gen_ai.usage.reasoning.output_tokens"] = usage.reasoning_tokens
+    return found
+
+
+def of_error(error: BaseException) -> Attributes:
+    """The class of an error, which says nothing of what was said."""
+    cancelled = isinstance(error, CancelledError)
+    found: Attributes = {ERROR: "cancelled" if cancelled else type(error).__name__}
+    if isinstance(error, ModelHTTPError):
+        found["http.response.status_code"] = error.status
+    return found
+
+
+class Words:
+    """What was said, as attributes; masked if there is a redactor."""
+
+    def __init__(self, redactor: Redactor | None) -> None:
+        """Keep what masks."""
+        self._redactor = redactor
+
+    def text(self, text: str) -> str:
+        """A text."""
+        return text if self._redactor is None else self._redactor.text(text)
+
+    def value(self, value: JsonValue) -> str:
+        """JSON as text."""
+        return dumps(value if self._redactor is None else self._redactor.value(value))
+
+    def request(self, request: ModelRequest) -> Attributes:
+        """System prompt, messages and tools."""
+        system, rest = _split(request.messages)
+        found: Attributes = {"gen_ai.input.messages": self._messages(rest)}
+        if system:
+            parts = [part for message in system for part in self._parts(message)]
+            found["gen_ai.system_instructions"] = dumps(parts)
+        if request.tools:
+            tools = [
+                {"type": "function", "name": t.name, "description": t.description}
+                | ({"parameters": t.parameters} if t.parameters is not None else {})
+                for t in request.tools
+            ]
+            found["gen_ai.tool.definitions"] = self.value(tools)
+        return found
+
+    def reply(self, reply: ModelReply) -> Attributes:
+        """What the model answered."""
+        parts = [part for message in reply.messages for part in self._parts(message)]
+        message = {"role": "assistant", "parts": parts, "finish_reason": reply.finish_reason or ""}
+        return {"gen_ai.output.messages": dumps([message])}
+
+    def _messages(self, messages: Sequence[Message]) -> str:
+        return dumps([{"role": _role(m), "parts": self._parts(m)} for m in messages])
+
+    def _parts(self, message: Message) -> list[dict[str, Any]]:
+        if self._redactor is not None:
+            message = self._redactor.message(message)
+        if isinstance(message, ToolCallMessage):
+            return [_call(call) for call in message.tools]
+        if isinstance(message, TextMessage | ReasoningMessage):
+            kind = "text" if isinstance(message, TextMessage) else "reasoning"
+            content = message.content
+            if isinstance(content, str):
+                return [{"type": kind, "content": content}]
+            return [
+                {"type": kind, "content": part.text}
+                if isinstance(part, TextContent)
+                else {"type": part.type}  # an image or file is not copied into a trace
+                for part in content
+            ]
+        call, result = message.tool, message.content
+        return [{"type": "tool_call_response", "id": call.id, "response": result}]
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.input}
+
+
+def _role(message: Message) -> str:
+    return "tool" if message.type == "tool_result" else getattr(message, "role", "assistant")
+
+
+def _split(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
+    """The system prompt that leads, and the rest."""
+    count = 0
+    while count < len(messages) and getattr(messages[count], "role", "") == "system":
+        count += 1
+    return messages[:count], messages[count:]

@@ -1,0 +1,91 @@
+"""What is measured, and with which of OpenTelemetry's providers."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+from opentelemetry import metrics, trace
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import TracerProvider
+
+from agentkit_py.engine.spans import set_spans
+from agentkit_py.processors.redactor import Redactor
+from agentkit_py.runtime.port import Runtime
+from agentkit_py.tracing.attributes import Words
+from agentkit_py.tracing.instruments import Instruments
+from agentkit_py.tracing.run import MeasuredRun
+from agentkit_py.tracing.spans import Bench
+
+_SCOPE = "agentkit_py"
+
+
+class Tracing:
+    """Makes spans and metrics of runs: ``run(…, tracing=Tracing(…))``.
+
+    One object serves any number of runs at the same time. See `instrument` for all runs of a
+    process.
+
+    Args:
+        tracer_provider: Where spans go; the global one of OpenTelemetry unless given.
+        meter_provider: Where metrics go; the global one unless given.
+        content: Also write what was said: prompts, messages, tools' arguments and results, and the
+            words of errors, which may quote them.
+        redactor: Masks what is written of that.
+    """
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        content: bool = False,
+        redactor: Redactor | None = None,
+    ) -> None:
+        """Ask the providers for a tracer and a meter."""
+        tracer = trace.get_tracer(_SCOPE, _version(), tracer_provider)
+        meter = metrics.get_meter(_SCOPE, _version(), meter_provider)
+        self._bench = Bench(tracer, Instruments(meter))
+        self._words = Words(redactor) if content else None
+
+    def of_run(self, runtime: Runtime) -> MeasuredRun:
+        """What measures a run that begins now."""
+        return MeasuredRun(self._bench, runtime, self._words)
+
+
+def instrument(
+    *,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+    content: bool = False,
+    redactor: Redactor | None = None,
+) -> Tracing:
+    """Measure all runs of this process from now on, but those with a ``tracing`` of their own.
+
+    Called again, it takes the place of what was there.
+
+    Args:
+        tracer_provider: Where spans go; the global one of OpenTelemetry unless given.
+        meter_provider: Where metrics go; the global one unless given.
+        content: Also write what was said; see `Tracing`.
+        redactor: Masks what is written of that.
+    """
+    tracing = Tracing(
+        tracer_provider=tracer_provider,
+        meter_provider=meter_provider,
+        content=content,
+        redactor=redactor,
+    )
+    set_spans(tracing)
+    return tracing
+
+
+def uninstrument() -> None:
+    """Measure no more runs of this process; those that go on are measured to their end."""
+    set_spans(None)
+
+
+def _version() -> str:
+    try:
+        return version("pyagentkit")
+    except PackageNotFoundError:  # used from a folder that was never installed
+        return ""

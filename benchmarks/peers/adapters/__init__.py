@@ -1,0 +1,1 @@
+"""One module for each framework: ``FRAMEWORK`` says how it is run."""

@@ -1,0 +1,153 @@
+# pyright: basic, reportMissingImports=false
+"""autogen-agentchat."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from adapting import WINDOW, Framework, Steps, arguments, counted, pair
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.base import TaskResult
+from autogen_agentchat.conditions import MaxMessageTermination
+from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_core import EVENT_LOGGER_NAME, FunctionCall
+from autogen_core.model_context import BufferedChatCompletionContext
+from autogen_core.models import (
+    AssistantMessage,
+    ChatCompletionClient,
+    CreateResult,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    ModelInfo,
+    RequestUsage,
+    UserMessage,
+)
+from autogen_core.tools import FunctionTool
+from measuring import Contender, Session
+from problem import ANSWER, QUESTION, SYSTEM, turn_of
+
+logging.getLogger(EVENT_LOGGER_NAME).setLevel(logging.WARNING)
+
+
+class Scripted(ChatCompletionClient):
+    """Answers from the steps."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+
+    async def create(self, *_: Any, **__: Any) -> CreateResult:
+        number = await self.steps.later()
+        usage = RequestUsage(prompt_tokens=120, completion_tokens=12)
+        if number is None:
+            return CreateResult(finish_reason="stop", content=ANSWER, usage=usage, cached=False)
+        call = FunctionCall(f"call_{number}", json.dumps(arguments(number)), "track")
+        return CreateResult(
+            finish_reason="function_calls", content=[call], usage=usage, cached=False
+        )
+
+    def create_stream(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        return None
+
+    def actual_usage(self) -> RequestUsage:
+        return RequestUsage(prompt_tokens=0, completion_tokens=0)
+
+    total_usage = actual_usage
+
+    def count_tokens(self, *_: Any, **__: Any) -> int:
+        return 0
+
+    remaining_tokens = count_tokens
+
+    @property
+    def model_info(self) -> ModelInfo:
+        return ModelInfo(
+            vision=False,
+            function_calling=True,
+            json_output=True,
+            family="gpt-4o",
+            structured_output=True,
+        )
+
+    capabilities = model_info
+
+
+class AutoGen(Framework):
+    """An agent keeps its conversation, so each run gets one of its own, made before the clock."""
+
+    packages = ("autogen-agentchat", "autogen-core", "pydantic")
+    statement = (
+        "from autogen_agentchat.agents import AssistantAgent; "
+        "from autogen_core.tools import FunctionTool"
+    )
+    one_each = True
+    notes = (
+        "An agent keeps its conversation, so each run has one of its own; making it is not in the"
+        " time of a run. `max_tool_iterations=11`, else it stops after one tool call.",
+        "Two agents: `RoundRobinGroupChat` with `MaxMessageTermination`, made before the clock.",
+        "Windows: `BufferedChatCompletionContext`, which keeps a window of a list.",
+    )
+    absent = {"thread": "it has `save_state` for programs to store, no database"}  # noqa: RUF012
+
+    def tool(self, function: Callable[..., Any]) -> Any:
+        return FunctionTool(function, name="track", description="Look up where a parcel is.")
+
+    def agent(self, steps: Steps, tools: list[Any], name: str = "support") -> AssistantAgent:
+        return AssistantAgent(
+            name,
+            model_client=Scripted(steps),
+            tools=tools,
+            system_message=SYSTEM,
+            max_tool_iterations=11,
+        )
+
+    async def run(self, agent: AssistantAgent) -> TaskResult:
+        return await agent.run(task=QUESTION)
+
+    def answer(self, result: TaskResult) -> str:
+        return result.messages[-1].content
+
+    def extra(self) -> dict[str, Callable[[Session], Contender]]:
+        return {"two_agents": self._two, "window": _window}
+
+    def _two(self, session: Session) -> Contender:
+        steps = Steps()
+
+        def prepare() -> RoundRobinGroupChat:
+            agents = [self.agent(steps, [], name) for name in ("first", "second")]
+            return RoundRobinGroupChat(agents, termination_condition=MaxMessageTermination(3))
+
+        async def run(team: RoundRobinGroupChat) -> TaskResult:
+            return await team.run(task=QUESTION)
+
+        return pair(session, steps, run, self.answer, prepare)
+
+
+def _window(session: Session) -> Contender:
+    messages: list[Any] = []
+    for number in range(2_500):
+        said = turn_of(number)
+        call = FunctionCall(said.call_id, json.dumps(said.arguments), said.tool)
+        result = FunctionExecutionResult(
+            content=json.dumps(said.result), name=said.tool, call_id=said.call_id, is_error=False
+        )
+        messages += [
+            UserMessage(content=said.question, source="user"),
+            AssistantMessage(content=[call], source="support"),
+            FunctionExecutionResultMessage(content=[result]),
+            AssistantMessage(content=said.answer, source="support"),
+        ]
+    context = BufferedChatCompletionContext(WINDOW, messages)
+
+    async def do(_: object) -> Any:
+        return await context.get_messages()
+
+    return counted(session, do, len, range(WINDOW - 1, WINDOW + 1))
+
+
+FRAMEWORK = AutoGen()

@@ -1,0 +1,189 @@
+# pyright: basic, reportMissingImports=false
+"""langgraph and langchain."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+for _name in ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"):
+    os.environ[_name] = "false"
+
+from adapting import LIMIT, WINDOW, Framework, Steps, adds_to, arguments, counted, pair, threads
+from langchain.agents import create_agent
+from langchain.agents.middleware import wrap_model_call
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+    filter_messages,
+    trim_messages,
+)
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import StructuredTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from measuring import Contender, Session
+from problem import ANSWER, QUESTION, SYSTEM, turn_of
+
+
+class Scripted(BaseChatModel):
+    """Answers from the steps."""
+
+    steps: Any
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Sequence[Any], **options: Any) -> Any:
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **options)
+
+    def _generate(self, *_: Any, **__: Any) -> ChatResult:
+        raise NotImplementedError
+
+    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        SEEN[0] = len(messages)
+        number = await self.steps.later()
+        usage = {"input_tokens": 120, "output_tokens": 12, "total_tokens": 132}
+        if number is None:
+            message = AIMessage(ANSWER, usage_metadata=usage)
+        else:
+            call = {"name": "track", "args": arguments(number), "id": f"call_{number}"}
+            message = AIMessage("", tool_calls=[call], usage_metadata=usage)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+@wrap_model_call
+async def window(request: Any, handler: Callable[[Any], Any]) -> Any:
+    """The documented way to trim what the model sees and keep the rest."""
+    left = trim_messages(
+        request.messages, max_tokens=WINDOW, token_counter=len, strategy="last", start_on="human"
+    )
+    return await handler(request.override(messages=left))
+
+
+class LangGraph(Framework):
+    """`create_agent`, compiled once; `ainvoke` for each conversation."""
+
+    packages = ("langgraph", "langchain", "langchain-core", "langgraph-checkpoint-sqlite")
+    statement = "from langchain.agents import create_agent; from langchain.tools import tool"
+    notes = (
+        "Agents are compiled once and reused; `LANGSMITH_TRACING=false`.",
+        "Two agents: a `StateGraph` with both agents as nodes.",
+        "Threads: `AsyncSqliteSaver`, and a `wrap_model_call` middleware with `trim_messages` of 40"
+        " messages.",
+        "Windows: `trim_messages(token_counter=len)`; tokens: `token_counter=\"approximate\"`; tool"
+        " calls: `filter_messages(exclude_tool_calls=True)`.",
+    )
+
+    def tool(self, function: Callable[..., Any]) -> Any:
+        if function.__name__.endswith("async"):
+            return StructuredTool.from_function(coroutine=function, name="track")
+        return StructuredTool.from_function(function, name="track")
+
+    def agent(self, steps: Steps, tools: list[Any], **options: Any) -> Any:
+        model = Scripted(steps=steps)
+        return create_agent(model, tools, system_prompt=SYSTEM, name="support", **options)
+
+    async def run(self, agent: Any) -> Any:
+        asked = {"messages": [{"role": "user", "content": QUESTION}]}
+        # Each tool call is two steps of the graph, of which 25 are the default limit.
+        return await agent.ainvoke(asked, {"recursion_limit": 50})
+
+    def answer(self, result: Any) -> str:
+        return result["messages"][-1].text
+
+    def extra(self) -> dict[str, Callable[[Session], Contender]]:
+        return {
+            "two_agents": self._two,
+            "filter_calls": _filter,
+            "window": _window,
+            "limit_approximate": _limit,
+            **threads("langgraph", (100, 10_000), self._build, self._thread),
+        }
+
+    def _two(self, session: Session) -> Contender:
+        steps = Steps()
+        graph = StateGraph(MessagesState)
+        graph.add_node("first", self.agent(steps, []))
+        graph.add_node("second", self.agent(steps, []))
+        graph.add_edge(START, "first")
+        graph.add_edge("first", "second")
+        graph.add_edge("second", END)
+        agents = graph.compile()
+        return pair(session, steps, lambda _: self.run(agents), self.answer)
+
+    async def _build(self, folder: Path, size: int) -> None:
+        async with AsyncSqliteSaver.from_conn_string(str(folder / "graph.db")) as saver:
+            agent = self.agent(Steps(), [], checkpointer=saver)
+            messages: list[AnyMessage] = []
+            for _ in range(size // 2):
+                messages += [HumanMessage(QUESTION), AIMessage(ANSWER)]
+            await agent.aupdate_state(CONFIG, {"messages": messages})
+
+    def _thread(self, session: Session, folder: Path) -> Contender:
+        steps = Steps()
+        opened = AsyncSqliteSaver.from_conn_string(str(folder / "graph.db"))
+        saver = session.loop.run(opened.__aenter__())
+        session.stack.callback(lambda: session.loop.run(opened.__aexit__(None, None, None)))
+        agent = self.agent(steps, [], checkpointer=saver, middleware=[window])
+
+        async def run() -> Any:
+            return await agent.ainvoke({"messages": [{"role": "user", "content": QUESTION}]}, CONFIG)
+
+        return adds_to(session, steps, run, self.answer, lambda: SEEN[0])
+
+
+CONFIG: Any = {"configurable": {"thread_id": "t"}}
+SEEN = [0]
+
+
+def _messages() -> list[AnyMessage]:
+    found: list[AnyMessage] = []
+    for number in range(2_500):
+        said = turn_of(number)
+        call = {"name": said.tool, "args": said.arguments, "id": said.call_id}
+        found += [
+            HumanMessage(said.question),
+            AIMessage("", tool_calls=[call]),
+            ToolMessage(str(said.result), tool_call_id=said.call_id),
+            AIMessage(said.answer),
+        ]
+    return found
+
+
+def _filter(session: Session) -> Contender:
+    messages = _messages()
+
+    def do(_: object) -> Any:
+        return filter_messages(messages, exclude_tool_calls=True)
+
+    return counted(session, do, len, range(5_000, 5_001))
+
+
+def _window(session: Session) -> Contender:
+    messages = _messages()
+
+    def do(_: object) -> Any:
+        return trim_messages(messages, max_tokens=WINDOW, token_counter=len)
+
+    return counted(session, do, len, range(WINDOW, WINDOW + 1))
+
+
+def _limit(session: Session) -> Contender:
+    messages = _messages()
+
+    def do(_: object) -> Any:
+        return trim_messages(messages, max_tokens=LIMIT, token_counter="approximate")
+
+    return counted(session, do, len, range(20, 200))
+
+
+FRAMEWORK = LangGraph()

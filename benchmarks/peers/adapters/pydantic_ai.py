@@ -1,0 +1,68 @@
+# pyright: basic, reportMissingImports=false
+"""pydantic-ai."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from adapting import Framework, Steps, arguments, pair
+from measuring import Contender, Session
+from problem import ANSWER, QUESTION, SYSTEM
+from pydantic_ai import Agent, AgentRunResult, Tool
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.usage import RequestUsage
+
+
+class PydanticAI(Framework):
+    """One agent, made once, as its documentation says ("like a small FastAPI app")."""
+
+    packages = ("pydantic-ai-slim", "pydantic")
+    statement = "from pydantic_ai import Agent, Tool"
+    notes = (
+        "`FunctionModel`, its own model for tests; instrumentation is off unless asked for.",
+        "Agents are made once and reused. Two agents: its documented programmatic hand-off with"
+        " `message_history`.",
+    )
+    absent = {  # noqa: RUF012
+        "thread": "its stores are in memory only; programs keep `all_messages_json()` themselves",
+        "window": "a history processor is a function of the program's own",
+    }
+
+    def tool(self, function: Callable[..., Any]) -> Any:
+        return Tool(function, name="track", takes_ctx=False)
+
+    def agent(self, steps: Steps, tools: list[Any]) -> Agent:
+        usage = RequestUsage(input_tokens=120, output_tokens=12)
+
+        async def model(*_: Any) -> ModelResponse:
+            number = await steps.later()
+            if number is None:
+                return ModelResponse([TextPart(ANSWER)], usage=usage)
+            call = ToolCallPart("track", arguments(number), f"call_{number}")
+            return ModelResponse([call], usage=usage)
+
+        return Agent(FunctionModel(model), instructions=SYSTEM, tools=tools, name="support")
+
+    async def run(self, agent: Agent) -> AgentRunResult:
+        return await agent.run(QUESTION)
+
+    def answer(self, result: AgentRunResult) -> str:
+        return result.output
+
+    def extra(self) -> dict[str, Callable[[Session], Contender]]:
+        return {"two_agents": self._two}
+
+    def _two(self, session: Session) -> Contender:
+        steps = Steps()
+        first, second = self.agent(steps, []), self.agent(steps, [])
+
+        async def run(_: object) -> AgentRunResult:
+            done = await first.run(QUESTION)
+            return await second.run(QUESTION, message_history=done.all_messages())
+
+        return pair(session, steps, run, self.answer)
+
+
+FRAMEWORK = PydanticAI()

@@ -1,0 +1,163 @@
+"""A server for tests: its users, its network, and a browser's place to listen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+
+from agentkit_py import Agent, MemoryHistory, Network, RouterContext, Tool
+from agentkit_py.server import create_app
+from agentkit_py.testing import ScriptedModel
+
+PATIENCE = 20.0
+"""Seconds until something that must happen has not happened."""
+
+
+def by_header(request: Request) -> str | None:
+    """The user, as tests say it; a real one has a session or a signed token."""
+    return request.headers.get("x-user")
+
+
+def once(context: RouterContext) -> str | None:
+    """Each agent of the network, one after another."""
+    names = [agent.name for agent in context.network.network.agents]
+    return names[context.call_count] if context.call_count < len(names) else None
+
+
+def support(*replies: Any, tools: tuple[Tool, ...] = (), **options: Any) -> Network:
+    """A network of one clerk that answers from a script."""
+    model = ScriptedModel(*replies)
+    clerk = Agent(name="clerk", system="You sell hats.", tools=list(tools), max_iter=5)
+    return Network(name="support", agents=[clerk], router=once, default_model=model, **options)
+
+
+def app_of(network: Network, **options: Any) -> Starlette:
+    """The API of one network; its users are named by a header."""
+    options.setdefault("auth", by_header)
+    options.setdefault("history", None if network.history else MemoryHistory())
+    return create_app(networks=[network], **options)
+
+
+@asynccontextmanager
+async def client_of(
+    app: Any, user: str | None = "ada", **headers: str
+) -> AsyncGenerator[httpx.AsyncClient]:
+    """A client in this process; it cannot stream."""
+    named = {} if user is None else {"x-user": user}
+    transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://localhost", headers={**named, **headers}
+    ) as client:
+        yield client
+
+
+@asynccontextmanager
+async def served(app: Any, **config: Any) -> AsyncGenerator[str]:
+    """A real server on loopback; gives its address."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    options = {"log_level": "warning", "timeout_graceful_shutdown": 5, **config}
+    server = uvicorn.Server(uvicorn.Config(app, **options))
+    task = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task
+        listening.close()
+
+
+def message(text: str, thread_id: str | None = None, **fields: Any) -> dict[str, Any]:
+    """The body of `POST /api/chat` as the hook sends it."""
+    thread = {} if thread_id is None else {"threadId": thread_id}
+    own = {"id": str(uuid4()), "content": text, "role": "user", **fields}
+    return {"userMessage": own, "history": [], "userId": "whoever", **thread}
+
+
+@dataclass
+class Stream:
+    """Server-sent events as they come."""
+
+    source: AsyncIterator[str]
+    response: httpx.Response
+    last_id: str | None = None
+    chunks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    resets: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    async def next(self) -> tuple[str, Any]:
+        """Kind and data of the next event."""
+        kind, data = "message", ""
+        async with asyncio.timeout(PATIENCE):
+            async for line in self.source:
+                name, _, value = line.partition(": ")
+                if name == "event":
+                    kind = value
+                elif name == "id":
+                    self.last_id = value
+                elif name == "data":
+                    data += value
+                elif not line and data:
+                    return kind, json.loads(data)
+        raise EOFError
+
+    async def until(self, wanted: Callable[[Mapping[str, Any]], bool] | str) -> dict[str, Any]:
+        """The next chunk of this event, or that is wanted; all before it are kept."""
+        while True:
+            kind, data = await self.next()
+            if kind == "reset":
+                self.resets.append(data)
+            if kind != "message":
+                continue
+            self.chunks.append(data)
+            if data["event"] == wanted if isinstance(wanted, str) else wanted(data):
+                return data
+
+    @property
+    def names(self) -> list[str]:
+        """The events that have come."""
+        return [chunk["event"] for chunk in self.chunks]
+
+    @property
+    def text(self) -> str:
+        """What the deltas say."""
+        return "".join(c["data"]["delta"] for c in self.chunks if c["event"] == "text.delta")
+
+
+@asynccontextmanager
+async def listening(
+    url: str, user: str = "ada", last_id: str | None = None, query: str = ""
+) -> AsyncGenerator[Stream]:
+    """A reader of the user's channel that is connected."""
+    headers = {"x-user": user} | ({} if last_id is None else {"last-event-id": last_id})
+    async with (
+        httpx.AsyncClient(timeout=PATIENCE, trust_env=False) as client,
+        client.stream("GET", f"{url}/api/stream{query}", headers=headers) as response,
+    ):
+        stream = Stream(response.aiter_lines(), response)
+        if response.status_code == 200:
+            kind, _ = await stream.next()
+            assert kind == "ready"
+        yield stream
+
+
+async def post(url: str, path: str, body: Any, user: str = "ada") -> httpx.Response:
+    """One request to a served app."""
+    async with httpx.AsyncClient(timeout=PATIENCE, trust_env=False) as client:
+        return await client.post(f"{url}{path}", json=body, headers={"x-user": user})
+
+
+async def eventually(check: Callable[[], bool]) -> None:
+    """Give other tasks their turn until something is so."""
+    async with asyncio.timeout(PATIENCE):
+        while not check():
+            await asyncio.sleep(0)

@@ -1,0 +1,241 @@
+"""`redacted`: nothing personal reaches a store, and everything else works as before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentkit_py import Agent, Redactor, State, Summarize, ToolContext, UserMessage, tool
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.result import AgentResult
+from agentkit_py.history.runs import RunStore
+from agentkit_py.history.turns import Turns
+from agentkit_py.messages import FileContent, TextContent, TextMessage, text_of
+from agentkit_py.processors.summaries import Summary, SummaryStore
+from agentkit_py.stores import (
+    HistoryStore,
+    MemoryHistory,
+    SqliteHistory,
+    for_user,
+    redacted,
+)
+from agentkit_py.testing import ScriptedModel, tool_call
+from agentkit_py.testing.executor import replay_programs
+from agentkit_py.testing.store_conformance import Check, checks_for
+
+MAIL = "ada@example.com"
+NEVER = Redactor({"never": r"\bnever in any test \d{9}\b"})
+
+
+def run_store(store: HistoryStore) -> Any:
+    """The store, as one that keeps summaries and runs."""
+    assert isinstance(store, RunStore)
+    assert isinstance(store, SummaryStore)
+    return store
+
+
+@pytest.mark.parametrize("check", checks_for(MemoryHistory), ids=str)
+async def test_a_store_that_masks_nothing_keeps_every_promise(
+    store: HistoryStore, check: Check
+) -> None:
+    """Memory, SQLite and PostgreSQL behind a redactor."""
+    wrapped = redacted(store, NEVER)
+    assert check in checks_for(type(wrapped))
+    await check(wrapped)
+
+
+@tool
+def find_customer(mail: str, ctx: ToolContext) -> dict[str, Any]:
+    """Find a customer."""
+    ctx.state.data["customer"] = mail
+    return {"mail": mail, "of": [mail], mail: True}
+
+
+def desk(store: HistoryStore, *replies: Any) -> Agent:
+    """An agent with a script that looks a customer up."""
+    model = ScriptedModel(*replies)
+    return Agent(
+        name="desk", system="S", model=model, tools=[find_customer], max_iter=3, history=store
+    )
+
+
+async def ask(store: HistoryStore) -> AgentResult:
+    """One turn with personal data wherever there may be some."""
+    call = tool_call("find_customer", {"mail": MAIL})
+    message = UserMessage(f"I am {MAIL}", "m1", state={"form": {"mail": MAIL}})
+    return await desk(store, call, f"Hello, {MAIL}.").run(message, thread_id="t")
+
+
+async def written(store: HistoryStore) -> str:
+    """All that a store has of the thread, in one text."""
+    beside = run_store(store)
+    shown: list[object] = [await store.get_thread("t"), await beside.load_run("t")]
+    shown.append(await beside.load_summary("t", "k"))
+    shown += [(r.result.to_dict(full=True), r.metadata) for r in await store.records("t")]
+    return repr(shown)
+
+
+@pytest.mark.parametrize("turns", [None, Turns()])
+async def test_nothing_that_is_masked_reaches_the_store(
+    store: HistoryStore, turns: Turns | None
+) -> None:
+    """What was said, calls, results, the client's state, titles, metadata, summaries, states."""
+    store.turns = turns
+    wrapped = redacted(store, ["email"])
+    await wrapped.add_thread("t", title=f"From {MAIL}", metadata={"mail": MAIL}, user_id=MAIL)
+    result = await ask(wrapped)
+    assert result.text == f"Hello, {MAIL}."
+    summary = Summary(
+        text=f"{MAIL} asked.",
+        covered=1,
+        anchor="a",
+        tokens=3,
+        original_tokens=9,
+        created_at=datetime.now(UTC),
+    )
+    assert await run_store(wrapped).lock_summary("t", "k", "me", 9)
+    assert await run_store(wrapped).save_summary("t", "k", summary, "me")
+    found = (await written(store)).replace(f"user_id='{MAIL}'", "")
+    assert MAIL not in found
+    assert found.count("[email]") >= 9
+    assert "find_customer" in found
+    (info,) = await wrapped.list_threads(user_id=MAIL)
+    assert info.title == "From [email]"
+
+
+async def test_not_a_byte_of_it_is_in_the_file(path: Path) -> None:
+    """Also of a title that is made of the question, and cut."""
+    store = SqliteHistory(path)
+    async with redacted(store, ["email"]) as wrapped:
+        await ask(wrapped)
+        long = "x" * 70 + f" {MAIL}"
+        await desk(wrapped, "Hm.").run(long, thread_id="u")
+        assert (await wrapped.get_thread("u")).title.endswith("[email]")
+    stored = b"".join(file.read_bytes() for file in path.parent.glob("threads.db*"))
+    assert b"[email]" in stored
+    for piece in (MAIL.encode(), b"ada@"):
+        assert piece not in stored
+
+
+async def test_the_next_run_sees_the_thread_masked(store: HistoryStore) -> None:
+    """Whole, so that the provider takes it."""
+    wrapped = redacted(store, ["email"])
+    await ask(wrapped)
+    model = ScriptedModel("Yes.")
+    await Agent(name="desk", system="S", model=model, history=wrapped).run("So?", thread_id="t")
+    model.assert_saw('"of":["[email]"]', "Hello, [email].")
+    assert MAIL not in str(model.bodies)
+
+
+async def test_what_is_written_again_is_there_once(
+    store: HistoryStore, reply: Callable[[str], AgentResult]
+) -> None:
+    """The same text gives the same mask, so that a repeated write is recognised."""
+    wrapped = redacted(store, Redactor({"order": r"order-\d+"}))
+    await wrapped.add_thread("t")
+    for _ in range(2):
+        await wrapped.append("t", [reply("order-7"), AgentResult.from_user("order-7?", id="u")])
+    await wrapped.append("t", await wrapped.load("t"))
+    assert [text_of(m) for m in await wrapped.messages("t")][-1] == "[order]?"
+    assert await wrapped.count_results("t") == 2
+
+
+async def test_messages_are_answered_once_and_replayed_runs_are_consistent(
+    store: HistoryStore,
+) -> None:
+    """A message that is delivered again gets the answer that was given, masked."""
+    store.turns = Turns()
+    wrapped = redacted(store, ["email"])
+    call = tool_call("find_customer", {"mail": MAIL})
+    agent = desk(wrapped, call, f"Hello, {MAIL}.", "Again.")
+    once = UserMessage(f"I am {MAIL}", "m1")
+    lines = [once, once, UserMessage("more", "m2"), once]
+    runs = await replay_programs([partial(agent.run, m, thread_id="t") for m in lines])
+    assert [run.error for run in runs] == [None] * 4
+    authors = [result.agent_name for result in await wrapped.load("t")]
+    assert authors == ["user", "desk", "desk", "user", "desk"]
+    assert MAIL not in await written(store)
+    again = await desk(wrapped).run(once, thread_id="t")
+    assert again.text == "Hello, [email]."
+
+
+async def test_the_state_of_runs_may_stay_as_it_is(store: HistoryStore) -> None:
+    """For tools that go on with what is in it."""
+    store.turns = Turns()
+    await ask(redacted(store, ["email"], state=False))
+    run = await run_store(store).load_run("t")
+    assert run.state == {"customer": MAIL}
+
+
+async def test_summaries_of_masked_threads_are_found_again(store: HistoryStore) -> None:
+    """The next process sees the same masked messages, and makes no second summary."""
+    writer = ScriptedModel(f"{MAIL} wrote a lot.")
+    wrapped = redacted(store, ["email"])
+
+    async def turn(number: int) -> ScriptedModel:
+        model = ScriptedModel("Yes.")
+        policy = Summarize(writer, 400, 200, min_messages=1, min_new=100)
+        agent = Agent(
+            name="desk", system="S", model=model, history=wrapped, processors=[policy]
+        )
+        text = f"{number} {MAIL} " + "word " * 80
+        await agent.run(text, state=State(thread_id="t"))
+        return model
+
+    seen = [await turn(number) for number in range(7)][-1]
+    assert len(writer.bodies) == 1
+    seen.assert_saw("[email] wrote a lot.")
+
+
+async def test_lazy_stores_keep_counts_of_what_they_keep(path: Path) -> None:
+    """Counts of the masked text, and none of what was said."""
+    store = SqliteHistory(path, lazy=True)
+    async with redacted(store, Redactor({"x": "long " * 50})) as wrapped:
+        await desk(wrapped, "Fine.").run("say " + "long " * 50, thread_id="t")
+        (said, _) = await wrapped.messages("t")
+        assert isinstance(said, TextMessage)
+        assert said.text == "say [x]"
+        memo: Any = getattr(said, "_memo")  # noqa: B009 - what tokenizers keep there
+        assert 0 < next(iter(memo.tokens.values())) < 10
+
+
+async def test_it_goes_together_with_the_view_of_a_user(store: HistoryStore) -> None:
+    """Either way round; files go with their thread."""
+    for wrapped in (
+        for_user(redacted(store, ["email"]), "ada"),
+        redacted(for_user(store, "ada"), ["email"]),
+    ):
+        key = await wrapped.add_thread()
+        await wrapped.append(key, [AgentResult.from_user(MAIL)])
+        assert text_of((await wrapped.messages(key))[0]) == "[email]"
+        assert await wrapped.delete_thread(key)
+        assert not await store.thread_exists(key)
+    assert repr(redacted(MemoryHistory(), ["email"])).endswith(", ['email'])")
+
+
+def test_names_and_addresses_of_files_are_masked() -> None:
+    """A link that is masked leads nowhere: words stand for the file then."""
+    parts = (
+        FileContent("AA==", media_type="application/pdf", name=f"{MAIL}.pdf"),
+        FileContent(url=f"https://example.com/{MAIL}", name="a.pdf"),
+        TextContent("see"),
+    )
+    masked = Redactor(["email"]).message(TextMessage("user", parts))
+    assert isinstance(masked, TextMessage)
+    assert masked.content == (
+        replace(parts[0], name="[email]"),
+        TextContent("[file a.pdf at https://example.com/[email]]"),
+        parts[2],
+    )
+
+
+def test_a_redactor_has_something_to_look_for() -> None:
+    """As everywhere."""
+    with pytest.raises(ConfigurationError, match="needs patterns"):
+        redacted(MemoryHistory(), [])
