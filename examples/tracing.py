@@ -79,11 +79,11 @@ async def ask(text: str) -> None:
 
 # --8<-- [end:durable]
 
+from agentkit_py.testing.executor import ReplayExecutor
+
 
 async def durable() -> None:
     """What `ask` does, with the executor for tests in place of the server."""
-    from agentkit_py.testing.executor import ReplayExecutor
-
     carrier: dict[str, str] = {}
     with tracer.start_as_current_span("POST /ask"):
         propagate.inject(carrier)

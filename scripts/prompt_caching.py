@@ -220,10 +220,10 @@ What makes the difference:
 
 - **Order.** History stands before the question, oldest first, and each request goes on where the
   one before ended.
-- **Hysteresis.** `Summarize`, `Budget` and `MessageWindow` let the history grow to one threshold and
-  then cut it to a lower one at once; `ClearToolResults` clears many results at once. Between two
-  cuts the beginning does not change. The cut is a function of the messages alone, so that every
-  process comes to the same one.
+- **Hysteresis.** `Summarize`, `Budget` and `MessageWindow` let the history grow to one threshold
+  and then cut it to a lower one at once; `ClearToolResults` clears many results at once. Between
+  two cuts the beginning does not change. The cut is a function of the messages alone, so that
+  every process comes to the same one.
 - **One summary, one rewrite.** A summary is kept beside the thread, its text does not change
   until the next one, and it stands right after the system prompt.
 - **Recalled turns come last**, right before the question, where nothing after them can be cached

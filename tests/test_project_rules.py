@@ -171,7 +171,10 @@ def test_every_public_name_has_a_docstring() -> None:
     assert [n for n in agentkit_py.__all__ if not has_docstring(getattr(agentkit_py, n))] == []
 
 
-SLOW_TO_IMPORT = ["httpx", "inngest", "jsonschema", "mcp", "rich", "sqlite3", "tiktoken", "typer"]
+SLOW_TO_IMPORT = [
+    *("httpx", "inngest", "jsonschema", "mcp", "opentelemetry"),
+    *("rich", "sqlite3", "tiktoken", "typer"),
+]
 
 
 def test_importing_the_package_loads_nothing_that_may_not_be_needed() -> None:

@@ -98,10 +98,7 @@ def _is_json(value: Any) -> bool:
                 return False
         return True
     if kind is list:
-        for item in value:
-            if not (type(item) in _PLAIN or _is_json(item)):
-                return False
-        return True
+        return all(map(_is_json, value))
     return kind is float and math.isfinite(value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -298,6 +299,9 @@ class Agent:
             result = await run_agent(scope, self, how)
             await scope.thread.end(stop_reason=result.stop_reason)
             return result
+        except CancelledError as error:
+            await scope.settle(error)
+            raise
         except Exception as error:
             await scope.settle(error)
             scope.raise_outward(error)

@@ -29,7 +29,7 @@ DEFAULT_APPROVAL_TIMEOUT = timedelta(hours=4)
 """How long a question waits, as the TypeScript package's documentation has it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Asking:
     """Where a question comes from."""
 

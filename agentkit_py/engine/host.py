@@ -31,7 +31,7 @@ class _NoChanges:
         """Nothing to apply."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class TurnHost:
     """Serves the processors of one inference."""
 

@@ -187,6 +187,7 @@ class NetworkRun:
             await self.scope.thread.save_results()
             await self.scope.thread.end(stop_reason=self.stop_reason)
         except CancelledError as error:
+            await self.scope.settle(error)
             if self.scope.runtime.is_final(error):
                 await self.scope.tell(RunInterrupted(**scope_facts))
             raise

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from agentkit_py._core.values import changed
 from agentkit_py.engine.approvals import Approver
 from agentkit_py.engine.changes import RunChanges
 from agentkit_py.engine.emitter import Emitter, logger
@@ -235,12 +237,15 @@ class RunScope:
                 self._seen += len(results)
                 if self.network is not None:
                     self.network.shift(len(results))
-            self.past = (*_as_past(m for r in results for m in r.messages), *self.past)
+            self.past = (*_as_past([m for r in results for m in r.messages]), *self.past)
 
     def _past_of(self, results: Iterable[AgentResult]) -> tuple[Message, ...]:
         """The messages of results from before this run, after those that were loaded later."""
-        found = [m for result in (*self.older, *results) for m in result.messages]
-        return tuple(_as_past([*self.state.messages, *found]))
+        found: list[Message] = self.state.messages
+        for result in (*self.older, *results):
+            found += result.output
+            found += result.tool_calls
+        return tuple(_as_past(found))
 
     def raise_outward(self, error: Exception) -> None:
         """Raise ``error`` as whoever called the run must get it, if that is another one."""
@@ -250,14 +255,14 @@ class RunScope:
         if outward is not error:
             raise outward from error
 
-    async def settle(self, error: Exception) -> None:
+    async def settle(self, error: Exception | CancelledError) -> None:
         """Save what was completed before ``error``, once nobody will try the run again."""
         if not self.runtime.is_final(error):
             return
         try:
             # A step here would be done with the first attempt of the next request, so that an
             # error that is not remembered would be tried again.
-            lost = not self.runtime.repeats(error)
+            lost = isinstance(error, CancelledError) or not self.runtime.repeats(error)
             await self.thread.save_results(lost=lost)
             await self.thread.end(failed=True, lost=lost)
         except Exception:  # noqa: BLE001 - the run's own error is the one to raise
@@ -267,6 +272,8 @@ class RunScope:
 _UNMEASURED = nullcontext()
 
 
-def _as_past(messages: Iterable[Message]) -> Iterable[Message]:
+def _as_past(messages: Sequence[Message]) -> Sequence[Message]:
     """Messages from before a run; what another run marked as its own is past now."""
-    return (replace(m, from_history=True) if m.from_history is False else m for m in messages)
+    if not [m for m in messages if m.from_history is False]:
+        return messages
+    return [changed(m, from_history=True) if m.from_history is False else m for m in messages]

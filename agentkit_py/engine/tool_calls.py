@@ -48,7 +48,7 @@ class Prepared:
     """What the model reads instead of a result."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ToolRunner:
     """Runs the calls of one reply."""
 

@@ -13,6 +13,7 @@ from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 
 from agentkit_py._core.json import JsonObject, JsonValue
+from agentkit_py.engine.plain_schema import plain_schema
 from agentkit_py.errors import MissingDependencyError, ToolDefinitionError
 
 
@@ -56,7 +57,7 @@ class ModelArguments:
             ToolDefinitionError: The model has no JSON Schema.
         """
         try:
-            return cls(model, model.model_json_schema(mode="validation"))
+            return cls(model, plain_schema(model))
         except PydanticUserError as error:
             raise ToolDefinitionError(tool, f"no JSON Schema for its arguments: {error}") from error
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agentkit_py.engine.agent import Agent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Turn:
     """One agent's turn in a run: everything that stays the same over its inferences."""
 

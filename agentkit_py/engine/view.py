@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agentkit_py.engine.agent import Agent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Seen:
     """What the model is about to see, and how that came about."""
 
@@ -42,7 +42,7 @@ class Seen:
     stop: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class View:
     """Puts together what one inference of an agent sees."""
 

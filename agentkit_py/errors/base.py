@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class AgentKitError(Exception):
     """Base of every error that this library raises."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """With message and facts: what `Exception` has would call the constructor with the text."""
+        return _made_again, (type(self), self.args, vars(self).copy())
+
+
+def _made_again(
+    kind: type[AgentKitError], args: tuple[Any, ...], facts: dict[str, Any]
+) -> AgentKitError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(facts)
+    return error
 
 
 class ConfigurationError(AgentKitError, ValueError):

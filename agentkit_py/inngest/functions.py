@@ -15,9 +15,11 @@ from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.emitter import StreamingConfig
 from agentkit_py.engine.network import Network
 from agentkit_py.errors import AgentKitError, ConfigurationError
+from agentkit_py.events.public import without_details
 from agentkit_py.history.codec import message_from_dict
 from agentkit_py.history.result import USER, AgentResult
 from agentkit_py.history.state import State
+from agentkit_py.inngest.live import Publish
 from agentkit_py.inngest.middleware import AgentKitMiddleware
 from agentkit_py.inngest.realtime import publisher
 from agentkit_py.inngest.runtime import Inference, runtime_of
@@ -67,7 +69,8 @@ def create_functions(
 
     An agent becomes ``agent-{slug}``, a network ``network-{slug}``; each is started by the event
     ``{app_id}/{function id}`` with ``data.input`` (text, or a user message) and, if wanted,
-    ``data.state``, ``data.threadId`` and ``data.userId``. A function returns ``{threadId, text,
+    ``data.state``, ``data.threadId`` and ``data.userId``. The event `CANCEL_EVENT` with the same
+    thread and user stops it. A function returns ``{threadId, text,
     stopReason, state, results}``.
 
     Args:
@@ -138,7 +141,12 @@ def _handler(client: inngest.Inngest, item: Agent | Network, *, realtime: bool) 
         user = data.get("userId")
         streaming = None
         if realtime and isinstance(user, str) and user:
-            streaming = StreamingConfig(publish=_held_back(ctx, publisher(client, user)))
+            send = publisher(client, user)
+            if "answerableBy" in data:  # sent by the HTTP API, for somebody's browser
+                send = _for_strangers(send)
+            streaming = StreamingConfig(
+                publish=_held_back(ctx, send), extended=data.get("extended") is not False
+            )
         options: dict[str, Any] = {"ctx": ctx, "state": state, "streaming": streaming}
         if isinstance(item, Network):
             run = await item.run(given, **options)
@@ -147,6 +155,13 @@ def _handler(client: inngest.Inngest, item: Agent | Network, *, realtime: bool) 
         return _output(state, result.text, result.stop_reason, _of_this_run(state))
 
     return handler
+
+
+def _for_strangers(send: Publish) -> Publish:
+    async def publish(chunk: dict[str, Any]) -> None:
+        await send(without_details(chunk))
+
+    return publish
 
 
 def _held_back(ctx: inngest.Context, send: Any) -> Any:

@@ -159,7 +159,7 @@ class Knowledge:
             near = await self.store.nearest(vector, self.embedder.key, wanted, most)
         if how != "vector":
             worded = await self.store.matching(query, wanted, most)
-        found = fused(near, worded, most) if how == "hybrid" else [*near, *worded]
+        found = fused(query, near, worded) if how == "hybrid" else [*near, *worded]
         # Stores filter; this is the second lock on the door.
         return [one for one in found if wanted is None or wanted.matches(one.metadata)][:count]
 

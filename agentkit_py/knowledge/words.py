@@ -10,6 +10,8 @@ _JOINED = re.compile(r"[^\W_]+(?:[-_./:#][^\W_]+)+")
 _DIGIT = re.compile(r"\d")
 _MOST = 32
 _LONGEST = 64
+_NUMBER = 5
+_CODE = 4
 
 # Words that are in nearly every text: they cost time and say nothing.
 _EMPTY = (
@@ -39,6 +41,15 @@ def telling(query: str) -> list[str]:
     """The words of a query that say something, each once; all, if none does."""
     found = list(dict.fromkeys(words(query)))
     return ([word for word in found if word not in _IGNORED] or found)[:_MOST]
+
+
+def identifiers(query: str) -> set[str]:
+    """Those of its words that name one thing: ``err4012``, ``tx200``, ``78123``; not ``2024``."""
+    return {
+        word
+        for word in words(query)
+        if _DIGIT.search(word) and len(word) >= (_NUMBER if word.isdigit() else _CODE)
+    }
 
 
 def rarity(total: int, have: int) -> float:

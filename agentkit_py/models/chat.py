@@ -89,7 +89,7 @@ def _messages(
     for unit in units(request.messages):
         match unit:
             case TextMessage():
-                if texts(unit) or not refuses_empty:
+                if not refuses_empty or texts(unit):
                     result.append(_text(unit.role, _content(unit, media)))
             case Exchange():
                 result += _exchange(unit, ids, EMPTY_RESULT if refuses_empty else "")
@@ -117,21 +117,14 @@ def _text_part(text: str) -> dict[str, Any]:
 
 
 def _exchange(exchange: Exchange, ids: WireIds, empty: str) -> list[dict[str, Any]]:
-    wire_ids = [ids.take(call.id) for call in exchange.calls]
-    called = zip(wire_ids, exchange.names, exchange.arguments, strict=True)
-    asked = {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [
-            {"id": wire_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-            for wire_id, name, arguments in called
-        ],
-    }
-    answered = [
-        {"role": "tool", "tool_call_id": wire_id, "content": output or empty}
-        for wire_id, output in zip(wire_ids, exchange.outputs, strict=True)
-    ]
-    return [asked, *answered]
+    calls: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = [{"role": "assistant", "content": None, "tool_calls": calls}]
+    for call_id, name, arguments, output in exchange.rows:
+        wire_id = ids.take(call_id)
+        function = {"name": name, "arguments": arguments}
+        calls.append({"id": wire_id, "type": "function", "function": function})
+        found.append({"role": "tool", "tool_call_id": wire_id, "content": output or empty})
+    return found
 
 
 def _choice(request: ModelRequest) -> object:

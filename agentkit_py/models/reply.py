@@ -46,14 +46,13 @@ def calls_last(messages: list[Message]) -> tuple[Message, ...]:
     return (*rest, *calls)
 
 
-def count(source: object, *names: str) -> int:
-    """The number under a path of names; 0 where there is none."""
-    value: Any = source
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if isinstance(value, bool) or not isinstance(value, int):
-        return 0
-    return max(0, value)
+def count(source: object, name: str, inner: str | None = None) -> int:
+    """The number under a name, or under a second name inside of that; 0 where there is none."""
+    found = as_object(source)
+    value: Any = None if found is None else found.get(name)
+    if inner is not None:
+        return 0 if value is None else count(value, inner)
+    return value if type(value) is int and value > 0 else 0
 
 
 def text_or_empty(value: object) -> str:

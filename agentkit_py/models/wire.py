@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, assert_never, cast
+from typing import Any, TypeAlias, assert_never
 
 from agentkit_py._core.json import JsonValue, dumps
 from agentkit_py.errors import ConfigurationError
@@ -79,6 +79,9 @@ class Exchange:
         default=None, init=False, repr=False, compare=False
     )
     _names: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    _rows: tuple[tuple[str, str, str, str], ...] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -100,6 +103,14 @@ class Exchange:
         if self._inputs is None:
             self._inputs = tuple([clean_json(arguments_object(call)) for call in self.calls])
         return self._inputs
+
+    @property
+    def rows(self) -> tuple[tuple[str, str, str, str], ...]:
+        """Each call's own id, name, arguments and output."""
+        if self._rows is None:
+            ids = [call.id for call in self.calls]
+            self._rows = tuple(zip(ids, self.names, self.arguments, self.outputs, strict=True))
+        return self._rows
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -137,11 +148,11 @@ def _read_group(
 ) -> int:
     """Add the group that begins with ``message``, at ``index``; returns the index after it."""
     end = index + 1 + len(message.tools)
-    results = messages[index + 1 : end]
-    if _is_whole(message, results) and not (
-        end < len(messages) and isinstance(messages[end], ToolResultMessage)
-    ):
-        found.append(_kept(message, results))
+    results = tuple(messages[index + 1 : end])
+    further = end < len(messages) and isinstance(messages[end], ToolResultMessage)
+    exchange = None if further else _exchange_of(message, results)
+    if exchange is not None:
+        found.append(exchange)
         return end
     group = _Group()
     end = group.read(messages, index)
@@ -151,28 +162,21 @@ def _read_group(
     return end
 
 
-def _is_whole(message: ToolCallMessage, results: Sequence[Message]) -> bool:
-    """Whether each call has its result, in the order of the calls."""
-    calls = message.tools
-    if not calls or len(results) != len(calls):
-        return False
-    for call, result in zip(calls, results, strict=True):
-        if not isinstance(result, ToolResultMessage):
-            return False
-        tool = result.tool
-        if tool is not call and (tool.id != call.id or tool.name != call.name):
-            return False
-    return True
-
-
-def _kept(message: ToolCallMessage, results: Sequence[Message]) -> Exchange:
-    """The exchange of a message and its results, made once for both."""
+def _exchange_of(message: ToolCallMessage, results: tuple[Message, ...]) -> Exchange | None:
+    """The exchange of a message and what follows it, made once; None if that is not its results."""
     memo = wire_memo(message)
     known = memo.get("exchange")
-    if known is not None and all(a is b for a, b in zip(known[0], results, strict=True)):
+    if known is not None and known[0] == results:  # the same objects, mostly
         return known[1]
-    exchange = pair(message.tools, cast("Sequence[ToolResultMessage]", results))
-    memo["exchange"] = (tuple(results), exchange)
+    calls = message.tools
+    if not calls or len(results) != len(calls):
+        return None
+    answers = [result for result in results if isinstance(result, ToolResultMessage)]
+    keys = [(result.tool.id, result.tool.name) for result in answers]
+    if keys != [(call.id, call.name) for call in calls]:
+        return None
+    exchange = Exchange(tuple(calls), tuple([answer.content for answer in answers]))
+    memo["exchange"] = (results, exchange)
     return exchange
 
 

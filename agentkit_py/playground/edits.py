@@ -20,6 +20,7 @@ from agentkit_py.playground.recorder import Recorder, as_json, usage_json
 from agentkit_py.playground.witness import RecordingRuntime, request_text
 from agentkit_py.processors.apply import members_of
 from agentkit_py.processors.base import HistoryProcessor, Level
+from agentkit_py.processors.settings import ConfiguredProcessor
 
 
 class ProcessorEdit(BaseModel):
@@ -71,7 +72,8 @@ def settings_of(processor: HistoryProcessor) -> Settings:
                 missing.append(name)
             continue
         shape = _as_json(found)
-        if shape is _NOTHING:
+        declared = not isinstance(processor, ConfiguredProcessor) or name in processor.settings
+        if shape is _NOTHING or not declared:
             others[name] = found
         else:
             shown[name] = shape
@@ -145,10 +147,14 @@ def processors_json(call: ModelCall) -> list[dict[str, Any]]:
                 "name": processor.name,
                 "reason": processor.reason,
                 "settings": {} if settings.missing else settings.shown,
-                "fixed": sorted([*settings.others, *settings.missing]),
+                "fixed": sorted([*_given(settings.others), *settings.missing]),
             }
         )
     return found
+
+
+def _given(others: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in others.items() if value is not None]
 
 
 def call_edit(call: ModelCall, edit: Edit) -> CallEdit:

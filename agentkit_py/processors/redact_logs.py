@@ -76,13 +76,13 @@ class RedactingFilter(logging.Filter):
         if isinstance(value, Mapping):
             found = cast("Mapping[Any, Any]", value)
             made = {self._extra(key): self._extra(item) for key, item in found.items()}
-            return value if repr(made) == repr(dict(found)) else made
+            return found if repr(made) == repr(dict(found)) else made
         if isinstance(value, list | tuple | set | frozenset):
             given = list(cast("Iterable[Any]", value))
             items = [self._extra(item) for item in given]
-            return value if all(a is b for a, b in zip(items, given, strict=True)) else items
+            same = all(a is b for a, b in zip(items, given, strict=True))
+            return cast("Any", value) if same else items
         # Of anything else its text is what gets written.
         text = str(value)
         masked = self.redactor.text(text)
         return value if masked == text else masked
-

@@ -86,6 +86,12 @@ def is_valid(messages: Sequence[Message]) -> bool:
     Raises:
         ProcessorError: Something in the list is no message.
     """
+    start = _end_of_whole(messages)
+    return start == len(messages) or _may_follow(messages[start:])
+
+
+def _may_follow(messages: Sequence[Message]) -> bool:
+    """The same of messages in any order, where nothing was left open before."""
     scan = _Scan()
     for message in messages:
         # By far the fastest way to tell them apart, on a path that every model call takes.
@@ -105,6 +111,34 @@ def is_valid(messages: Sequence[Message]) -> bool:
         if not fits:
             return False
     return not scan.unanswered
+
+
+def _end_of_whole(messages: Sequence[Message]) -> int:
+    """How far the list is of the simplest form: texts, and calls with their results in order.
+
+    Nothing is left open there, so that whoever reads on may begin there.
+    """
+    index, end = 0, len(messages)
+    while index < end:
+        message = messages[index]
+        if isinstance(message, TextMessage):
+            index += 1
+            continue
+        if not isinstance(message, ToolCallMessage):
+            break
+        calls = message.tools
+        after = index + 1 + len(calls)
+        if not calls or not all(map(_answers, messages[index + 1 : after], calls)) or after > end:
+            break
+        index = after
+    return index
+
+
+def _answers(message: Message, call: ToolCall) -> bool:
+    if not isinstance(message, ToolResultMessage):
+        return False
+    tool = message.tool
+    return tool is call or (tool.id == call.id and tool.name == call.name)
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from agentkit_py.events import Decision
 from agentkit_py.messages import UserMessage
+from agentkit_py.server.answers import Cancelled, ChatAnswer, Done
 from agentkit_py.server.api import Api, answer
 from agentkit_py.server.bodies import (
     ApprovalRequestBody,
@@ -28,10 +29,11 @@ async def chat(api: Api, request: Request, user_id: str) -> Response:
     """`POST /api/chat`: begin to answer a message; the answer comes by the stream."""
     body = parse(ChatRequest, await api.body(request))
     job = _job_of(api, body, user_id)
+    api.backend.check_room(user_id)  # before a thread is made for nothing
     threads = api.threads_of(user_id)
     await threads.add_thread(job.thread_id, title=title_of(body.user_message.content))
     await api.backend.start(job)
-    return answer({"success": True, "threadId": job.thread_id, "messageId": job.message.id})
+    return answer(ChatAnswer(success=True, threadId=job.thread_id, messageId=job.message.id or ""))
 
 
 def _job_of(api: Api, body: ChatRequest, user_id: str) -> Job:
@@ -65,7 +67,7 @@ async def cancel(api: Api, request: Request, user_id: str) -> Response:
     body = parse(CancelRequest, await api.body(request))
     await api.threads_of(user_id).get_thread(body.thread_id)
     count = await api.backend.cancel(user_id, body.thread_id)
-    return answer({"success": True, "cancelled": count})
+    return answer(Cancelled(success=True, cancelled=count))
 
 
 async def approve_tool(api: Api, request: Request, user_id: str) -> Response:
@@ -76,7 +78,7 @@ async def approve_tool(api: Api, request: Request, user_id: str) -> Response:
     known = await api.backend.answer(user_id, body.thread_id, body.tool_call_id, decision)
     if not known:
         raise not_found("question")
-    return answer({"success": True})
+    return answer(Done(success=True))
 
 
 async def realtime_token(api: Api, request: Request, user_id: str) -> Response:

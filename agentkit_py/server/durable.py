@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.requests import HTTPConnection
@@ -12,6 +12,7 @@ from starlette.requests import HTTPConnection
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events import ApprovalAnswer, Decision
 from agentkit_py.inngest.sending import Sender
+from agentkit_py.server.answers import TokenAnswer
 from agentkit_py.server.config import Settings
 from agentkit_py.server.jobs import Job
 from agentkit_py.server.refusals import Refusal
@@ -45,6 +46,9 @@ class InngestRuns:
         self._settings = settings
         self._sender = Sender(client)
 
+    def check_room(self, user_id: str) -> None:
+        """Nothing: how many functions run at once, Inngest's ``concurrency`` says."""
+
     async def start(self, job: Job) -> None:
         """Send the event that begins the run; a message that was sent before begins none.
 
@@ -66,6 +70,7 @@ class InngestRuns:
             "userId": job.user_id,
             # Only answers that name this user are taken.
             "answerableBy": job.user_id,
+            "extended": self._settings.extended,
             "state": {"data": state.dump(), "messages": messages},
         }
         key = "\n".join([job.user_id, job.thread_id, job.message.id or ""])
@@ -93,15 +98,21 @@ class InngestRuns:
         await _sent(self._sender.answer(user_id, call_id, answer))
         return True
 
-    async def token(self, request: HTTPConnection, user_id: str) -> dict[str, Any]:  # noqa: ARG002
+    async def token(self, request: HTTPConnection, user_id: str) -> TokenAnswer:  # noqa: ARG002
         """A subscription token of the Inngest server's.
 
         Raises:
             Refusal: It gives none.
         """
-        found: Mapping[str, Any] = await _sent(self._sender.token(user_id))
+        found = await _sent(self._sender.token(user_id))
         url = self._settings.realtime_url or self._sender.api_origin
-        return {**found, "token": found["key"], "app": {"apiBaseUrl": url}}
+        return TokenAnswer(
+            channel=found["channel"],
+            topics=found["topics"],
+            key=found["key"],
+            token=found["key"],
+            app={"apiBaseUrl": url},
+        )
 
     def replayed(self, user_id: str, thread_id: str) -> list[str]:  # noqa: ARG002
         """None: chunks do not pass through here."""

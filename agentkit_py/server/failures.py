@@ -11,6 +11,7 @@ from agentkit_py.errors import (
     RateLimitError,
     ThreadBusyError,
 )
+from agentkit_py.events.public import FAILED
 
 _WORDS: tuple[tuple[type[Exception], str, bool], ...] = (
     (ContextOverflowError, "The conversation has become too long for the model.", False),
@@ -23,12 +24,10 @@ _WORDS: tuple[tuple[type[Exception], str, bool], ...] = (
     (TimeoutError, "The answer took too long, and was stopped.", True),
 )
 
-UNKNOWN = "Something went wrong on the server."
-
 
 def public_words(error: BaseException | None) -> tuple[str, bool]:
     """What to say of an error, and whether trying again may help."""
     for kind, words, recoverable in _WORDS:
         if isinstance(error, kind):
             return words, recoverable
-    return UNKNOWN, False
+    return FAILED, False

@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 
 from agentkit_py.events import Decision
 from agentkit_py.messages import TextMessage, UserMessage
+from agentkit_py.server.answers import TokenAnswer
 from agentkit_py.server.config import Target
 
 TOPIC = "agent_stream"
@@ -42,6 +43,14 @@ class Backend(Protocol):
     streams: bool
     """Whether chunks pass through this process, so that they can be streamed from here."""
 
+    def check_room(self, user_id: str) -> None:
+        """Refuse what could not be begun.
+
+        Raises:
+            Refusal: Too many run already.
+        """
+        ...
+
     async def start(self, job: Job) -> None:
         """Begin a run, and return at once.
 
@@ -58,7 +67,7 @@ class Backend(Protocol):
         """Pass a person's word on; False if no such question waits."""
         ...
 
-    async def token(self, request: HTTPConnection, user_id: str) -> dict[str, Any]:
+    async def token(self, request: HTTPConnection, user_id: str) -> TokenAnswer:
         """What the hook needs to listen to the user's channel."""
         ...
 

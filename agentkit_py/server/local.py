@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
 from agentkit_py.events import Decision
+from agentkit_py.server.answers import TokenAnswer
 from agentkit_py.server.auth import is_same_host
 from agentkit_py.server.config import Settings
 from agentkit_py.server.hub import Hub
@@ -58,7 +58,7 @@ class LocalRuns:
         own = self._of(job.user_id, job.thread_id)
         if any(run.job.message.id == job.message.id for run in own):
             return
-        self._check_room(job.user_id)
+        self.check_room(job.user_id)
         channel = channel_of(job.user_id)
         run = LocalRun(
             job,
@@ -78,7 +78,12 @@ class LocalRuns:
         )
         run.task.add_done_callback(lambda task: self._forget(run, task))
 
-    def _check_room(self, user_id: str) -> None:
+    def check_room(self, user_id: str) -> None:
+        """Refuse what could not be begun.
+
+        Raises:
+            Refusal: Too many runs, or the server is stopping.
+        """
         limits = self._settings.limits
         if self._closing or self.count >= limits.runs:
             raise Refusal(
@@ -115,17 +120,17 @@ class LocalRuns:
             raise Refusal(409, "already_answered", "This was answered already.")
         return False
 
-    async def token(self, request: HTTPConnection, user_id: str) -> dict[str, Any]:
+    async def token(self, request: HTTPConnection, user_id: str) -> TokenAnswer:
         """A token for the hook, which connects to ``/v1/realtime/connect`` of ``apiBaseUrl``."""
         key, grant = self._tokens.make(user_id)
-        return {
-            "channel": channel_of(user_id),
-            "topics": [TOPIC],
-            "key": key,
-            "token": key,
-            "expires": grant.expires * 1000,
-            "app": {"apiBaseUrl": self._settings.realtime_url or _base_url(request)},
-        }
+        return TokenAnswer(
+            channel=channel_of(user_id),
+            topics=[TOPIC],
+            key=key,
+            token=key,
+            expires=grant.expires * 1000,
+            app={"apiBaseUrl": self._settings.realtime_url or _base_url(request)},
+        )
 
     def replayed(self, user_id: str, thread_id: str) -> list[str]:
         """Ids of the messages whose answers a new reader of the stream gets from their start."""
@@ -135,6 +140,11 @@ class LocalRuns:
             for run in self._of(user_id, thread_id)
             if run.root is not None and self._hub.holds(channel, run.root)
         ]
+
+    async def idle(self) -> None:
+        """Wait until no run is left."""
+        while self._runs:
+            await asyncio.wait([r.task for mine in self._runs.values() for r in mine if r.task])
 
     async def close(self) -> None:
         """Let runs end for a while, but those that wait for a person; then cancel them."""

@@ -15,6 +15,7 @@ from agentkit_py.engine.emitter import StreamingConfig
 from agentkit_py.engine.limits import RunLimits
 from agentkit_py.engine.network import Network
 from agentkit_py.events import ApprovalAnswer, ApprovalRequest, Event, RunFailed
+from agentkit_py.events.public import without_details
 from agentkit_py.history.state import State
 from agentkit_py.server.config import ClientRules, with_store
 from agentkit_py.server.failures import public_words
@@ -25,9 +26,6 @@ from agentkit_py.server.turns import ThreadTurn
 from agentkit_py.stores import HistoryStore
 
 logger: logging.Logger = logging.getLogger("agentkit_py.server")
-
-_SAID_OF_PARTS = frozenset({"interrupted", "removed from the reply"})
-"""Why parts fail, in words of the projector's that tell nothing of the machine."""
 
 
 @dataclass(slots=True)
@@ -123,7 +121,8 @@ class LocalRun:
         if event == "hitl.requested":
             self._parts[question] = parts_of(data)
         self._note(event, chunk["sequenceNumber"], data)
-        self.send({**chunk, "data": self._public(event, data)})
+        words, recoverable = public_words(self._error)
+        self.send(without_details(chunk, words, recoverable=recoverable))
         if event == "hitl.requested" and question not in self.answered:
             self.turn.asks(question)
         elif event == "hitl.resolved":
@@ -135,14 +134,6 @@ class LocalRun:
             self.root = data.get("messageId")
         elif event == "stream.ended":
             self._ended = True
-
-    def _public(self, event: str, data: dict[str, Any]) -> dict[str, Any]:
-        """What a user may see of a chunk: errors without what they say of the machine."""
-        told = data.get("error")
-        if told is None or told in _SAID_OF_PARTS or event not in ("run.failed", "part.failed"):
-            return data
-        words, recoverable = public_words(self._error)
-        return {**data, "error": words, **({"recoverable": recoverable} if "run" in event else {})}
 
     def _end(self, event: str | None, **facts: Any) -> None:
         """End the stream where the run did not: it had not begun, or was answered before."""

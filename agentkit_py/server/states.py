@@ -57,10 +57,11 @@ def begin_state(
     if previous is not None:
         state.load(dict(previous))
     trusted = {rules.user_key: user_id}
-    if isinstance(state.data, dict):
-        cast("dict[str, Any]", state.data).update({**client, **trusted})
+    data: object = state.data
+    if isinstance(data, dict):
+        cast("dict[str, Any]", data).update({**client, **trusted})
         return state
-    known = fields_of(state.data)
+    known = fields_of(data)
     changes = {key: value for key, value in {**client, **trusted}.items() if key in known}
     if changes:
         state.load({**state.dump(), **changes})

@@ -10,7 +10,16 @@ from uuid import uuid4
 from starlette.requests import Request
 from starlette.responses import Response
 
+from agentkit_py._core.json import as_object
 from agentkit_py.history.result import USER
+from agentkit_py.server.answers import (
+    Done,
+    NewThreadAnswer,
+    StoredMessage,
+    ThreadAnswer,
+    ThreadPage,
+    ThreadSummary,
+)
 from agentkit_py.server.api import Api, answer
 from agentkit_py.server.bodies import NewThread, parse
 from agentkit_py.server.refusals import invalid, not_found
@@ -37,13 +46,13 @@ async def list_threads(api: Api, request: Request, user_id: str) -> Response:
     more = len(rest) > start + limit
     last = page[-1] if more and page else None
     return answer(
-        {
-            "threads": [await _summary(store, one) for one in page],
-            "hasMore": more,
-            "total": len(found),
-            "nextCursorTimestamp": _iso(last.updated_at) if last is not None else None,
-            "nextCursorId": last.id if last is not None else None,
-        }
+        ThreadPage(
+            threads=[await _summary(store, one) for one in page],
+            hasMore=more,
+            total=len(found),
+            nextCursorTimestamp=_iso(last.updated_at) if last is not None else None,
+            nextCursorId=last.id if last is not None else None,
+        )
     )
 
 
@@ -79,12 +88,12 @@ async def create_thread(api: Api, request: Request, user_id: str) -> Response:
     thread_id = await store.add_thread(body.thread_id or str(uuid4()), title=body.title or "")
     info = await store.get_thread(thread_id)
     return answer(
-        {
-            "threadId": thread_id,
-            "title": info.title or UNTITLED,
-            "userId": user_id,
-            "createdAt": _iso(info.created_at),
-        }
+        NewThreadAnswer(
+            threadId=thread_id,
+            title=info.title or UNTITLED,
+            userId=user_id,
+            createdAt=_iso(info.created_at),
+        )
     )
 
 
@@ -104,12 +113,12 @@ async def get_thread(api: Api, request: Request, user_id: str) -> Response:
     records = await store.page(thread_id, before, limit)
     running = api.backend.replayed(user_id, thread_id)
     return answer(
-        {
-            "thread": await _summary(store, info),
-            "messages": [message_of(record) for record in _without_replayed(records, running)],
-            "hasMore": before > limit,
-            "running": running,
-        }
+        ThreadAnswer(
+            thread=await _summary(store, info),
+            messages=[message_of(record) for record in _without_replayed(records, running)],
+            hasMore=before > limit,
+            running=running,
+        )
     )
 
 
@@ -134,10 +143,10 @@ async def delete_thread(api: Api, request: Request, user_id: str) -> Response:
     await api.backend.cancel(user_id, thread_id)
     if not await store.delete_thread(thread_id):
         raise not_found()
-    return answer({"success": True})
+    return answer(Done(success=True))
 
 
-async def _summary(store: HistoryStore, info: ThreadInfo) -> dict[str, Any]:
+async def _summary(store: HistoryStore, info: ThreadInfo) -> ThreadSummary:
     return {
         "id": info.id,
         "title": info.title or await _first_words(store, info.id) or UNTITLED,
@@ -155,21 +164,23 @@ async def _first_words(store: HistoryStore, thread_id: str) -> str:
     return title_of(next((m.text for m in messages if m.type == "text"), ""))
 
 
-def message_of(record: StoredResult) -> dict[str, Any]:
+def message_of(record: StoredResult) -> StoredMessage:
     """A stored result as the hook reads it: ``type`` ``"user"`` or ``"agent"``."""
     result = record.result
-    found: dict[str, Any] = {
+    found: StoredMessage = {
+        "type": "user" if result.agent_name == USER else "agent",
         "message_id": result.id or f"position-{record.position}",
         "position": record.position,
         "createdAt": _iso(result.created_at),
     }
     if result.agent_name != USER:
         data = _public(result.to_dict())
-        return {**found, "type": "agent", "agentName": result.agent_name, "data": data}
+        return {**found, "agentName": result.agent_name, "data": data}
     text = "".join(message.text for message in result.output if message.type == "text")
-    state = record.metadata.get("state")
-    client = {"clientState": state} if state is not None else {}
-    return {**found, "type": "user", "content": text, **client}
+    state = as_object(record.metadata.get("state"))
+    if state is not None:
+        found["clientState"] = state
+    return {**found, "content": text}
 
 
 def _public(record: dict[str, Any]) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from agentkit_py.history.result import AgentResult
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.processors.redactor import Mask, Patterns, Redactor
 from agentkit_py.processors.summaries import Summary
+from agentkit_py.stores._delegating import DelegatingStore, DelegatingThreads, keeps_all
 from agentkit_py.stores.base import HistoryStore
-from agentkit_py.stores.delegating import DelegatingStore, DelegatingThreads, keeps_all
 from agentkit_py.stores.records import Row, encode_json, encode_row
 
 

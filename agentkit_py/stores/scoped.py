@@ -6,8 +6,8 @@ from typing import Any
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.stores._delegating import DelegatingStore, DelegatingThreads, keeps_all
 from agentkit_py.stores.base import HistoryStore
-from agentkit_py.stores.delegating import DelegatingStore, DelegatingThreads, keeps_all
 from agentkit_py.stores.records import ThreadInfo, check_text, new_thread_id
 
 

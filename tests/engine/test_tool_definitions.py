@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from agentkit_py import Agent, State, ToolContext, create_tool, tool
+from agentkit_py import (
+    Agent,
+    State,
+    ToolContext,
+    create_tool,
+    get_default_routing_agent,
+    todo_write,
+    tool,
+)
 from agentkit_py.engine.tool import as_tool
 from agentkit_py.errors import MissingDependencyError, ToolDefinitionError
 from agentkit_py.testing import ScriptedModel, tool_call
@@ -335,3 +347,55 @@ def test_a_handler_that_needs_something_else_is_refused() -> None:
 def test_a_tool_without_described_arguments_has_no_schema() -> None:
     """Providers are told that it takes none."""
     assert create_tool(name="x", handler=print).parameters is None
+
+
+class Colour(Enum):
+    """What it looks like."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Place:
+    """Where it is."""
+
+    title: str
+    floor: int
+
+
+class Part(BaseModel):
+    """A part with a title that somebody wrote."""
+
+    model_config = ConfigDict(title="Part")
+
+    enum: int = Field(title="An enum")
+    parts: list[Part] = []
+
+
+def test_schemas_have_the_titles_that_somebody_wrote_and_no_others() -> None:
+    """Pydantic makes titles of all names; zod, and so TypeScript's tools, makes none."""
+
+    @tool
+    def build(
+        colour: Colour, place: Place, part: Part, title: str, count: int | None = None
+    ) -> None:
+        """Build."""
+
+    schema = build.parameters
+    assert schema is not None
+    titles = sorted(re.findall(r'"title": "([^"]*)"', json.dumps(schema)))
+    assert titles == ["An enum", "Part"]
+    assert list(schema["properties"]) == ["colour", "place", "part", "title", "count"]
+    assert schema["$defs"]["Colour"] == {
+        "description": "What it looks like.",
+        "enum": ["red", "blue"],
+        "type": "string",
+    }
+
+
+def test_the_librarys_own_tools_have_no_titles() -> None:
+    """Their classes are private, and their names were sent to models."""
+    own = [todo_write, *get_default_routing_agent().tools.values()]
+    for found in own:
+        assert '"title"' not in json.dumps(found.parameters)

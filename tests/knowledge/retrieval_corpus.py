@@ -1,15 +1,17 @@
 """A support corpus made by a seeded program, with questions whose answers are known.
 
 Each document says one thing (a topic) of one product, among sentences that say nothing, and has
-identifiers of its own; others have ones that differ in a digit. Four classes of questions:
+identifiers of its own; others have ones that differ in a digit. Classes of questions:
 
 - *identifier*: an error code, part number or invoice number, alone or in a sentence;
 - *paraphrase*: what a customer says, with no telling word of the document but the product;
 - *keyword*: the document's own words;
-- *mixed*: an identifier or exact word and a paraphrase.
+- *mixed*: a paraphrase with an identifier, or with the document's own words;
+- *one word*: a paraphrase with a single one of the document's words, which nothing tells from the
+  words that a paraphrase shares with other documents by chance.
 
-The topics are divided in two: settings of the search were chosen on the questions of one half, and
-figures are given for the other. The documents of both are searched.
+The settings of the search were chosen on the questions of the first topics, and figures are given
+for those of the others. The documents of both are searched.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ import random
 from dataclasses import dataclass
 from typing import Literal
 
-Class = Literal["identifier", "paraphrase", "keyword", "mixed"]
+Class = Literal["identifier", "paraphrase", "keyword", "mixed", "one word"]
 Half = Literal["tuning", "held out"]
 
-CLASSES: tuple[Class, ...] = ("identifier", "paraphrase", "keyword", "mixed")
+CLASSES: tuple[Class, ...] = ("identifier", "paraphrase", "keyword", "mixed", "one word")
 PRODUCTS = (
     "router",
     "camera",
@@ -43,6 +45,9 @@ class Topic:
     keywords: str
     paraphrases: tuple[str, str]
 
+
+_TUNING = 24
+"""That many topics are for tuning."""
 
 # fmt: off
 TOPICS = (
@@ -118,6 +123,43 @@ TOPICS = (
     Topic("complaint", "A grievance about the {p} is answered by the ombudsman within a week",
           "grievance answered ombudsman",
           ("I am unhappy with how you handled my {p}", "whom do I tell that I am angry about it, {p}")),
+    # Written when the settings of the search had been chosen, and not looked at before: held out.
+    Topic("customs", "Import duties on the {p} are borne by the recipient outside the Union",
+          "import duties borne recipient",
+          ("do I have to pay tax at the border for the {p}", "{p} fees when it comes from abroad")),
+    Topic("engraving", "An inscription of up to thirty characters is etched on the {p} at no cost",
+          "inscription characters etched",
+          ("can you put my name on the {p}", "I would like a personal message written on the {p}")),
+    Topic("insurance", "Accidental damage to the {p} is insured under the premium plan",
+          "accidental damage insured premium plan",
+          ("I dropped my {p} and the glass cracked", "am I covered if I spill coffee over the {p}")),
+    Topic("instalments", "The price of the {p} may be paid in twelve monthly instalments",
+          "price twelve monthly instalments",
+          ("can I buy the {p} on credit", "spread the cost of the {p} over a year")),
+    Topic("altitude", "Operation of the {p} is not approved more than two thousand metres above sea level",
+          "operation approved metres above sea level",
+          ("will the {p} work high up in the mountains", "I live in the Alps, can I use the {p}")),
+    Topic("subscription", "The extended service contract of the {p} renews every January until terminated",
+          "extended service contract renews terminated",
+          ("why was I charged again for my {p}", "how do I end the yearly plan for the {p}")),
+    Topic("theft", "Report a stolen {p} with its serial number so that we can block it",
+          "report stolen serial number block",
+          ("somebody took my {p} from my car", "a burglar ran away with our {p}")),
+    Topic("colour", "The enclosure of the {p} is available in graphite, ivory and burgundy",
+          "enclosure graphite ivory burgundy",
+          ("does the {p} come in white or red", "which shades can I choose for the {p}")),
+    Topic("energy", "In standby the {p} draws less than half a watt of electricity",
+          "standby draws watt electricity",
+          ("how much power does the {p} use when idle", "does the {p} make my utility costs go up")),
+    Topic("export", "Usage logs of the {p} are downloaded as a spreadsheet from the dashboard",
+          "usage logs downloaded spreadsheet dashboard",
+          ("can I get the history of my {p} into Excel", "save the statistics of the {p} to a file")),
+    Topic("gift", "A voucher for the {p} remains valid for thirty six months after its issue",
+          "voucher valid months issue",
+          ("when does the present card for the {p} expire", "my coupon for a {p} is old, still good?")),
+    Topic("unpacking", "Retain the carton of the {p} until the trial period has ended",
+          "retain carton trial period",
+          ("should I keep the box the {p} came in", "may I throw out the packaging of the {p}")),
 )
 FILLER = (
     "Our staff will gladly help you with further questions.",
@@ -170,7 +212,7 @@ def corpus(seed: int = 7) -> Corpus:
     products: dict[str, str] = {}
     questions: list[Question] = []
     for number, topic in enumerate(TOPICS):
-        half: Half = "tuning" if number % 2 else "held out"
+        half: Half = "tuning" if number < _TUNING else "held out"
         for product in PRODUCTS:
             source = f"{product}-{topic.name}"
             own = next(identifiers)
@@ -230,5 +272,6 @@ def _asked(
         ("paraphrase", second),
         ("keyword", f"{topic.keywords} {product}"),
         ("mixed", f"{first}, it says {other}"),
-        ("mixed", f"{second} ({topic.keywords.split()[-1]})"),
+        ("mixed", f"{second}, {topic.keywords}"),
+        ("one word", f"{second} ({topic.keywords.split()[-1]})"),
     ]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, Redactor, RedactingFilter, tool
+from agentkit_py import Agent, RedactingFilter, Redactor, tool
 from agentkit_py.testing import ScriptedModel, tool_call
 
 MAIL = "ada@example.com"
@@ -93,25 +93,23 @@ def test_exceptions_are_masked_with_their_traceback(handler: Lines) -> None:
     """And no later handler can write the exception itself."""
     handler.addFilter(RedactingFilter(["email"]))
     try:
-        raise ValueError(MAIL)
+        int(MAIL)
     except ValueError:
         LOG.exception("it failed", stack_info=True)
-    assert "ValueError: [email]" in handler.text
+    assert "ValueError: invalid literal for int() with base 10: '[email]'" in handler.text
     assert "Traceback" in handler.text
     assert "Stack (most recent call last)" in handler.text
     assert MAIL not in handler.text
     assert handler.records[0].exc_info is None
 
 
-def test_a_message_that_does_not_fit_its_arguments_is_masked_too(
-    handler: Lines, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_message_that_does_not_fit_its_arguments_is_masked_too() -> None:
     """Logging prints both in that case."""
-    handler.addFilter(RedactingFilter(["email"]))
-    LOG.info("%d of " + MAIL, MAIL)
-    printed = capsys.readouterr().err
-    assert "[email]" in printed
-    assert f"Arguments: ('{MAIL}'" not in printed
+    for args in ((MAIL,), {"mail": MAIL}):
+        record = logging.LogRecord("a", 20, __file__, 1, "%d of " + MAIL, (args,), None)
+        assert RedactingFilter(["email"]).filter(record)
+        assert record.msg == "%d of [email]"
+        assert MAIL not in repr(record.args)
 
 
 def test_only_the_loggers_that_are_meant_are_masked(handler: Lines) -> None:

@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
-from agentkit_py.testing import tool_call
-from agentkit_py import tool
-from tests.server.world import app_of, listening, message, post, served, support
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from agentkit_py import Agent, MemoryHistory, Network, tool
+from agentkit_py.errors import HistoryError
+from agentkit_py.history.config import HistoryContext
+from agentkit_py.history.result import AgentResult
+from agentkit_py.history.turns import Turns
+from agentkit_py.messages import TextMessage
+from agentkit_py.server import HubLimits, ServerLimits
+from agentkit_py.testing import ScriptedModel, tool_call
+from agentkit_py.testing.provider import Raw
+from tests.server.world import (
+    PATIENCE,
+    app_of,
+    client_of,
+    listening,
+    message,
+    once,
+    post,
+    said,
+    served,
+    settled,
+    support,
+    waiting,
+)
 
 
 @tool
@@ -17,11 +43,264 @@ async def test_a_message_is_answered_by_the_stream() -> None:
     """The whole run, in order, to the end."""
     network = support(tool_call("price", {"hat": "bowler"}), "It costs 30.", tools=(price,))
     async with served(app_of(network)) as url, listening(url) as stream:
+        assert stream.response.headers["content-type"].startswith("text/event-stream")
+        assert stream.response.headers["cache-control"] == "no-store"
         answer = await post(url, "/api/chat", message("What does the bowler cost?", "t1"))
         assert answer.status_code == 200, answer.text
-        assert answer.json()["threadId"] == "t1"
         await stream.until("stream.ended")
     assert stream.names[0] == "run.started"
     assert stream.text == "It costs 30."
     assert [c["sequenceNumber"] for c in stream.chunks] == list(range(len(stream.chunks)))
     assert {c["data"].get("threadId") for c in stream.chunks} == {"t1"}
+    assert "usage.updated" not in stream.names
+
+
+async def test_tokens_and_processors_are_told_only_where_that_is_wanted() -> None:
+    """They are nobody's business but the developer's."""
+    async with served(app_of(support("Hi."), extended=True)) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("Hi", "t1"))
+        await stream.until("stream.ended")
+    assert "usage.updated" in stream.names
+    assert "metadata.updated" in stream.names
+
+
+async def test_a_reader_that_comes_back_gets_what_it_missed() -> None:
+    """By the id of the last event that it has; the run went on meanwhile."""
+    wait, begun, go = waiting()
+    app = app_of(support(tool_call("wait", {}), "done", tools=(wait,)))
+    async with served(app) as url:
+        async with listening(url) as first:
+            await post(url, "/api/chat", message("Hi", "t1"))
+            await first.until("tool_call.arguments.delta")
+        await begun.wait()
+        go.set()
+        await settled(app)  # nobody listens, and the run comes to its end
+        async with listening(url, last_id=first.last_id) as second:
+            await second.until("stream.ended")
+    numbers = [chunk["sequenceNumber"] for chunk in (*first.chunks, *second.chunks)]
+    assert numbers == list(range(len(numbers)))
+    assert second.text == "done"
+    assert second.resets == []
+    async with client_of(app) as client:
+        stored = (await client.get("/api/threads/t1")).json()["messages"]
+    assert stored[-1]["data"]["output"][0]["content"] == "done"
+
+
+async def test_a_new_reader_gets_the_runs_that_go_on() -> None:
+    """A page that is loaded anew: the thread without the run's own results, and the run."""
+    wait, begun, go = waiting()
+    network = support("Earlier.", tool_call("wait", {}), "done", tools=(wait,))
+    second = Agent(name="second", system="S", max_iter=1)
+    app = app_of(network)
+    await said(app, "Hi", "t1")
+    network.agents = [second, *network.agents]
+    model: Any = network.default_model
+    model.reply("unused")
+    async with served(app) as url:
+        await post(url, "/api/chat", message("And now?", "t1", id="m-2"))
+        await begun.wait()
+        async with httpx.AsyncClient(headers={"x-user": "ada"}, trust_env=False) as client:
+            found = (await client.get(f"{url}/api/threads/t1")).json()
+        assert found["running"] == ["m-2"]
+        said_ = [m.get("content") or m["data"]["output"][0]["content"] for m in found["messages"]]
+        assert said_ == ["Hi", "Earlier.", "And now?"]
+        async with listening(url) as stream:
+            await stream.until("tool_call.arguments.delta")
+            go.set()
+            await stream.until("stream.ended")
+        assert [c["sequenceNumber"] for c in stream.chunks] == list(range(len(stream.chunks)))
+        await settled(app)
+        async with listening(url) as later:
+            await post(url, "/api/chat", message("Hi", "t2"))
+            first = await later.until("run.started")
+        assert first["data"]["threadId"] == "t2"  # what has ended is not repeated
+
+
+@pytest.mark.parametrize("last_id", ["abc-5", "5", "-1", "x" * 999, "0-0", "é-1"])
+async def test_a_place_that_is_not_known_is_said(last_id: str) -> None:
+    """Of another process, or of nobody."""
+    app = app_of(support("Hi."))
+    query = "" if last_id.isascii() else f"?lastEventId={last_id}"
+    async with (
+        served(app) as url,
+        listening(url, last_id=last_id if not query else None, query=query) as stream,
+    ):
+        await post(url, "/api/chat", message("Hi", "t1"))
+        await stream.until("stream.ended")
+    assert stream.resets == [{"reason": "unknown", "lost": 0}]
+    assert stream.text == "Hi."
+
+
+async def test_a_place_that_is_too_old_is_said() -> None:
+    """The channel keeps so much and no more."""
+    app = app_of(support("Hi.", "a b c d e f g"), hub_limits=HubLimits(channel_chunks=4))
+    async with served(app) as url:
+        async with listening(url) as first:
+            await post(url, "/api/chat", message("Hi", "t1"))
+            await first.until("run.started")
+        await settled(app)
+        async with listening(url, last_id=first.last_id) as second:
+            await post(url, "/api/chat", message("Hi", "t1"))
+            await second.until("stream.ended")
+    assert second.resets[0] == {"reason": "too_old", "lost": 0}
+
+
+async def test_a_stream_can_be_about_one_thread() -> None:
+    """The user's own."""
+    app = app_of(support("one", "two"))
+    await said(app, "Hi", "t1")
+    async with served(app) as url:
+        async with listening(url, query="?threadId=t1") as stream:
+            wanted = asyncio.create_task(stream.until("stream.ended"))
+            await post(url, "/api/chat", message("Hi", "t2"))
+            await settled(app)
+            model: Any = app.state.api.settings.target(None, None).default_model
+            model.reply("three")
+            await post(url, "/api/chat", message("Hi", "t1"))
+            await wanted
+        assert {c["data"]["threadId"] for c in stream.chunks} == {"t1"}
+        async with listening(url, query="?threadId=t9") as missing:
+            assert missing.response.status_code == 404
+
+
+async def test_a_stream_can_be_opened_with_a_realtime_token() -> None:
+    """`EventSource` sends no headers."""
+    app = app_of(support("Hi."))
+    async with served(app) as url:
+        key = (await post(url, "/api/realtime/token", {})).json()["key"]
+        async with listening(url, "nobody", query=f"?token={key}") as stream:
+            await post(url, "/api/chat", message("Hi", "t1"))
+            await stream.until("stream.ended")
+        async with listening(url, "nobody", query=f"?token={key}x") as refused:
+            assert refused.response.status_code == 401
+
+
+async def test_a_user_has_so_many_streams() -> None:
+    """429 for one more; one that is closed makes room."""
+    app = app_of(support(), limits=ServerLimits(streams_per_user=1))
+    async with served(app) as url, listening(url):
+        async with listening(url) as second:
+            assert second.response.status_code == 429
+        async with listening(url, "bob") as other:
+            assert other.response.status_code == 200
+
+
+SECRET = "sk-live-1234567890abcdef"
+
+
+async def test_a_failed_run_ends_its_stream_and_tells_nothing_of_the_machine() -> None:
+    """The hook shows what it says."""
+    raw = Raw(status=401, body={"error": {"message": f"bad key {SECRET} at /srv/app.py line 3"}})
+    async with served(app_of(support(raw))) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("Hi", "t1"))
+        await stream.until("stream.ended")
+    failed = [c["data"] for c in stream.chunks if c["event"] == "run.failed"]
+    assert {data["error"] for data in failed} == {"The model could not answer."}
+    assert SECRET not in str(stream.chunks)
+    assert "/srv" not in str(stream.chunks)
+
+
+async def test_a_reply_that_breaks_off_tells_nothing_either() -> None:
+    """Its part fails with public words."""
+    raw = Raw(reply="A long reply that is cut somewhere.", cut_after=600)
+    async with served(app_of(support(raw))) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("Hi", "t1"))
+        await stream.until("stream.ended")
+    failed = [c["data"]["error"] for c in stream.chunks if c["event"].endswith("failed")]
+    assert len(failed) == 3
+    assert {error.count("model") for error in failed} == {1}
+    assert "openai" not in str(failed)
+
+
+async def test_a_run_that_never_began_ends_its_stream() -> None:
+    """E.g. since its thread could not be loaded."""
+
+    class Broken(MemoryHistory):
+        async def records(self, thread_id: str) -> Any:
+            raise HistoryError(f"{thread_id}: disk {SECRET} is gone")
+
+    app = app_of(support("Hi."), history=Broken())
+    async with served(app) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("Hi", "t1"))
+        await stream.until("stream.ended")
+    assert stream.names == ["error", "stream.ended"]
+    assert stream.chunks[0]["data"]["error"] == "Something went wrong on the server."
+    assert stream.chunks[0]["data"]["threadId"] == "t1"
+    assert SECRET not in str(stream.chunks)
+
+
+async def test_a_message_that_was_answered_before_ends_its_stream() -> None:
+    """The stored outcome stands, and the front end stops waiting."""
+    app = app_of(support("Hi."), history=MemoryHistory(turns=Turns()))
+    body = message("Hi", "t1", id="m-1")
+    async with served(app) as url, listening(url) as stream:
+        await post(url, "/api/chat", body)
+        await stream.until("stream.ended")
+        await settled(app)
+        await post(url, "/api/chat", body)
+        await stream.until("stream.ended")
+    assert stream.names.count("run.started") == 1
+
+
+async def test_a_run_may_take_so_long() -> None:
+    """Then it is stopped, and says so."""
+    wait, begun, _ = waiting()
+    app = app_of(
+        support(tool_call("wait", {}), tools=(wait,)), limits=ServerLimits(run_seconds=0.05)
+    )
+    async with served(app) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("Hi", "t1"))
+        await stream.until("stream.ended")
+        await settled(app)
+    assert begun.is_set()
+    assert stream.names[-3:] == ["run.interrupted", "run.interrupted", "stream.ended"]
+
+
+async def test_a_slow_reader_costs_nothing_and_is_dropped() -> None:
+    """What it does not read stays in the ring once, and its connection is closed."""
+    long = "word " * 2000
+    network = support(*[long] * 30)
+    limits = HubLimits(channel_bytes=200_000)
+    app = app_of(network, hub_limits=limits, limits=ServerLimits(stream_seconds=0.2))
+    hub = app.state.api.hub
+    async with served(app) as url:
+        host, _, port = url.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
+        writer.write(b"GET /api/stream HTTP/1.1\r\nHost: x\r\nx-user: ada\r\n\r\n")
+        await reader.readuntil(b"event: ready")
+        for number in range(30):
+            await said(app, "Hi", f"t{number}")
+        assert hub.kept_bytes <= 200_000
+        async with asyncio.timeout(PATIENCE):
+            while hub.readers:
+                await asyncio.sleep(0.01)
+        writer.close()
+        async with listening(url) as next_one:
+            assert next_one.response.status_code == 200
+
+
+async def test_what_a_result_hook_sees_is_not_changed() -> None:
+    """The store gets what any run gives it."""
+    seen: list[AgentResult] = []
+
+    class Watched(MemoryHistory):
+        async def append(self, thread_id: str, results: Any) -> None:
+            seen.extend(results)
+            await super().append(thread_id, results)
+
+    network = Network(
+        name="support",
+        agents=[Agent(name="clerk", system="S")],
+        router=once,
+        default_model=ScriptedModel("Hi."),
+        history=Watched(),
+    )
+    app = app_of(network, history=None)
+    await said(app, "Hi", "t")
+    assert isinstance(app.state.api.settings.store, Watched)
+    store = app.state.api.settings.store
+    [user, agent] = await store.load("t")
+    assert [user.text, agent.output] == ["", (TextMessage("assistant", "Hi.", agent="clerk", stop_reason="stop"),)]
+
+
+_ = HistoryContext

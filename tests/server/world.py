@@ -16,7 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from agentkit_py import Agent, MemoryHistory, Network, RouterContext, Tool
+from agentkit_py import Agent, MemoryHistory, Network, RouterContext, Tool, tool
 from agentkit_py.server import create_app
 from agentkit_py.testing import ScriptedModel
 
@@ -66,7 +66,7 @@ async def client_of(
 async def served(app: Any, **config: Any) -> AsyncGenerator[str]:
     """A real server on loopback; gives its address."""
     listening = socket.create_server(("127.0.0.1", 0))
-    options = {"log_level": "warning", "timeout_graceful_shutdown": 5, **config}
+    options: dict[str, Any] = {"log_level": "warning", "timeout_graceful_shutdown": 5, **config}
     server = uvicorn.Server(uvicorn.Config(app, **options))
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
@@ -156,8 +156,29 @@ async def post(url: str, path: str, body: Any, user: str = "ada") -> httpx.Respo
         return await client.post(f"{url}{path}", json=body, headers={"x-user": user})
 
 
-async def eventually(check: Callable[[], bool]) -> None:
-    """Give other tasks their turn until something is so."""
+async def settled(app: Starlette) -> None:
+    """Wait until no run is under way."""
     async with asyncio.timeout(PATIENCE):
-        while not check():
-            await asyncio.sleep(0)
+        await app.state.api.backend.idle()
+
+
+async def said(app: Starlette, text: str, thread_id: str, user: str = "ada", **fields: Any) -> None:
+    """Send a message, and wait for the run's end."""
+    async with client_of(app, user) as client:
+        answer = await client.post("/api/chat", json=message(text, thread_id, **fields))
+        assert answer.status_code == 200, answer.text
+    await settled(app)
+
+
+def waiting() -> tuple[Tool, asyncio.Event, asyncio.Event]:
+    """A tool that waits; an event that says it was called, and one that lets it go on."""
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await go.wait()
+        return "waited"
+
+    return wait, begun, go

@@ -139,22 +139,15 @@ def _is_whole(messages: Sequence[Message]) -> bool:
     """Whether all results stand directly behind their calls, found by another way of reading."""
     group = _Group()
     for message in messages:
-        if message.type == "tool_call":
-            if group.answering:
-                if not group.is_answered():
-                    return False
-                group = _Group()
-            if not message.tools:
-                return False
-            group.calls.update((call.id, call.name) for call in message.tools)
-        elif message.type == "tool_result":
-            group.answering = True
-            if not group.take(message.tool):
-                return False
-        elif message.type == "text" or group.answering:
+        begins = message.type == "text" or (group.answering and message.type != "tool_result")
+        if begins:
             if not group.is_answered():
                 return False
             group = _Group()
+        if message.type == "tool_call" and not group.ask(message.tools):
+            return False
+        if message.type == "tool_result" and not group.take(message.tool):
+            return False
     return group.is_answered()
 
 
@@ -168,7 +161,12 @@ class _Group:
 
     answering: bool = False
 
+    def ask(self, tools: Sequence[ToolCall]) -> bool:
+        self.calls.update((call.id, call.name) for call in tools)
+        return bool(tools)
+
     def take(self, answered: ToolCall) -> bool:
+        self.answering = True
         if not answered.name:
             self.nameless[answered.id] += 1
             return True

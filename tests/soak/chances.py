@@ -47,7 +47,12 @@ NAMES = ["search", "search", "ping", "gone", "", "billing.look up", "9lives", "n
 IDS = ["", "a", "b", "call_1", "call_1_1", "é!", "i" * 60]
 AGENTS = [None, "me", "billing", "sales"]
 SIGNED = {"anthropic": {"type": "thinking", "thinking": "of a@b.io", "signature": "c2ln"}}
-OPENAI_REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gA"}
+OPENAI_REASONING: dict[str, Any] = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "summary": [],
+    "encrypted_content": "gA",
+}
 METADATA: list[dict[str, Any] | None] = [
     None,
     None,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentkit_py import Agent, AgentResult
+from agentkit_py import Agent, AgentResult, Model, Network, openai
 from agentkit_py.history.paging import FIRST_PAGE
 from agentkit_py.messages import (
     ImageContent,
@@ -26,6 +28,7 @@ from agentkit_py.messages import (
 )
 from agentkit_py.processors import (
     ApproximateTokenizer,
+    Budget,
     ByAuthor,
     CompressToolResults,
     DropUnanswered,
@@ -37,6 +40,7 @@ from agentkit_py.processors import (
     ProcessorContext,
     RecentToolCalls,
     StripImages,
+    Summarize,
     TokenLimiter,
     ToolCallFilter,
     TruncateToolResults,
@@ -82,24 +86,56 @@ def result(number: int, rng: random.Random) -> AgentResult:
     return AgentResult(author, output, done, id=f"r{number}")
 
 
-async def seen(store: HistoryStore, processors: Sequence[HistoryProcessor], seed: int) -> Any:
-    """What the model is sent in a turn on a long thread."""
+async def seen(
+    store: HistoryStore, processors: Sequence[HistoryProcessor], seed: int, turns: int = 1
+) -> Any:
+    """What the model is sent in some turns on a long thread."""
     rng = random.Random(seed)  # noqa: S311 - no secret
-    await store.add_thread("t")
-    await store.append("t", [result(number, rng) for number in range(LENGTH)])
+    thread = f"t{seed}"
+    await store.delete_thread(thread)
+    await store.add_thread(thread)
+    await store.append(thread, [result(number, rng) for number in range(LENGTH)])
     agent = Agent(
         name="desk",
         system="S",
-        model=ScriptedModel("hello"),
+        model=ScriptedModel(*["hello"] * turns),
         history=store,
         processors=processors,
         token_counter=ApproximateTokenizer(),
     )
-    found = await agent.run("hi", thread_id="t")
-    return found.prompt, found.history
+    found = [await agent.run("hi" * 99, thread_id=thread) for _ in range(turns)]
+    return [(one.prompt, one.history) for one in found]
 
 
-bounding: list[HistoryProcessor] = [TokenLimiter(n) for n in (60, 500, 5000, 10**6)]
+def summary(body: dict[str, Any]) -> str:
+    """A summary that tells whether the same was to be summarised."""
+    return f"Summary {sum(map(ord, str(body['messages']))) % 1000}"
+
+
+def summaries() -> Model:
+    """A model that makes them, however many are wanted."""
+    made = openai("gpt-4o", api_key="sk-test")
+
+    async def answer(body: dict[str, Any]) -> object:
+        message = {"role": "assistant", "content": summary(body)}
+        return {"choices": [{"message": message, "finish_reason": "stop"}]}
+
+    return replace(made, respond=answer)
+
+
+bounding: list[HistoryProcessor] = [
+    *(TokenLimiter(n) for n in (60, 500, 5000, 10**6)),
+    MessageWindow(1),
+    MessageWindow(40),
+    MessageWindow(100, lower=99),
+    Budget(4000),
+    Budget(1500, compress_tool_output=False),
+    Budget(4000, method="estimate", summary=0.2),
+    Budget(4000, model=summaries()),
+    Budget(10**6),
+    Summarize(summaries(), 1500, 900),
+    Summarize(summaries(), 700, 200, keep_recent=4),
+]
 passing: list[HistoryProcessor] = [
     RecentToolCalls(0),
     RecentToolCalls(3),
@@ -113,7 +149,6 @@ passing: list[HistoryProcessor] = [
     DropUnanswered(),
     TruncateToolResults(100),
     CompressToolResults(max_tokens=30),
-    MessageWindow(40),
     Pin(lambda message: message.type == "text" and message.text.startswith("qqqqq")),
 ]
 chains = st.lists(st.sampled_from([*passing, *bounding]), max_size=4)
@@ -125,14 +160,54 @@ def test_a_lazy_store_shows_a_model_what_an_eager_one_does(
     chain: list[HistoryProcessor], seed: int
 ) -> None:
     """Whatever processors there are, in any order."""
-    lazy = asyncio.run(seen(MemoryHistory(lazy=True), chain, seed))
-    assert lazy == asyncio.run(seen(MemoryHistory(), chain, seed))
+    lazy = asyncio.run(seen(MemoryHistory(), chain, seed, 3))
+    assert lazy == asyncio.run(seen(MemoryHistory(lazy=False), chain, seed, 3))
+
+
+@pytest.mark.parametrize("bound", [b for b in bounding if "1000000" not in repr(b)], ids=repr)
+async def test_each_database_shows_what_loading_all_does(
+    store: HistoryStore, bound: HistoryProcessor
+) -> None:
+    """Also where the first turn has made a summary."""
+    chain = [ToolCallFilter(exclude=["pay"]), bound]
+    lazy = await seen(store, chain, 5, 3)
+    assert lazy == await seen(MemoryHistory(lazy=False), chain, 5, 3)
+
+
+@pytest.mark.parametrize("bound", [b for b in bounding if "1000000" not in repr(b)], ids=repr)
+async def test_what_needs_no_more_says_so(bound: HistoryProcessor) -> None:
+    """A summary that is not there yet needs everything, once."""
+    store = Counting()
+    await seen(store, [bound], 7, 1)
+    first, store.read = store.read, 0
+    agent = Agent(
+        name="desk",
+        system="S",
+        model=ScriptedModel("hello"),
+        history=store,
+        processors=[bound],
+        token_counter=ApproximateTokenizer(),
+    )
+    await agent.run("hi", thread_id="t7")
+    assert store.read <= first
+    assert store.read <= 7 * FIRST_PAGE < LENGTH
+
+
+async def test_what_was_loaded_later_is_in_the_state_too() -> None:
+    """In its place, so that nothing looks different from loading all; a run's own come last."""
+    store = MemoryHistory()
+    await seen(store, [], 3)
+    agent = Agent(name="desk", system="S", model=ScriptedModel("hello"))
+    network = Network(agents=[agent], max_iter=1, history=store)
+    run = await network.run("hi", thread_id="t3")
+    assert [r.id for r in run.state.results] == [r.id for r in await store.load("t3")]
+    assert [r.text for r in run.results] == ["hello"]
 
 
 async def test_no_more_is_read_than_the_processors_want() -> None:
     """Processors that do not look back pass the question on to the next."""
     for chain in ([TokenLimiter(60)], [RecentToolCalls(3), StripImages(), TokenLimiter(60)]):
-        store = Counting(lazy=True)
+        store = Counting()
         await seen(store, chain, 1)
         assert store.read == FIRST_PAGE
 

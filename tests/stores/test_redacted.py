@@ -129,7 +129,7 @@ async def test_the_next_run_sees_the_thread_masked(store: HistoryStore) -> None:
     await ask(wrapped)
     model = ScriptedModel("Yes.")
     await Agent(name="desk", system="S", model=model, history=wrapped).run("So?", thread_id="t")
-    model.assert_saw('"of":["[email]"]', "Hello, [email].")
+    model.assert_saw("I am [email]", '\\"of\\":[', "Hello, [email].")
     assert MAIL not in str(model.bodies)
 
 
@@ -181,9 +181,7 @@ async def test_summaries_of_masked_threads_are_found_again(store: HistoryStore) 
     async def turn(number: int) -> ScriptedModel:
         model = ScriptedModel("Yes.")
         policy = Summarize(writer, 400, 200, min_messages=1, min_new=100)
-        agent = Agent(
-            name="desk", system="S", model=model, history=wrapped, processors=[policy]
-        )
+        agent = Agent(name="desk", system="S", model=model, history=wrapped, processors=[policy])
         text = f"{number} {MAIL} " + "word " * 80
         await agent.run(text, state=State(thread_id="t"))
         return model

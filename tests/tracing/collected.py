@@ -40,9 +40,14 @@ class Collected:
         return found
 
     @property
+    def traces(self) -> set[int]:
+        """The ids of all traces."""
+        return {span.context.trace_id for span in self.spans if span.context is not None}
+
+    @property
     def parents(self) -> Counter[tuple[str, str | None]]:
         """How often a span of one name stands in one of another name."""
-        names = {span.context.span_id: span.name for span in self.spans}
+        names = {span_id_of(span): span.name for span in self.spans}
         return Counter(
             (span.name, names[span.parent.span_id] if span.parent is not None else None)
             for span in self.spans
@@ -60,6 +65,12 @@ class Collected:
             for scope in resource.scope_metrics
             for metric in scope.metrics
         }
+
+
+def span_id_of(span: ReadableSpan) -> int:
+    """A span's own id."""
+    assert span.context is not None
+    return span.context.span_id
 
 
 def said(span: ReadableSpan) -> dict[str, Any]:

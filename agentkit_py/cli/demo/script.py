@@ -163,7 +163,7 @@ def _billing(view: View) -> Reply:
 def _double_charge(view: View) -> Reply:
     if not view.now("list_invoices"):
         return tool_call("list_invoices")
-    suspects = [i for i in view.latest("list_invoices") if i["paid"] != i["amount"]]
+    suspects = [i for i in view.latest("list_invoices") if _euros(i["paid"]) > _euros(i["amount"])]
     if not suspects:
         return text("I checked all your invoices: each was paid exactly once.")
     invoice = suspects[0]
@@ -179,6 +179,10 @@ def _double_charge(view: View) -> Reply:
         f"paid twice on {' and '.join(dates)}. I have refunded the second payment; your "
         f"reference is {refund['refund']}."
     )
+
+
+def _euros(amount: str) -> float:
+    return float(amount.removeprefix("€"))
 
 
 def _bookings(view: View) -> Reply:

@@ -19,15 +19,15 @@ WORDS = "<prose>"
 _TEXT = {"type": "string", "description": WORDS}
 
 
-def _ours(title: str, properties: dict[str, Json], required: list[str]) -> Json:
+def _ours(properties: dict[str, Json], required: list[str]) -> Json:
     """The same arguments as pydantic describes them."""
     described: dict[str, Json] = {}
     for name in properties:
         either = [{"type": "string"}, {"type": "null"}]
         kind = {"type": "string"} if name in required else {"anyOf": either, "default": None}
-        described[name] = {**kind, "description": WORDS, "title": name.capitalize()}
+        described[name] = {**kind, "description": WORDS}
     needed = {"required": required} if required else {}
-    return {"properties": described, **needed, "title": title, "type": "object"}
+    return {"properties": described, **needed, "type": "object"}
 
 
 def _tool(name: str, properties: dict[str, Json], required: list[str], op: str) -> Json:
@@ -47,7 +47,7 @@ def _tool(name: str, properties: dict[str, Json], required: list[str], op: str) 
         "parameters": {"jsonSchema": forms},
         "handler": {"op": op},
         "routing": True,
-        "ours": _ours(f"_{op.capitalize()}", properties, required),
+        "ours": _ours(properties, required),
     }
 
 

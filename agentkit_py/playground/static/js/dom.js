@@ -1,5 +1,8 @@
 // Building and replacing parts of the page. Text is only ever set as text, never as HTML.
 
+// Those that an attribute would not set, or not at once.
+const PROPERTIES = new Set(["checked", "disabled", "open", "value"]);
+
 /** An element: h("li.kept", {title: "…", onclick: f}, child, "text", [more]). */
 export function h(selector, ...rest) {
   const [tag, ...classes] = selector.split(".");
@@ -17,7 +20,7 @@ function setAll(element, props) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "data") Object.assign(element.dataset, value);
     else if (name === "style") Object.assign(element.style, value);
-    else if (name in element && typeof element[name] !== "string" && name !== "list") element[name] = value;
+    else if (PROPERTIES.has(name)) element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
 }

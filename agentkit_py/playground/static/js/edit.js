@@ -31,6 +31,7 @@ export function editor(run, found) {
     }
     draft.busy = null;
     redraw();
+    outcome.scrollIntoView({ block: "nearest" });
   };
   return h("form.edit", { onsubmit: act(api.look) },
     h("p.muted", "Neither way changes the thread, and no tool is called."),
@@ -79,7 +80,7 @@ function processor(one, draft) {
   return h("div.processor",
     h("label.processor-name", { for: id },
       h("input", { type: "checkbox", id, checked: !draft.off.has(one.number), data: { key: id }, onchange: toggle }),
-      h("span.step-level", one.level), one.name),
+      h("span.step-level", one.level), " ", one.name),
     one.reason ? h("span.muted", one.reason) : null,
     settings.length ? h("div.settings", settings.map(([name, value]) => setting(one, name, value, draft))) : null,
     one.fixed.length ? h("p.muted.small", `Not editable here: ${one.fixed.join(", ")}`) : null);

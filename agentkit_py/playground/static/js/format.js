@@ -47,12 +47,16 @@ export function callText(call) {
   return `${call.name}(${parts.join(", ")})`;
 }
 
+const SHORT = 160;
+
 /** What a tool result holds, without its envelope. */
 export function resultText(message) {
   const content = message.content;
   if (message.isError) return `${content.error?.name ?? "Error"}: ${content.error?.message ?? ""}`;
   const inside = content && typeof content === "object" && "data" in content ? content.data : content;
-  return typeof inside === "string" ? inside : JSON.stringify(inside, null, 1);
+  if (typeof inside === "string") return inside;
+  const brief = JSON.stringify(inside);
+  return brief.length <= SHORT ? brief : JSON.stringify(inside, null, 1);
 }
 
 export function messageText(message) {

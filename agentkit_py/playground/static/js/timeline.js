@@ -18,7 +18,9 @@ export function render() {
       "Earlier runs of this thread are in the conversation only."));
     return;
   }
-  fill(pane, head(run), h("ol.timeline", { "aria-label": "Timeline" }, rows(run)), summary(run));
+  fill(pane, head(run), 
+    h("div.row.titles", { "aria-hidden": "true" }, ["what", "when", "took", "tokens in → out"].map((title) => h("span", title))),
+    h("ol.timeline", { "aria-label": "Timeline" }, rows(run)), summary(run));
 }
 
 function head(run) {
@@ -91,7 +93,7 @@ function agentRow(run, agent, depth, whole) {
 
 function callRow(run, call, depth, whole) {
   const current = state.call === call.call;
-  const cut = call.report ? call.report.historyTokens + call.report.promptTokens - call.report.sentTokens : 0;
+  const cut = cutOf(call);
   const figures = [
     call.usage ? `${count(call.usage.input)} → ${count(call.usage.output)}` : "",
     money(call.cost, state.target?.currency),
@@ -104,6 +106,11 @@ function callRow(run, call, depth, whole) {
   }, `call ${call.call}`, h("span.model", call.model),
   cut > 0 ? h("span.cut", { title: "Tokens that processors left out" }, `−${count(cut)}`) : null);
   return row(`call${current ? ".current" : ""}`, depth, [label, call.error ? h("span.why.bad", call.error) : null], call, run, whole, figures);
+}
+
+/** Tokens of history that were not sent. */
+function cutOf(call) {
+  return call.report ? call.report.historyTokens + call.report.promptTokens - call.report.sentTokens : 0;
 }
 
 function toolRow(run, tool, depth, whole) {
@@ -140,6 +147,7 @@ function summary(run) {
   return h("div.summary",
     h("p", `${duration(elapsed(run))} · ${calls.length} model calls · ${run.tools.size} tool calls · ${tokens(totals.usage)}`),
     calls.length ? h("p.muted", cost) : null,
+    calls.some((call) => cutOf(call) > 0) ? h("p.muted", h("span.cut", "−"), " tokens that processors kept from the model (an estimate before the call; tokens in → out are the provider's).") : null,
     byAgent.size > 1 ? h("table.figures-table",
       h("thead", h("tr", ["agent", "calls", "tokens in", "tokens out"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", [...byAgent].map(([name, sum]) => h("tr",

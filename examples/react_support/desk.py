@@ -1,0 +1,75 @@
+"""A support desk for the page: triage, and a desk that looks up orders and pays money back."""
+
+from __future__ import annotations
+
+from agentkit_py import (
+    Agent,
+    Model,
+    Network,
+    RouterContext,
+    SqliteHistory,
+    ToolCallFilter,
+    ToolContext,
+    tool,
+)
+
+ORDERS = {
+    "A1": {"order": "A1", "item": "a reading lamp", "paid": 120, "sent": "18 November"},
+    "B2": {"order": "B2", "item": "a light bulb", "paid": 30, "sent": "19 November"},
+}
+"""What the shop sold, in a real desk a table of its database."""
+
+
+@tool
+def hand_over(desk: str, ctx: ToolContext) -> str:
+    """Hand the customer over to another desk."""
+    ctx.state.data["desk"] = desk
+    return f"handed over to {desk}"
+
+
+@tool
+def find_order(order: str) -> dict[str, str | int]:
+    """Look an order up."""
+    return dict(ORDERS[order])
+
+
+def is_large(ctx: ToolContext) -> bool:
+    """Refunds above 100 need a person."""
+    return ctx.arguments.amount > 100
+
+
+@tool(needs_approval=is_large)
+def refund(order: str, amount: int) -> dict[str, str | int]:
+    """Pay money back for an order."""
+    return {"order": order, "refunded": amount}
+
+
+def route(ctx: RouterContext) -> str | None:
+    """Triage first, then the desk that it names."""
+    if ctx.call_count == 0:
+        return "triage"
+    desk = ctx.network.state.data.pop("desk", None)
+    return desk if ctx.call_count == 1 else None
+
+
+def support_network(model: Model, threads: str) -> Network:
+    """The network; its threads are in the SQLite file ``threads``."""
+    triage = Agent(
+        name="triage",
+        system="You are triage. Hand every question about orders or money over to orders.",
+        tools=[hand_over],
+    )
+    orders = Agent(
+        name="orders",
+        system="You are orders. Look before you pay anything back.",
+        tools=[find_order, refund],
+        processors=[ToolCallFilter(include=["find_order", "refund"])],
+        max_iter=5,
+    )
+    return Network(
+        name="support",
+        agents=[triage, orders],
+        router=route,
+        default_model=model,
+        history=SqliteHistory(threads),
+    )

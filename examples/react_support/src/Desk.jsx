@@ -1,0 +1,126 @@
+import { useAgent } from "@inngest/use-agent";
+import { use, useCallback, useEffect, useRef, useState } from "react";
+
+import { Composer } from "./Composer.jsx";
+import { Messages } from "./Messages.jsx";
+import { Questions } from "./Questions.jsx";
+import { Threads } from "./Threads.jsx";
+import { useQuestions } from "./questions.js";
+import { putInAddress, storedMessages, threadInAddress } from "./threads.js";
+
+// Read before the hook begins to listen: what is streamed afterwards goes on from it.
+const first = threadInAddress();
+const stored = first ? storedMessages(first).catch(() => null) : Promise.resolve(null);
+
+export function Desk() {
+  const { questions, onEvent, drop } = useQuestions();
+  const [problem, setProblem] = useState("");
+  const fromStore = useRef(new Set());
+  const agent = useAgent({
+    enableThreadValidation: false, // threads are loaded below, with their tool calls
+    onEvent: (event) => {
+      onEvent(event);
+      if (event.event === "run.failed") setProblem(event.data.error);
+    },
+    onStreamEnded: ({ threadId }) => ended.current(threadId),
+  });
+  const { currentThreadId, replaceThreadMessages, setCurrentThreadId } = agent;
+
+  const show = useCallback(
+    (threadId, messages) => {
+      fromStore.current.add(threadId);
+      replaceThreadMessages(threadId, messages);
+    },
+    [replaceThreadMessages],
+  );
+
+  const begin = useCallback(() => {
+    agent.createNewThread();
+    putInAddress(null);
+    setProblem("");
+  }, [agent]);
+
+  const messages = use(stored);
+  const begun = useRef(false);
+  useEffect(() => {
+    if (begun.current) return;
+    begun.current = true;
+    if (messages === null) {
+      begin();
+    } else {
+      show(first, messages);
+      setCurrentThreadId(first);
+    }
+  }, [begin, messages, setCurrentThreadId, show]);
+
+  const open = useCallback(
+    async (threadId) => {
+      // What was sent or opened here is complete already: its chunks came in all the time.
+      if (!fromStore.current.has(threadId)) show(threadId, await storedMessages(threadId));
+      setCurrentThreadId(threadId);
+      putInAddress(threadId);
+      setProblem("");
+    },
+    [setCurrentThreadId, show],
+  );
+
+  const ended = useRef();
+  ended.current = (threadId) => {
+    agent.refreshThreads();
+    // Of a run that went on when the thread was opened, the beginning may have been missed.
+    if (fromStore.current.has(threadId)) {
+      storedMessages(threadId).then((found) => replaceThreadMessages(threadId, found));
+    }
+  };
+
+  const send = async (text) => {
+    setProblem("");
+    putInAddress(currentThreadId);
+    fromStore.current.add(currentThreadId);
+    try {
+      await agent.sendMessage(text);
+      agent.refreshThreads();
+    } catch (error) {
+      setProblem(error.message);
+    }
+  };
+
+  const decide = async (question, approved) => {
+    const answer = approved ? agent.approveToolCall : agent.denyToolCall;
+    try {
+      await answer(question.requestId, approved ? "" : "The customer declined.");
+    } catch (error) {
+      setProblem(error.message);
+    }
+    drop((one) => one.requestId === question.requestId);
+  };
+
+  const remove = async (threadId) => {
+    await agent.deleteThread(threadId);
+    if (threadId === currentThreadId) begin();
+  };
+
+  const busy = agent.status === "submitted" || agent.status === "streaming";
+  const asked = questions.filter((question) => question.threadId === currentThreadId);
+  return (
+    <div className="desk">
+      <Threads agent={agent} onNew={begin} onOpen={open} onDelete={remove} />
+      <main>
+        <header>
+          <h1>Support desk</h1>
+          <p className="connection" role="status">
+            {agent.isConnected ? "Connected" : "Connecting…"}
+          </p>
+        </header>
+        <Messages messages={agent.messages} busy={busy} waiting={asked.length > 0} />
+        <Questions questions={asked} onDecide={decide} />
+        {problem && (
+          <p className="problem" role="alert">
+            {problem}
+          </p>
+        )}
+        <Composer busy={busy} onSend={send} onCancel={agent.cancel} />
+      </main>
+    </div>
+  );
+}

@@ -1,0 +1,36 @@
+const STATES = {
+  "input-streaming": "asking…",
+  "input-available": "running…",
+  executing: "running…",
+  "output-available": "done",
+};
+
+export function ToolCall({ part }) {
+  const done = part.state === "output-available";
+  const error = done ? (part.output?.error ?? part.output?.data?.error) : undefined;
+  return (
+    <details className="tool" data-tool={part.toolName} data-state={part.state} open>
+      <summary>
+        <code>{part.toolName}</code> {error ? "failed" : STATES[part.state]}
+      </summary>
+      <dl>
+        <dt>Input</dt>
+        <dd>
+          <code>{text(part.input)}</code>
+        </dd>
+        {done && (
+          <>
+            <dt>Output</dt>
+            <dd>
+              <code>{error ? error.message : text(part.output?.data ?? part.output)}</code>
+            </dd>
+          </>
+        )}
+      </dl>
+    </details>
+  );
+}
+
+function text(value) {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

@@ -1,0 +1,399 @@
+"""The playground's HTTP side: who may ask, what is answered, and that nothing secret is."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agentkit_py import (
+    Agent,
+    ConfigurationError,
+    Lifecycle,
+    MessageWindow,
+    Network,
+    StartContext,
+    TokenLimiter,
+)
+from agentkit_py.playground.app import Broken, create_playground
+from agentkit_py.playground.edits import remade, settings_of
+from agentkit_py.playground.prices import Price, Prices
+from agentkit_py.playground.runs import Playground, Run
+from agentkit_py.playground.security import COOKIE, Access, is_loopback
+from agentkit_py.testing import FakeProvider, Raw
+from tests.playground.world import SECRET, playground, scripted, shop_model, until_done
+
+LOCAL = "http://localhost:8420"
+
+
+def client(app: Any, base_url: str = LOCAL) -> httpx.AsyncClient:
+    """Asks an application as a browser would, without a socket."""
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=base_url)
+
+
+@pytest.fixture
+async def played(tmp_path: Path) -> AsyncIterator[Playground]:
+    """The shop."""
+    found = playground(tmp_path)
+    yield found
+    await found.close()
+
+
+@pytest.fixture
+async def api(played: Playground) -> AsyncIterator[httpx.AsyncClient]:
+    """Its page."""
+    async with client(create_playground(played)) as found:
+        yield found
+
+
+async def run(api: httpx.AsyncClient, played: Playground, text: str, **more: Any) -> Run:
+    """A run from its beginning to its end."""
+    begun = (await api.post("/dev-api/runs", json={"text": text, **more})).json()
+    await until_done(played, begun["run"])
+    return played.runs[begun["run"]]
+
+
+def kinds(run: Run) -> list[str]:
+    """What was told, in order."""
+    return [event["kind"] for event in run.events.values()]
+
+
+async def test_a_run_is_the_one_that_plain_python_makes(
+    api: httpx.AsyncClient, played: Playground, tmp_path: Path
+) -> None:
+    """The same thread is in the store, whoever asks."""
+    done = await run(api, played, "Where is my order?")
+    assert done.status == "completed"
+    other = playground(tmp_path)
+    assert isinstance(other.target, Network)
+    plain = await other.target.run("Where is my order?")
+    assert played.store is not None
+    assert done.thread_id is not None
+    theirs = await played.store.messages(done.thread_id)
+    ours = await played.store.messages(plain.thread_id or "")
+    await other.close()
+    assert [(m.type, m.role, m.agent) for m in theirs] == [(m.type, m.role, m.agent) for m in ours]
+
+
+async def test_events_tell_the_whole_story_in_order(
+    api: httpx.AsyncClient, played: Playground
+) -> None:
+    """Agents, calls, tools with what they changed, and the end with tokens and cost."""
+    told = kinds(await run(api, played, "Where is my order?"))
+    assert told[:6] == ["run", "started", "routed", "started", "state", "call.started"]
+    for kind, count in {
+        "call.started": 4,
+        "call.ended": 4,
+        "replied": 4,
+        "tool.finished": 2,
+    }.items():
+        assert told.count(kind) == count, kind
+    assert told.index("state.changed") < told.index("tool.finished")
+    assert "delta" not in told, "pieces of replies that are there as a whole are not kept"
+    assert told[-1] == "end"
+
+
+async def test_the_end_says_what_it_cost_by_the_users_prices(
+    api: httpx.AsyncClient, played: Playground
+) -> None:
+    """Per million tokens, as the price list says; without one there is no cost."""
+    end = list((await run(api, played, "Where is my order?")).events.values())[-1]
+    usage = end["usage"]
+    assert end["cost"] == pytest.approx((usage["input"] * 2 + usage["output"] * 8) / 1e6)
+    assert Prices().cost("gpt-shop", None) is None
+
+
+async def test_a_call_says_what_was_sent_and_what_came_back_without_the_key(
+    api: httpx.AsyncClient, played: Playground
+) -> None:
+    """Bodies only, and no key in any answer."""
+    done = await run(api, played, f"My key is {SECRET}, where is the order?")
+    answer = await api.get(f"/dev-api/runs/{done.id}/calls/4")
+    call = answer.json()
+    assert call["request"]["model"] == "gpt-shop"
+    assert call["reply"]["choices"][0]["finish_reason"] == "stop"
+    assert [level["level"] for level in call["seen"]["levels"]] == ["history", "network", "agent"]
+    assert SECRET not in json.dumps(call["request"])
+
+
+async def test_an_edited_call_is_looked_at_without_asking_the_model(
+    api: httpx.AsyncClient, played: Playground
+) -> None:
+    """Another prompt, other settings, a processor less; the call itself stays what it was."""
+    done = await run(api, played, "Where is my order?")
+    path = f"/dev-api/runs/{done.id}/calls/3"
+    before = (await api.get(path)).json()
+    edit = {"system": "You sell hats.", "processors": {"0": {"settings": {"limit": 1}}}}
+    seen = (await api.post(f"{path}/look", json=edit)).json()
+    assert seen["request"]["messages"][0]["content"] == "You sell hats."
+    assert seen["seen"]["levels"][0]["messagesAfter"] == 0
+    off = {"processors": {"2": {"off": True}}}
+    shown = (await api.post(f"{path}/look", json=off)).json()["seen"]
+    assert [level["name"] for level in shown["levels"]][:2] == ["TokenLimiter", "hide_mail"]
+    assert shown["figures"]["sentMessages"] > before["seen"]["figures"]["sentMessages"]
+    assert (await api.get(path)).json() == before
+
+
+async def test_a_call_is_made_again_and_the_thread_stays_as_it_is(
+    api: httpx.AsyncClient, played: Playground
+) -> None:
+    """The model answers; no tool is called and nothing is stored."""
+    done = await run(api, played, "Where is my order?")
+    thread = f"/dev-api/threads/{done.thread_id}"
+    before = (await api.get(thread)).json()
+    path = f"/dev-api/runs/{done.id}/calls/3/again"
+    made = (await api.post(path, json={"input": "Hello?", "system": "You sell. Be brief."})).json()
+    assert made["messages"][0]["text"] == "Briefly: yes."
+    assert made["usage"]["input"] > 0
+    assert (await api.get(thread)).json() == before
+
+
+@pytest.mark.parametrize(
+    ("edit", "problem"),
+    [
+        ({"processors": {"9": {"off": True}}}, "no processor 9"),
+        ({"processors": {"0": {"settings": {"limit": 0}}}}, "positive whole number"),
+        ({"processors": {"0": {"settings": {"colour": 1}}}}, "no setting"),
+        ({"mood": "good"}, "mood"),
+    ],
+)
+async def test_an_edit_that_cannot_be_says_why(
+    api: httpx.AsyncClient, played: Playground, edit: dict[str, Any], problem: str
+) -> None:
+    """The developer reads it beside the form."""
+    done = await run(api, played, "Hello")
+    answer = await api.post(f"/dev-api/runs/{done.id}/calls/1/look", json=edit)
+    assert answer.status_code == 422
+    assert problem in answer.json()["error"]
+
+
+async def test_one_thread_runs_once_at_a_time_and_is_cancelled(
+    api: httpx.AsyncClient, played: Playground
+) -> None:
+    """The second message is refused; after the cancellation it is not."""
+    begun = (await api.post("/dev-api/runs", json={"text": "wait"})).json()
+    again = {"text": "Hello?", "thread": begun["thread"]}
+    assert (await api.post("/dev-api/runs", json=again)).status_code == 409
+    cancelled = await api.post(f"/dev-api/runs/{begun['run']}/cancel", json={})
+    assert cancelled.json() == {"status": "cancelled"}
+    assert kinds(played.runs[begun["run"]])[-1] == "end"
+    assert (await run(api, played, "Hello?", thread=begun["thread"])).status == "completed"
+
+
+async def test_a_failed_run_says_what_failed(tmp_path: Path) -> None:
+    """The error, as one would see it in the terminal, and the call it came from."""
+    provider = FakeProvider([Raw(status=400, json={"error": {"message": "no such model"}})])
+    agent = Agent(name="a", system="S", model=shop_model(provider))
+    found = Playground(agent)
+    async with client(create_playground(found)) as api:
+        done = await run(api, found, "Hello")
+        assert done.status == "failed"
+        call = (await api.get(f"/dev-api/runs/{done.id}/calls/1")).json()
+    assert "no such model" in call["error"]
+    end = list(done.events.values())[-1]
+    assert "no such model" in end["error"]
+
+
+async def test_state_that_cannot_be_copied_does_not_disturb_the_run() -> None:
+    """It is not shown, and the call says why it cannot be made again."""
+
+    def keep_a_lock(context: StartContext) -> None:
+        context.state.data["lock"] = threading.Lock()
+
+    hooks = Lifecycle(on_start=keep_a_lock)
+    model = shop_model(FakeProvider(["Hi."]))
+    found = Playground(Agent(name="a", system="S", model=model, lifecycle=hooks))
+    async with client(create_playground(found)) as api:
+        done = await run(api, found, "Hello")
+        assert done.status == "completed"
+        call = (await api.get(f"/dev-api/runs/{done.id}/calls/1")).json()
+        assert call["state"] is None
+        assert "cannot be copied" in call["problem"]
+        again = await api.post(f"/dev-api/runs/{done.id}/calls/1/again", json={})
+        assert again.status_code == 422
+
+
+async def test_follow_gives_what_was_missed_and_then_what_comes(
+    api: httpx.AsyncClient, played: Playground
+) -> None:
+    """A page that comes late, or again, gets every event once and in order."""
+    done = await run(api, played, "Hello")
+    assert done.thread_id is not None
+    numbers = list(done.events)
+    got: list[int] = []
+    async for seq, name, _ in played.follow(done.thread_id, numbers[3]):
+        assert name == done.id
+        got.append(seq)
+        if seq == numbers[-1]:
+            break
+    assert got == numbers[4:]
+
+
+# Who may ask.
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8420", "127.0.0.1.evil.example", ""]
+)
+async def test_other_names_of_this_machine_are_refused(played: Playground, host: str) -> None:
+    """A page of another site cannot get here by a name that it made point here."""
+    async with client(create_playground(played)) as api:
+        answer = await api.get("/dev-api/target", headers={"host": host})
+        assert answer.status_code == 403
+        assert "shop" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "http://localhost:9999"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+)
+async def test_pages_of_other_sites_cannot_begin_a_run(
+    played: Playground, headers: dict[str, str]
+) -> None:
+    """Nor read anything."""
+    async with client(create_playground(played)) as api:
+        for ask in (
+            api.post("/dev-api/runs", json={"text": "x"}, headers=headers),
+            api.get("/dev-api/threads", headers=headers),
+        ):
+            assert (await ask).status_code == 403
+    assert played.runs == {}
+
+
+async def test_a_form_cannot_begin_a_run(api: httpx.AsyncClient, played: Playground) -> None:
+    """Other sites can send forms and plain text without being asked; JSON they cannot."""
+    body = '{"text": "x"}'
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        headers = {"content-type": kind}
+        answer = await api.post("/dev-api/runs", content=body, headers=headers)
+        assert answer.status_code == 415
+    assert played.runs == {}
+
+
+async def test_beyond_this_machine_the_token_is_needed(played: Playground) -> None:
+    """Once, in the address; from then on a cookie that scripts cannot read has it."""
+    app = create_playground(played, access=Access("the-token"))
+    async with client(app, "http://10.0.0.5:8420") as api:
+        for path in ("/", "/dev-api/target", "/static/js/main.js", "/?token=the-tokem"):
+            answer = await api.get(path)
+            assert answer.status_code == 401, path
+            assert "the-token" not in answer.text
+        api.cookies.set(COOKIE, "wrong")
+        assert (await api.get("/")).status_code == 401
+        api.cookies.clear()
+        welcome = await api.get("/?token=the-token&thread=t1")
+        assert (welcome.status_code, welcome.headers["location"]) == (303, "/?thread=t1")
+        cookie = welcome.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert (await api.get("/dev-api/target")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        ("127.0.0.1", True), ("localhost", True), ("::1", True), ("[::1]", True),
+        ("127.8.8.8", True), ("0.0.0.0", False),  # noqa: S104
+        ("10.0.0.5", False), ("example.org", False),
+    ],
+)  # fmt: skip
+def test_only_this_machines_own_addresses_need_no_token(host: str, local: bool) -> None:
+    """Everything else is reachable for others."""
+    assert is_loopback(host) is local
+
+
+@pytest.mark.parametrize("path", ["/", "/static/js/main.js", "/dev-api/target", "/nothing"])
+async def test_every_answer_has_strict_headers(api: httpx.AsyncClient, path: str) -> None:
+    """No script, style or request but the page's own."""
+    headers = (await api.get(path)).headers
+    assert headers["content-security-policy"].startswith("default-src 'self';")
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py"]
+)
+async def test_only_the_pages_own_files_are_served(api: httpx.AsyncClient, path: str) -> None:
+    """Nothing above the folder."""
+    assert (await api.get(path)).status_code == 404
+
+
+def test_the_page_names_no_other_host(root: Path) -> None:
+    """No CDN, no fonts, no link out; and every file can be read at once."""
+    files = [f for f in (root / "agentkit_py/playground/static").rglob("*.*") if f.is_file()]
+    assert len(files) > 10
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        assert "https://" not in text
+        assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+        assert "innerHTML" not in text
+        assert len(text.splitlines()) <= 400, file.name
+
+
+# What there is besides.
+
+
+async def test_a_target_that_cannot_be_loaded_is_a_page_that_says_so() -> None:
+    """The endpoints say the same, instead of failing."""
+    app = create_playground(Broken("'shop' cannot be imported: x", "Traceback …"), target="shop:n")
+    async with client(app) as api:
+        target = (await api.get("/dev-api/target")).json()
+        assert target["broken"] == {
+            "message": "'shop' cannot be imported: x",
+            "details": "Traceback …",
+        }
+        assert (await api.get("/")).status_code == 200
+        assert (await api.get("/dev-api/threads")).status_code == 503
+
+
+async def test_an_agent_without_a_store_can_be_played_with() -> None:
+    """Its threads are those of the runs of this process."""
+    agent = Agent(name="clerk", system="You sell.", model=shop_model(FakeProvider(scripted)))
+    found = Playground(agent)
+    async with client(create_playground(found)) as api:
+        done = await run(api, found, "Hello")
+        assert done.status == "completed"
+        assert (await api.get("/dev-api/target")).json()["kind"] == "agent"
+        assert (await api.get("/dev-api/threads")).status_code == 200
+
+
+def test_settings_of_a_processor_are_found_and_changed() -> None:
+    """What it was made with; what is no JSON stays as it is."""
+    limiter = TokenLimiter(100)
+    assert settings_of(limiter).shown == {"limit": 100}
+    assert repr(remade(limiter, {"limit": 7})) == repr(TokenLimiter(7))
+    window = MessageWindow(5)
+    assert remade(window, {}) is window
+    with pytest.raises(ConfigurationError, match="no setting"):
+        remade(limiter, {"size": 3})
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", '{"models": {"m": {"input": "2", "output": 1}}}', '{"models": {"m": {"input": 1}}}'],
+)
+def test_a_price_list_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
+    """With a sentence that names the file."""
+    file = tmp_path / "prices.json"
+    file.write_text(content)
+    with pytest.raises(ConfigurationError, match=r"prices\.json"):
+        Prices.read(file)
+
+
+def test_cached_tokens_have_their_own_price(tmp_path: Path) -> None:
+    """Where the list says one."""
+    file = tmp_path / "prices.json"
+    file.write_text('{"currency": "EUR", "models": {"m": {"input": 2, "output": 8, "cached": 1}}}')
+    assert Prices.read(file) == Prices({"m": Price(2, 8, 1)}, "EUR")

@@ -1,0 +1,272 @@
+"""The page in a browser: what a developer does with it, and whether everybody can."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore[reportMissingTypeStubs]
+from playwright.sync_api import Page, expect
+
+ORDER = "Where is order 7? Write to ann@example.com"
+
+
+def say(page: Page, text: str, *, wait: bool = True) -> None:
+    """Send a message, and wait for the end of its run."""
+    turns = page.locator(".turn").count()
+    page.get_by_label("Message", exact=True).fill(text)
+    page.get_by_role("button", name="Send").click()
+    if wait:
+        expect(page.locator(".turn .foot .link")).to_have_count(turns + 1)
+
+
+def call(page: Page, number: int) -> None:
+    """Look at a call of the last run."""
+    page.get_by_role("tab", name="Run").click()
+    page.locator(".pick", has_text=f"call {number}").click()
+    expect(page.locator("#pane-call h2")).to_have_text(f"Call {number}")
+
+
+def test_a_conversation_shows_the_run_as_it_happens_and_what_it_cost(page: Page) -> None:
+    """Texts, tools, agents, model calls, tokens and money."""
+    say(page, ORDER)
+    chat = page.locator("#chat")
+    expect(chat.locator(".said.user")).to_contain_text("Where is order 7?")
+    expect(chat).to_contain_text("The tool said")
+    expect(chat.locator(".tool .name")).to_have_text(["note", "look_up"])
+    timeline = page.locator(".timeline .row")
+    expect(timeline).to_have_count(9)  # network, 2 agents, 4 calls, 2 tools
+    expect(page.locator("#pane-run .agent-run")).to_contain_text(["greeter", "clerk"])
+    summary = page.locator(".summary")
+    expect(summary).to_contain_text("4 model calls · 2 tool calls")
+    expect(summary).to_contain_text(re.compile(r"EUR 0\.\d{4}"))
+
+
+def test_each_call_shows_what_the_agent_saw_level_by_level(page: Page) -> None:
+    """Removed and shortened messages are marked, with who did it and tokens before and after."""
+    say(page, ORDER)
+    say(page, "And my other order?")
+    call(page, 3)
+    steps = page.locator(".step")
+    expect(steps).to_contain_text(
+        ["Full history", "TokenLimiter", "hide_mail", "ToolCallFilter", "What it saw"]
+    )
+    removed = page.locator(".message.removed")
+    expect(removed.first).to_contain_text("removed by agent: ToolCallFilter")
+    expect(removed.first).to_contain_text("note(")
+    changed = page.locator(".message.rewritten")
+    expect(changed).to_contain_text("by network: hide_mail")
+    expect(changed).to_contain_text("[hidden]")
+    expect(changed.locator(".tok")).to_contain_text("→")
+    steps.nth(0).click()
+    expect(page.locator(".message.removed")).to_have_count(0)
+    expect(page.locator(".messages")).to_contain_text("ann@example.com")
+
+
+def test_request_and_reply_are_shown_as_they_were_without_the_key(page: Page) -> None:
+    """The JSON that went over the wire."""
+    say(page, ORDER)
+    call(page, 4)
+    page.get_by_role("button", name="Request").click()
+    body = json.loads(page.locator("#pane-call pre.json").inner_text())
+    assert body["model"] == "gpt-shop"
+    assert body["stream"] is True
+    assert [m["role"] for m in body["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "assistant",
+        "tool",
+    ]
+    page.get_by_role("button", name="Reply").click()
+    reply = json.loads(page.locator("#pane-call pre.json").inner_text())
+    assert reply["choices"][0]["message"]["content"].startswith("The tool said")
+    assert "sk-the-secret" not in page.content()
+
+
+def test_a_call_is_made_again_with_another_prompt_and_other_processors(page: Page) -> None:
+    """A look at what it would see, then the model's new answer; the thread stays as it is."""
+    say(page, ORDER)
+    say(page, "And my other order?")
+    before = page.locator("#chat").inner_text()
+    call(page, 3)
+    page.get_by_role("button", name="Edit and run again").click()
+    page.get_by_label("System prompt").fill("You sell. Be brief.")
+    page.get_by_label("agent ToolCallFilter").uncheck()
+    page.get_by_role("button", name="What would it see?").click()
+    outcome = page.locator(".outcome")
+    expect(outcome).to_contain_text("tokens sent")
+    expect(outcome.locator(".message.removed")).to_have_count(0)
+    page.get_by_role("button", name="Run again", exact=True).click()
+    expect(outcome.locator(".side").nth(0)).to_contain_text("look_up(")
+    expect(outcome.locator(".side").nth(1)).to_contain_text("Briefly: yes.")
+    page.get_by_role("textbox", name="limit").fill("nonsense")
+    page.get_by_role("button", name="What would it see?").click()
+    expect(outcome).to_contain_text("limit: write JSON")
+    assert page.locator("#chat").inner_text() == before
+
+
+def test_a_thread_is_there_again_after_the_page_was_loaded_anew(page: Page) -> None:
+    """The address names the thread; another one begins empty, and the list leads back."""
+    say(page, "Hello, unique greeting")
+    expect(page).to_have_url(re.compile("thread="))
+    page.reload()
+    expect(page.locator("#chat")).to_contain_text("You said: Hello, unique greeting")
+    page.get_by_role("button", name="New").click()
+    expect(page.locator("#chat")).to_contain_text("Nothing was said yet")
+    page.get_by_role("button", name="Where is order 7?", exact=True).click()
+    expect(page.get_by_label("Message", exact=True)).to_have_value("Where is order 7?")
+    page.locator(".thread", has_text="Hello, unique greeting").click()
+    expect(page.locator("#chat")).to_contain_text("You said: Hello, unique greeting")
+
+
+def test_the_state_shows_which_tool_changed_what(page: Page) -> None:
+    """Key by key."""
+    say(page, "Hello there")
+    page.get_by_role("tab", name="State").click()
+    change = page.locator(".change")
+    expect(change).to_contain_text("greeter note")
+    expect(change).to_contain_text('topic: "" → "Hello there"')
+
+
+def test_a_person_approves_or_denies_on_a_card(page: Page) -> None:
+    """The wait is in the timeline, and the model reads the reason."""
+    say(page, "A refund please", wait=False)
+    card = page.locator(".card")
+    expect(card).to_contain_text('refund(order="A7")')
+    expect(page.locator(".row.wait")).to_contain_text("waiting")
+    card.get_by_role("button", name="Approve").click()
+    expect(page.locator("#chat")).to_contain_text("A7 is refunded")
+    expect(card).to_contain_text("approved")
+    page.get_by_role("button", name="New").click()
+    say(page, "Another refund", wait=False)
+    page.locator(".card").get_by_label("Reason").fill("Not today.")
+    page.locator(".card").get_by_role("button", name="Deny").click()
+    expect(page.locator(".card")).to_contain_text("denied: Not today.")
+    expect(page.locator("#chat .said").last).to_contain_text("A person refused")
+
+
+def test_a_run_is_cancelled(page: Page) -> None:
+    """What it had finished stays, and the next message can be sent."""
+    say(page, "wait for it", wait=False)
+    expect(page.locator(".tool .name")).to_have_text(["note", "wait_for_stock"])
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator(".foot")).to_contain_text("cancelled")
+    expect(page.locator("#pane-run .status")).to_have_text("cancelled")
+    say(page, "Still there?")
+    expect(page.locator("#chat")).to_contain_text("You said: Still there?")
+
+
+def test_everything_is_reached_by_keyboard(page: Page) -> None:
+    """Shortcuts, tabs and help; a key that is typed into a box is text."""
+    page.keyboard.press("/")
+    page.keyboard.type("Where is order 7? j k t")
+    page.keyboard.press("Enter")
+    expect(page.locator(".foot .link")).to_have_count(1)
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    expect(page.locator("#pane-call h2")).to_have_text("Call 1")
+    page.keyboard.press("j")
+    expect(page.locator("#pane-call h2")).to_have_text("Call 2")
+    page.keyboard.press("k")
+    expect(page.locator("#pane-call h2")).to_have_text("Call 1")
+    page.keyboard.press("e")
+    expect(page.get_by_label("System prompt")).to_be_visible()
+    page.keyboard.press("5")
+    expect(page.get_by_role("tab", name="State")).to_have_attribute("aria-selected", "true")
+    page.get_by_role("tab", name="State").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_role("tab", name="Call")).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def colour(page: Page) -> str:
+    """The page's background."""
+    return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def test_dark_follows_the_system_until_one_is_chosen(page: Page) -> None:
+    """The choice is kept."""
+    light = colour(page)
+    page.emulate_media(color_scheme="dark")
+    dark = colour(page)
+    assert dark != light
+    page.keyboard.press("t")
+    assert colour(page) == light
+    page.reload()
+    assert colour(page) == light
+
+
+PANES = ["Threads", "Chat", "Run", "Call", "State", "Setup"]
+
+
+def panes(page: Page, width: int) -> Iterator[str]:
+    """Each pane in turn at a width, with a call to look at."""
+    page.set_viewport_size({"width": width, "height": 800})
+    expect(page.get_by_role("tab")).to_have_count(6 if width < 760 else 4)
+    for name in PANES:
+        tab = page.get_by_role("tab", name=name)
+        if tab.is_visible():
+            tab.click()
+            yield name
+
+
+def test_at_400_pixels_nothing_needs_to_be_scrolled_sideways(page: Page) -> None:
+    """Every pane, the long texts and tables in them, and the edit form."""
+    say(page, ORDER)
+    page.keyboard.press("Escape")
+    call(page, 4)
+    seen: list[str] = []
+    for name in panes(page, 400):
+        for part in ("What it saw", "Request", "Reply", "Edit and run again"):
+            if name == "Call":
+                page.get_by_role("button", name=part, exact=True).click()
+            wide = page.evaluate(
+                "[document.documentElement, ...document.querySelectorAll('.pane:not([hidden])')]"
+                ".filter(e => e.scrollWidth > e.clientWidth).map(e => e.id || e.tagName)"
+            )
+            assert wide == [], name
+        seen.append(name)
+    assert seen == PANES
+
+
+def serious(page: Page) -> list[str]:
+    """What axe finds that is serious or critical."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE_SCRIPT)
+    found: dict[str, Any] = page.evaluate("axe.run({resultTypes: ['violations']})")
+    return [
+        f"{one['id']}: {one['help']} {[node['html'][:120] for node in one['nodes'][:3]]}"
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_axe_finds_nothing_serious(page: Page, width: int) -> None:
+    """In every pane, light and dark, wide and narrow."""
+    say(page, ORDER)
+    say(page, "A refund please", wait=False)
+    expect(page.locator(".card")).to_be_visible()
+    call(page, 2)
+    for name in panes(page, width):
+        for part in ("Edit and run again", "What it saw") if name == "Call" else ("",):
+            if part:
+                page.get_by_role("button", name=part, exact=True).click()
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)
+                assert serious(page) == [], f"{name} {part} {scheme}"
+    page.get_by_role("button", name="Help and shortcuts").click()
+    assert serious(page) == [], "help"
+
+
+def test_axe_would_find_something(page: Page) -> None:
+    """The measure itself: a picture without a name is serious."""
+    page.evaluate("document.body.append(new Image())")
+    assert ["image-alt" in one for one in serious(page)] == [True]
