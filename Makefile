@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test parity-mutants soak durable-recorded lint types docs bench check constraints clean setup-demo setup-dev
+.PHONY: help demo test parity-mutants soak durable-recorded lint types docs bench bench-peers check constraints clean setup-demo setup-dev
 
 PYTHON := .venv/bin/python
 ARGS ?=
@@ -45,6 +45,10 @@ docs: setup-dev  ## Build the documentation into site/
 bench: setup-dev  ## Measure this machine
 	@$(PYTHON) scripts/tiktoken_cache.py
 	@$(PYTHON) benchmarks/run.py $(ARGS)
+
+bench-peers: setup-dev  ## Compare with other frameworks, each in an environment of its own
+	@$(PYTHON) scripts/tiktoken_cache.py
+	@$(PYTHON) benchmarks/peers/run.py $(ARGS)
 
 crash: setup-dev  ## Kill writers of both databases a thousand times, and count what is lost
 	@$(PYTHON) tests/soak/crash_stores.py --kills 520 $(ARGS)

@@ -6,18 +6,16 @@ in `agentkit_py.errors`, events in `agentkit_py.events`, processors also in
 durable functions in `agentkit_py.inngest`.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from agentkit_py._core.lazy import lazily
 from agentkit_py.engine.agent import Agent, RoutingAgent
 from agentkit_py.engine.create import (
     create_agent,
     create_network,
     create_routing_agent,
 )
-from agentkit_py.engine.default_router import get_default_routing_agent
 from agentkit_py.engine.emitter import StreamingConfig
-from agentkit_py.engine.explain import explain
 from agentkit_py.engine.lifecycle import (
     AgentContext,
     Lifecycle,
@@ -26,13 +24,10 @@ from agentkit_py.engine.lifecycle import (
     StartContext,
 )
 from agentkit_py.engine.limits import RunLimits
-from agentkit_py.engine.manifest import create_tool_manifest
-from agentkit_py.engine.mentions import mention_router
 from agentkit_py.engine.network import Network
 from agentkit_py.engine.network_run import NetworkRun
 from agentkit_py.engine.router import RouterContext, together
 from agentkit_py.engine.stream import RunStream
-from agentkit_py.engine.todos import todo_write
 from agentkit_py.engine.tool import Tool, ToolContext, create_tool, tool
 from agentkit_py.errors import (
     AgentKitError,
@@ -67,43 +62,50 @@ from agentkit_py.models import (
     openai_responses,
 )
 from agentkit_py.models.base import Model, RetryPolicy
-from agentkit_py.processors import (
-    ApproximateTokenizer,
-    Budget,
-    ByAuthor,
-    Chain,
-    ClearToolResults,
-    CompressToolResults,
-    ContextReport,
-    Deduplicate,
-    DropUnanswered,
-    HandoffView,
-    HistoryProcessor,
-    KeepImages,
-    MessageWindow,
-    Pin,
-    ProcessorContext,
-    Recall,
-    RecentToolCalls,
-    Redact,
-    RedactingFilter,
-    Redactor,
-    StripImages,
-    Summarize,
-    Summary,
-    Threshold,
-    TiktokenTokenizer,
-    TokenLimiter,
-    ToolCallFilter,
-    TruncateToolResults,
-    apply_processors,
-    processor_from_settings,
-)
-from agentkit_py.runtime.embeddings import OpenAIEmbedder
-from agentkit_py.stores import MemoryHistory, SqliteHistory
 
 if TYPE_CHECKING:
+    from agentkit_py.engine.default_router import get_default_routing_agent
+    from agentkit_py.engine.explain import explain
+    from agentkit_py.engine.manifest import create_tool_manifest
+    from agentkit_py.engine.mentions import mention_router
+    from agentkit_py.engine.todos import todo_write
     from agentkit_py.inngest import create_functions
+    from agentkit_py.processors import (
+        ApproximateTokenizer,
+        Budget,
+        ByAuthor,
+        Chain,
+        ClearToolResults,
+        CompressToolResults,
+        ContextReport,
+        Deduplicate,
+        DropUnanswered,
+        HandoffView,
+        HistoryProcessor,
+        KeepImages,
+        MessageWindow,
+        Pin,
+        PolicyParts,
+        ProcessorContext,
+        Recall,
+        RecentToolCalls,
+        Redact,
+        RedactingFilter,
+        Redactor,
+        StripImages,
+        Summarize,
+        Summary,
+        Threshold,
+        TiktokenTokenizer,
+        TokenLimiter,
+        ToolCallFilter,
+        TruncateToolResults,
+        apply_processors,
+        processor_from_settings,
+        processors_from_env,
+    )
+    from agentkit_py.runtime.embeddings import OpenAIEmbedder
+    from agentkit_py.stores import MemoryHistory, SqliteHistory
 
 __all__ = [
     "Agent",
@@ -141,6 +143,7 @@ __all__ = [
     "NonRetriableError",
     "OpenAIEmbedder",
     "Pin",
+    "PolicyParts",
     "ProcessorContext",
     "ReasoningMessage",
     "Recall",
@@ -195,14 +198,32 @@ __all__ = [
     "openai",
     "openai_responses",
     "processor_from_settings",
+    "processors_from_env",
     "todo_write",
     "together",
     "tool",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """`create_functions` comes with the Inngest SDK, which is only loaded for who asks for it."""
-    if name == "create_functions":
-        return importlib.import_module("agentkit_py.inngest").create_functions
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(
+    __name__,
+    {
+        "agentkit_py.engine.default_router": "get_default_routing_agent",
+        "agentkit_py.engine.explain": "explain",
+        "agentkit_py.engine.manifest": "create_tool_manifest",
+        "agentkit_py.engine.mentions": "mention_router",
+        "agentkit_py.engine.todos": "todo_write",
+        "agentkit_py.processors": (
+            "ApproximateTokenizer Budget ByAuthor Chain ClearToolResults "
+            "CompressToolResults ContextReport Deduplicate DropUnanswered HandoffView "
+            "HistoryProcessor KeepImages MessageWindow Pin PolicyParts ProcessorContext Recall "
+            "RecentToolCalls Redact RedactingFilter Redactor StripImages Summarize "
+            "Summary Threshold TiktokenTokenizer TokenLimiter ToolCallFilter "
+            "TruncateToolResults apply_processors processor_from_settings "
+            "processors_from_env"
+        ),
+        "agentkit_py.runtime.embeddings": "OpenAIEmbedder",
+        "agentkit_py.stores": "MemoryHistory SqliteHistory",
+        "agentkit_py.inngest": "create_functions",
+    },
+)

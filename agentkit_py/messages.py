@@ -103,7 +103,7 @@ class _Memo:
     """Facts that are computed once per message, and what processors made of it."""
 
     text: str | None = None
-    tokens: dict[str, float] = field(default_factory=dict[str, float])
+    tokens: dict[str, float] | None = None
     present: Message | None = None
     wire: dict[str, Any] | None = None
     derived: dict[Hashable, Message | None] | None = None
@@ -112,6 +112,8 @@ class _Memo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Base:
+    """What all messages carry."""
+
     stop_reason: StopReason | None = None
     """Why the model stopped after this message: for a tool, or because it was done."""
 
@@ -311,11 +313,30 @@ def text_of(message: Message) -> str:
 
 
 def token_memo(message: Message) -> dict[str, float]:
-    """Token counts of this message by tokenizer key; tokenizers read and fill it.
+    """Token counts of this message by tokenizer key; see `tokens_of`."""
+    memo = _memo(message)
+    if memo.tokens is None:
+        memo.tokens = {}
+    return memo.tokens
 
-    They are whole numbers unless a user's own tokenizer gives fractions.
+
+def tokens_of(message: Message, key: str, count: Callable[[Message, str], float]) -> float:
+    """What ``count`` gives for the message and its `text_of`, computed once per message and key.
+
+    Args:
+        message: The message.
+        key: Names the way of counting.
+        count: Counts. Whole numbers unless a user's own tokenizer gives fractions.
     """
-    return _memo(message).tokens
+    memo = message._memo or _memo(message)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    if memo.tokens is None:
+        memo.tokens = {}
+    known = memo.tokens.get(key)
+    if known is None:
+        if memo.text is None:
+            memo.text = _countable(message)
+        known = memo.tokens[key] = count(message, memo.text)
+    return known
 
 
 def wire_memo(message: Message) -> dict[str, Any]:

@@ -16,11 +16,14 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from agentkit_py import (
     Budget,
     ByAuthor,
+    Chain,
     ClearToolResults,
     CompressToolResults,
     Deduplicate,
@@ -30,19 +33,35 @@ from agentkit_py import (
     KeepImages,
     MemoryHistory,
     MessageWindow,
+    Model,
     Pin,
+    Recall,
     RecentToolCalls,
     Redact,
     StripImages,
+    Summarize,
     Threshold,
     TokenLimiter,
     ToolCallFilter,
     TruncateToolResults,
+    openai,
 )
 from agentkit_py.processors import default_tokenizer
+from agentkit_py.testing import HashingEmbedder
 from agentkit_py.testing.replay import Figures, Pass, RecordedNetwork, Replay, read_conversations
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def summariser() -> Model:
+    """A model that answers in this process, with a summary of a usual length."""
+
+    async def respond(_body: dict[str, Any]) -> object:
+        message = {"role": "assistant", "content": "The customer asked for a change. " * 20}
+        return {"choices": [{"message": message, "finish_reason": "stop"}]}
+
+    return replace(openai("gpt-4o", api_key="none"), respond=respond)
+
 
 POLICIES: dict[str, Callable[[], list[HistoryProcessor]]] = {
     "none": list,
@@ -67,6 +86,11 @@ POLICIES: dict[str, Callable[[], list[HistoryProcessor]]] = {
     "KeepImages(1)": lambda: [KeepImages()],
     "Redact()": lambda: [Redact()],
     "Threshold(4000, MessageWindow(10))": lambda: [Threshold(4000, then=[MessageWindow(10)])],
+    "Chain([HandoffView(), MessageWindow(10)])": lambda: [Chain([HandoffView(), MessageWindow(10)])],
+    "Summarize(upper=2000, lower=1000)": lambda: [
+        Summarize(summariser(), 2000, 1000, min_messages=1, min_new=1)
+    ],
+    "Recall(3, keep_recent=10)": lambda: [Recall(HashingEmbedder(), 3, keep_recent=10)],
     "Budget(8000)": lambda: [Budget(context_window=8000)],
 }
 """Several settings are far below what one would use, since these conversations are short."""
@@ -87,7 +111,8 @@ TAIL = """\
 Tokens are those of the messages, system prompts included, counted by `{tokenizer}`. Prompts are
 long and the conversations short ({each:,} tokens a request without any policy), so that much of
 each request cannot be saved; several limits are set far below what one would use, to have
-something to do. What is stored is the same with every policy.
+something to do. What is stored is the same with every policy. What making summaries and vectors
+costs is not in these figures.
 
 `scripts/policy_table.py` makes this page from a file of conversations.
 """
@@ -96,7 +121,7 @@ something to do. What is stored is the same with every policy.
 async def figures(file: Path, limit: int | None) -> tuple[dict[str, Figures], Replay]:
     """Run every conversation once for each policy."""
     passes = [
-        Pass(f"policy-{number}", RecordedNetwork(processors=make()))
+        Pass(f"policy-{number}", RecordedNetwork(processors=make()), own_calls=20)
         for number, make in enumerate(POLICIES.values())
     ]
     began, done = time.monotonic(), 0

@@ -89,7 +89,7 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 def _is_json(value: Any) -> bool:
     """Whether ``value`` holds nothing but JSON; it says no to subclasses of its types."""
-    kind = type(value)
+    kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind in _PLAIN:
         return True
     if kind is dict:

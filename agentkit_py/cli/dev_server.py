@@ -20,7 +20,7 @@ from watchfiles import PythonFilter, watch
 from agentkit_py.cli.chat import with_history
 from agentkit_py.cli.target import load_target
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.playground.app import Broken, create_playground
+from agentkit_py.playground.app import Broken, Server, create_playground
 from agentkit_py.playground.prices import Prices
 from agentkit_py.playground.runs import Playground
 from agentkit_py.playground.security import Access, is_loopback
@@ -92,7 +92,7 @@ def serve(sock: socket.socket, wishes: Wishes) -> None:
         server_header=False,
     )
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn has finished its requests
-        uvicorn.Server(config).run(sockets=[sock])
+        Server(config).run(sockets=[sock])
 
 
 def serve_and_watch(sock: socket.socket, wishes: Wishes) -> None:

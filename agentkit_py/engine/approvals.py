@@ -79,12 +79,7 @@ class Asking:
             "message_id": self.message_id,
         }
         await scope.emitter.emit(HitlRequested(**where, request=request))
-        turn = scope.thread.turn
-        if turn is not None:
-            await turn.pause()  # a person may take days
-        answer = await self._answer(step_id, request)
-        if turn is not None:
-            await turn.take()
+        answer = await scope.thread.away(step_id, partial(self._answer, step_id, request))
         await scope.emitter.emit(HitlResolved(**where, request=request, answer=answer))
         return answer
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast
 
-from pydantic import BaseModel, Field
-
 from agentkit_py._core.json import JsonObject
 from agentkit_py._core.naming import slugify
 from agentkit_py.engine.emitter import Emitter
@@ -25,6 +23,7 @@ from agentkit_py.models.base import Model
 
 if TYPE_CHECKING:
     from agentkit_py.engine.agent import Agent
+    from agentkit_py.engine.nested_task import NestedTask
 
 Rights: TypeAlias = Collection[str] | Literal["own"]
 """Names of tools, or ``"own"``: all that it would have by itself."""
@@ -79,13 +78,6 @@ RunNested: TypeAlias = Callable[[RunScope, NestedCall], Awaitable[tuple[str, str
 """Runs in a scope; gives the text, and which limit ended it."""
 
 
-class _Task(BaseModel):
-    task: str = Field(
-        description="What is to be done, with all that is needed for it: nothing else of this "
-        "conversation is known there."
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nested:
     """An agent or network that is to be a tool."""
@@ -109,16 +101,20 @@ class Nested:
         for option in ("max_iter", "max_depth"):
             if options.get(option, 1) < 1:
                 raise ConfigurationError(f"as_tool({option}={options.get(option)!r}): at least 1")
+        from agentkit_py.engine.nested_task import NestedTask  # noqa: PLC0415 - loads pydantic
+
         return create_tool(
             name=options.get("name") or slugify(self.name).replace("-", "_"),
             description=options.get("description", self.description),
-            parameters=_Task,
+            parameters=NestedTask,
             handler=partial(_invoke, self, options),
             steps=True,
         )
 
 
-async def _invoke(nested: Nested, options: AsToolOptions, given: _Task, ctx: ToolContext) -> Any:
+async def _invoke(
+    nested: Nested, options: AsToolOptions, given: NestedTask, ctx: ToolContext
+) -> Any:
     parent = ctx.asking.scope
     most = options.get("max_depth", MAX_DEPTH)
     if parent.depth + 1 > most:
@@ -156,6 +152,7 @@ def _scope(nested: Nested, options: AsToolOptions, task: str, ctx: ToolContext) 
     scope.meter = parent.meter
     scope.spans = parent.spans
     scope.depth = parent.depth + 1
+    scope.thread.lent = parent.thread.turn or parent.thread.lent
     scope.emitter = Emitter(parent.runtime, parent.emitter.observer)
     identity = parent.runtime.new_id(f"{scope.prefix}/context")
     scope.context_id = f"subagent-{identity.replace('-', '')[:16]}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from pydantic_core import from_json, to_json, to_jsonable_python
-
 from agentkit_py._core.json import JsonValue, find_non_json
 from agentkit_py.errors import ToolDefinitionError
 
@@ -21,6 +19,8 @@ _DEEPEST = 20
 
 def _culprit(value: object, path: str = "result", depth: int = 0) -> tuple[str, object]:
     """Where in ``value`` the first thing without a JSON form is, and what it is."""
+    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - loads pydantic
+
     items: list[tuple[str, object]] = []
     if depth > _DEEPEST:  # it holds itself, or as good as
         return path, "something too deep"
@@ -46,10 +46,14 @@ def data_content(tool: str, value: object) -> JsonValue:
     """
     if value is None:
         return {"data": f"{tool} successfully executed"}
+    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - loads pydantic
+
     try:
         plain: Any = to_jsonable_python(value)
         # What is left that JSON has no form for are NaN and the infinities.
         if find_non_json(plain) is not None:
+            from pydantic_core import from_json, to_json  # noqa: PLC0415 - loads pydantic
+
             plain = from_json(to_json(plain, inf_nan_mode="strings"))
     except (ValueError, RecursionError) as error:  # pydantic's own are ValueErrors, too
         path, what = _culprit(value)

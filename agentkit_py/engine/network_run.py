@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.agent_run import AgentRun, run_agent
 from agentkit_py.engine.changes import Scheduled
-from agentkit_py.engine.default_router import get_default_routing_agent
 from agentkit_py.engine.emitter import logger
 from agentkit_py.engine.lanes import Lanes, place
 from agentkit_py.engine.router import Router, RouterContext, route
@@ -179,8 +178,9 @@ class NetworkRun:
             "message_id": self.run_id,
         }
         if self.scope.is_heard:
-            ids = {"thread_id": self.thread_id, "user_id": self.scope.user_id}
-            await self.scope.tell(RunStarted(**scope_facts, **ids))
+            user_id = self.scope.user_id
+            started = RunStarted(**scope_facts, thread_id=self.thread_id, user_id=user_id)
+            await self.scope.tell(started)
         try:
             with self.scope.measured(self.run_id):
                 self.stop_reason = await self._loop()
@@ -284,10 +284,16 @@ class NetworkRun:
         return None
 
     async def _ask_router(self) -> None:
-        scheduled = await route(self, self._router or get_default_routing_agent())
+        scheduled = await route(self, self._router or _default_router())
         self.stack.extend(scheduled)
         if not self.scope.emitter.is_heard:
             return
         names = [n for item in scheduled for n in ((item,) if isinstance(item, str) else item)]
         event = AgentsRouted(run_id=self.run_id, name=self.name, agents=tuple(names))
         await self.scope.emitter.emit(event)
+
+
+def _default_router() -> Router:
+    from agentkit_py.engine.default_router import get_default_routing_agent  # noqa: PLC0415 - loads pydantic
+
+    return get_default_routing_agent()

@@ -169,6 +169,7 @@ class RunScope:
         runs = RunChanges(state, self.changes.network)
         thread = Thread(None, state, self.input.text, self.runtime, self.prefix, runs)
         thread.older = self.thread.older
+        thread.lent = self.thread.turn or self.thread.lent
         own: dict[str, Any] = {"_present": list(self._present), "_added": list(self._added)}
         own["memory"] = dict(self.memory)
         own["sources"] = self.sources.copy()

@@ -10,20 +10,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, overload
 
-from pydantic import BaseModel
-
 from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.json import JsonValue
 from agentkit_py._core.naming import TOOL_NAME
 from agentkit_py.engine.approvals import DEFAULT_APPROVAL_TIMEOUT, Asking
-from agentkit_py.engine.tool_schema import (
-    Arguments,
-    ModelArguments,
-    arguments_of,
-    doc_of,
-    field_name,
-    model_of_signature,
-)
+from agentkit_py.engine.arguments import Arguments
 from agentkit_py.errors import ToolDefinitionError
 from agentkit_py.events.approvals import ApprovalAnswer
 from agentkit_py.history.state import State
@@ -33,6 +24,8 @@ from agentkit_py.models.schema import undo_form
 from agentkit_py.runtime.port import StepTools
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from agentkit_py.engine.agent import Agent
     from agentkit_py.engine.network_run import NetworkRun
 
@@ -188,6 +181,8 @@ def create_tool(
     Raises:
         ToolDefinitionError: Name, parameters or handler cannot be used.
     """
+    from agentkit_py.engine.tool_schema import arguments_of  # noqa: PLC0415 - loads pydantic
+
     arguments = arguments_of(name, parameters)
     return _build(name, description, arguments, _by_position(name, handler), handler, traits)
 
@@ -233,6 +228,8 @@ def tool(
     """
 
     def make(target: Callable[..., Any]) -> Tool:
+        from agentkit_py.engine.tool_schema import ModelArguments, model_of_signature  # noqa: PLC0415 - loads pydantic
+
         label = name or getattr(target, "__name__", type(target).__name__)
         context = _context_parameter(target)
         model = model_of_signature(label, target, frozenset({context} if context else ()))
@@ -316,6 +313,8 @@ def _by_position(name: str, handler: Callable[..., Any]) -> _Invoke:
 
 
 def _by_name(function: Callable[..., Any], context_name: str | None) -> _Invoke:
+    from agentkit_py.engine.tool_schema import field_name  # noqa: PLC0415 - loads pydantic
+
     parameters = [name for name in inspect.signature(function).parameters if name != context_name]
     fields = {name: field_name(name) for name in parameters}
 
@@ -340,4 +339,6 @@ def _context_parameter(function: Callable[..., Any]) -> str | None:
 
 
 def _summary(function: Callable[..., Any]) -> str:
+    from agentkit_py.engine.tool_schema import doc_of  # noqa: PLC0415 - loads pydantic
+
     return " ".join(doc_of(function).split("\n\n")[0].split())

@@ -13,6 +13,7 @@ import anyio.to_thread
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
 from agentkit_py.engine.approvals import Asking, refusal
+from agentkit_py.engine.arguments import InvalidArguments
 from agentkit_py.engine.changes import RunChanges
 from agentkit_py.engine.emitter import Emitter
 from agentkit_py.engine.envelope import data_content, error_content
@@ -20,7 +21,6 @@ from agentkit_py.engine.lanes import Lanes
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.spans import CallTool
 from agentkit_py.engine.tool import Tool, ToolContext
-from agentkit_py.engine.tool_schema import InvalidArguments
 from agentkit_py.engine.tool_steps import CallSteps
 from agentkit_py.errors import ConfigurationError, passes_through
 from agentkit_py.events.types import ToolFinished, ToolStarted
@@ -109,7 +109,8 @@ class ToolRunner:
         tools = [one.tool for one in waiting if one.tool is not None]
         if not tools:
             return
-        steps = CallSteps(self.scope.runtime.step, self.path, allowed=True)
+        thread = self.scope.thread
+        steps = CallSteps(self.scope.runtime.step, self.path, thread=thread, allowed=True)
         answer = await self._asking(steps).ask(
             steps.full_id("approve"),
             calls=[one.call for one in waiting],
@@ -237,7 +238,12 @@ class ToolRunner:
         self, one: Prepared, state: State[Any], *, may_step: bool | None = None
     ) -> ToolContext:
         allowed = one.tool is not None and one.tool.steps if may_step is None else may_step
-        steps = CallSteps(self.scope.runtime.step, self._step_id(one), allowed=allowed)
+        steps = CallSteps(
+            self.scope.runtime.step,
+            self._step_id(one),
+            thread=self.scope.thread,
+            allowed=allowed,
+        )
         return ToolContext(
             agent=self.agent,
             network=self.scope.network,

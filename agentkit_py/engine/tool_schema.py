@@ -1,4 +1,7 @@
-"""Arguments of tools: from a signature, a pydantic model or a JSON Schema to one validator."""
+"""Arguments of tools: from a signature, a pydantic model or a JSON Schema to one validator.
+
+Loaded when the first tool is made: pydantic takes more time to import than all of the engine.
+"""
 
 from __future__ import annotations
 
@@ -6,40 +9,16 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, cast, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 
 from agentkit_py._core.json import JsonObject, JsonValue
+from agentkit_py.engine.arguments import Arguments, InvalidArguments
 from agentkit_py.engine.plain_schema import plain_schema
 from agentkit_py.errors import MissingDependencyError, ToolDefinitionError
-
-
-class InvalidArguments(Exception):  # noqa: N818 - caught by the engine, never seen by users
-    """Arguments that do not fit; what the model is told about them."""
-
-    def __init__(self, issues: list[dict[str, JsonValue]]) -> None:
-        super().__init__("; ".join(f"{i['path']}: {i['message']}" for i in issues))
-        self.issues = issues
-
-
-class Arguments(Protocol):
-    """Validates what a model passes."""
-
-    @property
-    def schema(self) -> JsonObject | None:
-        """JSON Schema of the arguments; None: anything goes, nothing is declared."""
-        ...
-
-    def validate(self, given: JsonValue) -> Any:
-        """The validated arguments.
-
-        Raises:
-            InvalidArguments: They do not fit.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

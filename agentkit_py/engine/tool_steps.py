@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.thread import Thread
 from agentkit_py.runtime.port import StepTools
 
 T = TypeVar("T")
@@ -23,6 +25,9 @@ class CallSteps:
 
     tools: StepTools = field(repr=False)
     prefix: str
+    thread: Thread = field(kw_only=True, repr=False)
+    """Others may have it while the call waits."""
+
     allowed: bool = field(kw_only=True)
     """Whether the tool has steps of its own, instead of being one."""
 
@@ -55,14 +60,16 @@ class CallSteps:
 
     async def sleep(self, step_id: str, duration: int | timedelta) -> None:
         """Wait for ``duration`` (milliseconds, or a timedelta)."""
-        await self.tools.sleep(self.full_id(step_id), duration)
+        name = self.full_id(step_id)
+        await self.thread.away(name, partial(self.tools.sleep, name, duration))
 
     async def wait_for_event(
         self, step_id: str, *, event: str, if_exp: str | None = None, timeout: int | timedelta
     ) -> Any:
         """Wait for an event; None if it does not come within ``timeout`` (ms or timedelta)."""
         name = self.full_id(step_id)
-        return await self.tools.wait_for_event(name, event=event, if_exp=if_exp, timeout=timeout)
+        wait = partial(self.tools.wait_for_event, name, event=event, if_exp=if_exp, timeout=timeout)
+        return await self.thread.away(name, wait)
 
     async def invoke_by_id(
         self,

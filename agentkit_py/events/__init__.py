@@ -1,20 +1,14 @@
 """What happens in a run, and the chunks that streaming makes of it."""
 
+from typing import TYPE_CHECKING
+
+from agentkit_py._core.lazy import lazily
 from agentkit_py.events.approvals import (
     APPROVAL_EVENT,
     ApprovalAnswer,
     ApprovalRequest,
     Decision,
 )
-from agentkit_py.events.chunks import Chunk, EventName
-from agentkit_py.events.consume import (
-    ChunkReader,
-    MessageAssembler,
-    PublishedChunk,
-    StreamedPart,
-    assemble,
-)
-from agentkit_py.events.project import Projector
 from agentkit_py.events.types import (
     AgentsRouted,
     ContextActivity,
@@ -32,6 +26,17 @@ from agentkit_py.events.types import (
     ToolFinished,
     ToolStarted,
 )
+
+if TYPE_CHECKING:
+    from agentkit_py.events.chunks import Chunk, EventName
+    from agentkit_py.events.consume import (
+        ChunkReader,
+        MessageAssembler,
+        PublishedChunk,
+        StreamedPart,
+        assemble,
+    )
+    from agentkit_py.events.project import Projector
 
 __all__ = [
     "APPROVAL_EVENT",
@@ -62,3 +67,14 @@ __all__ = [
     "ToolStarted",
     "assemble",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "agentkit_py.events.chunks": "Chunk EventName",
+        "agentkit_py.events.consume": (
+            "ChunkReader MessageAssembler PublishedChunk StreamedPart assemble"
+        ),
+        "agentkit_py.events.project": "Projector",
+    },
+)

@@ -264,7 +264,7 @@ class MessageAssembler:
         taken = set(self._answered.values())
         for key, part in self._parts.items():
             same = (part.message_id, part.tool) == (output.message_id, output.tool)
-            if part.type == "tool-call" and same and key not in taken:
+            if part.type == "tool-call" and same and key not in taken and part.output is None:
                 return key
         return None
 
@@ -282,7 +282,9 @@ class MessageAssembler:
             return
         part.status, part.error = "completed", None
         content = data.get("finalContent")
-        if part.type == "tool-call":
+        if part.type == "tool-call" and data.get("type") == "tool-output":
+            part.output = content  # told under the id of its call
+        elif part.type == "tool-call":
             part.input = content
         elif part.type == "tool-output":
             call = self._answered.get(_key(data))

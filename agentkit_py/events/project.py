@@ -19,6 +19,7 @@ from agentkit_py.events.chunks import (
     EventName,
     split_text,
 )
+from agentkit_py.events.open_calls import OpenCalls
 from agentkit_py.events.types import (
     AgentsRouted,
     ContextActivity,
@@ -75,10 +76,7 @@ class Projector:
     _root: RunStarted | None = None
     _hidden: set[str] = field(default_factory=set[str])
     _live: dict[tuple[str, int], _Part] = field(default_factory=dict[tuple[str, int], _Part])
-    _announced: list[tuple[str, ToolCall, str]] = field(
-        default_factory=list[tuple[str, ToolCall, str]]
-    )
-    """Calls whose parts are on the wire, with message and part ids, until they are carried out."""
+    _calls: OpenCalls = field(default_factory=OpenCalls)
 
     def feed(self, event: Event) -> list[Chunk]:
         """The chunks that ``event`` becomes."""
@@ -238,7 +236,7 @@ class Projector:
                 continue
             live.remove(part)
             if call is not None:
-                self._announced.append((event.message_id, call, part.id))
+                self._calls.tell(event.message_id, call, part.id)
             yield self._completed(event, part, content)
         for part in live:  # what a hook took out of the reply after it was streamed
             yield self._failed(event, part, "removed from the reply")
@@ -260,15 +258,14 @@ class Projector:
         return split_text(text, size) if self.simulate_chunking else [text]
 
     def _call(self, event: ToolStarted) -> Iterator[_Draft]:
-        for known in self._announced:
-            if known[:2] == (event.message_id, event.call):
-                self._announced.remove(known)
-                return
-        yield from self._call_part(event, event.call)[1]
+        if not self._calls.begin(event.message_id, event.call):
+            yield from self._call_part(event, event.call)[1]
+            self._calls.begin(event.message_id, event.call)
 
     def _call_part(self, event: Any, call: ToolCall) -> tuple[str, Sequence[_Draft]]:
         """A call's part: its id, and all that is said of it."""
         part, created = self._create(event, "tool-call", call.name)
+        self._calls.tell(event.message_id, call, part.id)
         pieces = [
             self._piece(event, part, piece) for piece in self._pieces(_arguments(call), TEXT_CHUNK)
         ]
@@ -282,17 +279,16 @@ class Projector:
 
     def _question(self, event: HitlRequested) -> Iterator[_Draft]:
         """The calls that wait, so that a front end can show them, and then the question."""
-        free = [known for known in self._announced if known[0] == event.message_id]
+        free = self._calls.waiting(event.message_id)
         parts: list[str] = []
         for call in event.request.calls:
-            known = next((k for k in free if k[1] == call), None)
+            known = next((one for one in free if one.call == call), None)
             if known is None:
                 part_id, drafts = self._call_part(event, call)
                 yield from drafts
-                self._announced.append((event.message_id, call, part_id))
             else:
                 free.remove(known)
-                part_id = known[2]
+                part_id = known.part_id
             parts.append(part_id)
         question = event.request.to_dict()
         for call, part_id in zip(question["toolCalls"], parts, strict=True):
@@ -301,8 +297,10 @@ class Projector:
 
     def _output(self, event: ToolFinished) -> Iterator[_Draft]:
         result = event.result
-        part, created = self._create(event, "tool-output", result.tool.name)
-        yield created
+        own = self._part_id(event.message_id)
+        shared = self._calls.end(event.message_id, result.tool)
+        part = _Part(shared or own, "tool-output", result.tool.name)
+        yield "part.created", self._described(event, part)
         for piece in self._pieces(dumps(result.content), OUTPUT_CHUNK):
             yield self._piece(event, part, piece)
         yield self._completed(event, part, result.content)

@@ -14,6 +14,8 @@ Scope: TypeAlias = Literal["network", "agent"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Event:
+    """What all events say."""
+
     run_id: str
     """Id of the network's or agent's run that it happened in."""
 

@@ -27,6 +27,9 @@ from agentkit_py.messages import (
 
 Record = Mapping[str, Any]
 
+_ROLES = ("system", "user", "assistant")
+_STOPS = (None, "tool", "stop")
+
 _STOP_BY_DEFAULT = ("tool_call", "tool_result")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -120,9 +123,34 @@ def message_from_dict(record: object, *, where: str = "message", path: str = "")
     return _READERS[kind](reader)
 
 
+_TEXT_KEYS = frozenset({"type", "role", "content", "agent", "stop_reason"})
+
+
+def plain_text(record: object) -> Message | None:
+    """The message that ``record`` holds if it is text and nothing else; None: read it with care.
+
+    Most messages of a thread are text, and threads are read with every turn.
+    """
+    if type(record) is not dict:
+        return None
+    fields = cast("dict[str, Any]", record)
+    role, content, agent = fields.get("role"), fields.get("content"), fields.get("agent")
+    stop = fields.get("stop_reason")
+    if (
+        fields.get("type") != "text"
+        or type(content) is not str
+        or role not in _ROLES
+        or stop not in _STOPS
+        or not (agent is None or type(agent) is str)
+        or not _TEXT_KEYS.issuperset(fields)
+    ):
+        return None
+    return TextMessage(role, content, stop_reason=stop, agent=agent)
+
+
 def _text(reader: _Reader) -> Message:
     return TextMessage(
-        cast("Any", reader.one_of("role", ("system", "user", "assistant"))),
+        cast("Any", reader.one_of("role", _ROLES)),
         reader.content(),
         **reader.common(),
     )
@@ -238,7 +266,7 @@ class _Reader:
 
     def common(self) -> dict[str, Any]:
         stop = self._record.get("stop_reason")
-        if stop not in (None, "tool", "stop"):
+        if stop not in _STOPS:
             raise self._wrong("stop_reason", f"expected tool or stop, got {stop!r:.80}")
         agent = self._record.get("agent")
         if agent is not None and not isinstance(agent, str):

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from agentkit_py.history.result import AgentResult
 from agentkit_py.processors.places import Extent
 
-FIRST_PAGE = 32
+FIRST_PAGE = 48
 """Results that are loaded at first; each page is twice as long as the one before."""
 
 
@@ -35,6 +35,10 @@ class PagedStore(Protocol):
         """How many results the thread has."""
         ...
 
+    async def newest(self, thread_id: str, limit: int) -> tuple[int, Sequence[PagedResult]]:
+        """Both at once: how many results there are, and the last ``limit``, oldest first."""
+        ...
+
     async def page(self, thread_id: str, before: int, limit: int) -> Sequence[PagedResult]:
         """The last ``limit`` results before the position ``before``, oldest first."""
         ...
@@ -56,7 +60,10 @@ class Older:
 
     async def load(self) -> tuple[list[AgentResult], Older | None]:
         """The next older results, oldest first, and what is left then; None: nothing."""
-        page = await self.store.page(self.thread_id, self.position, self.limit)
+        return self.take(await self.store.page(self.thread_id, self.position, self.limit))
+
+    def take(self, page: Sequence[PagedResult]) -> tuple[list[AgentResult], Older | None]:
+        """The same, where that page is at hand."""
         results = [one.result for one in page]
         position = max(0, self.position - self.limit)
         if not position or not page:

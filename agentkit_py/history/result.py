@@ -12,7 +12,12 @@ from agentkit_py._core.json import dumps
 from agentkit_py._core.values import changed
 from agentkit_py._core.xxh64 import xxh64
 from agentkit_py.errors import InvalidRecordError
-from agentkit_py.history.codec import escape_surrogates, message_from_dict, message_to_dict
+from agentkit_py.history.codec import (
+    escape_surrogates,
+    message_from_dict,
+    message_to_dict,
+    plain_text,
+)
 from agentkit_py.messages import ContentPart, Message, TextMessage, ToolResultMessage, Usage
 from agentkit_py.processors.report import ContextReport
 
@@ -185,11 +190,15 @@ def _string(fields: Mapping[str, Any], name: str, where: str) -> str:
 
 
 def _messages(fields: Mapping[str, Any], name: str, where: str) -> tuple[Message, ...]:
-    value: object = fields.get(name, [])
+    value: object = fields.get(name)
+    if not value and (value == [] or name not in fields):
+        return ()
     if not isinstance(value, list):
         raise InvalidRecordError(f"expected a list, got {value!r:.80}", where=where, field=name)
     items = enumerate(cast("list[object]", value))
-    return tuple(message_from_dict(m, where=where, path=f"{name}[{i}]") for i, m in items)
+    return tuple(
+        [plain_text(m) or message_from_dict(m, where=where, path=f"{name}[{i}]") for i, m in items]
+    )
 
 
 def _tool_results(fields: Mapping[str, Any], where: str) -> tuple[ToolResultMessage, ...]:

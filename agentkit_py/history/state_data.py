@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, TypeVar, cast
-
-from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 from agentkit_py._core.json import JsonValue, find_non_json
 from agentkit_py.errors import StateError
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel, TypeAdapter
+
 D = TypeVar("D")
+
+
+def _is_model(data: object) -> TypeGuard[BaseModel]:
+    """Whether ``data`` is a pydantic model; pydantic is not loaded to say no."""
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(data, pydantic.BaseModel)
 
 
 def check_kind(data: object) -> None:
@@ -28,7 +34,7 @@ def check_kind(data: object) -> None:
     Raises:
         StateError: It is something else.
     """
-    if isinstance(data, dict) or isinstance(data, BaseModel):  # noqa: SIM101 - mostly dicts
+    if isinstance(data, dict) or _is_model(data):
         return
     if dataclasses.is_dataclass(data) and not isinstance(data, type):
         return
@@ -68,6 +74,9 @@ def dump_data(data: object) -> dict[str, JsonValue]:
 
 
 def _dump_typed(data: object) -> object:
+    from pydantic.errors import PydanticSchemaGenerationError  # noqa: PLC0415 - loads pydantic
+    from pydantic_core import PydanticSerializationError, to_jsonable_python  # noqa: PLC0415 - loads pydantic
+
     try:
         return _adapter(type(data)).dump_python(cast("Any", data), mode="json")
     except (PydanticSchemaGenerationError, PydanticSerializationError) as error:
@@ -111,6 +120,8 @@ def load_data(like: D, dumped: JsonValue) -> D:
     if isinstance(like, dict):
         check_kind(dumped)
         return cast("D", copy.deepcopy(dumped))
+    from pydantic import ValidationError  # noqa: PLC0415 - loads pydantic
+
     try:
         return cast("D", _adapter(type(like)).validate_python(dumped))
     except ValidationError as error:
@@ -123,6 +134,8 @@ def load_data(like: D, dumped: JsonValue) -> D:
 
 @lru_cache(maxsize=256)
 def _adapter(kind: type) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - loads pydantic
+
     return TypeAdapter(kind)
 
 
@@ -130,7 +143,7 @@ def fields_of(data: object) -> dict[str, Any]:
     """The top-level keys or fields and their values."""
     if isinstance(data, Mapping):
         return dict(cast("Mapping[str, Any]", data))
-    if isinstance(data, BaseModel):
+    if _is_model(data):
         return {**dict(data), **(data.model_extra or {})}
     assert dataclasses.is_dataclass(data)
     return {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
 from agentkit_py.history.config import HistoryConfig, HistoryContext, RunView
-from agentkit_py.history.paging import Older, PagedStore
+from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.history.state import State
@@ -64,6 +64,9 @@ class Thread:
     network: RunView | None = None
     turn: Turn | None = field(default=None, init=False)
     """The run's turn on the thread, where the store lets runs take turns."""
+
+    lent: Turn | None = field(default=None, init=False)
+    """In a part of a run that keeps nothing itself: the turn of the whole."""
 
     outcome: RunRecord | None = field(default=None, init=False)
     """How a run for the same user message ended before."""
@@ -138,7 +141,14 @@ class Thread:
             self.state.load(dict(kept.state))
         if done:
             self.outcome = own
-            await self.turn.pause()
+            await self.turn.give_up()
+
+    async def away(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
+        """Wait for a person, an event or a time, and let others have the thread meanwhile."""
+        for turn in (self.turn, self.lent):
+            if turn is not None:
+                wait = partial(turn.away, step_id, wait)
+        return await wait()
 
     def _show(self, outcome: RunRecord) -> None:
         """Leave the state as that run left it: without what came later."""
@@ -171,8 +181,8 @@ class Thread:
         if thread_id is None:
             return
         if self.config.lazy and isinstance(self.config, PagedStore):
-            count = await self.config.count_results(thread_id)
-            results, self.older = await Older(self.config, thread_id, count).load()
+            count, page = await self.config.newest(thread_id, FIRST_PAGE)
+            results, self.older = Older(self.config, thread_id, count).take(page)
             self.state.set_results(results)
         else:
             self.state.set_results(await resolve_call(self.config.get, self._context()))
@@ -201,12 +211,23 @@ class Thread:
         thread_id = self.state.thread_id
         lazy = config.lazy and self.outcome is None
         if lazy and thread_id is not None and isinstance(config, PagedStore):
-            count = await self._effect("count", partial(config.count_results, thread_id))
-            results, self.older = await Older(config, thread_id, count).load()
-            self.state.set_results(results)
+            self.state.set_results(await self._newest(config, thread_id))
         elif config.get is not None:
             get = partial(resolve_call, config.get, self._context())
             self.state.set_results(await self._effect("get", get, RESULTS))
+
+    async def _newest(self, config: PagedStore, thread_id: str) -> list[AgentResult]:
+        """The newest results. Only how many there were is remembered, as rows never change."""
+        found: list[Sequence[PagedResult]] = []
+
+        async def ask() -> int:
+            count, page = await config.newest(thread_id, FIRST_PAGE)
+            found.append(page)
+            return count
+
+        older = Older(config, thread_id, await self._effect("count", ask))
+        results, self.older = older.take(found[0]) if found else await older.load()
+        return results
 
     async def save_user_message(self, message: UserMessage, result: AgentResult | None) -> None:
         """Save what the user said.

@@ -61,21 +61,21 @@ class Turn:
     owner: str
     """What this run is called in the lease; another run for the same message is another."""
 
-    _takes: int = 0
-
     async def take(self) -> None:
         """Wait for the turn.
 
         Raises:
             ThreadBusyError: It is another run's, and this one is not to wait.
         """
+        await self._lock("turn.1", waits=self.how.on_busy == "wait")
+
+    async def _lock(self, name: str, *, waits: bool) -> None:
         lock = partial(self.store.lock_thread, self.thread_id, self.owner, self.how.lease)
-        self._takes += 1
         tries, wait = 0, _FIRST_WAIT
-        while not await self.effect(f"turn.{self._takes}.{tries}", lock):
-            if self.how.on_busy == "error":
+        while not await self.effect(f"{name}.{tries}", lock):
+            if not waits:
                 raise ThreadBusyError(self.thread_id)
-            step = f"{self.prefix}.history.turn.{self._takes}.{tries}.wait"
+            step = f"{self.prefix}.history.{name}.{tries}.wait"
             await self.runtime.step.sleep(step, timedelta(seconds=wait))
             tries, wait = tries + 1, min(2 * wait, _LONGEST_WAIT)
 
@@ -88,10 +88,22 @@ class Turn:
         if not await self.store.lock_thread(self.thread_id, self.owner, self.how.lease):
             raise ThreadBusyError(self.thread_id)
 
-    async def pause(self) -> None:
-        """Let others have the thread while this run waits for a person."""
+    async def give_up(self, name: str = "turn.1.pause") -> None:
+        """Let others have the thread."""
         unlock = partial(self.store.unlock_thread, self.thread_id, self.owner)
-        await self.effect(f"turn.{self._takes}.pause", unlock)
+        await self.effect(name, unlock)
+
+    async def away(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
+        """Let others have the thread while ``wait`` waits, which may take days.
+
+        Steps are named by what is waited for: several parts of a run may wait at the same time,
+        and go on in another order on each replay.
+        """
+        await self.give_up(f"turn.{step_id}.pause")
+        found = await wait()
+        # Whoever comes back has begun already, so it waits for its turn whatever `on_busy` says.
+        await self._lock(f"turn.{step_id}.back", waits=True)
+        return found
 
     async def recall(self) -> tuple[RunRecord | None, RunRecord | None]:
         """What is known of this run from before, and the newest run that left a state."""

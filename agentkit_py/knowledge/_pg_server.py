@@ -28,7 +28,7 @@ _LOCK = 0x41674B6E
 _TABLES = Tables("postgres")
 
 _ONCE = 0.0607927
-"""What ts_rank gives for a word that stands once in a piece; at the most it is 1.6 times as much."""
+"""What ts_rank gives for a word that stands once in a piece; for more, up to 1.6 times as much."""
 
 _LENGTH = "2.2 / (1.3 + 0.9 * length(c.words) / avg(length(c.words)) OVER ())"
 """How BM25 (k1 = 1.2, b = 0.75) sees the length of a piece, beside that of all that match."""
@@ -182,8 +182,7 @@ class PgServer:
 
     def matching(self, run: Run, query: str, filters: FilterExpr | None, k: int) -> list[Hit]:
         """The pieces with the most telling words: the rarer a word, the more it counts."""
-        weights = self._weights(run, telling(query))
-        found = [(word, weight) for word, weight, have in weights if have]
+        found, perfect = self._weights(run, telling(query))
         if not found:
             return []
         condition, values = compiled(filters, "postgres")
@@ -194,31 +193,34 @@ class PgServer:
             f"WHERE c.words @@ ?::text::tsquery AND {condition} "
             "ORDER BY score DESC, c.id LIMIT ?",
             [
-                *(one for word, weight in found for one in (weight, word)),
-                _ONCE * sum(weight for _, weight, _ in weights),
-                " | ".join(word for word, _ in found),
+                *(one for word, weight in found.items() for one in (weight, word)),
+                _ONCE * perfect,
+                " | ".join(found),
                 *values,
                 k,
             ],
         )
         return [hit(row) for row in rows]
 
-    def _weights(self, run: Run, sought: Sequence[str]) -> list[tuple[str, float, int]]:
-        """Each word's stem with how much it says, and how many pieces have it."""
-        if not sought:
-            return []
-        lexemes = run(
-            "SELECT unnest(tsvector_to_array(to_tsvector(?::text::regconfig, ?)))",
-            [self._language, " ".join(sought)],
-        )
+    def _weights(self, run: Run, sought: Sequence[str]) -> tuple[dict[str, float], float]:
+        """How much each stem says that some piece has, and how much all of the query."""
         total = run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
-        found: list[tuple[str, float, int]] = []
-        for (lexeme,) in lexemes:
+        rows = run(
+            "SELECT tsvector_to_array(to_tsvector(?::text::regconfig, word)) "
+            "FROM unnest(?::text[]) AS word",
+            [self._language, list(sought)],
+        )
+        weights: dict[str, float] = {}
+        perfect = 0.0
+        # What the dictionary leaves out (again, above, …) is in the query all the same.
+        for lexeme in dict.fromkeys(one for (several,) in rows for one in several or [None]):
             word = f"'{lexeme}'"  # letters and digits only; a value all the same
             query = "SELECT COUNT(*) FROM knowledge_chunks WHERE words @@ ?::text::tsquery"
-            have = run(query, [word])[0][0]
-            found.append((word, rarity(total, have), have))
-        return found
+            have = 0 if lexeme is None else run(query, [word])[0][0]
+            perfect += rarity(total, have)
+            if have:
+                weights[word] = rarity(total, have)
+        return weights, perfect
 
 
 def _runner(connection: psycopg.Connection[Any]) -> Run:

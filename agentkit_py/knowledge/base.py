@@ -46,7 +46,11 @@ class KnowledgeStore(ABC):
 
     @abstractmethod
     async def matching(self, query: str, filters: FilterExpr | None, k: int) -> list[Hit]:
-        """The ``k`` pieces that have the most telling words of the query, best first."""
+        """The ``k`` pieces that have the most telling words of the query, best first.
+
+        A score is the share of the query's words that a piece has, each weighted by how rare it is
+        (as in BM25, a word that no piece has included): hybrid search asks how near to 1 it is.
+        """
 
     @abstractmethod
     async def keys(self, filters: FilterExpr | None, values: int) -> dict[str, list[Scalar]]:

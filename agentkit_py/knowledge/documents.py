@@ -37,8 +37,8 @@ class Hit:
     text: str
     source: str
     score: float
-    """How good it is, within one search: likeness (``vector``, 1: equal), BM25 or its like
-    (``keyword``), or 1 for what both put first (``hybrid``)."""
+    """How good it is, within one search: likeness (``vector``, 1: equal), the share of what the
+    query's words say (``keyword``, about 1: all of them), or both (``hybrid``, at most 1)."""
 
     document: str
     """The document's id."""

@@ -57,7 +57,7 @@ class Knowledge:
 
         Args:
             store: `SqliteKnowledge`, `PostgresKnowledge` or your own.
-            embedder: An `OpenAIEmbedder`, or anything with ``key`` and ``embed``.
+            embedder: `LocalEmbedder`, `OpenAIEmbedder`, or anything with ``key`` and ``embed``.
             chunk_size: Characters of a piece at the most.
             chunk_overlap: Characters that pieces may share.
             k: How many pieces a search gives.
@@ -139,8 +139,7 @@ class Knowledge:
             query: A question or words.
             filters: What a document must pass; several: all of them.
             k: How many, if not as usual.
-            mode: ``"vector"`` (by meaning), ``"keyword"`` (by words) or ``"hybrid"`` (both, by
-                reciprocal rank fusion).
+            mode: ``"vector"`` (by meaning), ``"keyword"`` (by words) or ``"hybrid"`` (both).
 
         Raises:
             FilterError: A filter is none.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
+import uvicorn
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sse_starlette import EventSourceResponse, JSONServerSentEvent
 from starlette.applications import Starlette
@@ -31,6 +34,8 @@ from agentkit_py.playground.security import Access, Guard
 
 _STATIC = Path(__file__).parent / "static"
 _MAX_BODY = 4_000_000
+_RETRY = 500
+"""Milliseconds after which the page connects again."""
 
 B = TypeVar("B", bound=BaseModel)
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -85,7 +90,7 @@ def create_playground(
         Route("/dev-api/approvals/{request}", api.approve, methods=["POST"]),
         Mount("/static", StaticFiles(directory=_STATIC)),
     ]
-    return Starlette(
+    app = Starlette(
         routes=routes,
         lifespan=lifespan,
         middleware=[Middleware(Guard, access=access or Access())],
@@ -95,6 +100,17 @@ def create_playground(
             HTTPException: _refused,
         },
     )
+    app.state.end = api.end
+    return app
+
+
+class Server(uvicorn.Server):
+    """Serves a playground; when it is to end, it does not wait for those who only listen."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End."""
+        cast("Starlette", self.config.app).state.end()
+        await super().shutdown(sockets)
 
 
 class _Api:
@@ -103,6 +119,7 @@ class _Api:
     def __init__(self, playground: Playground | Broken, target: str) -> None:
         self._playground = playground
         self._target = target
+        self._ended = asyncio.Event()
         self._boot = playground.boot if isinstance(playground, Playground) else uuid4().hex[:12]
 
     @property
@@ -111,6 +128,12 @@ class _Api:
         if isinstance(self._playground, Broken):
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, self._playground.message)
         return self._playground
+
+    def end(self) -> None:
+        """End the streams of events: the server waits for them before it ends."""
+        self._ended.set()
+        if isinstance(self._playground, Playground):
+            self._playground.stop()
 
     def _run(self, request: Request) -> Run:
         run = self.playground.runs.get(request.path_params["run"])
@@ -160,8 +183,9 @@ class _Api:
         return EventSourceResponse(self._events(request.query_params.get("thread", ""), begin))
 
     async def _events(self, thread: str, after: int) -> AsyncGenerator[JSONServerSentEvent]:
-        yield JSONServerSentEvent({"boot": self._boot}, event="hello")
+        yield JSONServerSentEvent({"boot": self._boot}, event="hello", retry=_RETRY)
         if isinstance(self._playground, Broken):
+            await self._ended.wait()  # until another process answers
             return
         async for seq, run, event in self._playground.follow(thread, after):
             yield JSONServerSentEvent({"run": run, "seq": seq, **event}, id=f"{self._boot}:{seq}")

@@ -206,12 +206,16 @@ class Playground:
             task.cancel()
             await asyncio.wait([task])
 
+    def stop(self) -> None:
+        """End `follow` for everybody."""
+        self._closed = True
+        self._wake()
+
     async def close(self) -> None:
         """Cancel what runs, and let go of the store."""
-        self._closed = True
+        self.stop()
         for run in list(self.runs.values()):
             await self.cancel(run)
-        self._wake()
         if self.store is not None:
             await self.store.close()
 

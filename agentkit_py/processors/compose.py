@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias, cast
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message
+from agentkit_py.models.base import Model
 from agentkit_py.processors.apply import as_processors, run_chain
 from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext
 from agentkit_py.processors.budget import Budget
@@ -19,14 +23,42 @@ from agentkit_py.processors.handoff_view import HandoffView
 from agentkit_py.processors.images import KeepImages, StripImages
 from agentkit_py.processors.message_window import MessageWindow
 from agentkit_py.processors.pin import Pin
+from agentkit_py.processors.recall import Recall
 from agentkit_py.processors.recent_tool_calls import RecentToolCalls
 from agentkit_py.processors.redact import Redact
 from agentkit_py.processors.removal import is_same
 from agentkit_py.processors.settings import checked_object, optional, whole
+from agentkit_py.processors.summaries import SummaryStore
+from agentkit_py.processors.summarize import Summarize
 from agentkit_py.processors.token_limiter import TokenLimiter
 from agentkit_py.processors.tokenizers import count_messages, default_tokenizer, prepare
 from agentkit_py.processors.tool_call_filter import ToolCallFilter
 from agentkit_py.processors.truncate_tool_results import TruncateToolResults
+from agentkit_py.processors.vectors import Embedder, VectorIndex
+from agentkit_py.runtime.environment import environment as process_environment
+
+VARIABLE = "AGENTKIT_PROCESSORS"
+"""The environment variable that `processors_from_env` reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyParts:
+    """What policies need beside their settings, since no dict can hold it."""
+
+    model: Model | None = None
+    """Makes summaries; `Summarize` needs it."""
+
+    store: SummaryStore | None = None
+    """Keeps summaries; None: beside the thread."""
+
+    embedder: Embedder | None = None
+    """Makes vectors; `Recall` needs it."""
+
+    index: VectorIndex | None = None
+    """Keeps vectors; None: beside the thread."""
+
+
+NO_PARTS = PolicyParts()
 
 
 class Chain(HistoryProcessor):
@@ -45,7 +77,7 @@ class Chain(HistoryProcessor):
         self._processors = as_processors(processors)
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> Chain:
+    def from_settings(cls, settings: Mapping[str, Any], parts: PolicyParts = NO_PARTS) -> Chain:
         """Make one from ``{"processors": [{"type": "MessageWindow", …}, …]}``.
 
         Raises:
@@ -53,7 +85,7 @@ class Chain(HistoryProcessor):
         """
         found = checked_object("Chain.from_settings", settings)
         _known("Chain", found, {"processors"})
-        return cls(_processors("Chain: processors", found.get("processors")))
+        return cls(_processors("Chain: processors", found.get("processors"), parts))
 
     @property
     def members(self) -> Sequence[HistoryProcessor]:
@@ -87,8 +119,8 @@ class Threshold(HistoryProcessor):
         min_messages: They do not run on a history that is not longer than this.
 
     Raises:
-        ConfigurationError: A limit is no whole number of at least 0, there is none, or one of
-            ``then`` is no processor.
+        ConfigurationError: A limit is no whole number of at least 0, there is none, ``then`` is
+            empty, or one of it is no processor.
     """
 
     def __init__(
@@ -103,9 +135,11 @@ class Threshold(HistoryProcessor):
         if trigger is None and min_messages is None:
             raise ConfigurationError("Threshold needs trigger=… (tokens) or min_messages=….")
         self._then = as_processors(then)
+        if not self._then:
+            raise ConfigurationError("Threshold needs processors to run: then=[…].")
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> Threshold:
+    def from_settings(cls, settings: Mapping[str, Any], parts: PolicyParts = NO_PARTS) -> Threshold:
         """Make one from ``{"trigger": 50000, "then": [{"type": "MessageWindow", …}, …]}``.
 
         Raises:
@@ -113,7 +147,7 @@ class Threshold(HistoryProcessor):
         """
         found = checked_object("Threshold.from_settings", settings)
         _known("Threshold", found, {"trigger", "then", "min_messages"})
-        then = _processors("Threshold: then", found.get("then"))
+        then = _processors("Threshold: then", found.get("then"), parts)
         return cls(found.get("trigger"), then=then, min_messages=found.get("min_messages"))
 
     @property
@@ -143,37 +177,59 @@ class Threshold(HistoryProcessor):
         return messages if is_same(messages, left) else left
 
 
-POLICIES: dict[str, Callable[[Mapping[str, Any]], HistoryProcessor]] = {
-    policy.__name__: policy.from_settings
-    for policy in (
-        Budget,
-        ByAuthor,
-        Chain,
-        ClearToolResults,
-        CompressToolResults,
-        Deduplicate,
-        DropUnanswered,
-        HandoffView,
-        KeepImages,
-        MessageWindow,
-        Pin,
-        RecentToolCalls,
-        Redact,
-        StripImages,
-        Threshold,
-        TokenLimiter,
-        ToolCallFilter,
-        TruncateToolResults,
-    )
+_Maker: TypeAlias = Callable[[Mapping[str, Any], PolicyParts], HistoryProcessor]
+
+
+def _plain(policy: Any, settings: Mapping[str, Any], parts: PolicyParts) -> HistoryProcessor:
+    """A policy that needs nothing beside its settings."""
+    del parts
+    return policy.from_settings(settings)
+
+
+POLICIES: dict[str, _Maker] = {
+    "Budget": lambda given, parts: Budget.from_settings(
+        given, model=parts.model, store=parts.store
+    ),
+    "Chain": Chain.from_settings,
+    "Recall": lambda given, parts: Recall.from_settings(
+        given, embedder=parts.embedder, index=parts.index
+    ),
+    "Summarize": lambda given, parts: Summarize.from_settings(
+        given, model=parts.model, store=parts.store
+    ),
+    "Threshold": Threshold.from_settings,
+    **{
+        policy.__name__: partial(_plain, policy)
+        for policy in (
+            ByAuthor,
+            ClearToolResults,
+            CompressToolResults,
+            Deduplicate,
+            DropUnanswered,
+            HandoffView,
+            KeepImages,
+            MessageWindow,
+            Pin,
+            RecentToolCalls,
+            Redact,
+            StripImages,
+            TokenLimiter,
+            ToolCallFilter,
+            TruncateToolResults,
+        )
+    },
 }
 """What a dict makes, by its ``type``."""
 
 
-def processor_from_settings(settings: Mapping[str, Any]) -> HistoryProcessor:
+def processor_from_settings(
+    settings: Mapping[str, Any], parts: PolicyParts = NO_PARTS
+) -> HistoryProcessor:
     """Make a processor from a dict: ``{"type": "MessageWindow", "max_messages": 20}``.
 
     Args:
         settings: The class's name as ``type``, and what its ``from_settings`` takes.
+        parts: A model for `Summarize` and `Budget`, an embedder for `Recall`, wherever they stand.
 
     Raises:
         ConfigurationError: The type or a key is not known, or a value is wrong; it names the key.
@@ -185,13 +241,46 @@ def processor_from_settings(settings: Mapping[str, Any]) -> HistoryProcessor:
         raise ConfigurationError(
             f"type: there is no processor {kind!r}; there are: {', '.join(sorted(POLICIES))}."
         )
-    return make(found)
+    return make(found, parts)
 
 
-def _processors(name: str, value: object) -> list[HistoryProcessor]:
+def processors_from_env(
+    variable: str = VARIABLE,
+    *,
+    parts: PolicyParts = NO_PARTS,
+    environment: Mapping[str, str] | None = None,
+) -> list[HistoryProcessor]:
+    """Make processors from an environment variable: JSON of one processor's settings, or a list.
+
+    ``AGENTKIT_PROCESSORS='[{"type": "Budget", "target_usage_ratio": 0.6}]'``
+
+    Args:
+        variable: Its name.
+        parts: A model for `Summarize` and `Budget`, an embedder for `Recall`, wherever they stand.
+        environment: Where to look; None: the environment of the process.
+
+    Returns:
+        The processors, none where the variable is not set or empty.
+
+    Raises:
+        ConfigurationError: It is no JSON, or something in it is wrong; it names the variable.
+    """
+    found = process_environment() if environment is None else environment
+    text = found.get(variable, "").strip()
+    if not text:
+        return []
+    try:
+        settings: object = json.loads(text)
+        given = cast("list[object]", settings if isinstance(settings, list) else [settings])
+        return _processors(variable, given, parts)
+    except ValueError as error:  # of json, and ConfigurationError
+        raise ConfigurationError(f"{variable}: {error}") from error
+
+
+def _processors(name: str, value: object, parts: PolicyParts) -> list[HistoryProcessor]:
     if not isinstance(value, list):
         raise ConfigurationError(f"{name} must be a list of processors' settings, not {value!r}.")
-    return [processor_from_settings(one) for one in cast("list[Any]", value)]
+    return [processor_from_settings(one, parts) for one in cast("list[Any]", value)]
 
 
 def _known(owner: str, found: Mapping[str, Any], known: set[str]) -> None:

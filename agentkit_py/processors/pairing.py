@@ -59,7 +59,7 @@ def pair(messages: Sequence[Message]) -> Pairing:
     A result without a tool name (as clients of chat formats have it) is paired by its id alone,
     with a call that no other result answers.
     """
-    pairing = _pair_adjacent(messages)
+    pairing = pair_adjacent(messages)
     if pairing is not None:
         return pairing
     calls = _OpenCalls()
@@ -79,16 +79,21 @@ def pair(messages: Sequence[Message]) -> Pairing:
     return pairing
 
 
-def _pair_adjacent(messages: Sequence[Message]) -> Pairing | None:
-    """The pairs of a list in which all results stand directly behind their calls; None: not so."""
+def pair_adjacent(messages: Sequence[Message]) -> Pairing | None:
+    """The pairs of a list in which all results stand directly behind their calls; None: not so.
+
+    Calls may be left without a result: no later result can be theirs, since each answers a call of
+    the reply right before it, which is the newest.
+    """
     pairing = Pairing()
     waiting: dict[Key, deque[Slot]] = {}
     left = 0
     answering = False
     for index, message in enumerate(messages):
+        if left and (answering or message.type == "text") and message.type != "tool_result":
+            waiting.clear()
+            left = 0
         if message.type == "tool_call":
-            if left and answering:
-                return None
             answering = False
             pairing.answers[index] = [None] * len(message.tools)
             for place, call in enumerate(message.tools):
@@ -101,9 +106,7 @@ def _pair_adjacent(messages: Sequence[Message]) -> Pairing | None:
             pairing.set(slots.popleft(), index)
             left -= 1
             answering = True
-        elif left and (answering or message.type == "text"):
-            return None
-    return None if left else pairing
+    return pairing
 
 
 def _pair_by_id(messages: Sequence[Message], pairing: Pairing, nameless: set[int]) -> None:

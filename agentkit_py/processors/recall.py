@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any, ClassVar, Self
 
 from agentkit_py._core.json import JsonValue, as_list, as_object
 from agentkit_py.errors import ConfigurationError, HistoryError, ModelError
 from agentkit_py.messages import Message, TextMessage, origin_of
 from agentkit_py.processors.apply import apply_processors, as_processors
-from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext, Tokenizer
+from agentkit_py.processors.base import Processor, ProcessorContext, Tokenizer
 from agentkit_py.processors.cutting import fingerprint, past_length, stretches
-from agentkit_py.processors.settings import number, whole
+from agentkit_py.processors.settings import Check, ConfiguredProcessor, number, whole
 from agentkit_py.processors.summary_text import recalled, transcript
 from agentkit_py.processors.tokenizers import default_tokenizer, prepare
 from agentkit_py.processors.vectors import Embedder, MemoryIndex, VectorIndex
@@ -25,7 +26,7 @@ _AT_ONCE = 64
 """Texts in one call of an embedder."""
 
 
-class Recall(HistoryProcessor):
+class Recall(ConfiguredProcessor):
     """Leaves older turns out, but for those most like what the user says now.
 
     A turn is what the user said with all that followed, so calls stay with their results. The turns
@@ -48,6 +49,13 @@ class Recall(HistoryProcessor):
         ConfigurationError: A number makes no sense, or the embedder is none.
     """
 
+    settings: ClassVar[Mapping[str, Check]] = {
+        "k": whole(1),
+        "keep_recent": whole(),
+        "max_tokens": whole(1),
+        "min_likeness": number(0, 1),
+    }
+
     def __init__(
         self,
         embedder: Embedder,
@@ -65,11 +73,36 @@ class Recall(HistoryProcessor):
             )
         self.embedder = embedder
         self.index = index
-        self.k: int = whole(1)("Recall: k", k)
-        self.keep_recent: int = whole(0)("Recall: keep_recent", keep_recent)
-        self.max_tokens: int = whole(1)("Recall: max_tokens", max_tokens)
-        self.min_likeness: float = number(0, 1)("Recall: min_likeness", min_likeness)
+        self.k = k
+        self.keep_recent = keep_recent
+        self.max_tokens = max_tokens
+        self.min_likeness = min_likeness
+        self._check()
         self._beside = None if beside is None else as_processors(beside)
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: Mapping[str, Any],
+        *,
+        embedder: Embedder | None = None,
+        index: VectorIndex | None = None,
+        beside: Sequence[Processor] | None = None,
+    ) -> Self:
+        """Make one from a dict, e.g. what an application stores for a user.
+
+        Args:
+            settings: The constructor's numbers by name.
+            embedder: Makes vectors of texts.
+            index: Keeps the vectors.
+            beside: Processors that leave out what it looks through.
+
+        Raises:
+            ConfigurationError: A key is not known or has a wrong value, or there is no embedder.
+        """
+        if embedder is None:
+            raise ConfigurationError("Recall.from_settings needs embedder=….")
+        return cls._made(settings, embedder=embedder, index=index, beside=beside)
 
     @property
     def reason(self) -> str:

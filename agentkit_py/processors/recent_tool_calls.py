@@ -9,7 +9,9 @@ from typing import ClassVar
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, ToolCallMessage
 from agentkit_py.processors.base import ProcessorContext
-from agentkit_py.processors.removal import without_calls
+from agentkit_py.processors.groups import is_joined
+from agentkit_py.processors.pairing import pair_adjacent
+from agentkit_py.processors.removal import texts_of_whole, without_calls
 from agentkit_py.processors.settings import Check, ConfiguredProcessor, limits, optional, whole
 
 
@@ -57,10 +59,33 @@ class RecentToolCalls(ConfiguredProcessor):
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
         """The messages without older calls and their results."""
+        if self.per_tool is None and not context.held:
+            left = self._newest_only(messages)
+            if left is not None:
+                return left
         gone = self._older(messages, context.held)
         if not gone and all(m.type != "tool_call" or m.tools for m in messages):
             return messages
         return without_calls(messages, lambda index, place: (index, place) not in gone)
+
+    def _newest_only(self, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """What is left where it is cut between two replies; None: that needs a closer look.
+
+        Only the newest messages are paired: what is before them loses all its calls.
+        """
+        assert self.n is not None
+        first = _first_of_newest(messages, self.n)
+        newest = messages[first:]
+        if (
+            first == 0
+            or pair_adjacent(newest) is None
+            or (newest and is_joined(messages[first - 1], newest[0]))
+        ):
+            return None
+        texts = texts_of_whole(messages[:first])
+        if texts is None:
+            return None
+        return messages if len(texts) == first else [*texts, *newest]
 
     def _older(self, messages: Sequence[Message], held: frozenset[int]) -> set[tuple[int, int]]:
         """The calls that are too old, as index of the message and place in it."""
@@ -80,3 +105,16 @@ class RecentToolCalls(ConfiguredProcessor):
                 elif left is not None:
                     counts[key] = left - 1
         return gone
+
+
+def _first_of_newest(messages: Sequence[Message], count: int) -> int:
+    """Where the message with the oldest of the newest ``count`` calls stands; 0: not between two."""
+    index = len(messages)
+    while count > 0 and index > 0:
+        index -= 1
+        message = messages[index]
+        if isinstance(message, ToolCallMessage):
+            if not 0 < len(message.tools) <= count:
+                return 0
+            count -= len(message.tools)
+    return index

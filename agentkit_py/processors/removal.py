@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from agentkit_py.messages import Message, ToolCallMessage, ToolResultMessage
+from agentkit_py.messages import Message, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.processors.groups import CallGroup, call_groups
 from agentkit_py.processors.pairing import Key, Pairing, pair
 
@@ -50,6 +50,35 @@ def without_calls(
         removal = _Removal(messages, keeps, keeps_orphan, pairing or pair(messages))
         left = removal.run(in_place_of)
     return messages if is_same(messages, left) else left
+
+
+def texts_of_whole(messages: Sequence[Message]) -> list[Message] | None:
+    """The messages without any calls and results; None: that is not said so quickly.
+
+    Each result has to stand behind its calls, which may be left without. Reasoning may lead to a
+    call or to a text.
+    """
+    left: list[Message] = []
+    waiting: list[ToolCall] = []
+    for message in messages:
+        if message.type == "text":
+            left.append(message)
+            if waiting:
+                waiting = []
+        elif message.type == "tool_call":
+            waiting = [*waiting, *message.tools] if waiting else list(message.tools)
+        elif message.type != "tool_result" or not _answer(waiting, message.tool):
+            return None
+    return left
+
+
+def _answer(waiting: list[ToolCall], tool: ToolCall) -> bool:
+    """Take the call that a result is of from those that wait."""
+    for place, call in enumerate(waiting):
+        if call is tool or (call.id == tool.id and call.name == tool.name):
+            del waiting[place]
+            return True
+    return False
 
 
 def is_same(one: Sequence[Message], other: Sequence[Message]) -> bool:

@@ -15,6 +15,7 @@ from agentkit_py.processors.tokenizers import (
     as_tokenizer,
     count_text,
     default_tokenizer,
+    message_counter,
     prepare,
 )
 from agentkit_py.processors.windows import next_cut
@@ -109,12 +110,12 @@ class TokenLimiter(ConfiguredProcessor):
 
         Older messages are not looked at: a turn must not cost more because its thread is long.
         """
-        total = reserved
+        total, count = reserved, message_counter(tokenizer)
         for index in range(len(messages) - 1, -1, -1):
             message = messages[index]
             if held and id(message) in held:
                 continue
-            total += count_text(message, tokenizer)
+            total += count(message)
             if total > self.limit:
                 return index + 1
         return 0

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count as counter
 from math import ceil
 from typing import Protocol, TypeAlias, cast
 
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.messages import Message, TextMessage, text_of, token_memo
+from agentkit_py.messages import Message, TextMessage, tokens_of
 from agentkit_py.processors.base import Tokenizer
 from agentkit_py.runtime.tiktoken_loader import Encoder, is_decided, load_encoding, warm_up
 
@@ -126,13 +127,15 @@ class AutoTokenizer:
     @property
     def key(self) -> str:
         """The key of the tokenizer that was chosen."""
-        return self._choose().key
+        return self.chosen.key
 
     def count(self, text: str) -> float:
         """How many tokens ``text`` has."""
-        return self._choose().count(text)
+        return self.chosen.count(text)
 
-    def _choose(self) -> Tokenizer:
+    @property
+    def chosen(self) -> Tokenizer:
+        """The tokenizer that counts."""
         if self._chosen is None:
             encoder = load_encoding(self.encoding)
             tokenizer = ApproximateTokenizer if encoder is None else TiktokenTokenizer
@@ -226,27 +229,32 @@ def media_tokens(message: Message) -> int:
 
 def count_text(message: Message, tokenizer: Tokenizer) -> float:
     """How many tokens one message has; computed once per message and tokenizer."""
-    memo = token_memo(message)
+    return message_counter(tokenizer)(message)
+
+
+def message_counter(tokenizer: Tokenizer) -> Callable[[Message], float]:
+    """`count_text` for many messages: what is the same for all of them is found out once."""
+    if isinstance(tokenizer, AutoTokenizer):
+        tokenizer = tokenizer.chosen
+    encoder = (
+        load_encoding(tokenizer.encoding) if isinstance(tokenizer, TiktokenTokenizer) else None
+    )
+    plain = tokenizer.count if encoder is None else partial(_tiktoken_count, encoder)
+
+    def count(message: Message, text: str) -> float:
+        if isinstance(message, TextMessage) and not isinstance(message.content, str):
+            return plain(text) + media_tokens(message)
+        return plain(text)
+
     key = tokenizer.key
-    known = memo.get(key)
-    if known is None:
-        known = memo[key] = tokenizer.count(text_of(message)) + media_tokens(message)
-    return known
+    return lambda message: tokens_of(message, key, count)
 
 
 def count_messages(messages: Sequence[Message], tokenizer: Tokenizer) -> int:
     """How many tokens the messages have together; fractions of custom tokenizers are rounded up."""
     if not messages:
         return 0
-    key = tokenizer.key
-    total: float = 0
-    for message in messages:
-        memo = token_memo(message)
-        known = memo.get(key)
-        if known is None:
-            known = memo[key] = tokenizer.count(text_of(message)) + media_tokens(message)
-        total += known
-    return ceil(total)
+    return ceil(sum(map(message_counter(tokenizer), messages)))
 
 
 def utf16_length(text: str) -> int:

@@ -17,7 +17,6 @@ import hashlib
 import logging
 import math
 import os
-import tempfile
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -220,6 +219,8 @@ def _cache_folder() -> str:
     for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
         if variable in os.environ:
             return os.environ[variable]
+    import tempfile  # noqa: PLC0415 - it loads much that nothing else here needs
+
     return str(Path(tempfile.gettempdir()) / "data-gym-cache")
 
 

@@ -33,10 +33,10 @@ def _unicode(text: str) -> str:
 
 Id = Annotated[
     str,
-    StringConstraints(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\x7f]+$"),
+    StringConstraints(min_length=1, max_length=200, pattern=r"^[^\s/\x00-\x1f\x7f]+$"),
     AfterValidator(_unicode),
 ]
-"""An id that a client made: anything without white space."""
+"""An id that a client made: anything that a path can hold, without white space."""
 
 Text = Annotated[str, AfterValidator(_unicode)]
 

@@ -7,14 +7,19 @@
 
 from __future__ import annotations
 
-from agentkit_py.history.turns import Turns
-from agentkit_py.stores.base import HistoryStore
-from agentkit_py.stores.memory import MemoryHistory
-from agentkit_py.stores.postgres import PostgresHistory
-from agentkit_py.stores.records import StoredResult, ThreadInfo
-from agentkit_py.stores.redacting import redacted
-from agentkit_py.stores.scoped import for_user
-from agentkit_py.stores.sqlite import SqliteHistory
+from typing import TYPE_CHECKING
+
+from agentkit_py._core.lazy import lazily
+
+if TYPE_CHECKING:
+    from agentkit_py.history.turns import Turns
+    from agentkit_py.stores.base import HistoryStore
+    from agentkit_py.stores.memory import MemoryHistory
+    from agentkit_py.stores.postgres import PostgresHistory
+    from agentkit_py.stores.records import StoredResult, ThreadInfo
+    from agentkit_py.stores.redacting import redacted
+    from agentkit_py.stores.scoped import for_user
+    from agentkit_py.stores.sqlite import SqliteHistory
 
 __all__ = [
     "HistoryStore",
@@ -27,3 +32,17 @@ __all__ = [
     "for_user",
     "redacted",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "agentkit_py.history.turns": "Turns",
+        "agentkit_py.stores.base": "HistoryStore",
+        "agentkit_py.stores.memory": "MemoryHistory",
+        "agentkit_py.stores.postgres": "PostgresHistory",
+        "agentkit_py.stores.records": "StoredResult ThreadInfo",
+        "agentkit_py.stores.redacting": "redacted",
+        "agentkit_py.stores.scoped": "for_user",
+        "agentkit_py.stores.sqlite": "SqliteHistory",
+    },
+)

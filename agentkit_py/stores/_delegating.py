@@ -60,6 +60,9 @@ class DelegatingThreads(HistoryStore):
     async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
         return await (await self._own(thread_id)).page(thread_id, before, limit)
 
+    async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
+        return await (await self._own(thread_id)).newest(thread_id, limit)
+
     async def get_thread(self, thread_id: str) -> ThreadInfo:
         return await (await self._own(thread_id)).get_thread(thread_id)
 

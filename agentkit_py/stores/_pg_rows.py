@@ -174,6 +174,12 @@ async def page(session: Session, thread_id: str, before: int, limit: int) -> lis
     return [_decoded(thread_id, *row) for row in rows]
 
 
+async def newest(session: Session, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
+    """How many results a thread has, and the last ones."""
+    count = await count_results(session, thread_id)
+    return count, await page(session, thread_id, count, limit)
+
+
 async def get_thread(session: Session, thread_id: str) -> ThreadInfo:
     """One thread."""
     row = await session.one(

@@ -135,6 +135,12 @@ def page(connection: Connection, thread_id: str, before: int, limit: int) -> lis
     return [_decoded(thread_id, *row) for row in rows]
 
 
+def newest(connection: Connection, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
+    """How many results a thread has, and the last ones."""
+    count = count_results(connection, thread_id)
+    return count, page(connection, thread_id, count, limit)
+
+
 def get_thread(connection: Connection, thread_id: str) -> ThreadInfo:
     """One thread."""
     query = f"{_THREADS} WHERE id = ?"

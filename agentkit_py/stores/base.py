@@ -157,6 +157,17 @@ class HistoryStore(HistoryConfig, ABC):
         """
         return with_extents(await self.records(thread_id))[max(0, before - limit) : before]
 
+    async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
+        """How many results a thread has, and the last ``limit``, oldest first.
+
+        This one asks twice; a database that can answer at once should.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+        """
+        count = await self.count_results(thread_id)
+        return count, await self.page(thread_id, count, limit)
+
     async def list_threads(
         self, limit: int | None = 50, user_id: str | None = None
     ) -> list[ThreadInfo]:

@@ -160,6 +160,10 @@ class PostgresHistory(HistoryStore):
         """The last ``limit`` results before the position ``before``, oldest first."""
         return await self._do(_rows().page, thread_id, before, limit)
 
+    async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
+        """How many results a thread has, and the last ``limit``, oldest first."""
+        return await self._do(_rows().newest, thread_id, limit)
+
     async def get_thread(self, thread_id: str) -> ThreadInfo:
         """What is known of a thread."""
         return await self._do(_rows().get_thread, thread_id)

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,11 @@ class Framework(ABC):
     def answer(self, result: Any) -> str:
         """What it said in the end."""
 
+    @property
+    def data(self) -> str:
+        """What its stored threads are called: other versions may store them in another way."""
+        return f"{self.packages[0]}@{version(self.packages[0])}"
+
     def extra(self) -> dict[str, Callable[[Session], Contender]]:
         """Works that only some frameworks have something for."""
         return {}
@@ -154,9 +160,7 @@ class Framework(ABC):
         steps, tools = Steps(), [self.tool(track_async)]
         return Retained("memory", lambda: self.agent(steps, tools))
 
-    def _runs(
-        self, calls: int, function: Callable[..., Any] | None, session: Session
-    ) -> Contender:
+    def _runs(self, calls: int, function: Callable[..., Any] | None, session: Session) -> Contender:
         steps = Steps(calls)
         tools = [self.tool(function)] if function is not None else []
         make = self.opened(session, steps, tools)
@@ -217,7 +221,10 @@ def _awaited(run: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[
 
 
 def counted(
-    session: Session, do: Callable[[Any], Any], size: Callable[[Any], int], expected: range,
+    session: Session,
+    do: Callable[[Any], Any],
+    size: Callable[[Any], int],
+    expected: range,
     prepare: Callable[[], Any] | None = None,
 ) -> Contender:
     """Something that leaves some of many messages."""
@@ -231,12 +238,13 @@ def counted(
 # ------------------------------------------------------------------------------- stored threads
 
 
-async def stored(
-    session: Session, name: str, build: Callable[[Path], Awaitable[None]]
-) -> Path:
+async def stored(session: Session, name: str, build: Callable[[Path], Awaitable[None]]) -> Path:
     """A folder of its own with what ``build`` once wrote; kept, as long threads take minutes."""
     kept = DATA / name
     if not kept.exists():
+        who, _, rest = name.partition("@")
+        for outdated in DATA.glob(f"{who}@*-{rest.rpartition('-')[2]}"):
+            shutil.rmtree(outdated)
         fresh = kept.with_name(f"{kept.name}.{os.getpid()}")
         fresh.mkdir(parents=True)
         await build(fresh)
@@ -287,6 +295,11 @@ def idle(make: Callable[[], Any] | None) -> int:
 
 
 def _peak() -> int:
+    """The most bytes so far. Linux's rusage would count those of the process that started this."""
+    status = Path("/proc/self/status")
+    if status.is_file():
+        line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
 

@@ -28,7 +28,7 @@ Made = Callable[[], "ReplayExecutor"]
 
 @dataclass(frozen=True, slots=True)
 class Replays:
-    """CPU seconds in the SDK's handler, without those of the server that the executor stands for."""
+    """CPU seconds in the SDK's handler, without those of the executor's server."""
 
     make: Made
     name: str = "two hundred steps"
@@ -118,7 +118,5 @@ def bare() -> Made:
 
 def _executor(handler: Callable[[inngest.Context], Awaitable[str]], *middleware: Any) -> Any:
     client = inngest.Inngest(app_id="bench", is_production=False, middleware=list(middleware))
-    make = client.create_function(
-        fn_id="run", trigger=inngest.TriggerEvent(event=EVENT), retries=0
-    )
+    make = client.create_function(fn_id="run", trigger=inngest.TriggerEvent(event=EVENT), retries=0)
     return ReplayExecutor(client, [make(handler)])

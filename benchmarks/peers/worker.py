@@ -51,7 +51,8 @@ class Worker:
 
     def open(self, work: str, count: int | None, effort: dict[str, Any]) -> dict[str, Any]:
         """Set a work up."""
-        chosen = Effort(**{**effort, "sizes": ()})
+        settings: dict[str, Any] = {**effort, "sizes": ()}
+        chosen = Effort(**settings)
         session = Session(chosen, self.loop, self.stack)
         contender = self.works[work](session)
         found = calibrate(contender, count, chosen)

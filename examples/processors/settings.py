@@ -6,12 +6,15 @@ from agentkit_py import (
     CompressToolResults,
     ConfigurationError,
     Message,
+    PolicyParts,
     TextMessage,
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
     apply_processors,
+    openai,
     processor_from_settings,
+    processors_from_env,
 )
 
 # Three questions, each with a tool call, its result and an answer.
@@ -38,6 +41,12 @@ async def main() -> None:
     }
     left = await apply_processors(history, [processor_from_settings(stored)])
     assert len(left) <= 10
+
+    # What no dict can hold, a model or an embedder, comes beside it.
+    parts = PolicyParts(model=openai("gpt-4.1-mini", api_key="none"))
+    variables = {"AGENTKIT_PROCESSORS": '[{"type": "Summarize", "upper_threshold": 60000}]'}
+    (summarize,) = processors_from_env(parts=parts, environment=variables)
+    assert summarize.reason == "a summary above 60000 tokens, down to 30000"
 
     try:
         CompressToolResults.from_settings({"tool_output_max_tokens": "a lot"})

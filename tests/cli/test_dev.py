@@ -17,7 +17,6 @@ import pytest
 
 from agentkit_py.cli.demo.offline import network
 from agentkit_py.cli.demo.script import QUESTIONS
-from agentkit_py.cli.target import DEV_FOLDER
 from agentkit_py.playground.runs import Playground
 
 SHOP = """
@@ -165,12 +164,9 @@ def test_a_wrong_command_says_so_at_once(begin: Begin, arguments: list[str], pro
     assert process.returncode == 2
 
 
-async def test_the_demo_answers_every_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_demo_answers_every_thread(tmp_path: Path) -> None:
     """Also the second one, in which the refund was made before."""
-    monkeypatch.setenv(DEV_FOLDER, str(tmp_path))
-    played = Playground(network())
+    played = Playground(network(tmp_path, pause=0))
     for _ in range(2):
         thread: str | None = None
         for question in QUESTIONS:

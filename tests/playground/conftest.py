@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,36 +13,35 @@ import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 from starlette.applications import Starlette
 
-from agentkit_py.playground.app import create_playground
+from agentkit_py.playground.app import Server, create_playground
 from tests.playground.world import playground
 
 
-@pytest.fixture(scope="module")
-def serve() -> Iterator[Callable[[Starlette], str]]:
-    """Serves an application in a thread; gives its address."""
-    servers: list[tuple[uvicorn.Server, threading.Thread]] = []
+class Served:
+    """An application behind a real server, in a thread."""
 
-    def begin(app: Starlette) -> str:
-        sock = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, app: Starlette, port: int = 0) -> None:
+        sock = socket.create_server(("127.0.0.1", port))
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
-        thread.start()
-        servers.append((server, thread))
-        return f"http://127.0.0.1:{sock.getsockname()[1]}"
+        self._server = Server(config)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [sock]})
+        self.port: int = sock.getsockname()[1]
+        self.address: str = f"http://127.0.0.1:{self.port}"
+        self._thread.start()
 
-    yield begin
-    for server, _ in servers:
-        server.should_exit = True
-    for _, thread in servers:
-        thread.join()
+    def stop(self) -> None:
+        """End it, and wait until it has ended."""
+        self._server.should_exit = True
+        self._thread.join()
 
 
 @pytest.fixture(scope="module")
-def address(serve: Callable[[Starlette], str], tmp_path_factory: pytest.TempPathFactory) -> str:
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the shop's playground is."""
     folder: Path = tmp_path_factory.mktemp("shop")
-    return serve(create_playground(playground(folder), target="tests:shop"))
+    served = Served(create_playground(playground(folder), target="tests:shop"))
+    yield served.address
+    served.stop()
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore[reportMissingTypeStubs]
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
+
+from agentkit_py.playground.app import Broken, create_playground
+from tests.playground.conftest import Served
+from tests.playground.world import playground
 
 ORDER = "Where is order 7? Write to ann@example.com"
 
@@ -189,6 +194,28 @@ def test_everything_is_reached_by_keyboard(page: Page) -> None:
 def colour(page: Page) -> str:
     """The page's background."""
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def test_the_page_goes_on_when_another_process_answers(browser: Browser, tmp_path: Path) -> None:
+    """After a change of code: the thread stays, a mistake is shown, and goes when it is mended."""
+    served = Served(create_playground(playground(tmp_path)))
+    page = browser.new_page()
+    page.set_default_timeout(10_000)
+    page.goto(served.address)
+    say(page, "Before the change")
+    for app in (Broken("'shop' cannot be imported", "Traceback"), playground(tmp_path)):
+        served.stop()
+        served = Served(create_playground(app, target="shop:network"), served.port)
+        problem = page.get_by_role("alert")
+        if isinstance(app, Broken):
+            expect(problem).to_contain_text("'shop' cannot be imported")
+        else:
+            expect(problem).to_be_hidden()
+    expect(page.locator("#chat")).to_contain_text("You said: Before the change")
+    say(page, "After the change")
+    expect(page.locator("#chat")).to_contain_text("You said: After the change")
+    page.close()
+    served.stop()
 
 
 def test_dark_follows_the_system_until_one_is_chosen(page: Page) -> None:

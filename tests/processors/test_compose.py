@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -15,15 +16,19 @@ from agentkit_py.processors import (
     Chain,
     DropUnanswered,
     MessageWindow,
+    PolicyParts,
     RecentToolCalls,
     Threshold,
     ToolCallFilter,
     processor_from_settings,
+    processors_from_env,
 )
 from agentkit_py.processors.apply import run_chain
 from agentkit_py.processors.compose import POLICIES
+from agentkit_py.testing import HashingEmbedder
 
 from .conversations import CONTEXT, left, processed, shown, turns, user
+from .replies import Answers
 
 
 def test_a_chain_is_its_members_each_with_an_entry() -> None:
@@ -76,6 +81,8 @@ def test_errors_inside_name_the_processor_that_failed() -> None:
     assert (caught.value.processor, caught.value.level) == ("fail", "chain")
 
 
+PARTS = PolicyParts(model=Answers().model, embedder=HashingEmbedder())
+
 EXAMPLES: dict[str, dict[str, Any]] = {
     "ByAuthor": {"keep": ["a"]},
     "Chain": {"processors": [{"type": "DropUnanswered"}]},
@@ -91,11 +98,59 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 def test_every_policy_can_be_made_from_a_plain_dict(name: str) -> None:
     """By its type; an unknown key is named."""
     settings = {"type": name, **EXAMPLES.get(name, {})}
-    made = processor_from_settings(settings)
+    made = processor_from_settings(settings, PARTS)
     assert type(made).__name__ == name
     left(turns(2), made)
     with pytest.raises(ConfigurationError, match=f"{name}.*'nonsense'"):
-        processor_from_settings({**settings, "nonsense": 1})
+        processor_from_settings({**settings, "nonsense": 1}, PARTS)
+
+
+def test_parts_reach_policies_wherever_they_stand() -> None:
+    """Also inside of others; without them the error says what is missing."""
+    stored = {
+        "type": "Threshold",
+        "min_messages": 4,
+        "then": [
+            {"type": "Chain", "processors": [{"type": "Summarize", "upper_threshold": 60_000}]},
+            {"type": "Recall", "k": 2},
+            {"type": "Budget", "target_usage_ratio": 0.5},
+        ],
+    }
+    made = processor_from_settings(stored, PARTS)
+    assert made.reason == "over 4 messages: Chain → Recall → Budget"
+    with pytest.raises(ConfigurationError, match="needs model="):
+        processor_from_settings(stored)
+    with pytest.raises(ConfigurationError, match="needs embedder="):
+        processor_from_settings({"type": "Recall"})
+    with pytest.raises(ConfigurationError, match="Recall: k must be a whole number"):
+        processor_from_settings({"type": "Recall", "k": 0}, PARTS)
+
+
+def test_the_environment_may_hold_policies() -> None:
+    """One or several, as JSON."""
+    one = {"AGENTKIT_PROCESSORS": ' {"type": "MessageWindow", "max_message_history": 60} '}
+    assert processors_from_env(environment=one) == [MessageWindow(60)]
+    several = {"MINE": json.dumps([{"type": "DropUnanswered"}, {"type": "Summarize"}])}
+    made = processors_from_env("MINE", parts=PARTS, environment=several)
+    assert [type(policy).__name__ for policy in made] == ["DropUnanswered", "Summarize"]
+    assert processors_from_env(environment={}) == []
+    assert processors_from_env(environment={"AGENTKIT_PROCESSORS": " "}) == []
+    assert isinstance(processors_from_env(), list)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[", "AGENTKIT_PROCESSORS: Expecting value"),
+        ("7", "AGENTKIT_PROCESSORS: .* must be a dict"),
+        ('{"type": "MessageWindow", "max_messages": 0}', "AGENTKIT_PROCESSORS: .*max_messages"),
+        ('[{"type": "Window"}]', "AGENTKIT_PROCESSORS: .*no processor 'Window'"),
+    ],
+)
+def test_what_the_environment_says_is_checked(text: str, said: str) -> None:
+    """The error names the variable, and what is wrong in it."""
+    with pytest.raises(ConfigurationError, match=said):
+        processors_from_env(environment={"AGENTKIT_PROCESSORS": text})
 
 
 @pytest.mark.parametrize(
@@ -107,6 +162,7 @@ def test_every_policy_can_be_made_from_a_plain_dict(name: str) -> None:
         ({"type": "Threshold", "trigger": -1, "then": []}, "trigger must be"),
         ({"type": "Threshold", "then": []}, "needs trigger"),
         ({"type": "Threshold", "trigger": 1}, "then must be a list"),
+        ({"type": "Threshold", "trigger": 1, "then": []}, "needs processors to run"),
         ({"type": "Chain", "processors": [{"type": "MessageWindow", "max_messages": 0}]}, "max_m"),
         ({"type": "TokenLimiter", "limit": "a lot"}, "TokenLimiter: limit must be"),
         ({"type": "TokenLimiter"}, "needs more than"),

@@ -156,6 +156,13 @@ async def post(url: str, path: str, body: Any, user: str = "ada") -> httpx.Respo
         return await client.post(f"{url}{path}", json=body, headers={"x-user": user})
 
 
+async def eventually(check: Callable[[], bool]) -> None:
+    """Wait until the server has noticed what nobody can tell us of."""
+    async with asyncio.timeout(PATIENCE):
+        while not check():  # noqa: ASYNC110 - a closed connection sets no event here
+            await asyncio.sleep(0.005)
+
+
 async def settled(app: Starlette) -> None:
     """Wait until no run is under way."""
     async with asyncio.timeout(PATIENCE):

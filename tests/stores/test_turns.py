@@ -11,12 +11,21 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agentkit_py import Agent, Network, RouterContext, State, ToolContext, UserMessage, tool
+from agentkit_py import (
+    Agent,
+    Network,
+    RouterContext,
+    State,
+    ToolContext,
+    UserMessage,
+    together,
+    tool,
+)
 from agentkit_py.errors import ConfigurationError, ModelError, StateError, ThreadBusyError
 from agentkit_py.history.turns import Turns
 from agentkit_py.models.base import RetryPolicy
 from agentkit_py.stores import HistoryStore, MemoryHistory, PostgresHistory, SqliteHistory
-from agentkit_py.testing import ScriptedModel, error, tool_call
+from agentkit_py.testing import ScriptedModel, error, tool_call, tool_calls
 from agentkit_py.testing.executor import replay_programs
 
 MakeStore = Callable[..., HistoryStore]
@@ -250,3 +259,86 @@ def test_a_lease_has_to_last() -> None:
     """A lease of no time is none."""
     with pytest.raises(ConfigurationError, match="lease"):
         Turns(lease=0)
+
+
+class Watched(MemoryHistory):
+    """Notes who has the thread, whenever that is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(turns=Turns(on_busy="error"))
+        self.log: list[str] = []
+
+    async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:
+        self.log.append("lock")
+        return await super().lock_thread(thread_id, owner, seconds)
+
+    async def unlock_thread(self, thread_id: str, owner: str) -> None:
+        self.log.append("unlock")
+        await super().unlock_thread(thread_id, owner)
+
+
+@tool(steps=True)
+async def rest(ctx: ToolContext, place: str) -> str:
+    """Sleep."""
+    del place
+    await ctx.step.sleep("nap", 1)
+    return "rested"
+
+
+def parts(log: list[str]) -> list[int]:
+    """How often the thread was locked before each time at which it was given up."""
+    return [part.split().count("lock") for part in " ".join(log).split("unlock")]
+
+
+@pytest.mark.parametrize("replayed", [False, True])
+@pytest.mark.parametrize("calls", [1, 2])
+async def test_the_thread_is_free_while_tools_sleep(calls: int, *, replayed: bool) -> None:
+    """One, or several of one reply at the same time; taken again before anything is saved."""
+    store = Watched()
+    asked = [("rest", {"place": str(n)}) for n in range(calls)]
+    model = ScriptedModel(tool_call(*asked[0]) if calls == 1 else tool_calls(*asked), "done")
+    agent = Agent(
+        name="desk", system="S", model=model, tools=[rest], max_iter=4, history=store,
+        parallel_tools=True,
+    )  # fmt: skip
+    program = partial(agent.run, UserMessage("hi", "m1"), thread_id="t")
+    if replayed:
+        (run,) = await replay_programs([program])
+        assert run.status == "completed"
+    else:
+        await program()
+    assert store.log.count("unlock") == calls + 1
+    assert all(parts(store.log)[n] for n in (0, calls))
+    assert await authors(store) == ["user", "desk", "desk"]
+    assert await store.lock_thread("t", "somebody else", 1)
+
+
+@pytest.mark.parametrize("replayed", [False, True])
+async def test_agents_that_work_at_the_same_time_give_the_thread_up_too(*, replayed: bool) -> None:
+    """Each while it sleeps; so does an agent that is another one's tool."""
+    store = Watched()
+    inner = Agent(
+        name="inner", system="S", tools=[rest], max_iter=4,
+        model=ScriptedModel(tool_call("rest", {"place": "here"}), "woke up"),
+    )  # fmt: skip
+    left = Agent(
+        name="left", system="S", tools=[inner.as_tool(allowed_tools="own")], max_iter=4,
+        model=ScriptedModel(tool_call("inner", {"task": "rest"}), "done"),
+    )  # fmt: skip
+    other = Agent(
+        name="other", system="S", tools=[rest], max_iter=4,
+        model=ScriptedModel(tool_call("rest", {"place": "there"}), "done"),
+    )  # fmt: skip
+
+    def router(context: RouterContext) -> Any:
+        return together(left, other) if context.call_count == 0 else None
+
+    network = Network(name="n", agents=[left, other], router=router, history=store)
+    program = partial(network.run, UserMessage("hi", "m1"), thread_id="t")
+    if replayed:
+        (run,) = await replay_programs([program])
+        assert run.status == "completed", run.error
+    else:
+        await program()
+    assert store.log.count("unlock") == 3
+    assert sorted(await authors(store)) == ["left", "left", "other", "other", "user"]

@@ -32,33 +32,40 @@ _PAUSE = 0.012
 class _Typing(httpx.AsyncBaseTransport):
     """Passes replies on no faster than somebody reads."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+    def __init__(self, inner: httpx.AsyncBaseTransport, pause: float) -> None:
         self._inner = inner
+        self._pause = pause
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer one request."""
         response = await self._inner.handle_async_request(request)
         if isinstance(response.stream, httpx.AsyncByteStream):
-            response.stream = _Slowly(response.stream)
+            response.stream = _Slowly(response.stream, self._pause)
         return response
 
 
 class _Slowly(httpx.AsyncByteStream):
-    def __init__(self, inner: httpx.AsyncByteStream) -> None:
+    def __init__(self, inner: httpx.AsyncByteStream, pause: float) -> None:
         self._inner = inner
+        self._pause = pause
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._inner:
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(self._pause)
             yield piece
 
 
-def network() -> Network:
-    """The network, with its model and its store."""
-    folder = Path(os.environ.get(DEV_FOLDER) or _temporary())
+def network(folder: Path | None = None, *, pause: float = _PAUSE) -> Network:
+    """The network, with its model and its store.
+
+    Args:
+        folder: Where threads and bookings are kept.
+        pause: Seconds between two pieces of a reply.
+    """
+    folder = folder or Path(os.environ.get(DEV_FOLDER) or _temporary())
     parallel = {"parallel_tool_calls": True}
     model = openai("scripted", api_key="sk-demo", default_parameters=parallel)
-    model = replace(model, transport=_Typing(FakeProvider(scripted_model).transport))
+    model = replace(model, transport=_Typing(FakeProvider(scripted_model).transport, pause))
     return support_network(
         TravelData(folder / "travel.db"),
         model,

@@ -43,6 +43,8 @@ class Pass:
 
     maker: NetworkMaker
     figures: Figures = field(default_factory=Figures)
+    own_calls: int = 0
+    """Model calls that a turn may make beside the recorded ones, e.g. for summaries."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,7 +116,7 @@ class Replay:
             network = await one.maker.network(conversation, stage.script, self.store)
             outcome.missing_tools = _missing_tools(conversation, network)
             for turn in conversation.turns:
-                await stage.play(turn, network, outcome)
+                await stage.play(turn, network, outcome, one.own_calls)
         except _EndedEarlyError as error:
             outcome.error = str(error)
         except Exception as error:  # noqa: BLE001 - of users' code too; the others still run
@@ -154,12 +156,14 @@ class _Stage:
     model: Model
     runtime: DirectRuntime
 
-    async def play(self, turn: RecordedTurn, network: Network, outcome: Outcome) -> None:
+    async def play(
+        self, turn: RecordedTurn, network: Network, outcome: Outcome, own_calls: int
+    ) -> None:
         """One run of the network, for one recorded user message."""
         self.script.begin(turn)
         most = len(turn.replies)
         # An agent that loops by itself must not ask for more than was recorded.
-        limits = RunLimits(max_inferences=most) if most else RunLimits()
+        limits = RunLimits(max_inferences=most + own_calls) if most else RunLimits()
         run = await network.run(
             turn.text,
             thread_id=outcome.thread_id,

@@ -85,8 +85,10 @@ class Floor(Framework):
     statement = "import asyncio, json"
     notes = (
         "No library: a loop that keeps OpenAI's messages as dicts. Sync tools run in a thread.",
-        "Import: `asyncio` and `json`. Turn: the two inserts alone, in WAL mode with"
-        " `synchronous=FULL`.",
+        (
+            "Import: `asyncio` and `json`. Turn: the two inserts alone, in WAL mode with"
+            " `synchronous=FULL`."
+        ),
     )
 
     def tool(self, function: Callable[..., Any]) -> Any:
@@ -95,7 +97,7 @@ class Floor(Framework):
 
     def agent(self, steps: Steps, tools: list[Any]) -> Plain:
         """An object."""
-        return Plain("support", SYSTEM, scripted(steps), {"track": tool for tool in tools})
+        return Plain("support", SYSTEM, scripted(steps), dict(zip(("track",), tools, strict=False)))
 
     async def run(self, agent: Plain) -> str:
         """A loop."""
@@ -121,7 +123,7 @@ class Floor(Framework):
             "window": partial(_filter, _newest, range(WINDOW, WINDOW + 1)),
             "limit_approximate": _limit,
             "tiktoken_first": _encode,
-            **threads("floor", (100, 10_000, 1_000_000), _build, _thread),
+            **threads("floor@1", (100, 10_000, 1_000_000), _build, _thread),
             "turn": _turn,
             "body": _body,
             "inngest": _inngest,
@@ -210,9 +212,10 @@ def _limit(session: Session) -> Contender:
 
 
 def _encode(session: Session) -> Contender:
+    from workloads import conversation  # noqa: PLC0415
+
     from agentkit_py.messages import text_of  # noqa: PLC0415 - the same texts as ours
     from agentkit_py.runtime.tiktoken_loader import load_encoding  # noqa: PLC0415
-    from workloads import conversation  # noqa: PLC0415
 
     encoder = load_encoding("o200k_base")
     if encoder is None:
@@ -292,7 +295,7 @@ def _turn(session: Session) -> Contender:
     async def nothing(_: Path) -> None:
         return None
 
-    connection = _open(session, session.loop.run(stored(session, "floor-0", nothing)))
+    connection = _open(session, session.loop.run(stored(session, "floor@1-0", nothing)))
     texts = [encode_row(result, "t").json for result in _results(1_000_000)]
 
     def do(_: object) -> int:

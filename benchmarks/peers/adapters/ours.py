@@ -59,7 +59,7 @@ WINDOW_TOKENS = 300
 """Of which 40 of the stored messages have about as many."""
 
 SOURCE = Path(agentkit_py.__file__).parent
-DATA = f"ours-{fingerprint(SOURCE / 'stores', SOURCE / 'history')}"
+DATA = f"ours@{fingerprint(SOURCE / 'stores', SOURCE / 'history')}"
 
 
 @dataclass
@@ -92,8 +92,11 @@ class Ours(Framework):
     packages = ("pyagentkit", "pydantic", "tiktoken", "inngest")
     statement = "from agentkit_py import Agent, openai, tool"
     notes = (
-        "The model speaks OpenAI's format: the time of ours has making the request's body and"
-        " reading the reply's JSON objects in it, which the peers' own model interfaces leave out.",
+        (
+            "The model speaks OpenAI's format: the time of ours has making the request's body and"
+            " reading the reply's JSON objects in it, which the peers' own model"
+            " interfaces leave out."
+        ),
         "Threads: `SqliteHistory(lazy=True)` and `TokenLimiter(300)`: about 40 messages.",
     )
 
@@ -129,7 +132,7 @@ class Ours(Framework):
             "two_agents": self._two,
             "filter_calls": partial(_filter, ToolCallFilter(), range(5_000, 5_001)),
             "recent_calls": partial(_filter, RecentToolCalls(KEPT), range(5_200, 5_201)),
-            "window": partial(_filter, MessageWindow(WINDOW), range(WINDOW - 2, WINDOW + 1)),
+            "window": partial(_filter, MessageWindow(WINDOW), range(WINDOW * 3 // 4, WINDOW + 1)),
             "limit_approximate": partial(_filter, limiter, range(20, 200), new=True),
             "tiktoken_first": partial(_tiktoken, new=True),
             "tiktoken_again": partial(_tiktoken, new=False),
@@ -244,7 +247,7 @@ def _body(session: Session) -> Contender:
 
 
 def _inngest(_: Session) -> Contender:
-    return replaying.Replays(replaying.ours(lambda steps: _model(steps)))
+    return replaying.Replays(replaying.ours(_model))
 
 
 MODEL = model_of(Replies(text_reply()))

@@ -15,49 +15,47 @@ const stored = first ? storedMessages(first).catch(() => null) : Promise.resolve
 export function Desk() {
   const { questions, onEvent, drop } = useQuestions();
   const [problem, setProblem] = useState("");
-  const fromStore = useRef(new Set());
+  const complete = useRef(new Set()); // threads all of whose chunks came here
+  const opened = useRef(new Set()); // threads that a run may have been going on in
   const agent = useAgent({
     enableThreadValidation: false, // threads are loaded below, with their tool calls
     onEvent: (event) => {
       onEvent(event);
       if (event.event === "run.failed") setProblem(event.data.error);
+      if (event.event === "stream.ended") ended.current(event.data.threadId);
     },
-    onStreamEnded: ({ threadId }) => ended.current(threadId),
   });
   const { currentThreadId, replaceThreadMessages, setCurrentThreadId } = agent;
 
   const show = useCallback(
     (threadId, messages) => {
-      fromStore.current.add(threadId);
+      complete.current.add(threadId);
+      opened.current.add(threadId);
       replaceThreadMessages(threadId, messages);
+      setCurrentThreadId(threadId);
     },
-    [replaceThreadMessages],
+    [replaceThreadMessages, setCurrentThreadId],
   );
 
   const begin = useCallback(() => {
-    agent.createNewThread();
+    setCurrentThreadId(agent.createNewThread());
     putInAddress(null);
     setProblem("");
-  }, [agent]);
+  }, [agent, setCurrentThreadId]);
 
   const messages = use(stored);
   const begun = useRef(false);
   useEffect(() => {
     if (begun.current) return;
     begun.current = true;
-    if (messages === null) {
-      begin();
-    } else {
-      show(first, messages);
-      setCurrentThreadId(first);
-    }
-  }, [begin, messages, setCurrentThreadId, show]);
+    if (messages === null) begin();
+    else show(first, messages);
+  }, [begin, messages, show]);
 
   const open = useCallback(
     async (threadId) => {
-      // What was sent or opened here is complete already: its chunks came in all the time.
-      if (!fromStore.current.has(threadId)) show(threadId, await storedMessages(threadId));
-      setCurrentThreadId(threadId);
+      if (complete.current.has(threadId)) setCurrentThreadId(threadId);
+      else show(threadId, await storedMessages(threadId));
       putInAddress(threadId);
       setProblem("");
     },
@@ -68,7 +66,7 @@ export function Desk() {
   ended.current = (threadId) => {
     agent.refreshThreads();
     // Of a run that went on when the thread was opened, the beginning may have been missed.
-    if (fromStore.current.has(threadId)) {
+    if (opened.current.delete(threadId)) {
       storedMessages(threadId).then((found) => replaceThreadMessages(threadId, found));
     }
   };
@@ -76,7 +74,7 @@ export function Desk() {
   const send = async (text) => {
     setProblem("");
     putInAddress(currentThreadId);
-    fromStore.current.add(currentThreadId);
+    complete.current.add(currentThreadId);
     try {
       await agent.sendMessage(text);
       agent.refreshThreads();

@@ -58,8 +58,11 @@ class OpenAIAgents(Framework):
     statement = "from agents import Agent, Runner, function_tool"
     notes = (
         "`set_tracing_disabled(True)`, as documented for programs without an OpenAI key.",
-        "Two agents: its documented deterministic flow, `to_input_list()` of the first run is the"
-        " second's input.",
+        (
+            "Two agents: its documented deterministic flow, `to_input_list()` of"
+            " the first run is the"
+            " second's input."
+        ),
         "Threads: `SQLiteSession` with `SessionSettings(limit=40)`.",
     )
 
@@ -80,7 +83,7 @@ class OpenAIAgents(Framework):
         return {
             "two_agents": self._two,
             "filter_calls": _filter,
-            **threads("openai-agents", sizes, _build, self._thread),
+            **threads(self.data, sizes, _build, self._thread),
             "turn": self._turn,
         }
 
@@ -107,7 +110,9 @@ class OpenAIAgents(Framework):
         return adds_to(session, steps, run, self.answer, lambda: agent.model.seen)
 
     def _turn(self, session: Session) -> Contender:
-        folder = session.loop.run(stored(session, "openai-agents-10000", lambda f: _build(f, 10_000)))
+        folder = session.loop.run(
+            stored(session, f"{self.data}-10000", lambda f: _build(f, 10_000))
+        )
         kept = SQLiteSession("t", folder / "agents.db")
         session.stack.callback(kept.close)
         question, answer = _items(0)

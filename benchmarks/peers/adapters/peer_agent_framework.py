@@ -62,10 +62,15 @@ class AgentFramework(Framework):
     notes = (
         "`ENABLE_INSTRUMENTATION=false`, its documented switch.",
         "The model is a chat client with the layers that its own clients have.",
-        "Two agents: a workflow of two agents made by `WorkflowBuilder`, one for each run, as a"
-        " workflow keeps its conversation; making it is not in the time.",
-        "Windows: `apply_compaction` with `SlidingWindowStrategy`, on new messages each time, as it"
-        " marks them.",
+        (
+            "Two agents: a workflow of two agents made by `WorkflowBuilder`, one for each run, as a"
+            " workflow keeps its conversation; making it is not in the time."
+        ),
+        (
+            "Windows: `apply_compaction` with `SlidingWindowStrategy`, on new"
+            " messages each time, as it"
+            " marks them."
+        ),
     )
     absent = {"thread": "its histories are memory or JSON Lines files, not SQLite"}  # noqa: RUF012
 

@@ -13,9 +13,9 @@ from adapting import Framework, Steps, adds_to, arguments, counted, pair, stored
 from agno.agent import Agent
 from agno.db.base import SessionType
 from agno.db.sqlite import SqliteDb
+from agno.metrics import MessageMetrics
 from agno.models.base import Model
 from agno.models.message import Message
-from agno.metrics import MessageMetrics
 from agno.models.response import ModelResponse
 from agno.run.agent import RunInput, RunOutput
 from agno.run.base import RunStatus
@@ -98,7 +98,7 @@ class Agno(Framework):
         return {
             "two_agents": self._two,
             "recent_calls": _recent,
-            **threads("agno", (100, 10_000), self._build, self._thread),
+            **threads(self.data, (100, 10_000), self._build, self._thread),
             "turn": self._turn,
         }
 
@@ -138,7 +138,7 @@ class Agno(Framework):
 
     def _turn(self, session: Session) -> Contender:
         build = partial(self._build, size=10_000)
-        folder = session.loop.run(stored(session, "agno-10000", build))
+        folder = session.loop.run(stored(session, f"{self.data}-10000", build))
         database = SqliteDb(db_file=str(folder / "agno.db"))
         numbers = iter(range(10_000, 10_000_000))
 

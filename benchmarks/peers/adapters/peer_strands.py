@@ -56,8 +56,11 @@ class Strands(Framework):
     one_each = True
     notes = (
         "`callback_handler=None`, its documented way not to print; no tracer is set up.",
-        "An agent keeps its conversation and refuses runs at once, so each run has an agent of its"
-        " own; making it is not in the time of a run.",
+        (
+            "An agent keeps its conversation and refuses runs at once, so each run"
+            " has an agent of its"
+            " own; making it is not in the time of a run."
+        ),
         "Two agents: `GraphBuilder` with one edge; the graph is made before the clock as well.",
         "Windows: `SlidingWindowConversationManager(window_size=40)`.",
     )

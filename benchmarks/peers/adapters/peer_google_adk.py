@@ -44,7 +44,9 @@ class Scripted(BaseLlm):
     steps: Any = None
 
     async def generate_content_async(
-        self, request: LlmRequest, stream: bool = False  # noqa: ARG002, FBT001, FBT002
+        self,
+        request: LlmRequest,
+        stream: bool = False,  # noqa: ARG002, FBT001, FBT002
     ) -> AsyncGenerator[LlmResponse, None]:
         SEEN[0] = len(request.contents)
         number = await self.steps.later()
@@ -76,8 +78,11 @@ class GoogleADK(Framework):
         "from google.adk.sessions import InMemorySessionService"
     )
     notes = (
-        "Agent and `Runner` are made once and reused, with `InMemorySessionService`; each run has a"
-        " new session, made before the clock. No tracer is set up.",
+        (
+            "Agent and `Runner` are made once and reused, with"
+            " `InMemorySessionService`; each run has a"
+            " new session, made before the clock. No tracer is set up."
+        ),
         "Two agents: a `Workflow` with one edge (its `SequentialAgent` is deprecated).",
         "Threads: `SqliteSessionService`, `GetSessionConfig(num_recent_events=40)`.",
         "Windows: `ContextFilterPlugin(num_invocations_to_keep=10)`: 40 messages.",
@@ -89,7 +94,10 @@ class GoogleADK(Framework):
 
     def agent(self, steps: Steps, tools: list[Any], name: str = "support") -> Agent:
         return Agent(
-            name=name, model=Scripted(model="scripted", steps=steps), instruction=SYSTEM, tools=tools
+            name=name,
+            model=Scripted(model="scripted", steps=steps),
+            instruction=SYSTEM,
+            tools=tools,
         )
 
     def opened(self, session: Session, steps: Steps, tools: list[Any]) -> Callable[[], Any]:
@@ -120,7 +128,7 @@ class GoogleADK(Framework):
         return {
             "two_agents": self._two,
             "window": _window,
-            **threads("google-adk", sizes, _build, self._thread),
+            **threads(self.data, sizes, _build, self._thread),
             "turn": _turn,
         }
 
@@ -182,10 +190,16 @@ async def _build(folder: Path, size: int) -> None:
     with closing(sqlite3.connect(file)) as database, database:
         rows = database.execute("SELECT * FROM events ORDER BY timestamp").fetchall()
         names = [row[1] for row in database.execute("PRAGMA table_info(events)")]
-        copies = (_copied(dict(zip(names, row, strict=True)), number, size)
-                  for number in range(1, size // 2) for row in rows)
+        copies = (
+            _copied(dict(zip(names, row, strict=True)), number, size)
+            for number in range(1, size // 2)
+            for row in rows
+        )
         marks = ", ".join("?" * len(names))
-        database.executemany(f"INSERT INTO events VALUES ({marks})", map(tuple, copies))
+        database.executemany(
+            f"INSERT INTO events VALUES ({marks})",  # noqa: S608 - question marks
+            map(tuple, copies),
+        )
 
 
 def _copied(row: dict[str, Any], number: int, size: int) -> list[Any]:
@@ -199,7 +213,9 @@ def _copied(row: dict[str, Any], number: int, size: int) -> list[Any]:
 
 
 def _turn(session: Session) -> Contender:
-    folder = session.loop.run(stored(session, "google-adk-10000", partial(_build, size=10_000)))
+    folder = session.loop.run(
+        stored(session, f"{FRAMEWORK.data}-10000", partial(_build, size=10_000))
+    )
     service = SqliteSessionService(str(folder / "adk.db"))
     numbers = count(1_000_000)
 
@@ -235,9 +251,7 @@ def _window(session: Session) -> Contender:
     def prepare() -> LlmRequest:
         return LlmRequest(contents=list(contents))
 
-    return counted(
-        session, do, lambda left: len(left.contents), range(WINDOW, WINDOW + 1), prepare
-    )
+    return counted(session, do, lambda left: len(left.contents), range(WINDOW, WINDOW + 1), prepare)
 
 
 FRAMEWORK = GoogleADK()

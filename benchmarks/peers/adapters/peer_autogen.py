@@ -87,8 +87,11 @@ class AutoGen(Framework):
     )
     one_each = True
     notes = (
-        "An agent keeps its conversation, so each run has one of its own; making it is not in the"
-        " time of a run. `max_tool_iterations=11`, else it stops after one tool call.",
+        (
+            "An agent keeps its conversation, so each run has one of its own;"
+            " making it is not in the"
+            " time of a run. `max_tool_iterations=11`, else it stops after one tool call."
+        ),
         "Two agents: `RoundRobinGroupChat` with `MaxMessageTermination`, made before the clock.",
         "Windows: `BufferedChatCompletionContext`, which keeps a window of a list.",
     )

@@ -22,8 +22,10 @@ class PydanticAI(Framework):
     statement = "from pydantic_ai import Agent, Tool"
     notes = (
         "`FunctionModel`, its own model for tests; instrumentation is off unless asked for.",
-        "Agents are made once and reused. Two agents: its documented programmatic hand-off with"
-        " `message_history`.",
+        (
+            "Agents are made once and reused. Two agents: its documented programmatic hand-off with"
+            " `message_history`."
+        ),
     )
     absent = {  # noqa: RUF012
         "thread": "its stores are in memory only; programs keep `all_messages_json()` themselves",

@@ -77,10 +77,15 @@ class LangGraph(Framework):
     notes = (
         "Agents are compiled once and reused; `LANGSMITH_TRACING=false`.",
         "Two agents: a `StateGraph` with both agents as nodes.",
-        "Threads: `AsyncSqliteSaver`, and a `wrap_model_call` middleware with `trim_messages` of 40"
-        " messages.",
-        "Windows: `trim_messages(token_counter=len)`; tokens: `token_counter=\"approximate\"`; tool"
-        " calls: `filter_messages(exclude_tool_calls=True)`.",
+        (
+            "Threads: `AsyncSqliteSaver`, and a `wrap_model_call` middleware with"
+            " `trim_messages` of 40"
+            " messages."
+        ),
+        (
+            'Windows: `trim_messages(token_counter=len)`; tokens: `token_counter="approximate"`; tool'
+            " calls: `filter_messages(exclude_tool_calls=True)`."
+        ),
     )
 
     def tool(self, function: Callable[..., Any]) -> Any:
@@ -106,7 +111,7 @@ class LangGraph(Framework):
             "filter_calls": _filter,
             "window": _window,
             "limit_approximate": _limit,
-            **threads("langgraph", (100, 10_000), self._build, self._thread),
+            **threads(self.data, (100, 10_000), self._build, self._thread),
         }
 
     def _two(self, session: Session) -> Contender:
@@ -136,7 +141,9 @@ class LangGraph(Framework):
         agent = self.agent(steps, [], checkpointer=saver, middleware=[window])
 
         async def run() -> Any:
-            return await agent.ainvoke({"messages": [{"role": "user", "content": QUESTION}]}, CONFIG)
+            return await agent.ainvoke(
+                {"messages": [{"role": "user", "content": QUESTION}]}, CONFIG
+            )
 
         return adds_to(session, steps, run, self.answer, lambda: SEEN[0])
 
@@ -181,7 +188,7 @@ def _limit(session: Session) -> Contender:
     messages = _messages()
 
     def do(_: object) -> Any:
-        return trim_messages(messages, max_tokens=LIMIT, token_counter="approximate")
+        return trim_messages(messages, max_tokens=LIMIT, token_counter="approximate")  # noqa: S106 - no password
 
     return counted(session, do, len, range(20, 200))
 

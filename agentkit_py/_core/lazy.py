@@ -1,0 +1,29 @@
+"""Packages whose names are loaded when somebody asks for them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package (PEP 562) that offers more than most programs use.
+
+    Args:
+        package: The package's ``__name__``.
+        modules: Modules, each with the names that come from it. No module of the package itself may
+            have one of the names, since importing it would make it the package's attribute.
+    """
+    homes = {name: module for module, names in modules.items() for name in names.split()}
+
+    def find(name: str) -> Any:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(home), name)
+        setattr(sys.modules[package], name, value)  # found without asking from now on
+        return value
+
+    return find

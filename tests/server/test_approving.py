@@ -1,0 +1,213 @@
+"""A person's word, by `POST /api/approve-tool`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from agentkit_py import Tool, ToolContext, tool
+from agentkit_py.server import ServerLimits
+from agentkit_py.testing import tool_call, tool_calls
+from tests.server.world import (
+    app_of,
+    client_of,
+    listening,
+    message,
+    post,
+    served,
+    settled,
+    support,
+    waiting,
+)
+
+
+def refund(paid: list[int], **traits: Any) -> Tool:
+    """A tool that needs a person."""
+    traits.setdefault("needs_approval", True)
+
+    @tool(name="refund", **traits)
+    def refund(amount: int) -> str:
+        """Pay money back."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    return refund
+
+
+async def ask(url: str, thread_id: str = "t1") -> None:
+    """Ask for a refund."""
+    await post(url, "/api/chat", message("Money back!", thread_id))
+
+
+async def decide(url: str, call: str, action: str = "approve", **fields: Any) -> Any:
+    """A person's word, as the hook sends it."""
+    body = {"toolCallId": call, "threadId": "t1", "action": action, **fields}
+    return await post(url, "/api/approve-tool", body)
+
+
+@pytest.mark.parametrize("which", ["requestId", "partId", "toolCallId"])
+async def test_an_approved_call_is_carried_out(which: str) -> None:
+    """By the question's id, or the call's as the hook or as the provider names it."""
+    paid: list[int] = []
+    network = support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),))
+    async with served(app_of(network)) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]
+        call = asked["requestId"] if which == "requestId" else asked["toolCalls"][0][which]
+        assert paid == []
+        answer = await decide(url, call)
+        assert (answer.status_code, answer.json()) == (200, {"success": True})
+        resolved = (await stream.until("hitl.resolved"))["data"]
+        await stream.until("stream.ended")
+    assert paid == [5]
+    assert (resolved["resolution"], resolved["resolvedBy"]) == ("approved", "ada")
+
+
+async def test_a_refused_call_is_not_carried_out() -> None:
+    """And the model reads why."""
+    paid: list[int] = []
+    network = support(tool_call("refund", {"amount": 5}), "sorry", tools=(refund(paid),))
+    async with served(app_of(network)) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]
+        await decide(url, asked["requestId"], "deny", reason="too much")
+        await stream.until("stream.ended")
+    assert paid == []
+    model: Any = network.default_model
+    model.assert_saw("ApprovalDeniedError", "too much")
+
+
+async def test_calls_of_one_question_get_their_own_answers() -> None:
+    """It waits until all have one."""
+    paid: list[int] = []
+    calls = tool_calls(*(("refund", {"amount": amount}) for amount in (1, 2, 3)))
+    network = support(calls, "done", tools=(refund(paid),))
+    async with served(app_of(network)) as url, listening(url) as stream:
+        await ask(url)
+        parts = [c["partId"] for c in (await stream.until("hitl.requested"))["data"]["toolCalls"]]
+        await decide(url, parts[1], "deny", reason="not this one")
+        await decide(url, parts[2])
+        assert paid == []
+        await decide(url, parts[0])
+        resolved = (await stream.until("hitl.resolved"))["data"]
+        await stream.until("stream.ended")
+    assert paid == [1, 3]
+    assert resolved["resolution"] == "partial"
+    assert [one["approved"] for one in resolved["decisions"]] == [True, False, True]
+
+
+async def test_the_rest_can_be_answered_at_once() -> None:
+    """By the question's id; what was said of single calls stands."""
+    paid: list[int] = []
+    calls = tool_calls(*(("refund", {"amount": amount}) for amount in (1, 2, 3)))
+    network = support(calls, "done", tools=(refund(paid),))
+    async with served(app_of(network)) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]
+        await decide(url, asked["toolCalls"][1]["partId"], "deny")
+        await decide(url, asked["requestId"])
+        await stream.until("stream.ended")
+    assert paid == [1, 3]
+
+
+async def test_a_tool_may_ask_in_its_own_words() -> None:
+    """The question has no calls, only an id."""
+
+    @tool(steps=True)
+    async def seat(ctx: ToolContext) -> str:
+        """Book a seat."""
+        answer = await ctx.approve("At the window?")
+        return f"window: {answer is not None and answer.approved}"
+
+    network = support(tool_call("seat", {}), "done", tools=(seat,))
+    async with served(app_of(network)) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]
+        await decide(url, asked["requestId"])
+        await stream.until("stream.ended")
+    model: Any = network.default_model
+    model.assert_saw("window: True")
+
+
+async def test_what_nobody_asks_is_not_found_and_what_was_answered_is_said() -> None:
+    """404 and 409."""
+    paid: list[int] = []
+    wait, begun, go = waiting()
+    replies = [tool_call("refund", {"amount": 5}), tool_call("wait", {}), "done"]
+    app = app_of(support(*replies, tools=(refund(paid), wait)))
+    async with served(app) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]
+        missing = await decide(url, "nothing")
+        assert (missing.status_code, missing.json()["error"]["code"]) == (404, "question_not_found")
+        await decide(url, asked["requestId"])
+        await begun.wait()
+        late = await decide(url, asked["requestId"], "deny")
+        assert (late.status_code, late.json()["error"]["code"]) == (409, "already_answered")
+        go.set()
+        await settled(app)
+    assert paid == [5]
+
+
+@pytest.mark.parametrize("action", ["maybe", "", None, True, "APPROVE"])
+async def test_what_is_no_word_is_no_approval(action: Any) -> None:
+    """400, and the question goes on waiting."""
+    paid: list[int] = []
+    network = support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),))
+    app = app_of(network)
+    async with served(app) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]
+        assert (await decide(url, asked["requestId"], action)).status_code == 400
+        assert paid == []
+        await post(url, "/api/chat/cancel", {"threadId": "t1"})
+        await settled(app)
+
+
+async def test_a_question_that_nobody_answers_lapses() -> None:
+    """The model reads that."""
+    paid: list[int] = []
+    lapsing = refund(paid, approval_timeout=timedelta(milliseconds=20))
+    network = support(tool_call("refund", {"amount": 5}), "sorry", tools=(lapsing,))
+    async with served(app_of(network)) as url, listening(url) as stream:
+        await ask(url)
+        assert (await stream.until("hitl.resolved"))["data"]["resolution"] == "expired"
+        await stream.until("stream.ended")
+    model: Any = network.default_model
+    model.assert_saw("ApprovalTimeoutError")
+
+
+async def test_the_thread_is_free_while_a_person_thinks() -> None:
+    """Another message is answered meanwhile, and the time does not count."""
+    paid: list[int] = []
+    replies = [tool_call("refund", {"amount": 5}), "meanwhile", "paid"]
+    app = app_of(support(*replies, tools=(refund(paid),)), limits=ServerLimits(run_seconds=5))
+    async with served(app) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]
+        await post(url, "/api/chat", message("Hello?", "t1"))
+        await stream.until("stream.ended")
+        assert stream.text == "meanwhile"
+        await decide(url, asked["requestId"])
+        await stream.until("stream.ended")
+    assert paid == [5]
+    assert stream.text == "meanwhilepaid"
+
+
+async def test_a_page_that_is_loaded_anew_sees_the_question_again() -> None:
+    """The stream begins with the run that waits, and the answer is taken."""
+    paid: list[int] = []
+    app = app_of(support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),)))
+    async with served(app) as url:
+        async with listening(url) as first:
+            await ask(url)
+            await first.until("hitl.requested")
+        async with listening(url) as second:
+            asked = (await second.until("hitl.requested"))["data"]
+            await decide(url, asked["toolCalls"][0]["partId"])
+            await second.until("stream.ended")
+    assert paid == [5]
+    async with client_of(app) as client:
+        assert (await client.get("/api/threads/t1")).json()["running"] == []

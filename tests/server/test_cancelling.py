@@ -1,0 +1,159 @@
+"""Cancelling runs, and the server's own end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from typing import Any
+
+from websockets.asyncio.client import connect
+
+from agentkit_py import MemoryHistory, SqliteHistory
+from agentkit_py.history.turns import Turns
+from agentkit_py.server import ServerLimits, lifespan
+from agentkit_py.testing import tool_call
+from tests.server.world import (
+    PATIENCE,
+    app_of,
+    client_of,
+    listening,
+    message,
+    post,
+    said,
+    served,
+    settled,
+    support,
+    waiting,
+)
+
+
+async def test_a_cancelled_run_ends_and_says_so() -> None:
+    """The tool is cancelled, the stream ends, and the thread goes on from what was finished."""
+    wait, begun, _ = waiting()
+    network = support(tool_call("wait", {}), "Hello again.", tools=(wait,))
+    app = app_of(network, history=MemoryHistory(turns=Turns(lease=3600)))
+    async with served(app) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("Hi", "t1"))
+        await begun.wait()
+        answer = await post(url, "/api/chat/cancel", {"threadId": "t1"})
+        assert answer.json() == {"success": True, "cancelled": 1}
+        await stream.until("stream.ended")
+        assert stream.names[-3:] == ["run.interrupted", "run.interrupted", "stream.ended"]
+        again = await post(url, "/api/chat/cancel", {"threadId": "t1"})
+        assert again.json() == {"success": True, "cancelled": 0}
+        await said(app, "And now?", "t1")
+    model: Any = network.default_model
+    model.assert_finished()  # its rules refuse a history with a call that nobody answered
+    async with client_of(app) as client:
+        found = (await client.get("/api/threads/t1")).json()
+    said_ = [m.get("content") or m["data"]["output"][0]["content"] for m in found["messages"]]
+    assert said_ == ["Hi", "And now?", "Hello again."]
+
+
+async def test_a_run_that_waits_for_its_thread_can_be_cancelled() -> None:
+    """Both end, each with an end of its own."""
+    wait, begun, _ = waiting()
+    app = app_of(support(tool_call("wait", {}), tools=(wait,)))
+    async with served(app) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("one", "t1"))
+        await begun.wait()
+        await post(url, "/api/chat", message("two", "t1"))
+        answer = await post(url, "/api/chat/cancel", {"threadId": "t1"})
+        assert answer.json()["cancelled"] == 2
+        await stream.until("stream.ended")
+        await stream.until("stream.ended")
+    assert stream.names.count("run.interrupted") == 3  # agent, network, and the one that waited
+
+
+async def test_a_run_that_has_not_taken_its_first_step_can_be_cancelled() -> None:
+    """Nothing is left locked."""
+    app = app_of(support("Hi."))
+    backend = app.state.api.backend
+    async with client_of(app) as client:
+        await client.post("/api/threads", json={"threadId": "t1"})
+        job = asyncio.create_task(client.post("/api/chat", json=message("Hi", "t1")))
+        while not backend.count:  # noqa: ASYNC110 - the next turn of the loop is too late
+            await asyncio.sleep(0)
+        await backend.cancel("ada", "t1")
+        assert (await job).status_code == 200
+        await settled(app)
+        await said(app, "Hi", "t1")
+        found = (await client.get("/api/threads/t1")).json()
+    assert found["messages"][-1]["type"] == "agent"
+
+
+async def test_a_deleted_thread_stops_its_run() -> None:
+    """And is gone."""
+    wait, begun, _ = waiting()
+    app = app_of(support(tool_call("wait", {}), tools=(wait,)))
+    async with client_of(app) as client:
+        await client.post("/api/chat", json=message("Hi", "t1"))
+        await begun.wait()
+        assert (await client.delete("/api/threads/t1")).json() == {"success": True}
+        await settled(app)
+        assert (await client.get("/api/threads/t1")).status_code == 404
+        assert (await client.delete("/api/threads/t1")).status_code == 404
+
+
+async def test_a_stopping_server_lets_runs_end() -> None:
+    """For so long; no new ones are begun."""
+    wait, begun, go = waiting()
+    app = app_of(support(tool_call("wait", {}), "done", tools=(wait,)))
+    async with lifespan(app), client_of(app) as client:
+        await client.post("/api/chat", json=message("Hi", "t1"))
+        await begun.wait()
+        stopping = asyncio.create_task(app.state.api.backend.close())
+        await asyncio.sleep(0)
+        refused = await client.post("/api/chat", json=message("Hi", "t2"))
+        assert refused.status_code == 503
+        go.set()
+        await stopping
+        found = (await client.get("/api/threads/t1")).json()
+    assert found["messages"][-1]["data"]["output"][0]["content"] == "done"
+
+
+async def test_a_stopping_server_cancels_what_does_not_end(tmp_path: Any) -> None:
+    """And what waits for a person at once; the store is closed last."""
+    wait, begun, _ = waiting()
+    app = app_of(
+        support(tool_call("wait", {}), tools=(wait,)),
+        limits=ServerLimits(shutdown_seconds=0.01),
+        history=SqliteHistory(tmp_path / "threads.db"),
+    )
+    async with lifespan(app), client_of(app) as client:
+        await client.post("/api/chat", json=message("Hi", "t1"))
+        await begun.wait()
+    assert app.state.api.backend.count == 0
+
+
+PROGRAM = """
+import socket
+import uvicorn
+from agentkit_py import Agent
+from agentkit_py.server import create_app
+from agentkit_py.testing import ScriptedModel
+
+agent = Agent(name="clerk", system="S", model=ScriptedModel("Hi."))
+app = create_app(agents=[agent], auth="local")
+listening = socket.create_server(("127.0.0.1", 0))
+print(listening.getsockname()[1], flush=True)
+uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+"""
+
+
+async def test_a_server_with_open_streams_stops_when_it_is_told_to() -> None:
+    """Readers of both kinds do not hold it up, although nothing limits the wait for them."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    port = int(await process.stdout.readline())
+    url = f"http://127.0.0.1:{port}"
+    async with asyncio.timeout(PATIENCE), listening(url) as stream:
+        key = (await post(url, "/api/realtime/token", {})).json()["key"]
+        async with connect(f"ws://127.0.0.1:{port}/v1/realtime/connect?token={key}"):
+            await post(url, "/api/chat", message("Hi", "t1"))
+            await stream.until("stream.ended")
+            process.terminate()
+            assert await process.wait() in (0, -signal.SIGTERM)

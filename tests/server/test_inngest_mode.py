@@ -1,0 +1,269 @@
+"""The Inngest mode: the same contract, with runs as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import inngest
+import pytest
+
+from agentkit_py import MemoryHistory, Network, State, ToolContext, tool
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.events import APPROVAL_EVENT
+from agentkit_py.history.turns import Turns
+from agentkit_py.inngest import create_functions
+from agentkit_py.inngest.sending import CANCEL_EVENT
+from agentkit_py.testing import tool_call
+from agentkit_py.testing.executor import ReplayExecutor, Run, Wait
+from agentkit_py.testing.provider import Raw
+from tests.server.test_streams import SECRET
+from tests.server.world import app_of, client_of, message, support
+
+
+@dataclass
+class Hosted:
+    """An API, and the functions that it starts."""
+
+    network: Network
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        client = inngest.Inngest(app_id="shop", is_production=False)
+        functions = create_functions(
+            client, networks=[self.network], inference="local", realtime=True
+        )
+        self.executor = ReplayExecutor(client, functions)
+        self.app = app_of(self.network, client=client, history=None, **self.options)
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs that were begun."""
+        return self.executor.runs
+
+    async def finish(self, answer: Any = None) -> Run:
+        """The last run, at its end."""
+        return await self.executor.finish(self.runs[-1], answer=answer)
+
+    @property
+    def chunks(self) -> list[dict[str, Any]]:
+        """What was published, each once."""
+        return list({p.data["id"]: p.data for p in self.executor.published}.values())
+
+
+def hosted(*replies: Any, tools: Any = (), store: Any = None, **options: Any) -> Hosted:
+    """A network that runs as a function, with its API."""
+    default = options.pop("default_state", None)
+    network = support(
+        *replies, tools=tools, history=store or MemoryHistory(), default_state=default
+    )
+    return Hosted(network, options)
+
+
+async def test_a_message_is_answered_by_a_function() -> None:
+    """In the same thread, with the same chunks, on the user's channel."""
+    shop = hosted("Hello.")
+    async with client_of(shop.app) as client:
+        answer = await client.post("/api/chat", json=message("Hi", "t1", id="m-1"))
+        assert answer.json() == {"success": True, "threadId": "t1", "messageId": "m-1"}
+        run = await shop.finish()
+        assert run.status == "completed"
+        found = (await client.get("/api/threads/t1")).json()
+    said_ = [m.get("content") or m["data"]["output"][0]["content"] for m in found["messages"]]
+    assert said_ == ["Hi", "Hello."]
+    assert {p.channel for p in shop.executor.published} == {"user:ada"}
+    assert shop.chunks[0]["event"] == "run.started"
+    assert shop.chunks[-1]["event"] == "stream.ended"
+    assert {c["data"].get("userId") for c in shop.chunks} == {"ada"}
+    assert "usage.updated" not in {c["event"] for c in shop.chunks}
+
+
+async def test_the_state_is_built_as_in_this_process() -> None:
+    """The user from auth, the client's keys that are allowed, and the run before."""
+
+    @tool
+    def note(ctx: ToolContext) -> Any:
+        """Change the state, and say what it was."""
+        before = dict(ctx.state.data)
+        ctx.state.data["visits"] = before.get("visits", 0) + 1
+        return before
+
+    replies = [tool_call("note", {}), "one", tool_call("note", {}), "two"]
+    store = MemoryHistory(turns=Turns())
+    shop = hosted(*replies, tools=(note,), store=store, client_state=["tab"])
+    outputs: list[Any] = []
+    async with client_of(shop.app) as client:
+        for tab in ("a", "b"):
+            state = {"tab": tab, "user_id": "eve", "admin": True}
+            await client.post("/api/chat", json=message("Hi", "t1", state=state))
+            run = await shop.finish()
+            outputs.append(run.output["results"][0]["toolCalls"][0]["content"]["data"])
+        first = (await client.get("/api/threads/t1")).json()["messages"][0]
+    assert outputs == [
+        {"tab": "a", "user_id": "ada"},
+        {"tab": "b", "user_id": "ada", "visits": 1},
+    ]
+    assert first["clientState"] == {"tab": "a"}
+
+
+@dataclass
+class Desk:
+    """A typed state."""
+
+    user_id: str = ""
+    tab: str = "none"
+
+
+async def test_typed_states_stay_typed() -> None:
+    """Although events are JSON."""
+
+    @tool
+    def look(ctx: ToolContext) -> str:
+        """What the state is."""
+        return f"{type(ctx.state.data).__name__} of {ctx.state.data.user_id}"
+
+    default = State(Desk())
+    shop = hosted(tool_call("look", {}), "done", tools=(look,), default_state=default)
+    async with client_of(shop.app) as client:
+        await client.post("/api/chat", json=message("Hi", "t1"))
+        run = await shop.finish()
+    assert run.output["results"][0]["toolCalls"][0]["content"] == {"data": "Desk of ada"}
+
+
+async def test_the_clients_history_goes_with_the_event() -> None:
+    """Where that is wanted."""
+    shop = hosted("Fine.", client_history=True)
+    history = [{"type": "text", "role": "assistant", "content": "Earlier words"}]
+    async with client_of(shop.app) as client:
+        await client.post("/api/chat", json=message("Hi", "t1") | {"history": history})
+        await shop.finish()
+    model: Any = shop.network.default_model
+    model.assert_saw("Earlier words", "Hi")
+
+
+async def test_the_same_message_is_the_same_event() -> None:
+    """Inngest drops events whose id it has seen; another user's, or thread's, is another."""
+    shop = hosted(*["Hello."] * 4)
+    async with client_of(shop.app) as ada, client_of(shop.app, "bob") as bob:
+        body = message("Hi", "t1", id="m-1")
+        await ada.post("/api/chat", json=body)
+        await ada.post("/api/chat", json=body)
+        await ada.post("/api/chat", json=body | {"threadId": "t2"})
+        await bob.post("/api/chat", json=body | {"threadId": "t3"})
+    ids = [event["id"] for event in shop.executor.events]
+    assert ids[0] == ids[1]
+    assert len(set(ids)) == 3
+
+
+async def test_a_cancelled_function_stops_and_the_front_end_learns_of_it() -> None:
+    """The API says so, since a function that is cancelled says nothing."""
+    paid: list[int] = []
+
+    @tool(needs_approval=True)
+    def refund(amount: int) -> str:
+        """Pay money back."""
+        paid.append(amount)
+        return "paid"
+
+    shop = hosted(tool_call("refund", {"amount": 5}), "done", tools=(refund,))
+    async with client_of(shop.app) as ada, client_of(shop.app, "eve") as eve:
+        await ada.post("/api/chat", json=message("Hi", "t1"))
+        await shop.executor.settle() if hasattr(shop.executor, "settle") else None
+        await eve.post("/api/threads", json={"threadId": "t2"})
+        assert (await eve.post("/api/chat/cancel", json={"threadId": "t1"})).status_code == 404
+        await eve.post("/api/chat/cancel", json={"threadId": "t2"})
+        assert shop.runs[-1].status == "running"
+        answer = await ada.post("/api/chat/cancel", json={"threadId": "t1"})
+        assert answer.json() == {"success": True, "cancelled": 1}
+    assert shop.runs[-1].status == "cancelled"
+    assert paid == []
+    sent = [event["data"] for event in shop.executor.events if event["name"] == CANCEL_EVENT]
+    assert sent[-1] == {"userId": "ada", "threadId": "t1"}
+    ends = [p.data for p in shop.executor.published if p.channel == "user:ada"][-2:]
+    assert [chunk["event"] for chunk in ends] == ["run.interrupted", "stream.ended"]
+    assert {chunk["data"]["threadId"] for chunk in ends} == {"t1"}
+
+
+async def test_a_person_answers_by_event() -> None:
+    """Their own questions only: the function looks at who answers."""
+    paid: list[int] = []
+
+    @tool(needs_approval=True)
+    def refund(amount: int) -> str:
+        """Pay money back."""
+        paid.append(amount)
+        return "paid"
+
+    shop = hosted(tool_call("refund", {"amount": 5}), "done", tools=(refund,))
+    async with client_of(shop.app) as ada, client_of(shop.app, "eve") as eve:
+        await ada.post("/api/chat", json=message("Hi", "t1"))
+        await eve.post("/api/threads", json={"threadId": "t2"})
+        asked: list[Wait] = []
+
+        def nothing(wait: Wait) -> Mapping[str, Any] | None:
+            asked.append(wait)
+            return None
+
+        del nothing, asked
+        await shop.executor.pump() if hasattr(shop.executor, "pump") else None
+        question = next(c for c in shop.chunks if c["event"] == "hitl.requested")["data"]
+        word = {"toolCallId": question["requestId"], "action": "approve"}
+        for thread, status in (("t1", 404), ("t2", 200)):
+            answer = await eve.post("/api/approve-tool", json={**word, "threadId": thread})
+            assert answer.status_code == status
+        assert shop.runs[-1].status == "running"
+        answer = await ada.post("/api/approve-tool", json={**word, "threadId": "t1"})
+        assert answer.json() == {"success": True}
+        await shop.finish()
+    assert paid == [5]
+    assert shop.runs[-1].status == "completed"
+    sent = [event["data"] for event in shop.executor.events if event["name"] == APPROVAL_EVENT]
+    assert [data["answeredBy"] for data in sent] == ["eve", "ada"]
+    resolved = next(c for c in shop.chunks if c["event"] == "hitl.resolved")["data"]
+    assert resolved["resolvedBy"] == "ada"
+
+
+async def test_the_token_is_one_of_inngests() -> None:
+    """For the user's own channel; the hook is told where the server is."""
+    shop = hosted()
+    async with client_of(shop.app) as client:
+        answer = await client.post("/api/realtime/token", json={"userId": "eve"})
+        found = answer.json()
+        assert (await client.get("/api/stream")).status_code == 404
+    assert found["channel"] == "user:ada"
+    assert found["topics"] == ["agent_stream"]
+    assert "user:ada" in found["key"]
+    assert found["app"]["apiBaseUrl"].startswith("http://")
+
+
+async def test_a_failed_function_tells_nothing_of_the_machine() -> None:
+    """Its chunks go to somebody's browser."""
+    raw = Raw(status=401, json={"error": {"message": f"bad key {SECRET}"}})
+    shop = hosted(raw)
+    async with client_of(shop.app) as client:
+        await client.post("/api/chat", json=message("Hi", "t1"))
+        run = await shop.finish()
+    assert run.status == "failed"
+    assert "run.failed" in {c["event"] for c in shop.chunks}
+    assert SECRET not in str(shop.chunks)
+
+
+async def test_an_inngest_that_cannot_be_reached_is_said() -> None:
+    """502, and nothing of where it would be."""
+    network = support(history=MemoryHistory())
+    client = inngest.Inngest(
+        app_id="shop", is_production=False, event_api_base_url="http://127.0.0.1:9"
+    )
+    app = app_of(network, client=client, history=None)
+    async with client_of(app) as http:
+        answer = await http.post("/api/chat", json=message("Hi", "t1"))
+    assert answer.status_code == 502
+    assert "127.0.0.1" not in answer.text
+
+
+def test_functions_and_api_must_use_the_same_threads() -> None:
+    """Otherwise nobody would find what was said."""
+    client = inngest.Inngest(app_id="shop", is_production=False)
+    with pytest.raises(ConfigurationError, match="its own history"):
+        app_of(support(), client=client, history=MemoryHistory())

@@ -1,0 +1,178 @@
+"""The WebSocket: what Inngest's realtime client, which the hook uses, finds here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from websockets.asyncio.client import ClientConnection, connect
+
+from agentkit_py.inngest.realtime import TOPIC, channel_of
+from agentkit_py.server import HubLimits, ServerLimits, lifespan, realtime_app
+from agentkit_py.testing import tool_call
+from tests.server.world import (
+    PATIENCE,
+    app_of,
+    client_of,
+    eventually,
+    listening,
+    message,
+    post,
+    said,
+    served,
+    settled,
+    support,
+    waiting,
+)
+
+
+async def token_of(url: str, user: str = "ada", path: str = "") -> dict[str, Any]:
+    """What the hook gets."""
+    answer = await post(f"{url}{path}", "/api/realtime/token", {"threadId": "t1"}, user)
+    return answer.json()
+
+
+@asynccontextmanager
+async def subscribed(token: dict[str, Any]) -> AsyncGenerator[ClientConnection]:
+    """As the hook's client connects: to a path of its own on ``app.apiBaseUrl``."""
+    base = token["app"]["apiBaseUrl"].replace("http", "ws", 1)
+    async with connect(f"{base}/v1/realtime/connect?token={token['key']}") as socket:
+        yield socket
+
+
+async def until(socket: ClientConnection, event: str) -> list[dict[str, Any]]:
+    """The messages up to this event."""
+    found: list[dict[str, Any]] = []
+    async with asyncio.timeout(PATIENCE):
+        while not found or found[-1]["data"]["event"] != event:
+            found.append(json.loads(await socket.recv()))
+    return found
+
+
+async def test_the_hooks_client_gets_the_run() -> None:
+    """In Inngest's envelope, on the channel and topic that the token names."""
+    async with served(app_of(support("Hello."))) as url:
+        token = await token_of(url)
+        assert token["channel"] == channel_of("ada")
+        assert token["topics"] == [TOPIC]
+        assert token["app"] == {"apiBaseUrl": url}
+        async with subscribed(token) as socket:
+            await post(url, "/api/chat", message("Hi", "t1"))
+            found = await until(socket, "stream.ended")
+    assert {(m["channel"], m["topic"], m["kind"]) for m in found} == {
+        ("user:ada", "agent_stream", "data")
+    }
+    numbers = [m["data"]["sequenceNumber"] for m in found]
+    assert numbers == list(range(len(numbers)))
+
+
+async def test_a_client_that_comes_back_gets_the_run_again() -> None:
+    """With its token, from the beginning of what went on when it was lost; it knows what it has."""
+    wait, begun, go = waiting()
+    app = app_of(support(tool_call("wait", {}), "done", tools=(wait,)))
+    async with served(app) as url:
+        token = await token_of(url)
+        async with subscribed(token) as socket:
+            await post(url, "/api/chat", message("Hi", "t1"))
+            first = await until(socket, "tool_call.arguments.delta")
+            await begun.wait()
+        await eventually(lambda: app.state.api.hub.readers == 0)
+        go.set()
+        await settled(app)
+        async with subscribed(token) as socket:
+            second = await until(socket, "stream.ended")
+        assert second[: len(first)] == first
+        await eventually(lambda: app.state.api.hub.readers == 0)
+        async with subscribed(token) as socket:
+            model: Any = app.state.api.settings.target(None, None).default_model
+            model.reply("two")
+            await post(url, "/api/chat", message("Hi", "t2"))
+            third = await until(socket, "run.started")
+        assert third[0]["data"]["data"]["threadId"] == "t2"
+
+
+async def test_a_slow_client_is_closed() -> None:
+    """With the code that says: come back later."""
+    app = app_of(
+        support(), hub_limits=HubLimits(channel_chunks=2), limits=ServerLimits(stream_seconds=0.2)
+    )
+    hub = app.state.api.hub
+    async with served(app) as url:
+        token = await token_of(url)
+        async with subscribed(token) as socket:
+            for number in range(5):  # no turn for the reader in between
+                hub.publish("user:ada", {"event": "x", "data": {"n": number}})
+            await socket.wait_closed()
+            assert socket.close_code == 1013
+        await eventually(lambda: hub.readers == 0)
+
+
+@pytest.mark.parametrize(
+    ("headers", "base"),
+    [
+        ({}, "http://localhost"),
+        ({"origin": "https://localhost"}, "https://localhost"),
+        ({"origin": "https://elsewhere.example", "sec-fetch-site": "same-origin"},
+         "http://localhost"),
+    ],
+)  # fmt: skip
+async def test_the_client_is_sent_where_its_page_is(headers: dict[str, str], base: str) -> None:
+    """Behind a proxy that ends TLS, the page knows the scheme."""
+    async with client_of(app_of(support()), "ada", **headers) as client:
+        found = (await client.post("/api/realtime/token", json={})).json()
+    assert found["app"]["apiBaseUrl"] == base
+
+
+async def test_the_application_may_say_where_clients_connect() -> None:
+    """Where it is neither."""
+    app = app_of(support(), realtime_url="https://realtime.example")
+    async with client_of(app) as client:
+        found = (await client.post("/api/realtime/token", json={})).json()
+    assert found["app"]["apiBaseUrl"] == "https://realtime.example"
+
+
+async def test_the_api_can_be_mounted_in_fastapi() -> None:
+    """Under a prefix, its WebSocket at the root, in the lifespan of the whole."""
+    api: Starlette = app_of(support("Hello.", "Hello."))
+
+    @asynccontextmanager
+    async def whole(_app: FastAPI) -> AsyncGenerator[None]:
+        async with lifespan(api):
+            yield
+
+    main = FastAPI(lifespan=whole)
+
+    @main.get("/health")
+    async def health() -> str:  # pyright: ignore[reportUnusedFunction]
+        return "well"
+
+    main.mount("/support", api)
+    main.mount("/v1/realtime", realtime_app(api))
+    async with served(main) as url:
+        token = await token_of(url, path="/support")
+        async with subscribed(token) as socket, listening(f"{url}/support") as stream:
+            answer = await post(f"{url}/support", "/api/chat", message("Hi", "t1"))
+            assert answer.status_code == 200
+            await until(socket, "stream.ended")
+            await stream.until("stream.ended")
+        async with httpx.AsyncClient(trust_env=False) as client:
+            assert (await client.get(f"{url}/health")).json() == "well"
+            assert (await client.get(f"{url}/support/openapi.json")).status_code == 200
+
+
+async def test_a_message_from_the_client_is_not_listened_to() -> None:
+    """It can only listen."""
+    app = app_of(support("Hello."))
+    async with served(app) as url, subscribed(await token_of(url)) as socket:
+        await socket.send("subscribe user:eve")
+        await said(app, "Hi", "t9", "eve")
+        app.state.api.hub.publish("user:ada", {"event": "x", "data": {}})
+        found = await until(socket, "x")
+    assert len(found) == 1

@@ -1,0 +1,164 @@
+"""Threads: listing, paging, titles and what a thread's messages look like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentkit_py import Agent, MemoryHistory, Network, SqliteHistory
+from agentkit_py.history.result import AgentResult
+from agentkit_py.messages import ReasoningMessage, TextMessage
+from agentkit_py.testing import ScriptedModel, tool_call
+from tests.server.test_streams import price
+from tests.server.world import app_of, client_of, once, said, settled, support
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Any) -> MemoryHistory | SqliteHistory:
+    """A place for threads."""
+    return MemoryHistory() if request.param == "memory" else SqliteHistory(tmp_path / "t.db")
+
+
+async def five(store: Any) -> Any:
+    """An API with five threads of ada's and one of bob's."""
+    for number in range(5):
+        await store.add_thread(f"t{number}", user_id="ada", title=f"Thread {number}")
+        await store.append(f"t{number}", [AgentResult.from_user("hi", id="m")])
+    await store.add_thread("b", user_id="bob")
+    return app_of(support(), history=store)
+
+
+async def test_threads_come_page_by_page(store: Any) -> None:
+    """By offset, as the hook asks."""
+    async with client_of(await five(store)) as client:
+        first = (await client.get("/api/threads?limit=2&offset=0&userId=ada")).json()
+        second = (await client.get("/api/threads?limit=2&offset=2")).json()
+        third = (await client.get("/api/threads?limit=2&offset=4")).json()
+        none = (await client.get("/api/threads?limit=2&offset=9")).json()
+    pages = [first, second, third, none]
+    assert [[t["id"] for t in page["threads"]] for page in pages] == [
+        ["t4", "t3"], ["t2", "t1"], ["t0"], []
+    ]  # fmt: skip
+    assert [page["hasMore"] for page in pages] == [True, True, False, False]
+    assert {page["total"] for page in pages} == {5}
+    thread = first["threads"][0]
+    assert thread["title"] == "Thread 4"
+    assert thread["messageCount"] == 1
+    assert thread["lastMessageAt"].endswith("Z")
+    assert thread["createdAt"] <= thread["updatedAt"] == thread["lastMessageAt"]
+
+
+async def test_threads_come_by_cursor(store: Any) -> None:
+    """All of them, each once."""
+    seen: list[str] = []
+    query: dict[str, Any] = {"limit": 2}
+    async with client_of(await five(store)) as client:
+        while True:
+            page = (await client.get("/api/threads", params=query)).json()
+            seen += [thread["id"] for thread in page["threads"]]
+            if not page["hasMore"]:
+                break
+            query["cursorTimestamp"] = page["nextCursorTimestamp"]
+            query["cursorId"] = page["nextCursorId"]
+    assert seen == ["t4", "t3", "t2", "t1", "t0"]
+    assert page["nextCursorId"] is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["limit=0", "limit=101", "limit=x", "offset=-1", "limit=1e3", "limit=٣",
+     "cursorTimestamp=now&cursorId=t1", "offset=99999999999999999999"],
+)  # fmt: skip
+async def test_pages_that_are_none_are_refused(query: str) -> None:
+    """400, and the message names the parameter."""
+    async with client_of(app_of(support())) as client:
+        answer = await client.get(f"/api/threads?{query}")
+    assert answer.status_code == 400
+    assert query.partition("=")[0] in answer.json()["error"]["message"]
+
+
+async def test_a_thread_is_created_and_titled(store: Any) -> None:
+    """By its first message, if not before; again it stays as it is."""
+    app = app_of(support("Hello."), history=store)
+    async with client_of(app) as client:
+        made = (await client.post("/api/threads", json={"userId": "ada"})).json()
+        assert made["title"] == "New conversation"
+        thread = made["threadId"]
+        assert (await client.get(f"/api/threads/{thread}")).json()["messages"] == []
+        await said(app, "Where is my order?", thread)
+        found = (await client.get("/api/threads")).json()["threads"]
+        assert [one["title"] for one in found] == ["Where is my order?"]
+        named = {"threadId": "t2", "title": "  My hats "}
+        assert (await client.post("/api/threads", json=named)).json()["title"] == "My hats"
+        again = {"threadId": "t2", "title": "Other"}
+        assert (await client.post("/api/threads", json=again)).json()["title"] == "My hats"
+        bad = await client.post("/api/threads", json={"threadId": "a b"})
+        assert bad.status_code == 400
+
+
+async def test_messages_have_the_shape_that_the_hook_reads(store: Any) -> None:
+    """Those of TypeScript's history adapter."""
+    network = support(tool_call("price", {"hat": "bowler"}), "It costs 30.", tools=(price,))
+    app = app_of(network, history=store)
+    await said(app, "How much?", "t1", id="m-1")
+    async with client_of(app) as client:
+        found = (await client.get("/api/threads/t1")).json()
+    assert found["thread"]["messageCount"] == 3
+    user, call, reply = found["messages"]
+    assert user["message_id"] == "m-1"
+    assert [m["type"] for m in found["messages"]] == ["user", "agent", "agent"]
+    assert [m["position"] for m in found["messages"]] == [0, 1, 2]
+    assert call["data"]["output"][0]["type"] == "tool_call"
+    assert call["data"]["toolCalls"][0]["content"] == {"data": "bowler: 30"}
+    assert reply["data"]["output"][0]["content"] == "It costs 30."
+    assert reply["createdAt"].endswith("Z")
+
+
+async def test_a_long_thread_can_be_read_in_parts(store: Any) -> None:
+    """From its end."""
+    await store.add_thread("t1", user_id="ada")
+    turns = [AgentResult.from_user(f"message {n}", id=f"m{n}") for n in range(7)]
+    await store.append("t1", turns)
+    async with client_of(app_of(support(), history=store)) as client:
+        last = (await client.get("/api/threads/t1?limit=3")).json()
+        first = (await client.get("/api/threads/t1?limit=9&before=4")).json()
+        whole = (await client.get("/api/threads/t1")).json()
+        nothing = (await client.get("/api/threads/t1?before=0")).json()
+    assert [m["position"] for m in last["messages"]] == [4, 5, 6]
+    assert last["hasMore"] is True
+    assert [m["position"] for m in first["messages"]] == [0, 1, 2, 3]
+    assert first["hasMore"] is False
+    assert len(whole["messages"]) == 7
+    assert nothing["messages"] == []
+
+
+async def test_what_only_the_provider_reads_is_not_told(store: Any) -> None:
+    """Signatures of thoughts stay in the store."""
+    await store.add_thread("t1", user_id="ada")
+    metadata = {"anthropic": {"signature": "sig-123"}}
+    thought = ReasoningMessage("hm", provider_metadata=metadata)
+    await store.append("t1", [AgentResult("clerk", [thought, TextMessage("assistant", "Yes.")])])
+    async with client_of(app_of(support(), history=store)) as client:
+        answer = await client.get("/api/threads/t1")
+    assert "sig-123" not in answer.text
+    assert answer.json()["messages"][0]["data"]["output"][1]["content"] == "Yes."
+
+
+async def test_the_networks_own_history_is_used_where_none_is_given(tmp_path: Any) -> None:
+    """So the same threads are in `agentkit chat`."""
+    store = SqliteHistory(tmp_path / "t.db")
+    agent = Agent(name="clerk", system="S", model=ScriptedModel("Hello."))
+    app = app_of(Network(name="support", agents=[agent], router=once, history=store))
+    await said(app, "Hi", "t1")
+    assert [thread.id for thread in await store.list_threads(user_id="ada")] == ["t1"]
+    await settled(app)
+    await store.close()
+
+
+async def test_ids_may_hold_what_paths_escape(store: Any) -> None:
+    """The hook escapes them."""
+    await store.add_thread("a:b/c?d=é", user_id="ada")
+    async with client_of(app_of(support(), history=store)) as client:
+        assert (await client.get("/api/threads/a%3Ab%2Fc%3Fd%3D%C3%A9")).status_code in (200, 404)
+        assert (await client.get("/api/threads/a%00b")).status_code == 404
