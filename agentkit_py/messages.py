@@ -98,9 +98,11 @@ def text_of_parts(content: str | Sequence[ContentPart]) -> str:
     return "".join(part.text for part in content if isinstance(part, TextContent))
 
 
-@dataclass(slots=True)
 class _Memo:
-    """Facts that are computed once per message, and what processors made of it."""
+    """Facts that are computed once per message, and what processors and encoders made of it.
+
+    No dataclass, and what is not known yet is no attribute of its own: there is one per message.
+    """
 
     text: str | None = None
     tokens: dict[str, float] | None = None
@@ -313,30 +315,36 @@ def text_of(message: Message) -> str:
 
 
 def token_memo(message: Message) -> dict[str, float]:
-    """Token counts of this message by tokenizer key; see `tokens_of`."""
+    """Token counts of this message by tokenizer key; see `counter`."""
     memo = _memo(message)
     if memo.tokens is None:
         memo.tokens = {}
     return memo.tokens
 
 
-def tokens_of(message: Message, key: str, count: Callable[[Message, str], float]) -> float:
-    """What ``count`` gives for the message and its `text_of`, computed once per message and key.
+def counter(key: str, count: Callable[[Message, str], float]) -> Callable[[Message], float]:
+    """A function that gives what ``count`` does for a message, computed once per message and key.
 
     Args:
-        message: The message.
         key: Names the way of counting.
-        count: Counts. Whole numbers unless a user's own tokenizer gives fractions.
+        count: Gets the message and its `text_of`. It gives whole numbers unless a user's own
+            tokenizer gives fractions.
     """
-    memo = message._memo or _memo(message)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    if memo.tokens is None:
-        memo.tokens = {}
-    known = memo.tokens.get(key)
-    if known is None:
-        if memo.text is None:
-            memo.text = _countable(message)
-        known = memo.tokens[key] = count(message, memo.text)
-    return known
+
+    def tokens(message: Message) -> float:
+        memo = message._memo or _memo(message)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        counts = memo.tokens
+        if counts is None:
+            counts = memo.tokens = {}
+        known = counts.get(key)
+        if known is None:
+            text = memo.text
+            if text is None:
+                text = memo.text = _countable(message)
+            known = counts[key] = count(message, text)
+        return known
+
+    return tokens
 
 
 def wire_memo(message: Message) -> dict[str, Any]:
@@ -401,15 +409,15 @@ def _memo(message: Message) -> _Memo:
 
 
 def _countable(message: Message) -> str:
-    match message:
-        case TextMessage():
+    match message.type:
+        case "text":
             content = message.content
             return content if isinstance(content, str) else dumps([_part_text(p) for p in content])
-        case ToolCallMessage():
+        case "tool_call":
             return dumps([_call_text(call) for call in message.tools])
-        case ToolResultMessage():
+        case "tool_result":
             return dumps(message.content)
-        case ReasoningMessage():
+        case "reasoning":
             return message.content
 
 

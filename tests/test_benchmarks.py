@@ -38,6 +38,9 @@ POLICIES = (
     "Redact(email, card)",
     "Threshold(MessageWindow)",
     "Chain(MessageWindow)",
+    "Budget(8000)",
+    "Summarize(8000, 4000), no summary",
+    "Recall(3)",
 )
 ROWS = [
     "import agentkit_py",

@@ -10,10 +10,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
 
 from agentkit_py.cli.chat import Chat, with_history
-from agentkit_py.cli.console import make_console
+from agentkit_py.cli.console import Commands, make_console
 from agentkit_py.cli.demo.play import DemoOptions, answer_later, open_desk, play
 from agentkit_py.cli.dev import dev
 from agentkit_py.cli.doctor import doctor
@@ -29,7 +28,7 @@ from agentkit_py.errors import AgentKitError, ConfigurationError
 _DISTRIBUTION = "pyagentkit"
 
 
-class _Commands(TyperGroup):
+class _Commands(Commands):
     """Shows the library's errors as one line; other errors are bugs and keep their traceback."""
 
     def invoke(self, ctx: Any) -> Any:

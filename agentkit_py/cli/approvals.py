@@ -17,11 +17,13 @@ from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, Decisi
 
 _PROMPT = "    [y/n, or why not] "
 _YES = frozenset({"y", "yes"})
-_NO = frozenset({"", "n", "no"})
+_NO = frozenset({"n", "no"})
 
 
 class TerminalApprover:
-    """Pass it as ``approver=``: asks for each call. The end of the input refuses what is left.
+    """Pass it as ``approver=``: asks for each call, again where the answer is empty.
+
+    The end of the input refuses what is left.
 
     Args:
         console: Where to.
@@ -55,6 +57,8 @@ class TerminalApprover:
 
     def _decision(self) -> Decision:
         line = self._read()
+        while line == "":  # a key pressed too often is no answer
+            line = self._read()
         if line is None:
             return Decision(approved=False, reason="Nobody was there to answer.")
         if line.lower() in _YES:

@@ -34,6 +34,9 @@ from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory
 _SHOWN = 6
 """Messages of a resumed thread that are shown."""
 
+_PAGE = 500
+"""Results that are read at once."""
+
 _HELP = """\
 /context   what each agent saw in the last turn
 /current   this thread: messages, tokens, limits
@@ -76,6 +79,9 @@ class Chat:
     model: Model | None = None
     debug: bool = False
     failed: int = 0
+    _written: bool = False
+    """Whether there is something to come back to."""
+
     _reports: Sequence[ContextReport] = ()
     _commands: dict[str, Callable[[], None]] = field(init=False)
 
@@ -107,7 +113,8 @@ class Chat:
                 self._loop(runner)
             finally:
                 runner.run(_close(self._history))
-        self._show_thread()
+        if self._written:
+            self._show_thread()
 
     def _begin(self, runner: asyncio.Runner) -> None:
         if self.thread_id is not None:
@@ -171,17 +178,18 @@ class Chat:
         del argument
         if self.thread_id is not None:
             await store.delete_thread(self.thread_id)
-        self.thread_id, self._reports = str(uuid4()), ()
+        self.thread_id, self._reports, self._written = str(uuid4()), (), False
         self.console.print(f"Deleted. Thread {self.thread_id}.", style="dim")
 
     async def current(self, store: HistoryStore, argument: str) -> None:
         """Say how long the thread is, and how much of it the model may see."""
         del argument
         there = self.thread_id is not None and await store.thread_exists(self.thread_id)
-        messages = await store.messages(self.thread_id) if there and self.thread_id else []
-        tokens = count_messages(messages, await prepare(default_tokenizer()))
+        messages, tokens = (
+            await _length(store, self.thread_id) if there and self.thread_id else (0, 0)
+        )
         self.console.print(f"Thread {self.thread_id}")
-        self.console.print(f"{len(messages)} messages, {tokens} tokens")
+        self.console.print(f"{messages} messages, {round(tokens)} tokens")
         if self._reports:
             last = self._reports[-1]
             self.console.print(f"{last.tokens_after} tokens sent in the last model call")
@@ -192,7 +200,7 @@ class Chat:
         """List the threads that are stored."""
         del argument
         found = await store.list_threads(20, self.user_id)
-        print_threads(self.console, [(t, await store.count_results(t.id)) for t in found])
+        print_threads(self.console, found)
 
     def _read(self) -> str | None:
         """The next line; None at the end."""
@@ -237,6 +245,7 @@ class Chat:
                 approver=TerminalApprover(self.console),
             )
         finally:
+            self._written = True
             # Nothing durable runs here, so this happens exactly once, also when it was stopped.
             self.thread_id = state.thread_id or self.thread_id
             found = [r.context for r in state.results if r.context is not None]
@@ -255,9 +264,12 @@ class Chat:
             return
         if not await store.thread_exists(thread_id):
             raise ThreadNotFoundError(thread_id)
-        results = await store.load(thread_id)
-        count = sum(len(result.messages) for result in results)
+        self._written = True
+        count = (await store.get_thread(thread_id)).messages
+        if count is None:
+            count = len(await store.messages(thread_id))
         self.console.print(f"{count} messages so far; the last ones:", style="dim")
+        results = [one.result for one in (await store.newest(thread_id, 2 * _SHOWN))[1]]
         texts = [(r.agent_name, m.text) for r in results for m in r.output if m.type == "text"]
         for name, text in texts[-_SHOWN:]:
             self.transcript.past("you" if name == USER else name, text, is_user=name == USER)
@@ -275,6 +287,18 @@ class Chat:
         if self.resume and not isinstance(self._history, MemoryHistory):
             line.append(f"; come back with: {self.resume} {self.thread_id}")
         self.console.print(line, soft_wrap=True)
+
+
+async def _length(store: HistoryStore, thread_id: str) -> tuple[int, float]:
+    """How many messages a thread has, and how many tokens; read in pages."""
+    tokenizer = await prepare(default_tokenizer())
+    count = await store.count_results(thread_id)
+    messages, tokens = 0, 0.0
+    for stop in range(count, 0, -_PAGE):
+        for record in await store.page(thread_id, stop, _PAGE):
+            messages += len(record.result.messages)
+            tokens += count_messages(record.result.messages, tokenizer)
+    return messages, tokens
 
 
 async def _close(history: HistoryConfig | None) -> None:

@@ -5,12 +5,27 @@ from __future__ import annotations
 import io
 import sys
 import unicodedata
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
+from typer.core import TyperGroup
 
 _WIDEST = 100
 """Columns; longer lines are hard to read."""
+
+
+class Commands(TyperGroup):
+    """Commands whose help does not say of switches that they are of the type bool."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command; None if there is none of this name."""
+        command: Any = super().get_command(ctx, cmd_name)
+        if command is not None:
+            for option in (*command.params, command.get_help_option(ctx)):
+                if getattr(option, "is_bool_flag", False) and option.metavar is None:
+                    option.metavar = ""
+        return command
 
 
 def make_console(*, no_color: bool = False) -> Console:

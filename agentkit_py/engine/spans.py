@@ -64,6 +64,10 @@ class Spans(Protocol):
         """What measures a run that begins now."""
         ...
 
+    def carrier(self) -> dict[str, str]:
+        """What makes a run that another process begins part of what happens here now."""
+        ...
+
 
 _everywhere: list[Spans] = []
 
@@ -71,6 +75,11 @@ _everywhere: list[Spans] = []
 def set_spans(spans: Spans | None) -> None:
     """Have all runs of this process measured that are not told otherwise; None: no more."""
     _everywhere[:] = [] if spans is None else [spans]
+
+
+def carried_trace() -> dict[str, str]:
+    """What goes with the event that begins a run elsewhere; nothing where nobody measures."""
+    return _everywhere[0].carrier() if _everywhere else {}
 
 
 def spans_of_run(given: Spans | None, runtime: Runtime) -> RunSpans | None:

@@ -24,6 +24,7 @@ from agentkit_py.inngest.middleware import AgentKitMiddleware
 from agentkit_py.inngest.realtime import publisher
 from agentkit_py.inngest.runtime import Inference, runtime_of
 from agentkit_py.inngest.sending import cancel_by_event
+from agentkit_py.inngest.stops import unless_stopped
 from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.runtime.direct import DirectRuntime
 
@@ -141,7 +142,7 @@ def _handler(client: inngest.Inngest, item: Agent | Network, *, realtime: bool) 
         user = data.get("userId")
         streaming = None
         if realtime and isinstance(user, str) and user:
-            send = publisher(client, user)
+            send = unless_stopped(publisher(client, user), user, data.get("threadId"))
             if "answerableBy" in data:  # sent by the HTTP API, for somebody's browser
                 send = _for_strangers(send)
             streaming = StreamingConfig(

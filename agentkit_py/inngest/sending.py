@@ -12,8 +12,10 @@ import inngest
 from agentkit_py._core.naming import slugify
 from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.network import Network
+from agentkit_py.engine.spans import carried_trace
 from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer
 from agentkit_py.inngest.realtime import publisher, subscription_token
+from agentkit_py.inngest.stops import stop
 
 CANCEL_EVENT = "agentkit/run.cancelled"
 """Name of the event that stops the runs of one user in one thread."""
@@ -52,7 +54,8 @@ class Sender:
         """
         kind = "network" if isinstance(item, Network) else "agent"
         name = f"{self._client.app_id}/{kind}-{slugify(item.name)}"
-        await self._client.send(inngest.Event(name=name, data=dict(data), id=event_id))
+        whole = {**carried_trace(), **data}
+        await self._client.send(inngest.Event(name=name, data=whole, id=event_id))
 
     async def answer(self, user_id: str, question_id: str, answer: ApprovalAnswer) -> None:
         """Pass a person's answer on to the run that waits for it.
@@ -77,6 +80,7 @@ class Sender:
             inngest.Error: The event could not be sent.
         """
         data: dict[str, Any] = {"userId": user_id, "threadId": thread_id}
+        stop(user_id, thread_id)
         await self._client.send(inngest.Event(name=CANCEL_EVENT, data=data))
         publish = publisher(self._client, user_id)
         key = uuid4()

@@ -14,6 +14,9 @@ from agentkit_py.playground.recorder import Recorded, as_json, usage_json
 from agentkit_py.playground.runs import Playground
 from agentkit_py.processors.base import HistoryProcessor
 
+MAX_RESULTS = 300
+"""The newest results of a thread that the page gets."""
+
 _THREADS = 100
 _TITLE = 80
 
@@ -91,13 +94,15 @@ async def thread_json(playground: Playground, thread_id: str) -> dict[str, Any]:
     seq = playground.seq
     runs = [run.to_dict() for run in playground.runs.values() if run.thread_id == thread_id]
     results: list[AgentResult] = []
-    store = playground.store
+    store, count = playground.store, 0
     if store is not None and await store.thread_exists(thread_id):
-        results = await store.load(thread_id)
+        count = await store.count_results(thread_id)
+        results = [one.result for one in await store.page(thread_id, count, MAX_RESULTS)]
     return {
         "id": thread_id,
         "seq": seq,
         "runs": runs,
+        "offset": count - len(results),
         "results": [_result(result) for result in results],
     }
 

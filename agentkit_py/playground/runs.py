@@ -141,7 +141,7 @@ class Playground:
         except Exception as error:  # noqa: BLE001 - shown on the page
             status, failure = "failed", error
         run.task = None
-        run.last = await self._count(run)
+        run.last = await self._count_after(run)
         run.status = status
         run.recorder.close(status, failure)
         run.ready.set()
@@ -175,6 +175,12 @@ class Playground:
         if store is None or thread is None:
             return None
         return await store.count_results(thread) if await store.thread_exists(thread) else 0
+
+    async def _count_after(self, run: Run) -> int | None:
+        try:
+            return await self._count(run)
+        except Exception:  # noqa: BLE001 - the run has failed with it already, or soon another will
+            return None
 
     async def _ask(self, run: Run, request: ApprovalRequest) -> ApprovalAnswer:
         waiting: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()

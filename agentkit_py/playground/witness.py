@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 from agentkit_py._core.json import dumps
@@ -10,10 +11,23 @@ from agentkit_py.history.state import State
 from agentkit_py.models.base import Model, StreamingAdapter
 from agentkit_py.models.http_errors import redact
 from agentkit_py.playground.recorder import Recorder, data_of
-from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.runtime.direct import DirectRuntime, DirectSteps
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 
 T = TypeVar("T")
+
+
+class _Steps(DirectSteps):
+    """Steps that tell of waits."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    async def sleep(self, step_id: str, duration: int | timedelta) -> None:
+        """Wait."""
+        self._recorder.tell("wait.began", step=step_id)
+        await super().sleep(step_id, duration)
+        self._recorder.tell("wait.ended", step=step_id)
 
 
 class RecordingRuntime(DirectRuntime):
@@ -23,7 +37,13 @@ class RecordingRuntime(DirectRuntime):
         """Tell ``recorder``."""
         super().__init__()
         self._recorder = recorder
+        self._witnessed = _Steps(recorder)
         self._claimed: dict[str, int] = {}
+
+    @property
+    def step(self) -> DirectSteps:
+        """Steps that simply happen, waits among them told."""
+        return self._witnessed
 
     def claim(self, name: str) -> str:
         """A prefix that no other run inside this one has, so that steps name calls."""

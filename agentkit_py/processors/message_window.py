@@ -10,6 +10,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message
 from agentkit_py.processors.base import ProcessorContext
 from agentkit_py.processors.places import Places
+from agentkit_py.processors.removal import is_same
 from agentkit_py.processors.settings import Check, ConfiguredProcessor, optional, whole
 from agentkit_py.processors.windows import newest_stretch, next_cut
 from agentkit_py.runtime.environment import environment as process_environment
@@ -102,14 +103,18 @@ class MessageWindow(ConfiguredProcessor):
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
         """The newest messages."""
-        excess = self._excess(messages, context)
-        if not excess:
+        if len(messages) <= self.max_messages:
             return messages
         held = context.held
-        start = next_cut(messages, _after(messages, excess, held))
+        system = [index for index, m in enumerate(messages) if m.role == "system"]
+        excess = self._excess(messages, context, system)
+        if not excess:
+            return messages
+        staying = [i for i, m in enumerate(messages) if id(m) in held] if held else ()
+        start = next_cut(messages, _after(len(messages), excess, sorted({*system, *staying})))
         if start == len(messages):
             start = newest_stretch(messages)
-        kept = [m for m in messages[:start] if is_system(m) or (held and id(m) in held)]
+        kept = [messages[i] for i in sorted({*system, *staying}) if i < start]
         return messages if len(kept) == start else [*kept, *messages[start:]]
 
     async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
@@ -117,31 +122,47 @@ class MessageWindow(ConfiguredProcessor):
         count = sum(not is_system(m) for m in newest)
         return not context.before.system and count > self.max_messages
 
-    def _excess(self, messages: Sequence[Message], context: ProcessorContext) -> int:
-        """How many messages have to go: the same number until a whole block more has to."""
-        if len(messages) <= self.max_messages:
-            return 0
-        others = [m for m in messages if not is_system(m)]
-        excess = max(0, len(others) - self.max_messages)
+    def _excess(
+        self, messages: Sequence[Message], context: ProcessorContext, system: Sequence[int]
+    ) -> int:
+        """How many messages have to go: the same number until a whole block more has to.
+
+        Args:
+            messages: The history.
+            context: What is known of the thread.
+            system: Which messages the system says.
+        """
+        count = len(messages) - len(system)
+        excess = max(0, count - self.max_messages)
         lower = -(-self.max_messages * 3 // 4) if self.lower is None else self.lower
         block = self.max_messages + 1 - lower
         if not excess or block == 1:
             return excess
         # Blocks of the thread, so that nothing older than the cut has to be looked at.
+        if not context.history or is_same(messages, context.history):
+            before = context.before.messages - context.before.system
+            found = -(-(before + excess) // block) * block - before
+            return found if found < count else excess
+        others = [m for m in messages if not is_system(m)]
         blocks = [rank // block for rank in Places(messages, context).ranks(others)]
         later = range(excess, len(others))
         return next((n for n in later if blocks[n] > blocks[n - 1]), excess)
 
 
-def _after(messages: Sequence[Message], count: int, held: frozenset[int]) -> int:
-    """The index behind the oldest ``count`` messages that may go."""
-    for index, message in enumerate(messages):
-        if is_system(message) or (held and id(message) in held):
-            continue
-        count -= 1
-        if count == 0:
-            return index + 1
-    return len(messages)
+def _after(length: int, count: int, staying: Sequence[int]) -> int:
+    """The index behind the oldest ``count`` of so many messages that may go.
+
+    Args:
+        length: How many messages there are.
+        count: At least 1.
+        staying: The indices of those that may not go, in order.
+    """
+    index = count
+    for place in staying:
+        if place >= index:
+            break
+        index += 1
+    return min(index, length)
 
 
 def is_system(message: Message) -> bool:

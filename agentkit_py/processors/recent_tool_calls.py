@@ -108,7 +108,7 @@ class RecentToolCalls(ConfiguredProcessor):
 
 
 def _first_of_newest(messages: Sequence[Message], count: int) -> int:
-    """Where the message with the oldest of the newest ``count`` calls stands; 0: not between two."""
+    """Where the oldest of the newest ``count`` calls stands; 0: its message has more of them."""
     index = len(messages)
     while count > 0 and index > 0:
         index -= 1

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import count as counter
+from itertools import count as counting
 from math import ceil
 from typing import Protocol, TypeAlias, cast
 
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.messages import Message, TextMessage, tokens_of
+from agentkit_py.messages import Message, TextMessage, counter
 from agentkit_py.processors.base import Tokenizer
 from agentkit_py.runtime.tiktoken_loader import Encoder, is_decided, load_encoding, warm_up
 
@@ -110,7 +109,7 @@ class TiktokenTokenizer:
                 "TIKTOKEN_CACHE_DIR at a folder that has it (scripts/tiktoken_cache.py), or use "
                 "default_tokenizer(), which estimates where tiktoken cannot count."
             )
-        return _tiktoken_count(encoder, text)
+        return _counting_with(encoder)(text)
 
 
 @dataclass(slots=True)
@@ -154,7 +153,7 @@ class _Keyed:
         return self.counts(text)
 
 
-_custom = counter(1)
+_custom = counting(1)
 _NO_TOKENIZERS = (type, str, bytes, list, tuple)
 
 
@@ -236,18 +235,17 @@ def message_counter(tokenizer: Tokenizer) -> Callable[[Message], float]:
     """`count_text` for many messages: what is the same for all of them is found out once."""
     if isinstance(tokenizer, AutoTokenizer):
         tokenizer = tokenizer.chosen
-    encoder = (
-        load_encoding(tokenizer.encoding) if isinstance(tokenizer, TiktokenTokenizer) else None
-    )
-    plain = tokenizer.count if encoder is None else partial(_tiktoken_count, encoder)
+    plain = tokenizer.count
+    if isinstance(tokenizer, TiktokenTokenizer):
+        encoder = load_encoding(tokenizer.encoding)
+        plain = tokenizer.count if encoder is None else _counting_with(encoder)
 
     def count(message: Message, text: str) -> float:
-        if isinstance(message, TextMessage) and not isinstance(message.content, str):
+        if message.type == "text" and not isinstance(message.content, str):
             return plain(text) + media_tokens(message)
         return plain(text)
 
-    key = tokenizer.key
-    return lambda message: tokens_of(message, key, count)
+    return counter(tokenizer.key, count)
 
 
 def count_messages(messages: Sequence[Message], tokenizer: Tokenizer) -> int:
@@ -268,8 +266,14 @@ _TIKTOKEN_CHUNK = 200_000
 """Characters handed to tiktoken at once: a million blanks in a row make its regex engine panic."""
 
 
-def _tiktoken_count(encoder: Encoder, text: str) -> int:
-    if len(text) <= _TIKTOKEN_CHUNK:
-        return len(encoder.encode_ordinary(text))
-    chunks = range(0, len(text), _TIKTOKEN_CHUNK)
-    return sum(len(encoder.encode_ordinary(text[i : i + _TIKTOKEN_CHUNK])) for i in chunks)
+def _counting_with(encoder: Encoder) -> Callable[[str], int]:
+    """What counts a text with a tiktoken encoding."""
+    encode = encoder.encode_ordinary
+
+    def count(text: str) -> int:
+        if len(text) <= _TIKTOKEN_CHUNK:
+            return len(encode(text))
+        chunks = range(0, len(text), _TIKTOKEN_CHUNK)
+        return sum(len(encode(text[i : i + _TIKTOKEN_CHUNK])) for i in chunks)
+
+    return count

@@ -71,14 +71,25 @@ class MemoryIndex:
         known = self._vectors.get((thread_id, key), {})
         return nearest(vector, {one: known[one] for one in ids if one in known}, k)
 
+    def of_thread(self, thread_id: str) -> dict[str, dict[str, Vector]]:
+        """All vectors of a thread, by key and id."""
+        return {
+            key: dict(known)
+            for (thread, key), known in self._vectors.items()
+            if thread == thread_id
+        }
+
     def forget(self, thread_id: str) -> None:
         """Remove the vectors of a thread."""
         for found in [key for key in self._vectors if key[0] == thread_id]:
             del self._vectors[found]
 
 
+_NEAR = 1e-6
+
+
 def unit(vector: Vector) -> array[float]:
-    """The vector at length 1 (a zero vector stays), as 4 bytes per number.
+    """The vector at length 1 (a zero vector stays, and what this gave), as 4 bytes per number.
 
     Raises:
         ConfigurationError: It is no list of numbers.
@@ -88,7 +99,10 @@ def unit(vector: Vector) -> array[float]:
     except (TypeError, OverflowError) as error:
         raise ConfigurationError(f"An embedder gave {vector!r:.80}, which is no vector.") from error
     length = sqrt(sum(map(mul, numbers, numbers)))
-    return array("f", (n / length for n in numbers)) if length else numbers
+    # As near to 1 as 4 bytes can be: dividing again would only change last digits.
+    if not length or abs(length - 1) < _NEAR:
+        return numbers
+    return array("f", (n / length for n in numbers))
 
 
 def nearest(vector: Vector, known: Mapping[str, Vector], k: int) -> list[tuple[str, float]]:

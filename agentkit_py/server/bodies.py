@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -44,7 +44,9 @@ Text = Annotated[str, AfterValidator(_unicode)]
 class _Body(BaseModel):
     """Fields as on the wire; what is not known is left out, since later hooks may send more."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="ignore"
+    )
 
 
 class ChatMessage(_Body):

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.sse import SendTimeoutError
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agentkit_py._core.json import dumps
@@ -71,6 +73,18 @@ class Readers:
             self._places.popitem(last=False)
 
 
+class _Events(EventSourceResponse):
+    """Server-sent events that end without a traceback where a reader does not read."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the reader goes, or has not read for too long."""
+        try:
+            await super().__call__(scope, receive, send)
+        except SendTimeoutError:
+            # To return without an end makes the server close the connection.
+            logger.info("A reader was dropped: it did not read for %s s", self.send_timeout)
+
+
 async def user_of_stream(api: Api, request: Request) -> str:
     """The user: by a realtime token in the address, since browsers send no headers, or by `auth`.
 
@@ -102,7 +116,7 @@ async def events(api: Api, readers: Readers, request: Request) -> Response:
     reader = api.hub.subscribe(
         channel_of(user_id), request.headers.get("last-event-id") or query or None
     )
-    return EventSourceResponse(
+    return _Events(
         _frames(readers, user_id, reader, thread_id),
         headers=HEADERS,
         ping=_PING_SECONDS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from agentkit_py._core.json import JsonObject
@@ -10,7 +11,8 @@ from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.processors.summaries import Summary, SummaryStore
 from agentkit_py.processors.vectors import Vector, VectorIndex
 from agentkit_py.stores.base import HistoryStore
-from agentkit_py.stores.records import Row, StoredResult, ThreadInfo
+from agentkit_py.stores.beside import Beside
+from agentkit_py.stores.records import Match, Row, StoredResult, StoreStats, ThreadInfo
 
 
 def keeps_all(store: HistoryStore) -> bool:
@@ -62,6 +64,20 @@ class DelegatingThreads(HistoryStore):
 
     async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
         return await (await self._own(thread_id)).newest(thread_id, limit)
+
+    async def beside(self, thread_id: str) -> Beside:
+        return await (await self._own(thread_id)).beside(thread_id)
+
+    async def set_times(self, thread_id: str, created_at: datetime, updated_at: datetime) -> None:
+        await (await self._own(thread_id)).set_times(thread_id, created_at, updated_at)
+
+    async def search(
+        self, words: str, *, user_id: str | None = None, limit: int = 50
+    ) -> list[Match]:
+        return await self._store.search(words, user_id=user_id, limit=limit)
+
+    async def stats(self, user_id: str | None = None) -> StoreStats:
+        return await self._store.stats(user_id)
 
     async def get_thread(self, thread_id: str) -> ThreadInfo:
         return await (await self._own(thread_id)).get_thread(thread_id)

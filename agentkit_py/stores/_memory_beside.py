@@ -57,6 +57,14 @@ class Summaries:
         for found in [key for key in self._kept if key[0] == thread_id]:
             del self._kept[found]
 
+    def of_thread(self, thread_id: str) -> dict[str, Summary]:
+        """All summaries of a thread, by key."""
+        return {
+            key: kept.summary
+            for (thread, key), kept in self._kept.items()
+            if thread == thread_id and kept.summary is not None
+        }
+
 
 class Runs:
     """Leases and runs in memory; whoever calls holds a lock."""
@@ -83,6 +91,11 @@ class Runs:
     def save(self, thread_id: str, run: RunRecord) -> None:
         """Put a run in place of what was known of it."""
         self._runs.setdefault(thread_id, {})[run.id] = encode_run(run, thread_id)
+
+    def of_thread(self, thread_id: str) -> tuple[RunRecord, ...]:
+        """All runs of a thread, in order."""
+        kept = self._runs.get(thread_id, {})
+        return tuple(decode_run(thread_id, one, text) for one, text in kept.items())
 
     def load(self, thread_id: str, run_id: str | None) -> RunRecord | None:
         """A run, or the newest one with a state."""

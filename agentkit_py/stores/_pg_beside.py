@@ -12,6 +12,7 @@ from agentkit_py.processors.summaries import Summary
 from agentkit_py.processors.vectors import Vector, nearest
 from agentkit_py.stores._pg_rows import given, kept, verbatim
 from agentkit_py.stores._pg_server import Session
+from agentkit_py.stores.beside import Beside
 from agentkit_py.stores.packing import of_bytes, to_bytes
 from agentkit_py.stores.records import decode_run, encode_json, encode_run
 
@@ -185,3 +186,24 @@ async def load_run(session: Session, thread_id: str, run_id: str | None) -> RunR
             kept(thread_id),
         )
     return None if row is None else decode_run(thread_id, given(row[0]), row[1])
+
+
+async def all_of(session: Session, thread_id: str) -> Beside:
+    """All that is kept beside a thread."""
+    key = kept(thread_id)
+    rows = await session.all(
+        "SELECT key FROM {summaries} WHERE thread_id = %s AND text IS NOT NULL ORDER BY key", key
+    )
+    found = {given(row[0]): await load_summary(session, thread_id, given(row[0])) for row in rows}
+    vectors: dict[str, dict[str, Vector]] = {}
+    query = "SELECT key, id, vector FROM {vectors} WHERE thread_id = %s ORDER BY key, id"
+    for name, one, packed in await session.all(query, key):
+        vectors.setdefault(given(name), {})[given(one)] = of_bytes(packed)
+    runs = await session.all(
+        "SELECT id, json::text FROM {runs} WHERE thread_id = %s ORDER BY number", key
+    )
+    return Beside(
+        summaries={name: summary for name, summary in found.items() if summary is not None},
+        vectors=vectors,
+        runs=tuple(decode_run(thread_id, given(one), text) for one, text in runs),
+    )

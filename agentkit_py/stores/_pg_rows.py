@@ -12,21 +12,27 @@ from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.processors.places import Extent
 from agentkit_py.stores._pg_server import Session
 from agentkit_py.stores.records import (
+    Match,
     Row,
     StoredResult,
+    StoreStats,
     ThreadInfo,
     decode_row,
+    find_words,
     load_metadata,
     new_rows,
+    prefilter,
 )
 
 _ESCAPE = "\x1a"
 _NEWEST = (
-    "SELECT id, user_id, title, metadata::text, created_at, updated_at FROM {threads} "
+    "SELECT id, user_id, title, metadata::text, created_at, updated_at, results, messages "
+    "FROM {threads} "
     "ORDER BY updated_at DESC, number DESC LIMIT %s"
 )
 _NEWEST_OF_USER = (
-    "SELECT id, user_id, title, metadata::text, created_at, updated_at FROM {threads} "
+    "SELECT id, user_id, title, metadata::text, created_at, updated_at, results, messages "
+    "FROM {threads} "
     "WHERE user_id = %s ORDER BY updated_at DESC, number DESC LIMIT %s"
 )
 
@@ -183,7 +189,8 @@ async def newest(session: Session, thread_id: str, limit: int) -> tuple[int, lis
 async def get_thread(session: Session, thread_id: str) -> ThreadInfo:
     """One thread."""
     row = await session.one(
-        "SELECT id, user_id, title, metadata::text, created_at, updated_at FROM {threads} "
+        "SELECT id, user_id, title, metadata::text, created_at, updated_at, results, messages "
+        "FROM {threads} "
         "WHERE id = %s",
         kept(thread_id),
     )
@@ -204,8 +211,43 @@ async def select_threads(
     return [_info(row) for row in rows]
 
 
-def _info(row: tuple[str, str | None, str, str, datetime, datetime]) -> ThreadInfo:
-    key, user_id, title, metadata, created, updated = row
+async def search(session: Session, words: str, user_id: str | None, limit: int) -> list[Match]:
+    """The first place in each thread where something was said."""
+    found: dict[str, Match] = {}
+    text = session.tables.query(
+        "SELECT r.thread_id, r.position, r.json::text FROM {threads} t "
+        "JOIN {results} r ON r.thread_id = t.id WHERE (%s::text IS NULL OR t.user_id = %s) "
+        "AND position(%s::text in lower(r.json::text)) > 0 "
+        "ORDER BY t.updated_at DESC, t.number DESC, r.position"
+    )
+    user = kept_or_none(user_id)
+    # A cursor of the server's: there may be a million of them.
+    async with session.connection.cursor(name="agentkit_search") as cursor:
+        await cursor.execute(text, (user, user, prefilter(words)))
+        async for key, position, json in cursor:
+            if len(found) >= limit:
+                break
+            if key not in found:
+                thread_id = given(key)
+                match = find_words(decode_row(thread_id, position, json, None), thread_id, words)
+                found.update({} if match is None else {key: match})
+    return list(found.values())
+
+
+async def stats(session: Session, user_id: str | None) -> StoreStats:
+    """How much there is."""
+    row = await session.one(
+        "SELECT COUNT(*), COUNT(DISTINCT user_id), COALESCE(SUM(results), 0)::bigint, "
+        "COALESCE(SUM(messages), 0)::bigint FROM {threads} "
+        "WHERE %s::text IS NULL OR user_id = %s",
+        kept_or_none(user_id),
+        kept_or_none(user_id),
+    )
+    return StoreStats(*row)
+
+
+def _info(row: tuple[str, str | None, str, str, datetime, datetime, int, int]) -> ThreadInfo:
+    key, user_id, title, metadata, created, updated, results, messages = row
     thread_id = given(key)
     return ThreadInfo(
         id=thread_id,
@@ -214,7 +256,23 @@ def _info(row: tuple[str, str | None, str, str, datetime, datetime]) -> ThreadIn
         metadata=load_metadata(metadata, thread_id),
         created_at=created.astimezone(UTC),
         updated_at=updated.astimezone(UTC),
+        results=results,
+        messages=messages,
     )
+
+
+async def set_times(
+    session: Session, thread_id: str, created_at: datetime, updated_at: datetime
+) -> None:
+    """Say when a thread was made and changed."""
+    done = await session.run(
+        "UPDATE {threads} SET created_at = %s, updated_at = %s WHERE id = %s",
+        created_at,
+        updated_at,
+        kept(thread_id),
+    )
+    if not done.rowcount:
+        raise ThreadNotFoundError(thread_id)
 
 
 async def delete_thread(session: Session, thread_id: str) -> bool:

@@ -11,6 +11,7 @@ from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.processors.summaries import Summary
 from agentkit_py.processors.vectors import Vector, nearest
+from agentkit_py.stores.beside import Beside
 from agentkit_py.stores.packing import of_bytes, to_bytes
 from agentkit_py.stores.records import decode_run, encode_run
 
@@ -163,6 +164,24 @@ def load_run(connection: Connection, thread_id: str, run_id: str | None) -> RunR
         )
         row = connection.execute(query, (thread_id,)).fetchone()
     return None if row is None else decode_run(thread_id, *row)
+
+
+def all_of(connection: Connection, thread_id: str) -> Beside:
+    """All that is kept beside a thread."""
+    query = "SELECT key FROM summaries WHERE thread_id = ? AND text IS NOT NULL ORDER BY key"
+    keys = [key for (key,) in connection.execute(query, (thread_id,)).fetchall()]
+    found = {key: load_summary(connection, thread_id, key) for key in keys}
+    vectors: dict[str, dict[str, Vector]] = {}
+    query = "SELECT key, id, vector FROM vectors WHERE thread_id = ? ORDER BY key, id"
+    for key, one, packed in connection.execute(query, (thread_id,)):
+        vectors.setdefault(key, {})[one] = of_bytes(packed)
+    query = "SELECT id, json FROM runs WHERE thread_id = ? ORDER BY number"
+    runs = connection.execute(query, (thread_id,)).fetchall()
+    return Beside(
+        summaries={key: summary for key, summary in found.items() if summary is not None},
+        vectors=vectors,
+        runs=tuple(decode_run(thread_id, *row) for row in runs),
+    )
 
 
 def forget(connection: Connection, thread_id: str) -> None:

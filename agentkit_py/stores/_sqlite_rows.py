@@ -10,13 +10,18 @@ from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.processors.places import Extent
 from agentkit_py.stores._sqlite_beside import forget
 from agentkit_py.stores.records import (
+    Match,
     Row,
     StoredResult,
+    StoreStats,
     ThreadInfo,
+    as_text,
     check_same,
     decode_row,
+    find_words,
     load_metadata,
     now,
+    prefilter,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +33,9 @@ _RESULTS = (
     "SELECT position, CAST(json AS BLOB), CAST(metadata AS BLOB), tokens, messages, size, system "
     "FROM results"
 )
-_THREADS = "SELECT id, user_id, title, metadata, created_at, updated_at FROM threads"
+_THREADS = (
+    "SELECT id, user_id, title, metadata, created_at, updated_at, results, messages FROM threads"
+)
 
 
 def nothing(connection: Connection) -> None:
@@ -162,8 +169,34 @@ def select_threads(
     return [_info(row) for row in connection.execute(query, (user_id, most))]
 
 
-def _info(row: tuple[str, str | None, str, str, str, str]) -> ThreadInfo:
-    thread_id, user_id, title, metadata, created, updated = row
+def search(connection: Connection, words: str, user_id: str | None, limit: int) -> list[Match]:
+    """The first place in each thread where something was said."""
+    query = (
+        "SELECT r.thread_id, r.position, CAST(r.json AS BLOB) FROM threads t "
+        "JOIN results r ON r.thread_id = t.id WHERE (?1 IS NULL OR t.user_id = ?1) "
+        "AND instr(lower(r.json), ?2) > 0 ORDER BY t.updated_at DESC, t.rowid DESC, r.position"
+    )
+    found: dict[str, Match] = {}
+    for thread_id, position, json in connection.execute(query, (user_id, prefilter(words))):
+        if len(found) >= limit:
+            break
+        if thread_id not in found:
+            match = find_words(decode_row(thread_id, position, json, None), thread_id, words)
+            found.update({} if match is None else {thread_id: match})
+    return list(found.values())
+
+
+def stats(connection: Connection, user_id: str | None) -> StoreStats:
+    """How much there is."""
+    query = (
+        "SELECT COUNT(*), COUNT(DISTINCT user_id), COALESCE(SUM(results), 0), "
+        "COALESCE(SUM(messages), 0) FROM threads WHERE ?1 IS NULL OR user_id = ?1"
+    )
+    return StoreStats(*connection.execute(query, (user_id,)).fetchone())
+
+
+def _info(row: tuple[str, str | None, str, str, str, str, int, int]) -> ThreadInfo:
+    thread_id, user_id, title, metadata, created, updated, results, messages = row
     return ThreadInfo(
         id=thread_id,
         user_id=user_id,
@@ -171,7 +204,19 @@ def _info(row: tuple[str, str | None, str, str, str, str]) -> ThreadInfo:
         metadata=load_metadata(metadata, thread_id),
         created_at=datetime.fromisoformat(created),
         updated_at=datetime.fromisoformat(updated),
+        results=results,
+        messages=messages,
     )
+
+
+def set_times(
+    connection: Connection, thread_id: str, created_at: datetime, updated_at: datetime
+) -> None:
+    """Say when a thread was made and changed."""
+    statement = "UPDATE threads SET created_at = ?, updated_at = ? WHERE id = ?"
+    values = (as_text(created_at), as_text(updated_at), thread_id)
+    if not connection.execute(statement, values).rowcount:
+        raise ThreadNotFoundError(thread_id)
 
 
 def delete_thread(connection: Connection, thread_id: str) -> bool:

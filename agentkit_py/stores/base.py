@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
@@ -15,13 +16,17 @@ from agentkit_py.history.turns import Turns
 from agentkit_py.messages import Message
 from agentkit_py.processors.base import Processor
 from agentkit_py.processors.tokenizers import count_text, default_tokenizer, is_ready, prepare
+from agentkit_py.stores.beside import Beside
 from agentkit_py.stores.records import (
+    Match,
     Row,
     StoredResult,
+    StoreStats,
     ThreadInfo,
     check_text,
     encode_row,
     encode_rows,
+    find_words,
     title_of,
     with_extents,
 )
@@ -181,6 +186,42 @@ class HistoryStore(HistoryConfig, ABC):
             raise ConfigurationError(f"limit must be 0 or more, or None for all, got {limit}")
         return await self.select_threads(limit, user_id)
 
+    async def search(
+        self, words: str, *, user_id: str | None = None, limit: int = 50
+    ) -> list[Match]:
+        """Threads in which something was said, those changed last first, with the first place.
+
+        This one reads all threads; a database that can look by itself should.
+
+        Args:
+            words: What is sought; upper and lower case are the same.
+            user_id: Only threads of this user.
+            limit: How many threads at most.
+        """
+        found: list[Match] = []
+        for thread in await self.list_threads(None, user_id):
+            records = await self.records(thread.id)
+            matches = (find_words(record, thread.id, words) for record in records)
+            found += [match for match in matches if match is not None][:1]
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    async def stats(self, user_id: str | None = None) -> StoreStats:
+        """How much there is, of one user or in all.
+
+        This one asks for each thread; a database that can add up should.
+        """
+        threads = await self.list_threads(None, user_id)
+        results = messages = 0
+        for thread in threads:
+            results += await self.count_results(thread.id)
+            messages += (
+                len(await self.messages(thread.id)) if thread.messages is None else thread.messages
+            )
+        users = {thread.user_id for thread in threads if thread.user_id is not None}
+        return StoreStats(len(threads), len(users), results, messages)
+
     async def delete_thread(self, thread_id: str) -> bool:
         """Remove a thread with all its results and its files; False if there was none."""
         found = await self.remove_thread(thread_id)
@@ -210,6 +251,17 @@ class HistoryStore(HistoryConfig, ABC):
             InvalidRecordError: A stored row is damaged.
         """
         return [message for result in await self.load(thread_id) for message in result.messages]
+
+    async def beside(self, thread_id: str) -> Beside:
+        """All that is kept beside a thread, for exports. This one keeps nothing there."""
+        del thread_id
+        return Beside()
+
+    async def set_times(self, thread_id: str, created_at: datetime, updated_at: datetime) -> None:
+        """Say when a thread was made and changed, e.g. one that is imported.
+
+        This one leaves the times as they are; a database that can change them should.
+        """
 
     async def append(self, thread_id: str, results: Sequence[AgentResult]) -> None:
         """Add results at the end of a thread, all or none; those whose id is there are left out.

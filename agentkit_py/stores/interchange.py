@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, TypeAlias, cast
 
 from agentkit_py._core.json import as_list, as_object, dumps
@@ -17,7 +18,16 @@ from agentkit_py.history.codec import escape_surrogates
 from agentkit_py.history.result import USER, AgentResult
 from agentkit_py.messages import Message, TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.stores.base import HistoryStore
-from agentkit_py.stores.records import ThreadInfo, encode_row, new_thread_id
+from agentkit_py.stores.beside import Beside, restore
+from agentkit_py.stores.records import (
+    Row,
+    StoredResult,
+    ThreadInfo,
+    encode_row,
+    known_tokens,
+    new_thread_id,
+    remember_tokens,
+)
 
 Format: TypeAlias = Literal["archive", "openai", "typescript"]
 
@@ -32,7 +42,8 @@ async def export_threads(
     for thread in threads:
         archive = await _archive(store, thread)
         if form == "typescript":
-            records = [_row(thread.id, record) for record in archive["results"]]
+            results = archive.pop("results")
+            records = [_thread_row(archive), *(_row(thread.id, record) for record in results)]
         elif form == "openai":
             messages = _openai(archive["results"])
             records = [{"id": thread.id, "messages": messages, "agentkit": archive}]
@@ -60,13 +71,25 @@ async def import_threads(
             are added.
     """
     found: dict[str, None] = {}
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            found[await _import_line(store, line, f"line {number}", user_id)] = None
+    times: dict[str, tuple[datetime, datetime]] = {}
+    try:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                found[await _import_line(store, line, f"line {number}", user_id, times)] = None
+    finally:
+        # Last, since each result that is added is a change.
+        for thread_id, (created, updated) in times.items():
+            await store.set_times(thread_id, created, updated)
     return list(found)
 
 
-async def _import_line(store: HistoryStore, line: str, where: str, user_id: str | None) -> str:
+async def _import_line(
+    store: HistoryStore,
+    line: str,
+    where: str,
+    user_id: str | None,
+    times: dict[str, tuple[datetime, datetime]],
+) -> str:
     try:
         record = as_object(json.loads(line))
     except ValueError as error:
@@ -77,18 +100,31 @@ async def _import_line(store: HistoryStore, line: str, where: str, user_id: str 
     thread = as_object(archive.get("thread")) or {}
     records = [as_object(one) or {} for one in as_list(archive.get("results")) or ()]
     results = [AgentResult.from_dict(one, where=where) for one in records]
-    thread_id = await store.add_thread(
-        thread.get("id") or new_thread_id(),
+    thread_id = thread.get("id") or new_thread_id()
+    is_new = not await store.thread_exists(thread_id)
+    await store.add_thread(
+        thread_id,
         user_id=user_id or thread.get("userId"),
         title=thread.get("title") or "",
         metadata=thread.get("metadata"),
     )
-    rows = [
-        encode_row(result, thread_id, as_object(one.get("metadata")))
-        for one, result in zip(records, results, strict=True)
-    ]
+    rows: list[Row] = []
+    for one, result in zip(records, results, strict=True):
+        remember_tokens(result, as_object(one.get("tokens")) or {})
+        rows.append(encode_row(result, thread_id, as_object(one.get("metadata"))))
     await store.append_rows(thread_id, rows)
+    await restore(store, thread_id, Beside.from_dict(archive, where))
+    if is_new and "createdAt" in thread:
+        times[thread_id] = _time(thread, "createdAt", where), _time(thread, "updatedAt", where)
     return thread_id
+
+
+def _time(thread: Mapping[str, Any], name: str, where: str) -> datetime:
+    try:
+        return datetime.fromisoformat(thread[name])
+    except (KeyError, TypeError, ValueError) as error:
+        problem = f"expected an ISO 8601 time, got {thread.get(name)!r:.80}"
+        raise InvalidRecordError(problem, where=where, field=f"thread.{name}") from error
 
 
 def _archive_of(record: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -119,10 +155,29 @@ async def _archive(store: HistoryStore, thread: ThreadInfo) -> dict[str, Any]:
             "createdAt": thread.created_at.isoformat(),
             "updatedAt": thread.updated_at.isoformat(),
         },
-        "results": [
-            {**one.result.to_dict(), **({"metadata": one.metadata} if one.metadata else {})}
-            for one in records
-        ],
+        "results": [_record(one) for one in records],
+        **(await store.beside(thread.id)).to_dict(),
+    }
+
+
+def _record(one: StoredResult) -> dict[str, Any]:
+    record = one.result.to_dict()
+    if one.metadata:
+        record["metadata"] = one.metadata
+    tokens = known_tokens(one.result)
+    return {**record, "tokens": tokens} if tokens else record
+
+
+def _thread_row(archive: dict[str, Any]) -> dict[str, Any]:
+    """A row of the thread table of the same adapter; what it has no column for stands beside."""
+    thread = archive["thread"]
+    return {
+        "thread_id": thread["id"],
+        "user_id": thread["userId"],
+        "metadata": thread["metadata"],
+        "created_at": thread["createdAt"],
+        "updated_at": thread["updatedAt"],
+        "agentkit": archive,
     }
 
 

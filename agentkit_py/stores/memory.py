@@ -17,6 +17,7 @@ from agentkit_py.processors.summaries import Summary
 from agentkit_py.processors.vectors import MemoryIndex, Vector
 from agentkit_py.stores._memory_beside import Runs, Summaries
 from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.beside import Beside
 from agentkit_py.stores.records import (
     Row,
     StoredResult,
@@ -163,6 +164,21 @@ class MemoryHistory(HistoryStore):
             self._runs.forget(thread_id)
             return self._threads.pop(thread_id, None) is not None
 
+    async def beside(self, thread_id: str) -> Beside:
+        """All that is kept beside a thread, for exports."""
+        with self._lock:
+            return Beside(
+                summaries=self._summaries.of_thread(thread_id),
+                runs=self._runs.of_thread(thread_id),
+                vectors=self._vectors.of_thread(thread_id),
+            )
+
+    async def set_times(self, thread_id: str, created_at: datetime, updated_at: datetime) -> None:
+        """Say when a thread was made and changed."""
+        with self._lock:
+            thread = self._thread(thread_id)
+            thread.info = replace(thread.info, created_at=created_at, updated_at=updated_at)
+
     async def load_summary(self, thread_id: str, key: str) -> Summary | None:
         """The summary; None if there is none."""
         with self._lock:
@@ -229,4 +245,9 @@ def _decoded(
 
 
 def _info(thread: _Thread) -> ThreadInfo:
-    return replace(thread.info, metadata=load_metadata(thread.metadata, thread.info.id))
+    return replace(
+        thread.info,
+        metadata=load_metadata(thread.metadata, thread.info.id),
+        results=len(thread.rows),
+        messages=thread.extents[-1].messages,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,9 +17,12 @@ from agentkit_py.processors.base import Processor
 from agentkit_py.processors.summaries import Summary
 from agentkit_py.processors.vectors import Vector
 from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.beside import Beside
 from agentkit_py.stores.records import (
+    Match,
     Row,
     StoredResult,
+    StoreStats,
     ThreadInfo,
     check_text,
     encode_metadata,
@@ -172,6 +176,16 @@ class PostgresHistory(HistoryStore):
         """Threads, those changed last first."""
         return await self._do(_rows().select_threads, limit, user_id)
 
+    async def search(
+        self, words: str, *, user_id: str | None = None, limit: int = 50
+    ) -> list[Match]:
+        """Threads in which something was said, those changed last first, with the first place."""
+        return await self._do(_rows().search, words, user_id, limit)
+
+    async def stats(self, user_id: str | None = None) -> StoreStats:
+        """How much there is, of one user or in all."""
+        return await self._do(_rows().stats, user_id)
+
     async def thread_exists(self, thread_id: str) -> bool:
         """Whether there is such a thread."""
         return await self._do(_rows().thread_exists, thread_id)
@@ -183,6 +197,14 @@ class PostgresHistory(HistoryStore):
     async def remove_thread(self, thread_id: str) -> bool:
         """Remove a thread with all its results; False if there was none."""
         return await self._do(_rows().delete_thread, thread_id)
+
+    async def beside(self, thread_id: str) -> Beside:
+        """All that is kept beside a thread, for exports."""
+        return await self._do(_beside().all_of, thread_id)
+
+    async def set_times(self, thread_id: str, created_at: datetime, updated_at: datetime) -> None:
+        """Say when a thread was made and changed."""
+        await self._do(_rows().set_times, thread_id, created_at, updated_at)
 
     async def load_summary(self, thread_id: str, key: str) -> Summary | None:
         """The summary; None if there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from agentkit_py.errors import HistoryError, InvalidRecordError
 from agentkit_py.history.codec import escape_surrogates
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.runs import RunRecord
-from agentkit_py.messages import token_memo
+from agentkit_py.messages import text_of, token_memo
 from agentkit_py.processors.places import Extent, extent_of
 
 _TITLE_LENGTH = 80
@@ -37,6 +38,50 @@ class ThreadInfo:
     created_at: datetime
     updated_at: datetime
     """When a result was last added."""
+
+    results: int | None = None
+    """How many results it has; None: the store does not say."""
+
+    messages: int | None = None
+    """How many messages these have; None: the store does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """How much a store holds."""
+
+    threads: int
+    users: int
+    results: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Where in a thread something was said."""
+
+    thread_id: str
+    position: int
+    """Of the result."""
+
+    text: str
+    """Of the message."""
+
+
+def prefilter(words: str) -> str:
+    """A part of ``words`` that JSON text with them surely has in it, when both are in lower case.
+
+    A database looks for that; what it finds is looked at again by `find_words`.
+    """
+    return max(re.findall("[a-z0-9 ]+", words.casefold()), key=len, default="")
+
+
+def find_words(record: StoredResult, thread_id: str, words: str) -> Match | None:
+    """The first message of a result that has ``words`` in it, upper and lower case the same."""
+    sought = words.casefold()
+    texts = (text_of(message) for message in record.result.messages)
+    text = next((text for text in texts if sought in text.casefold()), None)
+    return None if text is None else Match(thread_id, record.position, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,28 +137,26 @@ def encode_row(result: AgentResult, thread_id: str, metadata: JsonObject | None 
         record["createdAt"],
         encode_json(record, who),
         encode_json(metadata, f"{who} with its metadata") if metadata else None,
-        _tokens_of(result),
+        dumps(tokens) if (tokens := known_tokens(result)) else None,
         extent_of(result.messages),
     )
 
 
-def _tokens_of(result: AgentResult) -> str | None:
-    """The counts of tokenizers that have counted each message of the result."""
+def known_tokens(result: AgentResult) -> dict[str, list[float]]:
+    """The counts of tokenizers that have counted each message of the result, by their keys."""
     messages = result.messages
     if not messages:
-        return None
+        return {}
     memos = [token_memo(message) for message in messages]
     shared = sorted(key for key in memos[0] if all(key in memo for memo in memos[1:]))
     # A custom tokenizer's key means another one in the next process.
-    kept = {key: [m[key] for m in memos] for key in shared if not key.startswith("custom:")}
-    return dumps(kept) if kept else None
+    return {key: [m[key] for m in memos] for key in shared if not key.startswith("custom:")}
 
 
-def _remember_tokens(result: AgentResult, tokens: str | bytes | None, where: str) -> None:
-    if tokens is None:
-        return
+def remember_tokens(result: AgentResult, tokens: JsonObject) -> None:
+    """Keep counts that `known_tokens` gave with the result's messages."""
     messages = result.messages
-    for key, counts in (as_object(_from_json(tokens, where, "tokens")) or {}).items():
+    for key, counts in tokens.items():
         known = as_list(counts)
         if known is not None and len(known) == len(messages):
             for message, count in zip(messages, known, strict=True):
@@ -173,7 +216,8 @@ def decode_row(
     beside = {} if metadata is None else as_object(_from_json(metadata, where, "metadata"))
     if beside is None:
         raise InvalidRecordError("expected an object", where=where, field="metadata")
-    _remember_tokens(result, tokens, where)
+    if tokens is not None:
+        remember_tokens(result, as_object(_from_json(tokens, where, "tokens")) or {})
     return StoredResult(position, result, beside, before)
 
 
@@ -301,4 +345,9 @@ def new_thread_id() -> str:
 
 def now() -> str:
     """The time as databases keep it: UTC, always with microseconds, so that text sorts by time."""
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return as_text(datetime.now(UTC))
+
+
+def as_text(time: datetime) -> str:
+    """A time as databases keep it."""
+    return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -8,7 +8,7 @@ from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.stores._delegating import DelegatingStore, DelegatingThreads, keeps_all
 from agentkit_py.stores.base import HistoryStore
-from agentkit_py.stores.records import ThreadInfo, check_text, new_thread_id
+from agentkit_py.stores.records import Match, StoreStats, ThreadInfo, check_text, new_thread_id
 
 
 def for_user(store: HistoryStore, user_id: str) -> HistoryStore:
@@ -66,6 +66,18 @@ class _UserThreads(DelegatingThreads):
         if user_id not in (None, self._user_id):
             return []
         return await self._store.select_threads(limit, self._user_id)
+
+    async def search(
+        self, words: str, *, user_id: str | None = None, limit: int = 50
+    ) -> list[Match]:
+        if user_id not in (None, self._user_id):
+            return []
+        return await self._store.search(words, user_id=self._user_id, limit=limit)
+
+    async def stats(self, user_id: str | None = None) -> StoreStats:
+        if user_id not in (None, self._user_id):
+            return StoreStats(0, 0, 0, 0)
+        return await self._store.stats(self._user_id)
 
     async def thread_exists(self, thread_id: str) -> bool:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,9 +19,12 @@ from agentkit_py.processors.vectors import Vector
 from agentkit_py.stores import _sqlite_beside as beside
 from agentkit_py.stores import _sqlite_rows as queries
 from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.beside import Beside
 from agentkit_py.stores.records import (
+    Match,
     Row,
     StoredResult,
+    StoreStats,
     ThreadInfo,
     check_text,
     encode_metadata,
@@ -148,6 +152,16 @@ class SqliteHistory(HistoryStore):
         """Threads, those changed last first."""
         return await self._read(queries.select_threads, limit, user_id)
 
+    async def search(
+        self, words: str, *, user_id: str | None = None, limit: int = 50
+    ) -> list[Match]:
+        """Threads in which something was said, those changed last first, with the first place."""
+        return await self._read(queries.search, words, user_id, limit)
+
+    async def stats(self, user_id: str | None = None) -> StoreStats:
+        """How much there is, of one user or in all."""
+        return await self._read(queries.stats, user_id)
+
     async def thread_exists(self, thread_id: str) -> bool:
         """Whether there is such a thread."""
         return await self._read(queries.thread_exists, thread_id)
@@ -159,6 +173,14 @@ class SqliteHistory(HistoryStore):
     async def remove_thread(self, thread_id: str) -> bool:
         """Remove a thread with all its results; False if there was none."""
         return await self._write(queries.delete_thread, thread_id)
+
+    async def beside(self, thread_id: str) -> Beside:
+        """All that is kept beside a thread, for exports."""
+        return await self._read(beside.all_of, thread_id)
+
+    async def set_times(self, thread_id: str, created_at: datetime, updated_at: datetime) -> None:
+        """Say when a thread was made and changed."""
+        await self._write(queries.set_times, thread_id, created_at, updated_at)
 
     async def load_summary(self, thread_id: str, key: str) -> Summary | None:
         """The summary; None if there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from opentelemetry import metrics, trace
+from opentelemetry import metrics, propagate, trace
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
@@ -50,6 +50,12 @@ class Tracing:
     def of_run(self, runtime: Runtime) -> MeasuredRun:
         """What measures a run that begins now."""
         return MeasuredRun(self._bench, runtime, self._words)
+
+    def carrier(self) -> dict[str, str]:
+        """The current trace, as the propagators of OpenTelemetry write it (``traceparent``)."""
+        found: dict[str, str] = {}
+        propagate.inject(found)
+        return found
 
 
 def instrument(

@@ -11,6 +11,8 @@ from measuring import Case, Contender, NotHere, Session, Timed
 from workloads import KEPT, as_dicts, conversation, eventful
 
 from agentkit_py import (
+    ApproximateTokenizer,
+    Budget,
     ByAuthor,
     Chain,
     ClearToolResults,
@@ -23,18 +25,23 @@ from agentkit_py import (
     Message,
     MessageWindow,
     Pin,
+    ProcessorContext,
+    Recall,
     RecentToolCalls,
     Redact,
     StripImages,
+    Summarize,
     Threshold,
     TokenLimiter,
     ToolCallFilter,
     TruncateToolResults,
     apply_processors,
+    openai,
 )
 from agentkit_py.messages import text_of
-from agentkit_py.processors import ensure_valid
+from agentkit_py.processors import MemoryIndex, ensure_valid
 from agentkit_py.runtime.tiktoken_loader import Encoder, load_encoding
+from agentkit_py.testing import HashingEmbedder
 
 ENCODING = "o200k_base"
 Floor = Callable[[Session, Sequence[Message]], Contender]
@@ -77,6 +84,11 @@ POLICIES: dict[str, Callable[[], HistoryProcessor]] = {
     "Redact(email, card)": lambda: Redact(["email", "card"]),
     "Threshold(MessageWindow)": lambda: Threshold(1000, then=[MessageWindow()]),
     "Chain(MessageWindow)": lambda: Chain([MessageWindow()]),
+    "Budget(8000)": lambda: Budget(8000, method="estimate"),
+    "Summarize(8000, 4000), no summary": lambda: Summarize(
+        openai("gpt-4o", api_key="none"), 8000, 4000
+    ),
+    "Recall(3)": lambda: Recall(HashingEmbedder(16), 3, index=MemoryIndex()),
 }
 """Each with work to do, on messages that were seen before, as in a thread that goes on."""
 
@@ -92,8 +104,10 @@ def _policy(make: Callable[[], HistoryProcessor], session: Session, size: int) -
         same = len(left) == size and all(a is b for a, b in zip(left, messages, strict=False))
         assert same == isinstance(processor, Pin)
 
+    # By hand no model is asked: Summarize leaves what it leaves without a summary.
+    context = partial(ProcessorContext, tokenizer=ApproximateTokenizer(), input="a word")
     return [
-        Timed("ours", _applied(processor, messages), session.loop, verify=verify),
+        Timed("ours", _applied(processor, messages, context), session.loop, verify=verify),
         Timed("bare loop over messages", bare, session.loop),
     ]
 
@@ -172,13 +186,17 @@ def _filter(
     ]
 
 
-def _applied(processor: HistoryProcessor, fixed: Sequence[Message] | None = None) -> Any:
+def _applied(
+    processor: HistoryProcessor,
+    fixed: Sequence[Message] | None = None,
+    context: Callable[[], ProcessorContext] = ProcessorContext,
+) -> Any:
     """What applies the processor to ``fixed``, or to the messages that were prepared."""
 
     async def ours(prepared: Sequence[Message] | None) -> Sequence[Message]:
         messages = fixed if fixed is not None else prepared
         assert messages is not None
-        return await apply_processors(messages, [processor])
+        return await apply_processors(messages, [processor], context())
 
     return ours
 

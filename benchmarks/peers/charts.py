@@ -71,7 +71,9 @@ class Axis:
 def ratios(whole: dict[str, Any]) -> str:
     """How many times as long as ours each takes, as bars, on a logarithmic axis."""
     parts: list[str] = []
-    groups = [(work, _bars(whole, work.key)) for work in WORKS if work.key in BARS]
+    groups = [
+        (work, _bars(whole, work.key, waits=work.waits)) for work in WORKS if work.key in BARS
+    ]
     groups = [(work, bars) for work, bars in groups if bars]
     values = [value for _, bars in groups for _, value in bars] or [1.0]
     axis = Axis.around([*values, 1.0], LABEL, WIDTH - 60)
@@ -84,17 +86,17 @@ def ratios(whole: dict[str, Any]) -> str:
             top += ROW
         top += 26
     lines = "".join(_tick(axis, tick, top - 20) for tick in axis.ticks)
-    title = "Times of ours (1 = ours; to the right: slower or larger than ours)"
+    title = "As a multiple of ours (CPU time or memory; to the right: more than ours)"
     return _svg(title, top, [lines, *parts])
 
 
-def _bars(whole: dict[str, Any], key: str) -> list[tuple[str, float]]:
+def _bars(whole: dict[str, Any], key: str, *, waits: bool) -> list[tuple[str, float]]:
     figures: dict[str, Any] = whole["rows"].get(key, {}).get("figures", {})
-    found = [
-        (name, 1 / one["ours"][0])
-        for name, one in figures.items()
-        if name != FLOOR and one["ours"] and one["ours"][0]
-    ]
+    found: list[tuple[str, float]] = []
+    for name, one in figures.items():
+        ratio = (not waits and one["ours_cpu"]) or one["ours"]
+        if name != FLOOR and ratio and ratio[0]:
+            found.append((name, 1 / ratio[0]))
     return sorted(found, key=lambda pair: (pair[0] != OURS, pair[1]))
 
 

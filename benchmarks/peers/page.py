@@ -59,8 +59,8 @@ def _machine(whole: dict[str, Any]) -> str:
     dates = f"{when[0]} to {when[-1]}" if when else "never"
     return (
         f"Measured {dates} (UTC) on {facts.get('processor', '?')}, {facts.get('cores', '?')} cores,"
-        f" {facts.get('system', '?')}, {facts.get('python', '?')}. Ratios are steadier than times, and"
-        " ratios of CPU times are steadier than those of wall times.\n"
+        f" {facts.get('system', '?')}, {facts.get('python', '?')}. Ratios are steadier than times,"
+        " and ratios of CPU times are steadier than those of wall times.\n"
     )
 
 
@@ -70,8 +70,8 @@ def _machine(whole: dict[str, Any]) -> str:
 def goals_table(whole: dict[str, Any]) -> str:
     """The table of issue 8 with what was measured."""
     lines = [
-        "| work | ours | CPU | best peer | floor | goal | measured | CPU ratio | met |",
-        "|---|---:|---:|---|---:|---|---:|---:|---|",
+        "| work | by | ours | best peer | floor | goal | measured | wall ratio | met |",
+        "|---|---|---:|---|---:|---|---:|---:|---|",
     ]
     for work in WORKS:
         lines += _goal_lines(work, whole)
@@ -82,35 +82,45 @@ def _goal_lines(work: Work, whole: dict[str, Any]) -> list[str]:
     figures: dict[str, Any] = whole["rows"].get(work.key, {}).get("figures", {})
     if OURS not in figures:
         why = whole["rows"].get(work.key, {}).get("missing", {}).get(OURS, "not measured")
-        return [f"| {work.name} | {why} | | | | | | | |"]
-    best = best_peer(figures)
+        return [f"| {work.name} | | {why} | | | | | | |"]
+    best, by = best_peer(work, figures), judged_by(work, figures[OURS])
     cells = [
-        f"{work.name}",
-        f"{_value(work, figures[OURS])} {work.unit}",
-        _value(work, figures[OURS], "cpu"),
-        "" if best is None else f"{best} {_value(work, figures[best])}",
-        _value(work, figures[FLOOR]) if FLOOR in figures else "",
+        work.name,
+        {"cpu": "CPU", "value": "wall"}[by] if work.unit in {"µs", "ms"} else "memory",
+        f"{_value(work, figures[OURS], by)} {work.unit}",
+        "" if best is None else f"{best} {_value(work, figures[best], by)}",
+        _value(work, figures[FLOOR], by) if FLOOR in figures else "",
     ]
     found: list[str] = []
     for goal in work.goals or (None,):
         judged = ["", "", "", ""] if goal is None else _judged(goal, work, whole)
         found.append(f"| {' | '.join([*cells, *judged])} |")
-        cells = ["", "", "", "", ""]
+        cells = [""] * len(cells)
     return found
 
 
-def best_peer(figures: dict[str, Any]) -> str | None:
+def judged_by(work: Work, one: dict[str, Any]) -> str:
+    """Which figure counts: CPU time, unless waiting belongs to the work or it is no time."""
+    return "value" if work.waits or not one["cpu"] else "cpu"
+
+
+def best_peer(work: Work, figures: dict[str, Any]) -> str | None:
     """The quickest Python framework besides ours."""
     peers = [name for name in figures if name not in {OURS, FLOOR, NODE}]
-    return min(peers, key=lambda name: figures[name]["value"][0], default=None)
+    return min(peers, key=lambda name: _least(work, figures[name]), default=None)
+
+
+def _least(work: Work, one: dict[str, Any]) -> float:
+    return one[judged_by(work, one)][0]
 
 
 def _judged(goal: Goal, work: Work, whole: dict[str, Any]) -> list[str]:
-    ratio, cpu = measured(goal, work, whole)
+    ratio, wall = measured(goal, work, whole)
     if ratio is None:
         return [str(goal), "not measured", "", ""]
     shown = f"{number(ratio)}" + (f" {goal.against}" if goal.against in SCALES else " ×")
-    return [str(goal), shown, "" if cpu is None else f"{number(cpu)} ×", verdict(goal.limit, ratio)]
+    beside = "" if wall is None else f"{number(wall)} ×"
+    return [str(goal), shown, beside, verdict(goal.limit, ratio)]
 
 
 def verdict(limit: float, ratio: float) -> str:
@@ -119,22 +129,21 @@ def verdict(limit: float, ratio: float) -> str:
 
 
 def measured(goal: Goal, work: Work, whole: dict[str, Any]) -> tuple[float | None, float | None]:
-    """Ours against what the goal names: the ratio of times, and that of CPU times."""
+    """Ours against what the goal names: by the figure that counts, and by wall time."""
     figures: dict[str, Any] = whole["rows"][work.key]["figures"]
     ours = figures[OURS]
+    by = judged_by(work, ours)
     if goal.against in SCALES:
-        return ours["value"][0] * SCALES[goal.against], None
+        return ours[by][0] * SCALES[goal.against], None
     others = whole["rows"].get(goal.work or work.key, {}).get("figures", {})
-    name = best_peer(others) if goal.against == BEST else goal.against
+    name = best_peer(work, others) if goal.against == BEST else goal.against
     if name not in others:
         return None, None
     other = others[name]
     if not goal.work or goal.work == work.key:
-        return _median(other["ours"]), _median(other["ours_cpu"])
-    cpu = None
-    if ours["cpu"] and other["cpu"] and other["cpu"][0]:
-        cpu = ours["cpu"][0] / other["cpu"][0]
-    return ours["value"][0] / other["value"][0], cpu
+        counts = other["ours" if by == "value" else "ours_cpu"]
+        return _median(counts), _median(other["ours"])
+    return ours[by][0] / other[by][0], ours["value"][0] / other["value"][0]
 
 
 def _median(figure: list[float] | None) -> float | None:
@@ -152,10 +161,12 @@ def _reading(whole: dict[str, Any]) -> str:
                 judged.append(ratio / goal.limit)
     met = sum(ratio <= 1 for ratio in judged)
     return (
-        f"{met} of {len(judged)} goals are met in this run. All figures of a row are in its unit;"
-        " *best peer* is the quickest of the Python frameworks; *measured* is the median of the"
-        " rounds' ratios, *CPU ratio* the same of CPU times. Where a goal names the time of another"
-        " row, it is a ratio of medians.\n"
+        f"{met} of {len(judged)} goals are met in this run. They are judged by the CPU time of the"
+        " process, which other work on the machine disturbs less, and by wall time where waiting"
+        " belongs to the work; the figures of *ours*, *best peer* (the quickest of the Python"
+        " frameworks) and *floor* are of that kind, in the row's unit. *measured* is the median of"
+        " the rounds' ratios, *wall ratio* the same of wall times. Where a goal names another row,"
+        " it is a ratio of medians.\n"
     )
 
 
@@ -181,9 +192,9 @@ def _peer_tables(whole: dict[str, Any]) -> str:
 
 def _peer_lines(work: Work, row: dict[str, Any]) -> list[str]:
     figures: dict[str, Any] = row["figures"]
+    head = f"| {row.get('rounds', '?')} rounds | {work.unit} | least to most | CPU"
     lines = [
-        f"| {row.get('rounds', '?')} rounds | {work.unit} | least to most | CPU | ours ÷ it"
-        " | least to most | it ÷ floor |",
+        f"{head} | ours ÷ it | least to most | it ÷ floor |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for name, one in sorted(figures.items(), key=lambda pair: pair[1]["value"][0]):
@@ -232,7 +243,7 @@ def _missing(whole: dict[str, Any]) -> str:
         f"- **{name}**, {'; '.join(works)}: {reason}." for (name, reason), works in found.items()
     ]
     common = (
-        "\nHistory filters and stored threads are measured for frameworks that bring such a filter or"
-        " an SQLite session of their own.\n"
+        "\nHistory filters and stored threads are measured for frameworks that bring such a filter"
+        " or an SQLite session of their own.\n"
     )
     return "\n".join([*lines, common])

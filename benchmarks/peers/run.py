@@ -61,10 +61,7 @@ def main() -> int:
     failed = False
     if not options.write:
         effort = QUICK if options.quick else THOROUGH
-        failed = _measure_all(works, options.peers, effort, whole)
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(whole, indent=1, ensure_ascii=False, sort_keys=True)
-        options.json.write_text(text + "\n", encoding="utf-8")
+        failed = _measure_all(works, options.peers, effort, whole, options.json)
     if options.json == FIGURES:
         for name, picture in charts.pictures(whole).items():
             (ASSETS / name).write_text(picture, encoding="utf-8")
@@ -91,8 +88,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _measure_all(works: list[Work], only: str, effort: Effort, whole: dict[str, Any]) -> bool:
-    """Into ``whole``; whether something failed."""
+def _measure_all(
+    works: list[Work], only: str, effort: Effort, whole: dict[str, Any], file: Path
+) -> bool:
+    """Into ``whole`` and, row by row, into the file; whether something failed."""
     os.environ.update(environment())
     facts = machine()
     whole["machine"] = {**facts, "packages": {}, "effort": {"rounds": effort.rounds}}
@@ -115,7 +114,14 @@ def _measure_all(works: list[Work], only: str, effort: Effort, whole: dict[str, 
                 "figures": {**before.get("figures", {}), **done.figures},
                 "missing": {**before.get("missing", {}), **done.missing},
             }
+            _keep(whole, file)
     return failed
+
+
+def _keep(whole: dict[str, Any], file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(whole, indent=1, ensure_ascii=False, sort_keys=True)
+    file.write_text(text + "\n", encoding="utf-8")
 
 
 def _workers(only: str, whole: dict[str, Any], stack: ExitStack) -> list[Worker]:

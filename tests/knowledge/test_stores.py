@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -220,3 +223,81 @@ async def test_a_database_that_is_not_there_is_named_without_its_password() -> N
         await store.count()
     assert "hunter2" not in f"{caught.value} {store!r}"
     await store.close()
+
+
+WRITER = """
+import asyncio, sys
+from agentkit_py.knowledge import Knowledge, SqliteKnowledge
+from agentkit_py.testing.embedder import HashingEmbedder
+
+async def main(path, name, count):
+    knowledge = Knowledge(store=SqliteKnowledge(path), embedder=HashingEmbedder())
+    for number in range(count):
+        await knowledge.add(f"text of {name} number {number}", source=f"{name}-{number}")
+        await knowledge.add(f"shared text {number}", source=f"shared-{number}")
+        assert await knowledge.search(f"number {number}")
+    await knowledge.close()
+
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+"""
+
+
+def test_processes_write_one_file_at_the_same_time_and_nothing_is_lost(tmp_path: Path) -> None:
+    """Also the one that makes the file; what several of them add is there once."""
+    path, count, names = tmp_path / "documents.db", 10, ("a", "b", "c")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("COV")}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), name, str(count)],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    ended = [(process.communicate(timeout=120)[1], process.returncode) for process in processes]
+    assert ended == [("", 0)] * len(names)
+
+    async def look() -> None:
+        knowledge = Knowledge(store=SqliteKnowledge(path), embedder=HashingEmbedder())
+        assert await knowledge.count() == (count * (len(names) + 1),) * 2
+        for name in (*names, "shared"):
+            for mode in MODES:
+                hits = await knowledge.search(f"text of {name} number 7", k=100, mode=mode)
+                assert f"{name}-7" in [hit.source for hit in hits]
+        await knowledge.close()
+
+    anyio.run(look)
+
+
+HOLDER = """
+import sys, apsw
+connection = apsw.Connection(sys.argv[1])
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_a_file_that_another_process_holds_is_waited_for_and_then_named(
+    tmp_path: Path,
+) -> None:
+    """As long as `busy_timeout` says; who reads does not wait."""
+    path = tmp_path / "documents.db"
+    hasty = Knowledge(store=SqliteKnowledge(path, busy_timeout=0.1), embedder=HashingEmbedder())
+    await hasty.add("text")
+    # A process of its own: locks of one process do not keep out the same process.
+    holder = subprocess.Popen(  # noqa: ASYNC220 - started once, at once
+        [sys.executable, "-c", HOLDER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    with pytest.raises(KnowledgeError, match=r"documents\.db cannot be used: BusyError"):
+        await hasty.add("other text")
+    assert len(await hasty.search("text")) == 1
+    holder.communicate("")
+    assert (await hasty.add("other text")).changed
+    await hasty.close()

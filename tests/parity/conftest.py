@@ -89,7 +89,7 @@ def summary(verdicts: list[dict[str, Any]]) -> list[str]:
         (
             f"{kinds['full']} compared in full, {kinds['notation']} in full but for notation, "
             f"{kinds['divergent']} through divergences, {kinds['failed']} failed, "
-            f"{kinds['pending']} pending, {kinds['n/a']} not applicable"
+            f"{kinds['n/a']} not applicable"
         ),
     ]
     lines += [f"  {count:4}  {name}" for name, count in through.most_common()]

@@ -6,6 +6,28 @@ from .divergence import Divergence
 
 ENGINE: tuple[Divergence, ...] = (
     Divergence(
+        "mcp-works",
+        "MCP servers work with what an installation brings.",
+        "TypeScript's package lacks a part of its schema conversion: each agent with a server's"
+        " tools fails at its first inference.",
+    ),
+    Divergence(
+        "mcp-schemas-undamaged",
+        "The schemas of a server's tools reach the model as the server gave them.",
+        "TypeScript drops descriptions, enums, minimums and defaults, makes integers numbers, and"
+        " asks for strict mode.",
+    ),
+    Divergence(
+        "mcp-errors-are-errors",
+        "A result with isError is an error for the model.",
+        "TypeScript takes it for what the tool returned.",
+    ),
+    Divergence(
+        "mcp-servers-that-fail",
+        "A server that does not list its tools fails the run, unless it is not required.",
+        "TypeScript logs it and asks the model without the tools that the agent counts on.",
+    ),
+    Divergence(
         "loops-keep-their-history",
         "The model sees, at each further inference of a turn, everything from before and "
         "all calls with their results.",

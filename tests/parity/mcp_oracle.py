@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 MODE = sys.argv[1] if len(sys.argv) > 1 else "two"
-RECORDING = Path(__file__).parent / "mcp_vectors" / "mcp_shim.many_tools.json"
+RECORDING = Path(__file__).parent / "vectors" / "mcp_shim.many_tools.json"
 
 
-def tools() -> list[Any]:
+def tools(mode: str) -> list[Any]:
     """What it lists."""
     run = json.loads(RECORDING.read_text(encoding="utf-8"))["expected"]["runs"][0]
     found = [each["mcpTool"] for each in run["agentTools"]]
-    return found[:2] if MODE == "two" else found
+    return found[:2] if mode == "two" else found
 
 
 def text(said: str) -> dict[str, str]:
@@ -64,7 +64,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         case "tools/list" if MODE == "error-list":
             return {"error": {"code": -32603, "message": "list failed"}}
         case "tools/list":
-            return {"result": {"tools": tools()}}
+            return {"result": {"tools": tools(MODE)}}
         case "tools/call":
             found = result(params["name"], params.get("arguments"))
             if found is not None:

@@ -202,9 +202,7 @@ def main() -> int:
     begun = time.monotonic()
     limit = sys.maxsize if arguments.all else arguments.per_vector
     chosen = [
-        (vector, limit)
-        for vector in load_folder(arguments.vectors)
-        if not vector.pending() and not vector.not_applicable()
+        (vector, limit) for vector in load_folder(arguments.vectors) if not vector.not_applicable()
     ]
     total = Tally()
     with ProcessPoolExecutor(arguments.jobs) as pool:

@@ -76,13 +76,13 @@ def _warning(entry: Json) -> Json:
 
 
 def main() -> None:
-    """Copy a folder's recordings, but those that wait for other work."""
+    """Copy a folder's recordings."""
     COMMITTED.mkdir(exist_ok=True)
     for old in COMMITTED.glob("*.json"):
         old.unlink()
     for vector in load_folder(Path(sys.argv[1])):
         text = json.dumps(sanitised(vector), ensure_ascii=True, separators=(",", ":"))
-        if not vector.pending() and len(text) <= LARGEST:
+        if len(text) <= LARGEST:
             (COMMITTED / f"{vector.name}.json").write_text(text + "\n", encoding="utf-8")
 
 

@@ -33,7 +33,7 @@ def runs(vectors: list[Vector], begin: int) -> list[Vector]:
     found = [
         v
         for v in vectors
-        if v.kind == "run" and not (v.pending() or v.not_applicable() or v.durable)
+        if v.kind == "run" and not (v.not_applicable() or v.durable or v.spec.get("mcpServers"))
     ]
     return found[begin % EVERY :: EVERY]
 

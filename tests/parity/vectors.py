@@ -37,12 +37,10 @@ class Vector:
         """What TypeScript did."""
         return self.data.get("expected", {})
 
-    def pending(self) -> str | None:
-        """Why this recording waits for other work; None: it is compared."""
-        spec = self.spec
-        if spec.get("mcpServers"):
-            return "MCP servers: compared by rules of their own in test_mcp.py"
-        return None
+    @property
+    def shimmed(self) -> bool:
+        """Whether it was recorded with what TypeScript needs for MCP and does not install."""
+        return self.data["area"] == "mcp-shimmed"
 
     @property
     def durable(self) -> bool:

@@ -19,13 +19,16 @@ from agentkit_py import (
     Network,
     StartContext,
     TokenLimiter,
+    ToolContext,
+    together,
+    tool,
 )
 from agentkit_py.playground.app import Broken, create_playground
 from agentkit_py.playground.edits import remade, settings_of
 from agentkit_py.playground.prices import Price, Prices
 from agentkit_py.playground.runs import Playground, Run
 from agentkit_py.playground.security import COOKIE, Access, is_loopback
-from agentkit_py.testing import FakeProvider, Raw
+from agentkit_py.testing import FakeProvider, Raw, tool_call
 from tests.playground.world import SECRET, playground, scripted, shop_model, until_done
 
 LOCAL = "http://localhost:8420"
@@ -216,6 +219,53 @@ async def test_state_that_cannot_be_copied_does_not_disturb_the_run() -> None:
         assert "cannot be copied" in call["problem"]
         again = await api.post(f"/dev-api/runs/{done.id}/calls/1/again", json={})
         assert again.status_code == 422
+
+
+async def test_a_sleep_in_a_tool_is_told_as_a_wait() -> None:
+    """With the step's name, from its beginning to its end."""
+
+    @tool(steps=True)
+    async def nap(ctx: ToolContext) -> str:
+        """Sleep a millisecond."""
+        await ctx.step.sleep("nap", 1)
+        return "slept"
+
+    model = shop_model(FakeProvider([tool_call("nap"), "Good morning."]))
+    found = Playground(Agent(name="a", system="S", model=model, tools=[nap], max_iter=2))
+    async with client(create_playground(found)) as api:
+        told = kinds(await run(api, found, "Hello"))
+    assert told.index("tool.started") < told.index("wait.began") < told.index("wait.ended")
+    assert told.index("wait.ended") < told.index("tool.finished")
+
+
+async def test_tools_of_agents_that_run_together_keep_their_own_times() -> None:
+    """Events of the second agent are told late; its calls and tools are still told apart."""
+
+    async def look(what: str) -> str:
+        """Look at something."""
+        return f"saw {what}"
+
+    def looker(name: str) -> Agent:
+        model = shop_model(
+            FakeProvider([tool_call("look", {"what": name}), tool_call("look", {"what": "x"}), "."])
+        )
+        return Agent(name=name, system="S", model=model, tools=[look], max_iter=3)
+
+    agents = [looker("left"), looker("right")]
+    network = Network(
+        name="n", agents=agents, router=lambda c: None if c.call_count else together(*agents)
+    )
+    found = Playground(network)
+    async with client(create_playground(found)) as api:
+        done = await run(api, found, "Hello")
+    events = list(done.events.values())
+    for kind in ("tool.began", "tool.started", "tool.ended", "tool.finished"):
+        keys = sorted(event["tool"] for event in events if event["kind"] == kind)
+        assert len(keys) == len(set(keys)) == 4, kind
+    agent_of = {e["call"]: e["agent"] for e in events if e["kind"] == "call.started"}
+    for event in events:
+        if event["kind"] == "tool.started":
+            assert agent_of[int(event["tool"].split(".")[0])] == event["name"]
 
 
 async def test_follow_gives_what_was_missed_and_then_what_comes(

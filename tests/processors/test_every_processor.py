@@ -64,6 +64,8 @@ IDLE: list[HistoryProcessor] = [
     TruncateToolResults(10**6),
 ]
 BUSY: list[Callable[[], HistoryProcessor]] = [
+    lambda: Chain([RecentToolCalls(10), MessageWindow(30)]),
+    lambda: ClearToolResults(500, 2, clear_inputs=True, clear_at_least=200),
     lambda: Budget(1500, method="estimate"),
     lambda: ByAuthor(drop=["other"]),
     lambda: ClearToolResults(0, 2),

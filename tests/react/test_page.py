@@ -231,6 +231,6 @@ def test_threads_are_in_a_side_bar(desk: Desk) -> None:
 
 def test_a_server_that_refuses_says_why_on_the_page(desk: Desk) -> None:
     """The words of the API, and the message is marked."""
-    desk.send("A" * 40_000)
+    desk.send("Where is it? " * 3_000)
     expect(desk.page.get_by_role("alert")).to_contain_text("at most 32000 characters")
     expect(desk.log).to_contain_text("Not sent.")

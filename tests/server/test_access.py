@@ -188,7 +188,9 @@ async def test_no_token_is_taken_that_was_not_given() -> None:
             async with listening(url, "eve", query=f"?token={token}") as refused:
                 assert refused.response.status_code == 401, token
             with pytest.raises(InvalidStatus):
-                async with connect(f"{url}/v1/realtime/connect?token={token}".replace("http", "ws")):
+                async with connect(
+                    f"{url}/v1/realtime/connect?token={token}".replace("http", "ws")
+                ):
                     pass
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agentkit_py import Agent, MemoryHistory, Network, State, ToolContext, tool
+from agentkit_py.history.state_data import fields_of
 from agentkit_py.history.turns import Turns
 from agentkit_py.server import ServerLimits, create_app
 from agentkit_py.testing import ScriptedModel, tool_call
@@ -27,8 +28,7 @@ from tests.server.world import (
 @tool
 def whoami(ctx: ToolContext) -> Any:
     """What the state says of the user."""
-    data: Any = ctx.state.data
-    return data if type(data) is dict else vars(data)
+    return fields_of(ctx.state.data)
 
 
 def with_whoami(*replies: Any, **options: Any) -> Network:

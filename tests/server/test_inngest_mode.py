@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import inngest
 import pytest
 
@@ -16,7 +16,7 @@ from agentkit_py.history.turns import Turns
 from agentkit_py.inngest import create_functions
 from agentkit_py.inngest.sending import CANCEL_EVENT
 from agentkit_py.testing import tool_call
-from agentkit_py.testing.executor import ReplayExecutor, Run, Wait
+from agentkit_py.testing.executor import ReplayExecutor, Run
 from agentkit_py.testing.provider import Raw
 from tests.server.test_streams import SECRET
 from tests.server.world import app_of, client_of, message, support
@@ -42,9 +42,26 @@ class Hosted:
         """The runs that were begun."""
         return self.executor.runs
 
-    async def finish(self, answer: Any = None) -> Run:
+    async def post(self, path: str, body: Any, user: str = "ada") -> httpx.Response:
+        """A request to the API, whose client talks to the executor."""
+        async with client_of(self.app, user) as client:
+            with self.executor.connection.use():
+                return await client.post(path, json=body)
+
+    async def chat(self, text: str, thread: str, user: str = "ada", **fields: Any) -> Any:
+        """Send a message."""
+        answer = await self.post("/api/chat", message(text, thread, **fields), user)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def messages(self, thread: str = "t1", user: str = "ada") -> list[dict[str, Any]]:
+        """What the thread holds."""
+        async with client_of(self.app, user) as client:
+            return (await client.get(f"/api/threads/{thread}")).json()["messages"]
+
+    async def finish(self) -> Run:
         """The last run, at its end."""
-        return await self.executor.finish(self.runs[-1], answer=answer)
+        return await self.executor.finish(self.runs[-1])
 
     @property
     def chunks(self) -> list[dict[str, Any]]:
@@ -64,13 +81,12 @@ def hosted(*replies: Any, tools: Any = (), store: Any = None, **options: Any) ->
 async def test_a_message_is_answered_by_a_function() -> None:
     """In the same thread, with the same chunks, on the user's channel."""
     shop = hosted("Hello.")
-    async with client_of(shop.app) as client:
-        answer = await client.post("/api/chat", json=message("Hi", "t1", id="m-1"))
-        assert answer.json() == {"success": True, "threadId": "t1", "messageId": "m-1"}
-        run = await shop.finish()
-        assert run.status == "completed"
-        found = (await client.get("/api/threads/t1")).json()
-    said_ = [m.get("content") or m["data"]["output"][0]["content"] for m in found["messages"]]
+    answer = await shop.chat("Hi", "t1", id="m-1")
+    assert answer == {"success": True, "threadId": "t1", "messageId": "m-1"}
+    run = await shop.finish()
+    assert run.status == "completed"
+    found = await shop.messages()
+    said_ = [m.get("content") or m["data"]["output"][0]["content"] for m in found]
     assert said_ == ["Hi", "Hello."]
     assert {p.channel for p in shop.executor.published} == {"user:ada"}
     assert shop.chunks[0]["event"] == "run.started"
@@ -93,13 +109,11 @@ async def test_the_state_is_built_as_in_this_process() -> None:
     store = MemoryHistory(turns=Turns())
     shop = hosted(*replies, tools=(note,), store=store, client_state=["tab"])
     outputs: list[Any] = []
-    async with client_of(shop.app) as client:
-        for tab in ("a", "b"):
-            state = {"tab": tab, "user_id": "eve", "admin": True}
-            await client.post("/api/chat", json=message("Hi", "t1", state=state))
-            run = await shop.finish()
-            outputs.append(run.output["results"][0]["toolCalls"][0]["content"]["data"])
-        first = (await client.get("/api/threads/t1")).json()["messages"][0]
+    for tab in ("a", "b"):
+        await shop.chat("Hi", "t1", state={"tab": tab, "user_id": "eve", "admin": True})
+        run = await shop.finish()
+        outputs.append(run.output["results"][0]["toolCalls"][0]["content"]["data"])
+    first = (await shop.messages())[0]
     assert outputs == [
         {"tab": "a", "user_id": "ada"},
         {"tab": "b", "user_id": "ada", "visits": 1},
@@ -125,9 +139,8 @@ async def test_typed_states_stay_typed() -> None:
 
     default = State(Desk())
     shop = hosted(tool_call("look", {}), "done", tools=(look,), default_state=default)
-    async with client_of(shop.app) as client:
-        await client.post("/api/chat", json=message("Hi", "t1"))
-        run = await shop.finish()
+    await shop.chat("Hi", "t1")
+    run = await shop.finish()
     assert run.output["results"][0]["toolCalls"][0]["content"] == {"data": "Desk of ada"}
 
 
@@ -135,9 +148,8 @@ async def test_the_clients_history_goes_with_the_event() -> None:
     """Where that is wanted."""
     shop = hosted("Fine.", client_history=True)
     history = [{"type": "text", "role": "assistant", "content": "Earlier words"}]
-    async with client_of(shop.app) as client:
-        await client.post("/api/chat", json=message("Hi", "t1") | {"history": history})
-        await shop.finish()
+    await shop.post("/api/chat", message("Hi", "t1") | {"history": history})
+    await shop.finish()
     model: Any = shop.network.default_model
     model.assert_saw("Earlier words", "Hi")
 
@@ -145,15 +157,12 @@ async def test_the_clients_history_goes_with_the_event() -> None:
 async def test_the_same_message_is_the_same_event() -> None:
     """Inngest drops events whose id it has seen; another user's, or thread's, is another."""
     shop = hosted(*["Hello."] * 4)
-    async with client_of(shop.app) as ada, client_of(shop.app, "bob") as bob:
-        body = message("Hi", "t1", id="m-1")
-        await ada.post("/api/chat", json=body)
-        await ada.post("/api/chat", json=body)
-        await ada.post("/api/chat", json=body | {"threadId": "t2"})
-        await bob.post("/api/chat", json=body | {"threadId": "t3"})
-    ids = [event["id"] for event in shop.executor.events]
-    assert ids[0] == ids[1]
-    assert len(set(ids)) == 3
+    body = message("Hi", "t1", id="m-1")
+    await shop.post("/api/chat", body)
+    await shop.post("/api/chat", body)
+    await shop.post("/api/chat", body | {"threadId": "t2"})
+    await shop.post("/api/chat", body | {"threadId": "t3"}, "bob")
+    assert len(shop.executor.events) == len(shop.runs) == 3
 
 
 async def test_a_cancelled_function_stops_and_the_front_end_learns_of_it() -> None:
@@ -167,15 +176,15 @@ async def test_a_cancelled_function_stops_and_the_front_end_learns_of_it() -> No
         return "paid"
 
     shop = hosted(tool_call("refund", {"amount": 5}), "done", tools=(refund,))
-    async with client_of(shop.app) as ada, client_of(shop.app, "eve") as eve:
-        await ada.post("/api/chat", json=message("Hi", "t1"))
-        await shop.executor.settle() if hasattr(shop.executor, "settle") else None
-        await eve.post("/api/threads", json={"threadId": "t2"})
-        assert (await eve.post("/api/chat/cancel", json={"threadId": "t1"})).status_code == 404
-        await eve.post("/api/chat/cancel", json={"threadId": "t2"})
-        assert shop.runs[-1].status == "running"
-        answer = await ada.post("/api/chat/cancel", json={"threadId": "t1"})
-        assert answer.json() == {"success": True, "cancelled": 1}
+    await shop.chat("Hi", "t1")
+    await shop.executor.advance(1)
+    await shop.post("/api/threads", {"threadId": "t2"}, "eve")
+    stop = "/api/chat/cancel"
+    assert (await shop.post(stop, {"threadId": "t1", "userId": "ada"}, "eve")).status_code == 404
+    assert (await shop.post(stop, {"threadId": "t2", "userId": "ada"}, "eve")).status_code == 200
+    assert shop.runs[-1].status == "running"
+    answer = await shop.post(stop, {"threadId": "t1"})
+    assert answer.json() == {"success": True, "cancelled": 1}
     assert shop.runs[-1].status == "cancelled"
     assert paid == []
     sent = [event["data"] for event in shop.executor.events if event["name"] == CANCEL_EVENT]
@@ -196,26 +205,19 @@ async def test_a_person_answers_by_event() -> None:
         return "paid"
 
     shop = hosted(tool_call("refund", {"amount": 5}), "done", tools=(refund,))
-    async with client_of(shop.app) as ada, client_of(shop.app, "eve") as eve:
-        await ada.post("/api/chat", json=message("Hi", "t1"))
-        await eve.post("/api/threads", json={"threadId": "t2"})
-        asked: list[Wait] = []
-
-        def nothing(wait: Wait) -> Mapping[str, Any] | None:
-            asked.append(wait)
-            return None
-
-        del nothing, asked
-        await shop.executor.pump() if hasattr(shop.executor, "pump") else None
-        question = next(c for c in shop.chunks if c["event"] == "hitl.requested")["data"]
-        word = {"toolCallId": question["requestId"], "action": "approve"}
-        for thread, status in (("t1", 404), ("t2", 200)):
-            answer = await eve.post("/api/approve-tool", json={**word, "threadId": thread})
-            assert answer.status_code == status
-        assert shop.runs[-1].status == "running"
-        answer = await ada.post("/api/approve-tool", json={**word, "threadId": "t1"})
-        assert answer.json() == {"success": True}
-        await shop.finish()
+    await shop.chat("Hi", "t1")
+    await shop.executor.advance(1)
+    await shop.post("/api/threads", {"threadId": "t2"}, "eve")
+    question = next(c for c in shop.chunks if c["event"] == "hitl.requested")["data"]
+    word = {"toolCallId": question["requestId"], "action": "approve"}
+    for thread, status in (("t1", 404), ("t2", 200)):
+        answer = await shop.post("/api/approve-tool", {**word, "threadId": thread}, "eve")
+        assert answer.status_code == status
+    await shop.executor.advance(1)
+    assert shop.runs[-1].status == "running"
+    answer = await shop.post("/api/approve-tool", {**word, "threadId": "t1"})
+    assert answer.json() == {"success": True}
+    await shop.finish()
     assert paid == [5]
     assert shop.runs[-1].status == "completed"
     sent = [event["data"] for event in shop.executor.events if event["name"] == APPROVAL_EVENT]
@@ -227,9 +229,8 @@ async def test_a_person_answers_by_event() -> None:
 async def test_the_token_is_one_of_inngests() -> None:
     """For the user's own channel; the hook is told where the server is."""
     shop = hosted()
+    found = (await shop.post("/api/realtime/token", {"userId": "eve"})).json()
     async with client_of(shop.app) as client:
-        answer = await client.post("/api/realtime/token", json={"userId": "eve"})
-        found = answer.json()
         assert (await client.get("/api/stream")).status_code == 404
     assert found["channel"] == "user:ada"
     assert found["topics"] == ["agent_stream"]
@@ -241,9 +242,8 @@ async def test_a_failed_function_tells_nothing_of_the_machine() -> None:
     """Its chunks go to somebody's browser."""
     raw = Raw(status=401, json={"error": {"message": f"bad key {SECRET}"}})
     shop = hosted(raw)
-    async with client_of(shop.app) as client:
-        await client.post("/api/chat", json=message("Hi", "t1"))
-        run = await shop.finish()
+    await shop.chat("Hi", "t1")
+    run = await shop.finish()
     assert run.status == "failed"
     assert "run.failed" in {c["event"] for c in shop.chunks}
     assert SECRET not in str(shop.chunks)

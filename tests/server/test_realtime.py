@@ -150,7 +150,7 @@ async def test_the_api_can_be_mounted_in_fastapi() -> None:
     main = FastAPI(lifespan=whole)
 
     @main.get("/health")
-    async def health() -> str:  # pyright: ignore[reportUnusedFunction]
+    async def health() -> str:
         return "well"
 
     main.mount("/support", api)

@@ -274,7 +274,7 @@ async def test_a_slow_reader_costs_nothing_and_is_dropped() -> None:
         host, _, port = url.removeprefix("http://").partition(":")
         slow = socket.socket()
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        slow.setblocking(False)  # noqa: FBT003
+        slow.setblocking(False)
         await asyncio.get_running_loop().sock_connect(slow, (host, int(port)))
         reader, writer = await asyncio.open_connection(sock=slow, limit=1024)
         writer.write(b"GET /api/stream HTTP/1.1\r\nHost: x\r\nx-user: ada\r\n\r\n")

@@ -10,10 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentkit_py.history.result import AgentResult
+from agentkit_py.history.runs import RunRecord
 from agentkit_py.messages import (
     ReasoningMessage,
     TextContent,
@@ -23,7 +25,10 @@ from agentkit_py.messages import (
     ToolResultMessage,
 )
 from agentkit_py.models.base import Usage
-from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory
+from agentkit_py.processors.summaries import Summary
+from agentkit_py.stores import HistoryStore, MemoryHistory, PostgresHistory, SqliteHistory
+from agentkit_py.stores.beside import Beside, restore
+from agentkit_py.stores.interchange import Format, export_threads, import_threads
 
 
 def one_by_one(text: str) -> str:
@@ -118,3 +123,104 @@ def test_sqlite_gives_back_what_it_got(batches: list[list[AgentResult]]) -> None
     """Whatever it is."""
     with TemporaryDirectory() as folder:
         check_round_trip(SqliteHistory(Path(folder) / "threads.db"), batches)
+
+
+names = st.text(min_size=1, max_size=5)
+utc = st.integers(0, 10**17).map(lambda n: moment(n, 0))
+whole = st.integers(0, 2**40)
+summaries = st.builds(
+    Summary,
+    text=st.text(),
+    covered=whole,
+    anchor=st.text("0123456789abcdef"),
+    tokens=whole,
+    original_tokens=whole,
+    created_at=utc,
+    place=st.none() | whole,
+)
+runs = st.builds(
+    RunRecord,
+    id=names,
+    status=st.sampled_from(["completed", "failed"]),
+    state=st.none() | objects,
+    stop_reason=st.none() | st.text(),
+    results=st.lists(st.text(), max_size=2).map(tuple),
+)
+floats = st.floats(-1, 1, width=32)
+vectors = st.dictionaries(names, st.lists(floats, min_size=2, max_size=2), max_size=2)
+besides = st.builds(
+    Beside,
+    summaries=st.dictionaries(names, summaries, max_size=2),
+    runs=st.lists(runs, max_size=2, unique_by=lambda run: run.id).map(tuple),
+    vectors=st.dictionaries(names, vectors, max_size=2),
+)
+stored = st.fixed_dictionaries(
+    {
+        "user_id": st.none() | names,
+        "title": st.text(),
+        "metadata": objects,
+        "times": st.tuples(utc, utc),
+        "results": threads.map(numbered).map(
+            lambda batches: [one for batch in batches for one in batch]
+        ),
+        "beside": besides,
+    }
+)
+archives = st.dictionaries(names, stored, max_size=2)
+
+
+async def everything(store: HistoryStore) -> dict[str, Any]:
+    """All threads with all that is theirs."""
+    return {
+        info.id: (info, await store.records(info.id), (await store.beside(info.id)).to_dict())
+        for info in await store.list_threads(None)
+    }
+
+
+async def go_round(
+    store: HistoryStore, other: HistoryStore, given: dict[str, Any], form: Format
+) -> None:
+    """Fill a store, export it, import that into another and that again, and compare."""
+    for one in (store, other):
+        for info in await one.list_threads(None):
+            await one.delete_thread(info.id)
+    for thread, facts in given.items():
+        await store.add_thread(
+            thread, user_id=facts["user_id"], title=facts["title"], metadata=facts["metadata"]
+        )
+        await store.append(thread, facts["results"])
+        await restore(store, thread, facts["beside"])
+        await store.set_times(thread, *facts["times"])
+    threads = await store.list_threads(None)
+    lines = [line async for line in export_threads(store, threads, form)]
+    await import_threads(other, lines)
+    expected = await everything(store)
+    assert expected.keys() == given.keys()
+    assert await everything(other) == expected
+
+
+@pytest.mark.parametrize("form", ["archive", "openai", "typescript"])
+@settings(max_examples=25)
+@given(archives)
+def test_memory_goes_round_without_a_loss(form: Format, given: dict[str, Any]) -> None:
+    """Threads, results, times, summaries, runs with their state, vectors."""
+    asyncio.run(go_round(MemoryHistory(), MemoryHistory(), given, form))
+
+
+@pytest.mark.parametrize("form", ["archive", "openai", "typescript"])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(archives)
+def test_databases_go_round_without_a_loss(
+    postgres_url: str, postgres_schema: str, form: Format, given: dict[str, Any]
+) -> None:
+    """From SQLite to PostgreSQL, and back again."""
+
+    async def there_and_back(folder: str) -> None:
+        path = Path(folder) / "threads.db"
+        postgres = PostgresHistory(postgres_url, schema=postgres_schema, connections=2)
+        async with SqliteHistory(path) as sqlite, postgres:
+            await go_round(sqlite, postgres, given, form)
+            await go_round(postgres, sqlite, given, form)
+
+    with TemporaryDirectory() as folder:
+        asyncio.run(there_and_back(folder))

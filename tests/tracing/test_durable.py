@@ -15,6 +15,7 @@ from opentelemetry.trace import StatusCode
 from agentkit_py import Agent, Network, ToolContext, together, tool
 from agentkit_py.engine.spans import set_spans
 from agentkit_py.inngest import create_functions
+from agentkit_py.inngest.sending import Sender
 from agentkit_py.runtime.port import Runtime
 from agentkit_py.testing import ScriptedModel, error, tool_calls
 from agentkit_py.testing.executor import ReplayExecutor, Run, kill_points
@@ -38,6 +39,10 @@ class ManyMachines:
     def of_run(self, runtime: Runtime) -> MeasuredRun:
         """What measures a run, and remembers nothing."""
         return self._collected.tracing().of_run(runtime)
+
+    def carrier(self) -> dict[str, str]:
+        """The current trace."""
+        return self._collected.tracing().carrier()
 
 
 async def durably(
@@ -117,6 +122,23 @@ async def test_the_trace_of_the_sender_goes_on_in_the_function(collected: Collec
     expected["invoke_workflow support", "POST /chat"] = 1
     expected["POST /chat", None] = 1
     assert collected.parents == expected
+    assert len(collected.traces) == 1
+
+
+async def test_the_http_api_carries_its_trace_to_the_function(collected: Collected) -> None:
+    """As `agentkit_py.server` sends messages on."""
+    everywhere(collected)
+    model = script()
+    network = support(model)
+    client = inngest.Inngest(app_id="app", is_production=False)
+    functions = create_functions(client, networks=[network], inference="local")
+    executor = ReplayExecutor(client, functions)
+    tracer = collected.provider.get_tracer("mine")
+    with tracer.start_as_current_span("POST /api/chat"), executor.connection.use():
+        await Sender(client).start(network, "id-1", {"input": "Where is A1?"})
+    run = await executor.finish(executor.runs[0])
+    assert run.status == "completed"
+    assert collected.parents["invoke_workflow support", "POST /api/chat"] == 1
     assert len(collected.traces) == 1
 
 

@@ -10,16 +10,18 @@ import functools
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from agentkit_py._core.awaiting import is_async_callable
+from agentkit_py._core.json import JsonObject
 from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.network import Network
 from agentkit_py.engine.tool import Tool
+from agentkit_py.engine.tool_source import ToolSource
 from agentkit_py.inngest.steps import inside_step
 
 _DEEDS = {
@@ -45,6 +47,9 @@ class Observations:
 
     tools: Counter[str] = field(default_factory=Counter[str])
     """Calls of tools that were really made."""
+
+    listed: dict[str, None] = field(default_factory=dict[str, None])
+    """The tools of servers, in the order in which they were listed."""
 
     deeds: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """What callbacks did to the world outside of steps, with the number of times."""
@@ -100,7 +105,8 @@ class Observed:
 
     def _agent(self, agent: Agent) -> Agent:
         changes: dict[str, Any] = {
-            "tools": [self._tool(tool) for tool in agent.tool_map.values()],
+            "tools": [self.tool(tool) for tool in agent.tool_map.values()],
+            "mcp_servers": [_ObservedSource(one, self) for one in agent.mcp_servers],
             "lifecycle": replace(agent.lifecycle, **self._hooks(agent)),
         }
         for name in ("system", "model", "allowed_tools"):
@@ -117,7 +123,13 @@ class Observed:
             if callable(hook)
         }
 
-    def _tool(self, tool: Tool) -> Tool:
+    def of_source(self, tool: Tool) -> Tool:
+        """A server's tool, watched."""
+        self._seen.listed[tool.name] = None
+        return self.tool(tool)
+
+    def tool(self, tool: Tool) -> Tool:
+        """A tool, watched."""
         label = f"tool {tool.name}"
         invoke = tool.invoke
 
@@ -161,3 +173,27 @@ class Observed:
             yield
         finally:
             _watching.reset(token)
+
+
+@dataclass(eq=False)
+class _ObservedSource:
+    """A server whose tools are watched."""
+
+    source: ToolSource
+    observed: Observed
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    async def listing(self) -> JsonObject:
+        return await self.source.listing()
+
+    def tools(self, listing: JsonObject, taken: Collection[str]) -> Sequence[Tool]:
+        return [self.observed.of_source(tool) for tool in self.source.tools(listing, taken)]
+
+    async def open(self) -> None:
+        await self.source.open()
+
+    async def close(self) -> None:
+        await self.source.close()

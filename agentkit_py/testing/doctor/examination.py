@@ -75,7 +75,7 @@ async def examine(
         figures=_figures(runs[-1]),
         findings=list(_unique(_findings(_as_network(target), runs, seen))),
         callbacks=[Callback(name, calls) for name, calls in seen.calls.items()],
-        tools={name: seen.tools[name] for name in _tool_names(target)},
+        tools={name: seen.tools[name] for name in (*_tool_names(target), *seen.listed)},
     )
 
 

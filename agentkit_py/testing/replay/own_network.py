@@ -1,11 +1,13 @@
 """Somebody's own network under a recording: its agents, tools, processors and router.
 
 The model's replies are the recorded ones. So are the tools' answers, unless live tools are asked
-for: to replay a thousand conversations must not book a thousand flights.
+for: to replay a thousand conversations must not book a thousand flights. MCP servers are asked
+which tools they have, and no more.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -16,6 +18,7 @@ from agentkit_py.engine.agent import Agent, RoutingAgent
 from agentkit_py.engine.network import Network
 from agentkit_py.engine.router import Routed, RouterContext
 from agentkit_py.engine.tool import Tool, ToolContext
+from agentkit_py.engine.tool_source import SourceBook
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.testing.replay.recording import Conversation
 from agentkit_py.testing.replay.script import Script
@@ -43,6 +46,7 @@ class OwnNetwork:
         )
         self._strip = strip
         self._live = live_tools
+        self._servers = _Servers()
 
     @property
     def has_processors(self) -> bool:
@@ -60,40 +64,61 @@ class OwnNetwork:
     ) -> Network:
         """The network for one conversation; its threads go to ``history``."""
         given = self._network
-        adapt = _Adapter(script, strip=self._strip, live=self._live)
+        adapt = _Adapter(script, self._servers, strip=self._strip, live=self._live)
         store = copy(history)
         if given.history is not None and not self._strip:
             store.processors, store.chain = given.history.processors, given.history.chain
         return replace(
             given,
-            agents=[adapt.agent(agent) for agent in given.agents],
+            agents=[await adapt.agent(agent) for agent in given.agents],
             router=adapt.router(given),
             history=store,
             processors=() if self._strip else given.processors,
         )
 
 
+class _Servers:
+    """What tool servers have: each is asked once, for all conversations."""
+
+    def __init__(self) -> None:
+        self._book = SourceBook()
+        self._one_at_a_time = asyncio.Lock()
+
+    async def tools(self, agent: Agent) -> list[Tool]:
+        """The agent's own tools, and those of its servers."""
+
+        async def ask(look: Callable[[], Awaitable[Any]]) -> Any:
+            return await look()
+
+        async with self._one_at_a_time:
+            found = await self._book.tools(agent.mcp_servers, agent.tool_map, ask)
+        return list(found.values())
+
+
 class _Adapter:
     """Turns agents, tools and router of one network into those of a replay."""
 
-    def __init__(self, script: Script, *, strip: bool, live: bool) -> None:
+    def __init__(self, script: Script, servers: _Servers, *, strip: bool, live: bool) -> None:
         self._script = script
+        self._servers = servers
         self._strip = strip
         self._live = live
         self._adapted: dict[int, tuple[Agent, Agent]] = {}
 
-    def agent(self, agent: Agent) -> Agent:
+    async def agent(self, agent: Agent) -> Agent:
         """The agent with recorded tools, the same one for the same agent."""
         known = self._adapted.get(id(agent))
         if known is None:
             # The original is kept too: its id must not be given to another object.
-            known = self._adapted[id(agent)] = (agent, self._changed(agent))
+            known = self._adapted[id(agent)] = (agent, await self._changed(agent))
         return known[1]
 
-    def _changed(self, agent: Agent) -> Agent:
-        changes: dict[str, Any] = {}
+    async def _changed(self, agent: Agent) -> Agent:
+        tools = await self._servers.tools(agent)
+        # As tools of its own, so that who asks what it has also hears of those of servers.
+        changes: dict[str, Any] = {"tools": tools, "mcp_servers": ()}
         if not self._live:
-            changes["tools"] = [self._recorded(tool) for tool in agent.tool_map.values()]
+            changes["tools"] = [self._recorded(tool) for tool in tools]
         if self._strip:
             changes |= {"processors": (), "history": None}
         return replace(agent, **changes)
@@ -117,17 +142,17 @@ class _Adapter:
             if chosen is not None and not isinstance(chosen, Agent):
                 chosen = await resolve(chosen(context))
                 if not isinstance(chosen, RoutingAgent):
-                    return self._mine(chosen)
+                    return await self._mine(chosen)
             return self._by_tools(context)
 
         return route
 
-    def _mine(self, chosen: Any) -> Routed:
+    async def _mine(self, chosen: Any) -> Routed:
         """What the router chose, with agents that it brought in adapted as the others are."""
         if isinstance(chosen, Agent):
-            return self.agent(chosen)
+            return await self.agent(chosen)
         if isinstance(chosen, Sequence) and not isinstance(chosen, str):
-            return [self._mine(item) for item in cast("Sequence[Any]", chosen)]  # type: ignore[misc]
+            return [await self._mine(item) for item in cast("Sequence[Any]", chosen)]  # type: ignore[misc]
         return chosen
 
     def _by_tools(self, context: RouterContext) -> str:

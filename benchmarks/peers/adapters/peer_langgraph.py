@@ -83,8 +83,8 @@ class LangGraph(Framework):
             " messages."
         ),
         (
-            'Windows: `trim_messages(token_counter=len)`; tokens: `token_counter="approximate"`; tool'
-            " calls: `filter_messages(exclude_tool_calls=True)`."
+            'Windows: `trim_messages(token_counter=len)`; tokens: `token_counter="approximate"`;'
+            " tool calls: `filter_messages(exclude_tool_calls=True)`."
         ),
     )
 

@@ -16,11 +16,13 @@ export function Desk() {
   const { questions, onEvent, drop } = useQuestions();
   const [problem, setProblem] = useState("");
   const complete = useRef(new Set()); // threads all of whose chunks came here
+  const [stopped, setStopped] = useState(null); // the thread that was stopped last
   const opened = useRef(new Set()); // threads that a run may have been going on in
   const agent = useAgent({
     enableThreadValidation: false, // threads are loaded below, with their tool calls
     onEvent: (event) => {
       onEvent(event);
+      if (event.event === "run.interrupted") setStopped(event.data.threadId);
       if (event.event === "run.failed") setProblem(event.data.error);
       if (event.event === "stream.ended") ended.current(event.data.threadId);
     },
@@ -73,6 +75,7 @@ export function Desk() {
 
   const send = async (text) => {
     setProblem("");
+    setStopped(null);
     putInAddress(currentThreadId);
     complete.current.add(currentThreadId);
     try {
@@ -98,7 +101,9 @@ export function Desk() {
     if (threadId === currentThreadId) begin();
   };
 
-  const busy = agent.status === "submitted" || agent.status === "streaming";
+  // A word that was under way may arrive after the run was stopped; the hook takes it for a reply.
+  const writing = agent.status === "submitted" || agent.status === "streaming";
+  const busy = writing && stopped !== currentThreadId;
   const asked = questions.filter((question) => question.threadId === currentThreadId);
   return (
     <div className="desk">

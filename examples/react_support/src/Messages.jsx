@@ -8,7 +8,7 @@ export function Messages({ messages, busy, waiting }) {
   const size = JSON.stringify(shown.at(-1) ?? null).length;
   useEffect(() => {
     end.current?.scrollIntoView({ block: "nearest" });
-  }, [shown.length, size]);
+  }, [shown.length, size, waiting]);
   return (
     <section className="messages" role="log" aria-label="Messages" aria-busy={busy} tabIndex={0}>
       {shown.length === 0 && (

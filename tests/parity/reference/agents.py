@@ -54,7 +54,7 @@ class Turn:
         self.routing = routing
         self.path = path or agent["name"]
         self.who = Speaker(agent["name"], run_id, message_id if message_id is not UNDEFINED else "")
-        self.tools = {tool["name"]: tool for tool in play.tools_of(agent)}
+        self.tools = {tool["name"]: tool for tool in play.offered_to(agent)}
         self.key = play.turn_key(agent["name"])
         self.lifecycle: dict[str, Json] = agent.get("lifecycle") or {}
         self.past = state.history()

@@ -28,6 +28,7 @@ from .core import (
 from .history import Adapter
 from .http import request_record, step_record
 from .inputs import Input
+from .mcp import ListingFailed, server_tools
 from .networks import NetworkRun
 from .replies import answer_of, closing_reply
 from .routing import DEFAULT_ROUTING, DONE, SELECT
@@ -61,6 +62,7 @@ def model_play(
     *,
     earlier: Outcome | None = None,
     old_branch: bool = False,
+    shimmed: bool = False,
 ) -> Outcome:
     """Play a scenario.
 
@@ -70,8 +72,9 @@ def model_play(
         earlier: The same scenario without any: its inferences keep their replies.
         old_branch: Whether the recording is of the branch with processors, which knows no user
             messages.
+        shimmed: Whether the recording was made with what TypeScript needs for MCP.
     """
-    return Play(spec, on, earlier, old_branch=old_branch).play()
+    return Play(spec, on, earlier, old_branch=old_branch, shimmed=shimmed).play()
 
 
 class Play:
@@ -84,6 +87,7 @@ class Play:
         earlier: Outcome | None,
         *,
         old_branch: bool = False,
+        shimmed: bool = False,
     ) -> None:
         self.spec: dict[str, Json] = json.loads(json.dumps(spec).replace("{{BASE}}", BASE))
         self.on = Switches(on)
@@ -97,6 +101,7 @@ class Play:
         self.steps: list[Json] = []
         self.warnings: list[Json] = []
         self.has_user_messages = not old_branch
+        self._shimmed = shimmed
         self._earlier = earlier
         self._script = copy.deepcopy(earlier.unused if earlier else self.spec["llm"])
         self._binding: Binding = {}
@@ -165,6 +170,21 @@ class Play:
         if agent is DEFAULT_ROUTING:
             return [SELECT, DONE]
         return [self.spec["tools"][name] for name in agent.get("tools", [])]
+
+    def offered_to(self, agent: dict[str, Json]) -> list[Json]:
+        """Its tools and those of its servers.
+
+        Raises:
+            Failure: A server fails, and with it the run.
+        """
+        found = self.tools_of(agent)
+        for name in agent.get("mcpServers", []):
+            server = self.spec["mcpServers"][name]
+            try:
+                found = [*found, *server_tools(server, self.on, shimmed=self._shimmed)]
+            except ListingFailed as failed:
+                self.warnings.append(failed.warning)
+        return found
 
     def histories_spec(self, name: Json) -> dict[str, Json]:
         """The history adapter of this id, as described."""

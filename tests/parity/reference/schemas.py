@@ -12,7 +12,7 @@ from typing import Any
 
 from ..handlers import input_schema
 from ..vectors import Json
-from .core import Failure, Switches, prose_failure
+from .core import Failure, Switches, engine_failure, prose_failure
 from .schema_gemini import gemini_schema
 from .schema_parts import object_root, resolved, type_of, types
 
@@ -61,6 +61,8 @@ def _chat_parameters(tool: Json, *, strict: bool, on: Switches) -> tuple[Json, b
 
 
 def _which(tool: Json, theirs: Any, ours: Any, *, strict: bool) -> str:
+    if "mcp" in tool:
+        return "mcp-schemas-undamaged"
     if tool.get("parameters") is None or theirs[0] == ours[0]:
         return "strict-where-it-can-be"
     if "ours" in tool:
@@ -68,6 +70,12 @@ def _which(tool: Json, theirs: Any, ours: Any, *, strict: bool) -> str:
     if _our_side(tool) != tool["parameters"]["jsonSchema"]["draft-2020-12"]:
         return "schemas-describe-input"
     return "strict-schemas-are-valid" if strict else "schemas-providers-take"
+
+
+def _own_side(tool: Json, divergence: str) -> str:
+    if "mcp" in tool:
+        return "mcp-schemas-undamaged"
+    return "routing-tools" if "ours" in tool else divergence
 
 
 def _their_strict(tool: Json) -> bool:
@@ -78,6 +86,8 @@ def _their_strict(tool: Json) -> bool:
 def _recorded(tool: Json, target: str) -> Json:
     if tool.get("parameters") is None:
         return None
+    if tool.get("mcp") == "broken":
+        raise engine_failure("TypeError")
     schema = tool["parameters"]["jsonSchema"].get(target)
     return _NONE if "$error" in schema else copy.deepcopy(schema)
 
@@ -255,7 +265,7 @@ def _anthropic_schema(tool: Json, on: Switches) -> Json:
             raise
         return theirs
     divergence = "schemas-describe-input" if side != theirs else "schemas-providers-take"
-    return _chosen(theirs, ours, "routing-tools" if "ours" in tool else divergence, on)
+    return _chosen(theirs, ours, _own_side(tool, divergence), on)
 
 
 def _anthropic_root(schema: Json) -> Json:
@@ -275,7 +285,7 @@ def gemini_tools(tools: list[Json], on: Switches) -> list[Json]:
             if on("schemas-providers-take"):
                 raise
             ours = theirs
-        which = "routing-tools" if "ours" in tool else "schemas-providers-take"
+        which = _own_side(tool, "schemas-providers-take")
         theirs = _chosen(theirs, ours, which, on)
         if theirs is not None:
             declared["parameters"] = theirs

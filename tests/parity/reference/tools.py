@@ -15,6 +15,7 @@ import jsonschema
 
 from ..handlers import has_steps, input_schema
 from ..vectors import Json
+from . import mcp
 from .core import UNDEFINED, State, Switches, engine_failure, own_failure, prose_failure
 from .js import stringify
 
@@ -89,6 +90,8 @@ def _outcome(spec: dict[str, Json], call: dict[str, Json], calling: Calling) -> 
     given = call.get("input", UNDEFINED)
     if given is UNDEFINED and on("missing-arguments"):
         given = {}
+    if "mcp" in spec:
+        return mcp.outcome(spec, given, on)
     if calling.step is not None and not has_steps(spec) and on("effects-are-steps"):
         calling.step(calling.path)
     seen = {"inputIsUndefined": True} if given is UNDEFINED else {"input": copy.deepcopy(given)}

@@ -40,9 +40,10 @@ export function render() {
 function parts() {
   const runs = [...state.runs.values()];
   const found = [];
-  let place = 0;
+  let place = state.offset;
+  if (place) found.push({ key: "older", version: place, make: () => h("p.note", `${place} older results are not shown.`) });
   const stored = (end) => {
-    const results = state.results.slice(place, end);
+    const results = state.results.slice(place - state.offset, Math.max(0, end - state.offset));
     if (results.length) {
       const key = `stored-${place}`;
       found.push({ key, version: results.length, make: () => storedSection(results) });
@@ -55,8 +56,21 @@ function parts() {
     found.push({ key: run.id, version, make: () => runSection(run) });
     if (run.last !== null) place = Math.max(place, run.last);
   }
-  if (!runs.length || runs.at(-1).last !== null) stored(state.results.length);
-  return found.length ? found : [{ key: "empty", version: 0, make: empty }];
+  if (!runs.length || runs.at(-1).last !== null) stored(state.offset + state.results.length);
+  if (!found.length) return [{ key: "empty", version: 0, make: empty }];
+  const next = runs.at(-1)?.status === "running" ? undefined : proposed();
+  if (next) found.push({ key: "next", version: next, make: () => h("div.examples", example(next)) });
+  return found;
+}
+
+/** The example that comes next: they are one conversation. */
+function proposed() {
+  return state.offset ? undefined : state.target?.examples?.[state.results.filter((result) => result.user).length];
+}
+
+function example(text) {
+  return h("button.example", { type: "button", data: { key: "example" }, onclick: () => actions.propose(text) },
+    h("span.muted", "Try: "), text);
 }
 
 function empty() {
@@ -64,8 +78,7 @@ function empty() {
   return h("div.empty",
     h("p", "Nothing was said yet."),
     names.length ? h("p.muted", `Agents: ${names.join(", ")}`) : null,
-    state.target?.examples?.length ? h("div.examples", state.target.examples.map((text) =>
-      h("button.example", { type: "button", onclick: () => actions.propose(text) }, text))) : null);
+    proposed() ? h("div.examples", example(proposed())) : null);
 }
 
 function storedSection(results) {

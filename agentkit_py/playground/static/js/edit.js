@@ -15,7 +15,7 @@ export function editor(run, found) {
   if (!drafts.has(key)) drafts.set(key, draftOf(found));
   const draft = drafts.get(key);
   const outcome = h("div.outcome", { "aria-live": "polite" });
-  const redraw = () => outcome.replaceChildren(...[outcomeOf(found, draft, redraw)].flat().filter(Boolean));
+  const redraw = () => outcome.replaceChildren(...[outcomeOf(run, found, draft, redraw)].flat().filter(Boolean));
   redraw();
   const act = (ask) => async (event) => {
     event.preventDefault();
@@ -36,7 +36,7 @@ export function editor(run, found) {
   return h("form.edit", { onsubmit: act(api.look) },
     h("p.muted", "Neither way changes the thread, and no tool is called."),
     area("System prompt", draft, "system", 7),
-    area("What the user said", draft, "input", 2),
+    area("What the user said", draft, "input", 3),
     found.processors.length ? h("fieldset", h("legend", "Processors"), found.processors.map((one) => processor(one, draft))) : null,
     h("div.edit-row",
       h("button", { type: "submit", data: { key: "look" } }, "What would it see?"),
@@ -118,7 +118,7 @@ function valueOf(name, typed) {
   }
 }
 
-function outcomeOf(found, draft, redraw) {
+function outcomeOf(run, found, draft, redraw) {
   if (draft.busy) return h("p.muted", draft.busy);
   if (draft.problem) return h("p.error", draft.problem);
   const result = draft.result;
@@ -130,7 +130,7 @@ function outcomeOf(found, draft, redraw) {
     h("p", `${count(before)} → ${count(after)} tokens sent, ${found.seen.sent.length} → ${result.seen.sent.length} messages`,
       result.ms === undefined ? "" : ` · ${[duration(result.ms), tokens(result.usage), money(result.cost, state.target?.currency)].filter(Boolean).join(" · ")}`),
     result.stop ? h("p.error", "on_start would end the turn without asking the model.") : null,
-    draft.asked ? compare(found, result) : null,
+    draft.asked ? compare(run, found, result) : null,
     levels(result.seen, draft.level, (level) => {
       draft.level = level;
       redraw();
@@ -140,9 +140,8 @@ function outcomeOf(found, draft, redraw) {
   ];
 }
 
-function compare(found, result) {
-  const run = [...state.runs.values()].find((one) => one.calls.get(found.call)?.messages && one.calls.get(found.call).agent === found.agent);
-  const first = run?.calls.get(found.call).messages ?? [];
+function compare(run, found, result) {
+  const first = state.runs.get(run)?.calls.get(found.call)?.messages ?? [];
   const side = (title, messages) => h("div.side", h("h4", title), messages.map((message) =>
     h("div.body", messageKind(message) ? `${messageKind(message)} ${messageText(message)}` : messageText(message))));
   return h("div.compare", side("In the run", first), side("Now", result.messages));

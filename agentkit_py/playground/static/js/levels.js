@@ -6,6 +6,7 @@ import { agentName, count, messageKind, messageText } from "./format.js";
 const SIGNS = { kept: "", removed: "−", rewritten: "~", added: "+" };
 const WORDS = { kept: "kept", removed: "removed", rewritten: "changed", added: "added" };
 const LONG = 320;
+const MOST = 300;
 
 /** The levels of a call; `chosen` is the level that is shown, `choose(level)` picks another. */
 export function levels(seen, chosen, choose) {
@@ -20,7 +21,23 @@ export function levels(seen, chosen, choose) {
     }, h("span.step-level", one.level), h("span.step-name", one.name), h("span.step-figures", one.figures,
       one.cut ? h("span.cut", one.cut) : null)))),
     view.why ? h("p.muted.why-line", view.why) : null,
-    h("ul.messages", { "aria-label": `Messages: ${view.name}` }, view.rows.map((row) => messageRow(seen, row))));
+    messageList(seen, view));
+}
+
+/** The rows of a level; of very many only the newest, until one asks for all. */
+function messageList(seen, view) {
+  const list = h("ul.messages", { "aria-label": `Messages: ${view.name}` });
+  const show = (rows) => list.append(...rows.map((row) => messageRow(seen, row)));
+  const older = view.rows.slice(0, -MOST);
+  if (older.length) {
+    const all = h("button", { type: "button", onclick: () => {
+      list.replaceChildren();
+      show(view.rows);
+    } }, `Show ${count(older.length)} older ones`);
+    list.append(h("li", all));
+  }
+  show(view.rows.slice(-MOST));
+  return list;
 }
 
 function viewsOf(seen) {

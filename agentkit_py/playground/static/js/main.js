@@ -84,7 +84,7 @@ async function open(thread, { keep = false } = {}) {
   source?.close();
   source = null;
   if (!keep) Object.assign(state, { run: null, call: null });
-  Object.assign(state, { thread, results: [], runs: new Map() });
+  Object.assign(state, { thread, results: [], offset: 0, runs: new Map() });
   call.forget();
   const url = new URL(location.href);
   if (thread) url.searchParams.set("thread", thread);
@@ -94,7 +94,7 @@ async function open(thread, { keep = false } = {}) {
   if (thread) {
     const found = await api.getThread(thread);
     if (state.thread !== thread) return;
-    state.results = found.results;
+    Object.assign(state, { results: found.results, offset: found.offset });
     for (const record of found.runs) addRun(record);
     after = found.seq;
   }
@@ -118,7 +118,7 @@ function listen(thread, after) {
     },
     onEvent(event) {
       if (state.thread !== thread) return;
-      const run = state.runs.get(event.run) ?? addRun({ id: event.run, input: "", status: "running", first: state.results.length, last: null });
+      const run = state.runs.get(event.run) ?? addRun({ id: event.run, input: "", status: "running", first: state.offset + state.results.length, last: null });
       apply(run, event);
       if (event.kind === "end") finished(run, thread).catch(actions.fail);
       changed();
@@ -143,7 +143,7 @@ async function finished(run, thread) {
   if (!thread || state.thread !== thread) return;
   const found = await api.getThread(thread);
   if (state.thread !== thread) return;
-  state.results = found.results;
+  Object.assign(state, { results: found.results, offset: found.offset });
   const record = found.runs.find((one) => one.id === run.id);
   if (record) Object.assign(run, { first: record.first, last: record.last });
   run.version += 1;

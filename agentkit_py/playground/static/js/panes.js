@@ -77,7 +77,7 @@ export function renderSetup() {
       agent.description ? h("p", agent.description) : null,
       chain("Processors", agent.processors),
       agent.tools.length ? h("details", { data: { key: `tools-${agent.name}` } },
-        h("summary", `${agent.tools.length} tools`),
+        h("summary", agent.tools.length === 1 ? "1 tool" : `${agent.tools.length} tools`),
         h("ul.plain", agent.tools.map((tool) => h("li", h("code", tool.name), ` ${tool.description}`)))) : null,
       agent.servers ? h("p.muted", `${agent.servers} MCP servers; their tools are known in a run only`) : null,
       h("details", { data: { key: `system-${agent.name}` } }, h("summary", "System prompt"),

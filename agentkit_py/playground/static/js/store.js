@@ -7,6 +7,7 @@ export const state = {
   threads: [],
   thread: null,
   results: [],
+  offset: 0,
   runs: new Map(),
   run: null,
   call: null,
@@ -38,6 +39,7 @@ export function newRun(record) {
     tools: new Map(),
     questions: new Map(),
     marks: [],
+    waits: [],
     items: [],
     live: new Map(),
     initial: null,
@@ -121,6 +123,13 @@ const STEPS = {
   "state.changed"(run, event) {
     run.changes.push(event);
   },
+  "wait.began"(run, event) {
+    run.waits.push({ step: event.step, begin: event.at, end: null });
+  },
+  "wait.ended"(run, event) {
+    const wait = run.waits.find((one) => one.step === event.step && one.end === null);
+    if (wait) wait.end = event.at;
+  },
   asked(run, event) {
     const question = { ...event.request, begin: event.at, end: null, resolution: null };
     run.questions.set(question.requestId, question);
@@ -139,6 +148,7 @@ const STEPS = {
     run.live.clear();
     for (const agent of run.agents.values()) agent.end ??= event.at;
     for (const tool of run.tools.values()) tool.end ??= event.at;
+    for (const wait of run.waits) wait.end ??= event.at;
   },
 };
 

@@ -42,6 +42,7 @@ function rows(run) {
     ...[...run.calls.values()].map((call) => ({ at: call.begin, depth: depthOf(run, run.agents.get(call.runId)) + 1, call })),
     ...[...run.tools.values()].map((tool) => ({ at: tool.begin, depth: depthOf(run, run.agents.get(tool.runId)) + 1, tool })),
     ...[...run.questions.values()].map((question) => ({ at: question.begin, depth: 2, question })),
+    ...run.waits.map((wait) => ({ at: wait.begin, depth: 2, wait })),
   ];
   // Those that began at the same time stay in the order agent, call, tool.
   items.sort((a, b) => a.at - b.at);
@@ -62,6 +63,7 @@ function rowOf(run, item, whole) {
   if (item.agent) return agentRow(run, item.agent, item.depth, whole);
   if (item.call) return callRow(run, item.call, item.depth, whole);
   if (item.tool) return toolRow(run, item.tool, item.depth, whole);
+  if (item.wait) return row("wait", item.depth, [h("span.tool-name", "sleep"), h("span.why", item.wait.step)], item.wait, run, whole);
   return questionRow(run, item.question, item.depth, whole);
 }
 

@@ -1,0 +1,103 @@
+"""Tools of MCP servers in the reference model, with `mcp_oracle` as the recordings' server."""
+
+# JSON of any shape is read here.
+# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import mcp_oracle
+from ..vectors import Json
+from .core import Switches, our_failure
+
+_UUID = (
+    "^([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}"
+    "|00000000-0000-0000-0000-000000000000|ffffffff-ffff-ffff-ffff-ffffffffffff)$"
+)
+_DRAFTS = {
+    "draft-7": "http://json-schema.org/draft-07/schema#",
+    "draft-2020-12": "https://json-schema.org/draft/2020-12/schema",
+}
+
+
+class ListingFailed(Exception):  # noqa: N818 - a signal
+    """TypeScript: the server does not list its tools, and the run goes on without."""
+
+    warning: Json = [
+        "<ts:warning>",
+        {"$error": {"name": "McpError", "message": "MCP error -32603: list failed"}},
+    ]
+
+
+def server_tools(server: dict[str, Json], on: Switches, *, shimmed: bool) -> list[Json]:
+    """What an agent is offered of a server.
+
+    Args:
+        server: The scenario's settings.
+        on: Our differences.
+        shimmed: Whether the recording was made with a package that TypeScript's needs for MCP, and
+            does not install.
+
+    Raises:
+        Failure: Ours fails as the server does not list its tools.
+        ListingFailed: TypeScript's goes on.
+    """
+    mode = server["transport"]["args"][-1]
+    if mode == "error-list":
+        if on("mcp-servers-that-fail"):
+            raise our_failure("ToolSourceError")
+        raise ListingFailed
+    works = shimmed or on("mcp-works")
+    return [_tool(server["name"], listed, works=works) for listed in mcp_oracle.tools(mode)]
+
+
+def _tool(server: str, listed: Json, *, works: bool) -> Json:
+    plain = zod(listed["inputSchema"])
+    forms: dict[str, Json] = {name: {"$schema": url, **plain} for name, url in _DRAFTS.items()}
+    forms["openapi-3.0(io=input)"] = plain
+    return {
+        "name": f"{server}-{listed['name']}",
+        "description": listed.get("description", ""),
+        "factory": "mcp",
+        "parameters": {"jsonSchema": forms},
+        "ours": {"properties": {}, **listed["inputSchema"]},
+        "strict": False,
+        "mcp": "works" if works else "broken",
+        "handler": {"op": "mcp", "tool": listed["name"]},
+    }
+
+
+def zod(schema: Json) -> dict[str, Json]:
+    """What is left of a server's schema when TypeScript has made a zod schema of it."""
+    if "anyOf" in schema:
+        return {"type": [option["type"] for option in schema["anyOf"]]}
+    kind = schema["type"]
+    if kind == "object":
+        properties = schema.get("properties", {})
+        made: dict[str, Json] = {"type": "object"}
+        made["properties"] = {name: zod(each) for name, each in properties.items()}
+        required = {"required": schema["required"]} if schema.get("required") else {}
+        return {**made, **required, "additionalProperties": False}
+    if kind == "array":
+        least = {"minItems": schema["minItems"]} if "minItems" in schema else {}
+        return {**least, "type": "array", "items": zod(schema["items"])}
+    if schema.get("format") == "uuid":
+        return {"type": "string", "format": "uuid", "pattern": _UUID}
+    return {"type": "number" if kind == "integer" else kind}
+
+
+def outcome(tool: Json, given: Json, on: Switches) -> Json:
+    """The content of a call's result."""
+    found: Any = mcp_oracle.result(tool["handler"]["tool"], given)
+    if found is None:
+        said = "MCP error -32603: rpc failure"
+        if on("mcp-errors-are-errors"):
+            return {"error": {"name": "MCPProtocolError", "message": said}}
+        facts = {"stack": "<stack>", "code": -32603, "__serialized": True}
+        return {"error": {"name": "Error", "message": said, **facts}}
+    if found.get("isError") and on("mcp-errors-are-errors"):
+        words = "\n".join(block["text"] for block in found["content"])
+        return {"error": {"name": "MCPToolError", "message": words}}
+    return {"data": found["content"]}

@@ -1,0 +1,144 @@
+"""The hub: rings that are bounded, and readers that go at their own pace."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.server import Hub, HubLimits
+from agentkit_py.server.hub import Subscription
+
+
+def chunk(number: int, event: str = "text.delta", **data: Any) -> dict[str, Any]:
+    """One chunk."""
+    return {"event": event, "data": {"n": number, **data}, "sequenceNumber": number}
+
+
+async def read(reader: Subscription, last: int) -> tuple[list[int], int]:
+    """Numbers of the entries up to ``last``, and how many were lost."""
+    numbers: list[int] = []
+    lost = 0
+    while not numbers or numbers[-1] < last:
+        batch = await reader.next(limit=3)
+        numbers += [entry.number for entry in batch.entries]
+        lost += batch.lost
+    return numbers, lost
+
+
+@given(
+    st.lists(st.one_of(st.just("publish"), st.just("read"), st.just("again")), max_size=60),
+    st.integers(1, 8),
+)
+def test_a_reader_gets_everything_in_order_or_learns_how_much_it_lost(
+    steps: list[str], room: int
+) -> None:
+    """Whatever is published and read in between, and however often it comes back."""
+
+    async def go() -> None:
+        hub = Hub(HubLimits(channel_chunks=room))
+        reader = hub.subscribe("c")
+        published, seen, lost = 0, 0, 0
+        for step in steps:
+            if step == "publish":
+                published += 1
+                hub.publish("c", chunk(published))
+            elif step == "again":
+                place = reader.place
+                reader.close()
+                reader = hub.subscribe("c", place)
+                if reader.missed is not None:
+                    assert reader.missed == "too_old"
+                    assert published - seen - lost > room
+                    lost = published - seen
+            elif published > seen + lost:
+                batch = await reader.next(limit=2)
+                assert batch.lost == max(0, published - room - seen - lost)
+                lost += batch.lost
+                assert batch.entries[0].number == seen + lost + 1
+                seen += len(batch.entries)
+        assert hub.readers == 1
+        reader.close()
+        assert hub.readers == 0
+
+    asyncio.run(go())
+
+
+async def test_readers_of_a_channel_do_not_wait_for_each_other() -> None:
+    """Each gets all of it."""
+    hub = Hub()
+    with hub.subscribe("c") as one, hub.subscribe("c") as two:
+        waiting = asyncio.create_task(read(one, 3))
+        await asyncio.sleep(0)
+        for number in range(1, 4):
+            hub.publish("c", chunk(number))
+        assert await waiting == ([1, 2, 3], 0)
+        assert await read(two, 3) == ([1, 2, 3], 0)
+    assert hub.readers == 0
+
+
+async def test_a_channel_is_bounded_in_bytes() -> None:
+    """One chunk is always kept, however long."""
+    hub = Hub(HubLimits(channel_bytes=10_000))
+    for number in range(100):
+        hub.publish("c", chunk(number, text="x" * 1000))
+        assert hub.kept_bytes <= 10_000
+    hub.publish("c", chunk(100, text="x" * 50_000))
+    with hub.subscribe("c") as reader:
+        hub.publish("c", chunk(101))
+        assert (await reader.next()).entries[-1].number == 102
+
+
+async def test_channels_that_nobody_uses_are_forgotten() -> None:
+    """Those used last are kept; those with readers or with runs always."""
+    hub = Hub(HubLimits(idle_channels=2))
+    hub.publish("running", chunk(0, "run.started", messageId="m1", scope="network"))
+    reader = hub.subscribe("read")
+    places: dict[str, str] = {}
+    for name in "abcd":
+        places[name] = hub.publish(name, chunk(0)).id
+    for name, missed in (("a", "unknown"), ("d", None)):
+        with hub.subscribe(name, places[name]) as again:
+            assert again.missed == missed, name
+    assert hub.holds("running", "m1")
+    hub.publish("running", chunk(1, "stream.ended", messageId="m1"))
+    assert not hub.holds("running", "m1")
+    reader.close()
+
+
+async def test_a_new_reader_begins_with_the_oldest_run_that_goes_on() -> None:
+    """Runs that stand in another are part of it."""
+    hub = Hub()
+    hub.publish("c", chunk(1, "run.started", messageId="old"))
+    hub.publish("c", chunk(2, "stream.ended", messageId="old"))
+    hub.publish("c", chunk(3, "run.started", messageId="m"))
+    hub.publish("c", chunk(4, "run.started", messageId="n", parentRunId="r"))
+    with hub.subscribe("c") as reader:
+        assert await read(reader, 4) == ([3, 4], 0)
+        hub.publish("c", chunk(5, "stream.ended", messageId="m"))
+    with hub.subscribe("c") as reader:
+        hub.publish("c", chunk(6))
+        assert await read(reader, 6) == ([6], 0)
+
+
+@pytest.mark.parametrize("name", ["channel_chunks", "channel_bytes", "idle_channels"])
+def test_limits_are_positive(name: str) -> None:
+    """Or it says which is not."""
+    with pytest.raises(ConfigurationError, match=name):
+        HubLimits(**{name: 0})
+
+
+async def test_a_publisher_serves_a_run() -> None:
+    """As `StreamingConfig(publish=…)`."""
+    hub = Hub()
+    hub.publisher("c")(chunk(1))
+    with pytest.raises(TypeError):
+        hub.publish("c", {"event": "x", "data": {"y": object()}})
+    hub.publish("c", chunk(2, text="two\nlines\u2028"))
+    with hub.subscribe("c", "") as reader:
+        assert reader.missed == "unknown"
+    assert "\n" not in hub.publish("c", chunk(3, text="a\nb")).text

@@ -1,0 +1,146 @@
+"""One conversation, held in four ways, is one thread in the store."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import inngest
+
+from agentkit_py import ApprovalAnswer, ApprovalRequest, Network, SqliteHistory
+from agentkit_py.inngest import create_functions
+from agentkit_py.server import create_app
+from agentkit_py.testing.executor import ReplayExecutor
+from tests.server.shop_for_chat import LINES, WORDS, make
+from tests.server.world import by_header, client_of, listening, message, post, served, settled
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def without_ids(value: Any) -> Any:
+    """JSON without ids and times."""
+    if isinstance(value, dict):
+        return {k: without_ids(v) for k, v in value.items() if k not in ("id", "createdAt")}
+    return [without_ids(item) for item in value] if isinstance(value, list) else value
+
+
+async def kept(path: Path) -> Any:
+    """All that the store has of its one thread."""
+    async with SqliteHistory(path) as store:
+        [thread] = await store.list_threads()
+        records = await store.records(thread.id)
+    assert len({record.result.id for record in records}) == len(records)
+    rows = [
+        (record.position, without_ids(record.result.to_dict()), record.metadata)
+        for record in records
+    ]
+    return thread.title, thread.metadata, rows
+
+
+async def plainly(path: Path) -> Any:
+    """In Python."""
+    network = make(str(path))
+    words = iter(WORDS)
+
+    def approver(_request: ApprovalRequest) -> ApprovalAnswer:
+        word = next(words)
+        if word is True:
+            return ApprovalAnswer(approved=True)
+        return ApprovalAnswer(approved=False, reason=str(word))
+
+    thread = None
+    for line in LINES:
+        run = await network.run(line, thread_id=thread, approver=approver)
+        thread = run.thread_id
+    return await ended(network, path)
+
+
+async def ended(network: Network, path: Path) -> Any:
+    """The conversation is over: what was kept of it."""
+    model: Any = network.default_model
+    model.assert_finished()
+    store: Any = network.history
+    await store.close()
+    return await kept(path)
+
+
+async def by_terminal(folder: Path) -> Any:
+    """With `agentkit chat`."""
+    first, second, third = LINES
+    lines = [first, second, "y", "y", third, WORDS[1]]
+    done = subprocess.run(
+        [sys.executable, "-m", "agentkit_py.cli", "chat", "tests.server.shop_for_chat:make"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+        input="\n".join(map(str, lines)),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return await kept(folder / "threads.db")
+
+
+async def by_http(path: Path) -> Any:
+    """As the React hook does, runs in the API's process."""
+    network = make(str(path))
+    app = create_app(networks=[network], auth=by_header)
+    words = iter(WORDS)
+    async with served(app) as url, listening(url) as stream:
+        for number, line in enumerate(LINES):
+            await post(url, "/api/chat", message(line, "t1"))
+            if number:
+                question = (await stream.until("hitl.requested"))["data"]
+                word = next(words)
+                said = {"action": "approve"} if word is True else {"action": "deny", "reason": word}
+                where = {"threadId": "t1", "toolCallId": question["requestId"]}
+                assert (await post(url, "/api/approve-tool", where | said)).status_code == 200
+            await stream.until("stream.ended")
+            await settled(app)
+    return await ended(network, path)
+
+
+async def by_functions(path: Path) -> Any:
+    """As the React hook does, runs as Inngest functions."""
+    network = make(str(path))
+    client = inngest.Inngest(app_id="shop", is_production=False)
+    functions = create_functions(client, networks=[network], inference="local", realtime=True)
+    executor = ReplayExecutor(client, functions)
+    app = create_app(networks=[network], auth=by_header, client=client)
+    words = iter(WORDS)
+    async with client_of(app) as http:
+        for number, line in enumerate(LINES):
+            with executor.connection.use():
+                await http.post("/api/chat", json=message(line, "t1"))
+            await executor.advance(1)
+            if number:
+                asked = [p for p in executor.published if p.data["event"] == "hitl.requested"]
+                word = next(words)
+                said = {"action": "approve"} if word is True else {"action": "deny", "reason": word}
+                question = asked[-1].data["data"]["requestId"]
+                with executor.connection.use():
+                    body = {"threadId": "t1", "toolCallId": question, **said}
+                    answer = await http.post("/api/approve-tool", json=body)
+                    assert answer.status_code == 200
+                await executor.advance(1)
+            assert executor.runs[-1].status == "completed"
+    return await ended(network, path)
+
+
+async def test_one_conversation_is_one_thread(tmp_path: Path) -> None:
+    """By HTTP in both modes, in the terminal and in Python; ids and times aside."""
+    expected = await plainly(tmp_path / "plain.db")
+    title, _, rows = expected
+    assert title == "Good morning"
+    assert [row[1]["agentName"] for row in rows] == [
+        "user", "clerk", "user", "clerk", "clerk", "user", "clerk", "clerk"
+    ]  # fmt: skip
+    assert await by_http(tmp_path / "http.db") == expected
+    assert await by_functions(tmp_path / "functions.db") == expected
+    folder = tmp_path / "terminal"
+    folder.mkdir()
+    assert await by_terminal(folder) == expected
