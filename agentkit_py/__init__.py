@@ -105,7 +105,7 @@ if TYPE_CHECKING:
         processors_from_env,
     )
     from agentkit_py.runtime.embeddings import OpenAIEmbedder
-    from agentkit_py.stores import MemoryHistory, SqliteHistory
+    from agentkit_py.stores import MemoryHistory, PostgresHistory, SqliteHistory
 
 __all__ = [
     "Agent",
@@ -144,6 +144,7 @@ __all__ = [
     "OpenAIEmbedder",
     "Pin",
     "PolicyParts",
+    "PostgresHistory",
     "ProcessorContext",
     "ReasoningMessage",
     "Recall",
@@ -223,7 +224,7 @@ __getattr__ = lazily(
             "processors_from_env"
         ),
         "agentkit_py.runtime.embeddings": "OpenAIEmbedder",
-        "agentkit_py.stores": "MemoryHistory SqliteHistory",
+        "agentkit_py.stores": "MemoryHistory PostgresHistory SqliteHistory",
         "agentkit_py.inngest": "create_functions",
     },
 )

@@ -24,7 +24,7 @@ import threading
 import time
 import tracemalloc
 import warnings
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -252,7 +252,7 @@ async def measure(
 
 
 @contextmanager
-def server() -> Iterator[str]:
+def server() -> Generator[str]:
     """The URL of a PostgreSQL server."""
     found = os.environ.get("AGENTKIT_TEST_PGURL")
     if found:

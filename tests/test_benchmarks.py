@@ -58,6 +58,8 @@ ROWS = [
     *(f"{name}, 10,000 messages" for name in POLICIES),
     "stored turn, SQLite, new thread",
     "stored turn, SQLite, 100 messages",
+    "search 500 pieces, SQLite",
+    "search 500 pieces, PostgreSQL",
 ]
 HAS_NO_FLOOR = {"run, model answers nonsense"}
 

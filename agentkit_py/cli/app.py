@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from agentkit_py.cli.api import api
 from agentkit_py.cli.chat import Chat, with_history
 from agentkit_py.cli.console import Commands, make_console
 from agentkit_py.cli.demo.play import DemoOptions, answer_later, open_desk, play
@@ -206,6 +207,7 @@ app.add_typer(threads_app)
 app.command()(explain)
 app.command()(dev)
 app.command()(serve)
+app.command()(api)
 app.command()(mcp)
 app.command()(doctor)
 

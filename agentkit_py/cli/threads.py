@@ -121,7 +121,7 @@ def search(
     async def work(store: HistoryStore, console: Console) -> None:
         found = await store.search(words, limit=limit)
         for match in found:
-            place = match.text.casefold().find(words.casefold())
+            place = match.text.lower().find(words.lower())
             line = shorten(match.text[max(0, place - 30) : place + 60], 90)
             console.print(Text(f"{clean(match.thread_id)}  {line}"), soft_wrap=True)
         console.print(f"{len(found)} threads", style="dim")

@@ -56,10 +56,12 @@ def split_sides(history: Sequence[Message]) -> tuple[Sequence[Message], Sequence
     A message that does not say which side it is on takes that of the message before it; a list
     that begins so begins in the past.
     """
-    first = next((i for i, m in enumerate(history) if m.from_history is False), None)
-    if first is None:
+    # Lists, not generators, which would be resumed for each message of the thread.
+    sides = [m.from_history for m in history]
+    if False not in sides:
         return history, ()
-    if not any(m.from_history for m in history[first:]):
+    first = sides.index(False)
+    if True not in sides[first:]:
         return history[:first], history[first:]
     past: list[Message] = []
     present: list[Message] = []

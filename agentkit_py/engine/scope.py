@@ -81,6 +81,9 @@ class RunScope:
     resumes: bool = False
     """Whether no state was given, so that the data of the run before may go on."""
 
+    valid: tuple[Message, ...] = ()
+    """What a model was shown last: calls and results in it are whole."""
+
     _present: list[Message] = field(default_factory=list[Message])
     _seen: int = 0
     _last: AgentResult | None = None

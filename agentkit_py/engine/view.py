@@ -137,7 +137,11 @@ class View:
         stop: bool = False,
     ) -> Seen:
         joined, prefill = join(prompt, history, self.scope.mode)
-        joined = tuple(_valid(joined, entries, self.agent))
+        # In a turn of many inferences only what is new has to be looked at.
+        known = self.scope.valid
+        begins = joined[: len(known)] == known
+        joined = tuple(_valid(joined, entries, self.agent, len(known) if begins else 0))
+        self.scope.valid = joined
         report = ContextReport(
             agent=self.agent.name,
             entries=tuple(entries),
@@ -226,9 +230,9 @@ _CHOICES = ("auto", "any")
 
 
 def _valid(
-    messages: Sequence[Message], entries: list[ReportEntry], agent: Agent
+    messages: Sequence[Message], entries: list[ReportEntry], agent: Agent, known: int = 0
 ) -> Sequence[Message]:
-    valid, repairs = ensure_valid(messages)
+    valid, repairs = ensure_valid(messages, known)
     if repairs:
         reason = "; ".join(str(repair) for repair in repairs)
         entries.append(_entry("validity", "validity", messages, valid, agent, reason))

@@ -254,10 +254,15 @@ class MessageAssembler:
             agent=facts.get("agentName", ""),
             tool=facts.get("toolName"),
         )
-        call = self._open_call(part) if part.type == "tool-output" else None
+        call = self._call_of(part, data) if part.type == "tool-output" else None
         if call is not None:
             self._answered[key] = call
         self._parts[key] = part
+
+    def _call_of(self, output: StreamedPart, data: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The call that the output names, or the one that it must be of."""
+        named = (output.message_id, data.get("callPartId", ""))
+        return named if named in self._parts else self._open_call(output)
 
     def _open_call(self, output: StreamedPart) -> tuple[str, str] | None:
         """The first call of that tool in the message that has no output yet."""

@@ -40,11 +40,10 @@ class OpenCalls:
         return known is not None
 
     def end(self, message_id: str, call: ToolCall) -> str | None:
-        """It has an output: the id that its part must have, None for one of its own.
+        """It has an output: the part of the call, where that would be taken for another's.
 
-        An output has an id of its own, and front ends give it to the last open call of the message.
-        So does the useAgent hook, since TypeScript tells of a call right before its output. Where a
-        later call is open, the output has the id of its call, by which the hook finds it.
+        Readers give an output to the last open call of its message; so does the useAgent hook, since
+        TypeScript tells of a call right before its output. None: that is the right one.
         """
         mine = [one for one in self._calls if one.message_id == message_id]
         known = next((one for one in mine if one.begun and one.call == call), None)

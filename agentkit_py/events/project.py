@@ -57,6 +57,8 @@ class _Part:
     id: str
     kind: str
     tool: str | None = None
+    call: str | None = None
+    """Of an output: the part of its call, where readers would take it for another's."""
 
 
 @dataclass(slots=True)
@@ -180,6 +182,7 @@ class Projector:
             "runId": event.run_id,
             "messageId": event.message_id,
             "type": part.kind,
+            **_answered(part),
             "metadata": {**tool, "agentName": event.name},
         }
 
@@ -202,7 +205,7 @@ class Projector:
             yield self._piece(event, part, delta.delta)
 
     def _piece(self, event: Any, part: _Part, delta: str) -> _Draft:
-        data = {"partId": part.id, "messageId": event.message_id, "delta": delta}
+        data = {"partId": part.id, "messageId": event.message_id, "delta": delta, **_answered(part)}
         if part.kind == "tool-call":
             data["toolName"] = part.tool or ""
         return _DELTA_EVENTS[part.kind], data
@@ -297,9 +300,8 @@ class Projector:
 
     def _output(self, event: ToolFinished) -> Iterator[_Draft]:
         result = event.result
-        own = self._part_id(event.message_id)
-        shared = self._calls.end(event.message_id, result.tool)
-        part = _Part(shared or own, "tool-output", result.tool.name)
+        part = _Part(self._part_id(event.message_id), "tool-output", result.tool.name)
+        part.call = self._calls.end(event.message_id, result.tool)
         yield "part.created", self._described(event, part)
         for piece in self._pieces(dumps(result.content), OUTPUT_CHUNK):
             yield self._piece(event, part, piece)
@@ -313,6 +315,10 @@ _DELTA_EVENTS: dict[str, EventName] = {
     "tool-call": "tool_call.arguments.delta",
     "tool-output": "tool_call.output.delta",
 }
+
+
+def _answered(part: _Part) -> dict[str, str]:
+    return {} if part.call is None else {"callPartId": part.call}
 
 
 def _started(event: RunStarted) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Chunks as strangers may see them."""
+"""Chunks as strangers may see them, and as the useAgent hook reads them."""
 
 from __future__ import annotations
 
@@ -33,3 +33,15 @@ def without_details(
     if event == "part.failed" and data.get("error") not in _HARMLESS:
         return {**chunk, "data": {**data, "error": words}}
     return dict(chunk)
+
+
+def for_hook(chunk: Mapping[str, Any]) -> dict[str, Any]:
+    """The chunk of an output that names its call, under the id of that call's part.
+
+    The hook looks for a call with the output's id, and else takes the last that is open.
+    """
+    data = as_object(chunk.get("data")) or {}
+    call = data.get("callPartId")
+    if not isinstance(call, str):
+        return dict(chunk)
+    return {**chunk, "data": {**data, "partId": call}}

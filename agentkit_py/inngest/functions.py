@@ -15,7 +15,7 @@ from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.emitter import StreamingConfig
 from agentkit_py.engine.network import Network
 from agentkit_py.errors import AgentKitError, ConfigurationError
-from agentkit_py.events.public import without_details
+from agentkit_py.events.public import for_hook, without_details
 from agentkit_py.history.codec import message_from_dict
 from agentkit_py.history.result import USER, AgentResult
 from agentkit_py.history.state import State
@@ -142,7 +142,7 @@ def _handler(client: inngest.Inngest, item: Agent | Network, *, realtime: bool) 
         user = data.get("userId")
         streaming = None
         if realtime and isinstance(user, str) and user:
-            send = unless_stopped(publisher(client, user), user, data.get("threadId"))
+            send = unless_stopped(_for_hook(publisher(client, user)), user, data.get("threadId"))
             if "answerableBy" in data:  # sent by the HTTP API, for somebody's browser
                 send = _for_strangers(send)
             streaming = StreamingConfig(
@@ -156,6 +156,13 @@ def _handler(client: inngest.Inngest, item: Agent | Network, *, realtime: bool) 
         return _output(state, result.text, result.stop_reason, _of_this_run(state))
 
     return handler
+
+
+def _for_hook(send: Publish) -> Publish:
+    async def publish(chunk: dict[str, Any]) -> None:
+        await send(for_hook(chunk))
+
+    return publish
 
 
 def _for_strangers(send: Publish) -> Publish:

@@ -90,9 +90,12 @@ def _messages(
         match unit:
             case TextMessage():
                 if not refuses_empty or texts(unit):
-                    result.append(_text(unit.role, _content(unit, media)))
+                    content = unit.content
+                    if not isinstance(content, str) or not content.isascii():
+                        content = _content(unit, media)
+                    result.append({"role": unit.role, "content": content})
             case Exchange():
-                result += _exchange(unit, ids, EMPTY_RESULT if refuses_empty else "")
+                _add_exchange(result, unit, ids, EMPTY_RESULT if refuses_empty else "")
             case ReasoningMessage():
                 pass  # chat completions take no reasoning back
             case _:
@@ -116,15 +119,16 @@ def _text_part(text: str) -> dict[str, Any]:
     return {"type": "text", "text": clean(text)}
 
 
-def _exchange(exchange: Exchange, ids: WireIds, empty: str) -> list[dict[str, Any]]:
+def _add_exchange(
+    result: list[dict[str, Any]], exchange: Exchange, ids: WireIds, empty: str
+) -> None:
     calls: list[dict[str, Any]] = []
-    found: list[dict[str, Any]] = [{"role": "assistant", "content": None, "tool_calls": calls}]
-    for call_id, name, arguments, output in exchange.rows:
-        wire_id = ids.take(call_id)
+    result.append({"role": "assistant", "content": None, "tool_calls": calls})
+    for call_id, fits, name, arguments, output in exchange.rows:
+        wire_id = ids.take(call_id, fits=fits)
         function = {"name": name, "arguments": arguments}
         calls.append({"id": wire_id, "type": "function", "function": function})
-        found.append({"role": "tool", "tool_call_id": wire_id, "content": output or empty})
-    return found
+        result.append({"role": "tool", "tool_call_id": wire_id, "content": output or empty})
 
 
 def _choice(request: ModelRequest) -> object:

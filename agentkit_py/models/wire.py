@@ -79,7 +79,7 @@ class Exchange:
         default=None, init=False, repr=False, compare=False
     )
     _names: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
-    _rows: tuple[tuple[str, str, str, str], ...] | None = field(
+    _rows: tuple[tuple[str, bool, str, str, str], ...] | None = field(
         default=None, init=False, repr=False, compare=False
     )
 
@@ -105,11 +105,12 @@ class Exchange:
         return self._inputs
 
     @property
-    def rows(self) -> tuple[tuple[str, str, str, str], ...]:
-        """Each call's own id, name, arguments and output."""
+    def rows(self) -> tuple[tuple[str, bool, str, str, str], ...]:
+        """Each call's own id, whether that may be sent, its name, arguments and output."""
         if self._rows is None:
             ids = [call.id for call in self.calls]
-            self._rows = tuple(zip(ids, self.names, self.arguments, self.outputs, strict=True))
+            fit = [_ID.fullmatch(one) is not None for one in ids]
+            self._rows = tuple(zip(ids, fit, self.names, self.arguments, self.outputs, strict=True))
         return self._rows
 
     @property
@@ -129,17 +130,13 @@ def units(messages: Sequence[Message]) -> list[Unit]:
     index = 0
     while index < len(messages):
         message = messages[index]
-        match message:
-            case TextMessage() | ReasoningMessage():
-                found.append(message)
-                index += 1
-            case ToolCallMessage():
-                index = _read_group(messages, index, message, found)
-            case ToolResultMessage():
-                # A result without a call cannot be sent anywhere; valid histories have none.
-                index += 1
-            case _:
-                assert_never(message)
+        if isinstance(message, ToolCallMessage):
+            index = _read_group(messages, index, message, found)
+            continue
+        # A result without a call cannot be sent anywhere; valid histories have none.
+        if not isinstance(message, ToolResultMessage):
+            found.append(message)
+        index += 1
     return found
 
 
@@ -244,9 +241,15 @@ class WireIds:
         self._used: set[str] = set()
         self._next: dict[str, int] = {}
 
-    def take(self, call_id: str) -> str:
-        """A wire id for the next call, whose own id is ``call_id``."""
-        if call_id not in self._used and _ID.fullmatch(call_id):
+    def take(self, call_id: str, *, fits: bool | None = None) -> str:
+        """A wire id for the next call, whose own id is ``call_id``.
+
+        Args:
+            call_id: The call's own id.
+            fits: Whether it is of the form that every provider accepts, where that is known.
+        """
+        fits = _ID.fullmatch(call_id) is not None if fits is None else fits
+        if fits and call_id not in self._used:
             self._used.add(call_id)
             return call_id
         base = _NOT_IN_ID.sub("_", call_id)[:_MAX_ID] or "call"

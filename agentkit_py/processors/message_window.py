@@ -24,6 +24,9 @@ DEFAULT_MESSAGES = 40
 LEAST_MESSAGES, MOST_MESSAGES = 10, 100
 """What the environment variable may say: fewer break conversations, more are no window."""
 
+_WORTHWHILE = 20
+"""From so many messages on a window moves in blocks, of which the least is more than one turn."""
+
 
 def _window(name: str, value: object) -> int:
     if not name.endswith("max_message_history"):
@@ -46,7 +49,8 @@ class MessageWindow(ConfiguredProcessor):
 
     Args:
         max_messages: How many messages at the most.
-        lower: How many stay when there are too many; None: three quarters, rounded up.
+        lower: How many stay when there are too many; None: three quarters, rounded up, of 20 and
+            more, and all of fewer: a turn is some four messages, so that these gain nothing.
 
     Raises:
         ConfigurationError: One is no positive whole number, or ``lower`` is the greater one.
@@ -134,8 +138,7 @@ class MessageWindow(ConfiguredProcessor):
         """
         count = len(messages) - len(system)
         excess = max(0, count - self.max_messages)
-        lower = -(-self.max_messages * 3 // 4) if self.lower is None else self.lower
-        block = self.max_messages + 1 - lower
+        block = self.max_messages + 1 - self._lower
         if not excess or block == 1:
             return excess
         # Blocks of the thread, so that nothing older than the cut has to be looked at.
@@ -147,6 +150,13 @@ class MessageWindow(ConfiguredProcessor):
         blocks = [rank // block for rank in Places(messages, context).ranks(others)]
         later = range(excess, len(others))
         return next((n for n in later if blocks[n] > blocks[n - 1]), excess)
+
+    @property
+    def _lower(self) -> int:
+        if self.lower is not None:
+            return self.lower
+        whole_window = self.max_messages < _WORTHWHILE
+        return self.max_messages if whole_window else -(-self.max_messages * 3 // 4)
 
 
 def _after(length: int, count: int, staying: Sequence[int]) -> int:

@@ -59,11 +59,14 @@ MISSING_RESULT = "MissingToolResult"
 """Name of the error in the answer to a call whose result is not in the list."""
 
 
-def ensure_valid(messages: Sequence[Message]) -> tuple[Sequence[Message], list[Repair]]:
+def ensure_valid(
+    messages: Sequence[Message], known: int = 0
+) -> tuple[Sequence[Message], list[Repair]]:
     """Make calls and results whole.
 
     Args:
         messages: Everything that is to be sent, prompt included, in its order.
+        known: How many messages at its beginning are known to be a valid list.
 
     Returns:
         The list and what was done to it. A list that is valid comes back itself, object for object.
@@ -71,13 +74,13 @@ def ensure_valid(messages: Sequence[Message]) -> tuple[Sequence[Message], list[R
     Raises:
         ProcessorError: Something in the list is no message.
     """
-    if is_valid(messages):
+    if is_valid(messages, known):
         return messages, []
     repaired, repairs = _repair(messages)
     return (repaired, repairs) if repairs else (messages, [])
 
 
-def is_valid(messages: Sequence[Message]) -> bool:
+def is_valid(messages: Sequence[Message], known: int = 0) -> bool:
     """Whether calls and results are whole.
 
     One quick pass that says yes to valid lists only; it may say no to a valid one in which a result
@@ -86,7 +89,7 @@ def is_valid(messages: Sequence[Message]) -> bool:
     Raises:
         ProcessorError: Something in the list is no message.
     """
-    start = _end_of_whole(messages)
+    start = _end_of_whole(messages, known)
     return start == len(messages) or _may_follow(messages[start:])
 
 
@@ -113,12 +116,12 @@ def _may_follow(messages: Sequence[Message]) -> bool:
     return not scan.unanswered
 
 
-def _end_of_whole(messages: Sequence[Message]) -> int:
+def _end_of_whole(messages: Sequence[Message], index: int) -> int:
     """How far the list is of the simplest form: texts, and calls with their results in order.
 
     Nothing is left open there, so that whoever reads on may begin there.
     """
-    index, end = 0, len(messages)
+    end = len(messages)
     while index < end:
         message = messages[index]
         if isinstance(message, TextMessage):

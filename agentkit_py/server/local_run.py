@@ -15,7 +15,7 @@ from agentkit_py.engine.emitter import StreamingConfig
 from agentkit_py.engine.limits import RunLimits
 from agentkit_py.engine.network import Network
 from agentkit_py.events import ApprovalAnswer, ApprovalRequest, Event, RunFailed
-from agentkit_py.events.public import without_details
+from agentkit_py.events.public import for_hook, without_details
 from agentkit_py.history.state import State
 from agentkit_py.server.config import ClientRules, with_store
 from agentkit_py.server.failures import public_words
@@ -122,7 +122,7 @@ class LocalRun:
             self._parts[question] = parts_of(data)
         self._note(event, chunk["sequenceNumber"], data)
         words, recoverable = public_words(self._error)
-        self.send(without_details(chunk, words, recoverable=recoverable))
+        self.send(for_hook(without_details(chunk, words, recoverable=recoverable)))
         if event == "hitl.requested" and question not in self.answered:
             self.turn.asks(question)
         elif event == "hitl.resolved":

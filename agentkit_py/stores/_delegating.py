@@ -41,6 +41,9 @@ class DelegatingThreads(HistoryStore):
         """Close the other store."""
         await self._store.close()
 
+    async def insert_thread(self, thread: ThreadInfo) -> None:
+        await self._store.insert_thread(thread)
+
     async def add_thread(
         self,
         thread_id: str | None = None,

@@ -179,10 +179,10 @@ class PgServer:
             await session.run("INSERT INTO {version} VALUES (0)")
         for statements in MIGRATIONS[version or 0 :]:
             for statement in statements:
-                if isinstance(statement, str):
-                    await session.run(statement)
-                else:
+                if callable(statement):
                     await statement(session)
+                else:
+                    await session.run(statement)
         await session.run("UPDATE {version} SET version = %s", VERSION)
 
     async def _make_schema(self, session: Session) -> None:

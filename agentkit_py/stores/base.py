@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py.errors import ConfigurationError, HistoryError
+from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
 from agentkit_py.history.config import HistoryConfig, HistoryContext
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.turns import Turns
@@ -27,6 +27,7 @@ from agentkit_py.stores.records import (
     encode_row,
     encode_rows,
     find_words,
+    new_thread,
     title_of,
     with_extents,
 )
@@ -77,33 +78,8 @@ class HistoryStore(HistoryConfig, ABC):
     # What a database has to do.
 
     @abstractmethod
-    async def setup(self) -> None:
-        """Create or update the tables. Not needed: the first use does it."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Let go of connections. A store that is used after that connects again."""
-
-    @abstractmethod
-    async def add_thread(
-        self,
-        thread_id: str | None = None,
-        *,
-        user_id: str | None = None,
-        title: str = "",
-        metadata: JsonObject | None = None,
-    ) -> str:
-        """Create a thread and return its id; one that is there already stays as it is.
-
-        Args:
-            thread_id: Its id, a new one unless given.
-            user_id: Whose thread it is.
-            title: A title for lists.
-            metadata: JSON that is kept with the thread; the library does not read it.
-
-        Raises:
-            HistoryError: The id is empty or no valid Unicode, or the metadata is not JSON.
-        """
+    async def insert_thread(self, thread: ThreadInfo) -> None:
+        """Add a thread, unless there is one of its id. What is in it has been checked."""
 
     @abstractmethod
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
@@ -138,22 +114,57 @@ class HistoryStore(HistoryConfig, ABC):
         """Threads, those changed last first."""
 
     @abstractmethod
-    async def thread_exists(self, thread_id: str) -> bool:
-        """Whether there is such a thread."""
-
-    @abstractmethod
-    async def count_results(self, thread_id: str) -> int:
-        """How many results the thread has, user turns among them.
-
-        Raises:
-            ThreadNotFoundError: There is no such thread.
-        """
-
-    @abstractmethod
     async def remove_thread(self, thread_id: str) -> bool:
         """Remove a thread with all that is kept of it and beside it; False if there was none."""
 
     # What follows from it.
+
+    async def setup(self) -> None:
+        """Create or update the tables. Not needed: the first use does it."""
+
+    async def close(self) -> None:
+        """Let go of connections. A store that is used after that connects again."""
+
+    async def add_thread(
+        self,
+        thread_id: str | None = None,
+        *,
+        user_id: str | None = None,
+        title: str = "",
+        metadata: JsonObject | None = None,
+    ) -> str:
+        """Create a thread and return its id; one that is there already stays as it is.
+
+        Args:
+            thread_id: Its id, a new one unless given.
+            user_id: Whose thread it is.
+            title: A title for lists.
+            metadata: JSON that is kept with the thread; the library does not read it.
+
+        Raises:
+            HistoryError: The id is empty or no valid Unicode, or the metadata is not JSON.
+        """
+        thread = new_thread(thread_id, user_id, title, metadata)
+        await self.insert_thread(thread)
+        return thread.id
+
+    async def thread_exists(self, thread_id: str) -> bool:
+        """Whether there is such a thread."""
+        try:
+            await self.get_thread(thread_id)
+        except ThreadNotFoundError:
+            return False
+        return True
+
+    async def count_results(self, thread_id: str) -> int:
+        """How many results the thread has, user turns among them.
+
+        This one reads the whole thread; a database that can count should.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+        """
+        return len(await self.records(thread_id))
 
     async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
         """The last ``limit`` results before the position ``before``, oldest first.

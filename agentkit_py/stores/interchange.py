@@ -147,14 +147,7 @@ async def _archive(store: HistoryStore, thread: ThreadInfo) -> dict[str, Any]:
     records = await store.records(thread.id)
     return {
         "format": ARCHIVE,
-        "thread": {
-            "id": thread.id,
-            "userId": thread.user_id,
-            "title": thread.title,
-            "metadata": thread.metadata,
-            "createdAt": thread.created_at.isoformat(),
-            "updatedAt": thread.updated_at.isoformat(),
-        },
+        "thread": thread.to_dict(),
         "results": [_record(one) for one in records],
         **(await store.beside(thread.id)).to_dict(),
     }

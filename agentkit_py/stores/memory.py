@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Lock
 
-from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.turns import Turns
@@ -22,12 +21,10 @@ from agentkit_py.stores.records import (
     Row,
     StoredResult,
     ThreadInfo,
-    check_text,
     decode_row,
     encode_metadata,
     load_metadata,
     new_rows,
-    new_thread_id,
     now,
 )
 
@@ -79,24 +76,12 @@ class MemoryHistory(HistoryStore):
     async def close(self) -> None:
         """Nothing to do: the threads stay."""
 
-    async def add_thread(
-        self,
-        thread_id: str | None = None,
-        *,
-        user_id: str | None = None,
-        title: str = "",
-        metadata: JsonObject | None = None,
-    ) -> str:
-        """Create a thread and return its id; one that is there already stays as it is."""
-        key = new_thread_id() if thread_id is None else check_text("thread id", thread_id)
-        kept = encode_metadata(metadata, key)
-        owner = None if user_id is None else check_text("user id", user_id)
-        time = datetime.fromisoformat(now())
-        info = ThreadInfo(id=key, user_id=owner, title=title, created_at=time, updated_at=time)
+    async def insert_thread(self, thread: ThreadInfo) -> None:
+        """Add a thread, unless there is one of its id."""
+        kept = encode_metadata(thread.metadata, thread.id)
         with self._lock:
-            if key not in self._threads:
-                self._threads[key] = _Thread(info, kept)
-        return key
+            if thread.id not in self._threads:
+                self._threads[thread.id] = _Thread(replace(thread, metadata={}), kept)
 
     def _thread(self, thread_id: str) -> _Thread:
         found = self._threads.get(thread_id)

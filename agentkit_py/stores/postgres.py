@@ -9,7 +9,6 @@ from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.turns import Turns
@@ -24,9 +23,7 @@ from agentkit_py.stores.records import (
     StoredResult,
     StoreStats,
     ThreadInfo,
-    check_text,
     encode_metadata,
-    new_thread_id,
 )
 
 if TYPE_CHECKING:
@@ -137,19 +134,10 @@ class PostgresHistory(HistoryStore):
         if server is not None:
             await asyncio.to_thread(server.close_now)
 
-    async def add_thread(
-        self,
-        thread_id: str | None = None,
-        *,
-        user_id: str | None = None,
-        title: str = "",
-        metadata: JsonObject | None = None,
-    ) -> str:
-        """Create a thread and return its id; one that is there already stays as it is."""
-        key = new_thread_id() if thread_id is None else check_text("thread id", thread_id)
-        owner = None if user_id is None else check_text("user id", user_id)
-        await self._do(_rows().add_thread, key, owner, title, encode_metadata(metadata, key))
-        return key
+    async def insert_thread(self, thread: ThreadInfo) -> None:
+        """Add a thread, unless there is one of its id."""
+        kept = encode_metadata(thread.metadata, thread.id)
+        await self._do(_rows().add_thread, thread.id, thread.user_id, thread.title, kept)
 
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
         """Add rows at the end, in order, those whose id is there already left out."""

@@ -45,6 +45,29 @@ class ThreadInfo:
     messages: int | None = None
     """How many messages these have; None: the store does not say."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, without what is counted."""
+        return {
+            "id": self.id,
+            "userId": self.user_id,
+            "title": self.title,
+            "metadata": self.metadata,
+            "createdAt": as_text(self.created_at),
+            "updatedAt": as_text(self.updated_at),
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> ThreadInfo:
+        """The thread that `to_dict` gave."""
+        return cls(
+            id=record["id"],
+            user_id=record["userId"],
+            title=record["title"],
+            metadata=record["metadata"],
+            created_at=datetime.fromisoformat(record["createdAt"]),
+            updated_at=datetime.fromisoformat(record["updatedAt"]),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class StoreStats:
@@ -73,14 +96,14 @@ def prefilter(words: str) -> str:
 
     A database looks for that; what it finds is looked at again by `find_words`.
     """
-    return max(re.findall("[a-z0-9 ]+", words.casefold()), key=len, default="")
+    return max(re.findall("[a-z0-9 ]+", words.lower()), key=len, default="")
 
 
 def find_words(record: StoredResult, thread_id: str, words: str) -> Match | None:
     """The first message of a result that has ``words`` in it, upper and lower case the same."""
-    sought = words.casefold()
+    sought = words.lower()
     texts = (text_of(message) for message in record.result.messages)
-    text = next((text for text in texts if sought in text.casefold()), None)
+    text = next((text for text in texts if sought in text.lower()), None)
     return None if text is None else Match(thread_id, record.position, text)
 
 
@@ -336,6 +359,26 @@ def title_of(text: str) -> str:
     line = " ".join(text[: 2 * _TITLE_LENGTH].split())
     short = line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1] + "…"
     return short.encode("utf-8", "replace").decode()
+
+
+def new_thread(
+    thread_id: str | None, user_id: str | None, title: str, metadata: JsonObject | None
+) -> ThreadInfo:
+    """A thread that can be stored.
+
+    Raises:
+        HistoryError: An id is empty or no valid Unicode, or the metadata is not JSON.
+    """
+    key = new_thread_id() if thread_id is None else check_text("thread id", thread_id)
+    time = datetime.fromisoformat(now())
+    return ThreadInfo(
+        id=key,
+        user_id=None if user_id is None else check_text("user id", user_id),
+        title=title,
+        metadata=load_metadata(encode_metadata(metadata, key), key) if metadata else {},
+        created_at=time,
+        updated_at=time,
+    )
 
 
 def new_thread_id() -> str:

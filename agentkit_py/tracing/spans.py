@@ -144,7 +144,7 @@ class OpenedNow(Opened):
         self._span = bench.tracer.start_span(
             name, context, kind, attributes, start_time=self._began
         )
-        self.context = trace.set_span_in_context(self._span, context)
+        self.context: Context = trace.set_span_in_context(self._span, context)
 
     def end(
         self,
@@ -185,7 +185,7 @@ class OpenedAgain(Opened):
             trace_state=parent.trace_state,
         )
         marked = otel.set_value(_EXECUTION, runtime.execution, context)
-        self.context = trace.set_span_in_context(NonRecordingSpan(self._place), marked)
+        self.context: Context = trace.set_span_in_context(NonRecordingSpan(self._place), marked)
         now = time.time_ns() if runtime.is_new else int(runtime.recorded_time.timestamp() * 1e9)
         self._began = bench.begun.first(self._ids, now)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from measuring import Case, Effort
 
-from cases import creation, imports, processing, runs, storing, tracing
+from cases import creation, imports, processing, runs, searching, storing, tracing
 
 
 def all_cases(effort: Effort) -> list[Case]:
@@ -16,4 +16,5 @@ def all_cases(effort: Effort) -> list[Case]:
         *tracing.CASES,
         *processing.cases(effort.sizes),
         *storing.CASES,
+        *searching.cases(effort),
     ]

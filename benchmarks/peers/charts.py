@@ -126,7 +126,7 @@ def lengths(whole: dict[str, Any]) -> str:
     series: dict[str, list[tuple[int, float]]] = {}
     for key, length in LENGTHS.items():
         for name, one in whole["rows"].get(key, {}).get("figures", {}).items():
-            series.setdefault(name, []).append((length, one["value"][0] * SCALES["ms"]))
+            series.setdefault(name, []).append((length, one["cpu"][0] * SCALES["ms"]))
     values = [value for points in series.values() for _, value in points] or [1.0]
     height = 400
     across = Axis.around([100, 1_000_000], 70, WIDTH - 130)
@@ -138,7 +138,9 @@ def lengths(whole: dict[str, Any]) -> str:
         parts.append(_line(name, [(across.at(x), up.at(y)) for x, y in points]))
         ends.append((up.at(points[-1][1]), name))
     parts += _names(ends, {name: across.at(points[-1][0]) for name, points in series.items()})
-    return _svg("Milliseconds of a run by the stored thread's number of messages", height, parts)
+    return _svg(
+        "CPU milliseconds of a run, by the stored thread's number of messages", height, parts
+    )
 
 
 def _tick_across(axis: Axis, tick: float, height: float) -> str:

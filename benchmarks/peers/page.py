@@ -57,10 +57,17 @@ def _machine(whole: dict[str, Any]) -> str:
     facts = whole.get("machine", {})
     when = sorted(row["when"] for row in whole["rows"].values())
     dates = f"{when[0]} to {when[-1]}" if when else "never"
+    loads = sorted(row["load"] for row in whole["rows"].values() if "load" in row)
+    busy = ""
+    if loads and loads[-1] > 1.5 * facts.get("cores", 1):
+        busy = (
+            f" The machine was busy with other work: its load average was {loads[0]:g} to"
+            f" {loads[-1]:g}, so wall times are longer than they would be on a quiet one."
+        )
     return (
         f"Measured {dates} (UTC) on {facts.get('processor', '?')}, {facts.get('cores', '?')} cores,"
-        f" {facts.get('system', '?')}, {facts.get('python', '?')}. Ratios are steadier than times,"
-        " and ratios of CPU times are steadier than those of wall times.\n"
+        f" {facts.get('system', '?')}, {facts.get('python', '?')}.{busy} Ratios are steadier than"
+        " times, and ratios of CPU times are steadier than those of wall times.\n"
     )
 
 
@@ -192,7 +199,10 @@ def _peer_tables(whole: dict[str, Any]) -> str:
 
 def _peer_lines(work: Work, row: dict[str, Any]) -> list[str]:
     figures: dict[str, Any] = row["figures"]
-    head = f"| {row.get('rounds', '?')} rounds | {work.unit} | least to most | CPU"
+    rounds = f"{row.get('rounds', '?')} rounds"
+    if "load" in row:
+        rounds += f", load {row['load']:g}"
+    head = f"| {rounds} | {work.unit} | least to most | CPU"
     lines = [
         f"{head} | ours ÷ it | least to most | it ÷ floor |",
         "|---|---:|---:|---:|---:|---:|---:|",

@@ -111,6 +111,7 @@ def _measure_all(
             whole["rows"][work.key] = {
                 "when": datetime.now(UTC).isoformat(timespec="minutes"),
                 "rounds": done.rounds,
+                "load": round(os.getloadavg()[0], 1),
                 "figures": {**before.get("figures", {}), **done.figures},
                 "missing": {**before.get("missing", {}), **done.missing},
             }

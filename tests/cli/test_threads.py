@@ -82,6 +82,26 @@ def test_threads_are_listed_shown_found_and_counted(db: Path) -> None:
     ]  # fmt: skip
 
 
+def test_the_end_of_a_thread_is_shown_by_itself(db: Path) -> None:
+    """As many results as asked for."""
+    shown = agentkit("show", "a", "--db", db, "--last", "1")
+    assert "a is in Graz." in shown
+    assert "Where is a?" not in shown
+
+
+def test_tables_have_a_schema_and_a_prefix(
+    db: Path, tmp_path: Path, postgres_url: str, postgres_schema: str
+) -> None:
+    """As the store was given."""
+    lines = tmp_path / "threads.jsonl"
+    agentkit("export", "--db", db, "-o", lines)
+    where = ["--db", postgres_url, "--schema", postgres_schema, "--prefix", "my_"]
+    assert "3 threads" in agentkit("import", lines, *where)
+    assert "15" in agentkit("stats", *where)
+    assert "a" in agentkit("search", "graz", *where)
+    assert "0 threads" in agentkit("search", "graz", *where[:4], "--prefix", "other_")
+
+
 def test_deleting_asks_first_and_takes_files_along(db: Path, tmp_path: Path) -> None:
     """Everything of a user; others keep theirs."""
     files = Workspace(tmp_path / "files")

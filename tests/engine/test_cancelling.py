@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from agentkit_py import (
     HistoryContext,
     MemoryHistory,
     Network,
+    RouterContext,
     Tool,
     UserMessage,
     tool,
@@ -40,8 +40,11 @@ def two(*replies: Any, wait: Tool, **options: Any) -> Network:
     """A network of two agents, of whom the second waits."""
     model = ScriptedModel(*replies)
     agents = [Agent(name=name, system="S", tools=[wait], max_iter=2) for name in ("a", "b")]
-    router: Callable[[Any], Any] = lambda c: agents[c.call_count] if c.call_count < 2 else None  # noqa: E731
-    return Network(name="n", agents=agents, router=router, default_model=model, **options)
+
+    def both(context: RouterContext) -> Agent | None:
+        return agents[context.call_count] if context.call_count < 2 else None
+
+    return Network(name="n", agents=agents, router=both, default_model=model, **options)
 
 
 async def cancelled(run: asyncio.Task[Any], begun: asyncio.Event) -> None:

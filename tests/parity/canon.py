@@ -75,7 +75,6 @@ def recorded(vector: Vector) -> dict[str, Json]:
     document["stepLog"] = [neutral_request(each) for each in expected.get("stepLog", [])]
     messages = [run["error"]["message"] for run in document["runs"] if run["error"]]
     for run in document["runs"]:
-        run.pop("agentTools", None)  # what is on the wire says it; see test_mcp.py
         if run["error"]:
             run["error"] = _their_error(run["error"], vector)
     for event in document["events"]:
@@ -236,7 +235,7 @@ def _plain(error: dict[str, Json]) -> dict[str, Json]:
 def _warning(entry: Json) -> Json:
     facts: Json = entry[1] if isinstance(entry, list) and len(entry) > 1 else entry
     if not isinstance(facts, dict) or "event" not in facts:
-        return entry
+        return ["<ts:warning>", *entry[1:]] if isinstance(entry, list) else entry
     return {key: facts[key] for key in ("event", "sequenceNumber")}
 
 

@@ -23,6 +23,11 @@ ENGINE: tuple[Divergence, ...] = (
         "TypeScript takes it for what the tool returned.",
     ),
     Divergence(
+        "mcp-agents-stay-as-they-are",
+        "An agent's own tools stay as they are; those of its servers are asked for in each run.",
+        "TypeScript adds them to the agent in its first run, and does not look again.",
+    ),
+    Divergence(
         "mcp-servers-that-fail",
         "A server that does not list its tools fails the run, unless it is not required.",
         "TypeScript logs it and asks the model without the tools that the agent counts on.",

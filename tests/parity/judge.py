@@ -76,7 +76,7 @@ def _run_documents(vector: Vector, on: frozenset[str]) -> Documents:
 
 def models(vector: Vector, on: frozenset[str]) -> tuple[Outcome, Outcome]:
     """The scenario on the model: as TypeScript plays it, and with these divergences."""
-    facts = {"old_branch": vector.old_branch, "shimmed": vector.shimmed}
+    facts: Json = {"old_branch": vector.old_branch, "shimmed": vector.shimmed}
     theirs = model_play(vector.spec, frozenset(), **facts)
     ours = model_play(vector.spec, on, earlier=theirs, **facts)
     return theirs, ours

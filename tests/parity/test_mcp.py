@@ -14,7 +14,6 @@ rules of the manifest (``mcp-…``) are checked against the servers' own listing
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest

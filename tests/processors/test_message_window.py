@@ -48,17 +48,24 @@ def test_protected_and_pinned_messages_stay_and_are_counted_first() -> None:
 
 def test_a_full_window_is_cut_to_its_lower_size_at_once() -> None:
     """So that the beginning of a request stays what the provider has cached."""
-    said_so_far = [user(str(number)) for number in range(60)]
+    said_so_far = [user(str(number)) for number in range(100)]
     begins: list[str] = []
-    for count in range(1, 61):
-        kept = left(said_so_far[:count], MessageWindow(12))
-        assert min(count, 9) <= len(kept) <= 12
+    for count in range(1, 101):
+        kept = left(said_so_far[:count], MessageWindow(24))
+        assert min(count, 18) <= len(kept) <= 24
         assert kept == said_so_far[count - len(kept) : count]
         begins.append(shown(kept)[0])
-    moved = sum(one != other for one, other in pairwise(begins))
-    assert moved == 12
-    assert shown(left(said_so_far[:13], MessageWindow(12, lower=6)))[0] == "7"
-    assert len(left(said_so_far, MessageWindow(12, lower=12))) == 12
+    assert sum(one != other for one, other in pairwise(begins)) == 11
+    assert len(left(said_so_far[:13], MessageWindow(12, lower=6))) == 6
+
+
+def test_a_window_may_move_with_every_message() -> None:
+    """If one says so, and where it is small: nothing is gained with less than a turn."""
+    said_so_far = [user(str(number)) for number in range(100)]
+    for policy in (MessageWindow(24, lower=24), MessageWindow(19), MessageWindow(1)):
+        for count in (24, 50, 51, 52, 100):
+            kept = left(said_so_far[:count], policy)
+            assert kept == said_so_far[count - policy.max_messages : count]
 
 
 def test_the_lower_size_of_a_window_is_within_it() -> None:

@@ -21,6 +21,7 @@ from agentkit_py import (
     tool,
 )
 from agentkit_py.events import assemble
+from agentkit_py.events.public import for_hook
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 
 Chunk = dict[str, Any]
@@ -211,8 +212,9 @@ async def test_the_hook_shows_what_our_own_consumer_reads(
     """In whatever order chunks come, also if some come twice."""
     known = await conversations()
     rows = [(name, chunks, row) for name, chunks in known.items() for row in orders(chunks)]
-    threads = reduced([row for _, _, row in rows])
+    threads = reduced([[for_hook(chunk) for chunk in row] for _, _, row in rows])
     for (name, chunks, _), thread in zip(rows, threads, strict=True):
         assert theirs(thread["t1"]) == ours(chunks), name
+        assert ours([for_hook(chunk) for chunk in chunks]) == ours(chunks), name
         assert thread["t1"]["agentStatus"] == "ready", name
     assert len(rows) == 7 * len(known)

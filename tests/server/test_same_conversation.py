@@ -11,6 +11,7 @@ from typing import Any
 import inngest
 
 from agentkit_py import ApprovalAnswer, ApprovalRequest, Network, SqliteHistory
+from agentkit_py._core.json import as_list, as_object
 from agentkit_py.inngest import create_functions
 from agentkit_py.server import create_app
 from agentkit_py.testing.executor import ReplayExecutor
@@ -20,11 +21,12 @@ from tests.server.world import by_header, client_of, listening, message, post, s
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def without_ids(value: Any) -> Any:
+def without_ids(value: object) -> Any:
     """JSON without ids and times."""
-    if isinstance(value, dict):
-        return {k: without_ids(v) for k, v in value.items() if k not in ("id", "createdAt")}
-    return [without_ids(item) for item in value] if isinstance(value, list) else value
+    fields, items = as_object(value), as_list(value)
+    if fields is not None:
+        return {k: without_ids(v) for k, v in fields.items() if k not in ("id", "createdAt")}
+    return [without_ids(item) for item in items] if items is not None else value
 
 
 async def kept(path: Path) -> Any:
@@ -67,7 +69,7 @@ async def ended(network: Network, path: Path) -> Any:
     return await kept(path)
 
 
-async def by_terminal(folder: Path) -> Any:
+def talk_in_terminal(folder: Path) -> None:
     """With `agentkit chat`."""
     first, second, third = LINES
     lines = [first, second, "y", "y", third, WORDS[1]]
@@ -82,7 +84,6 @@ async def by_terminal(folder: Path) -> Any:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    return await kept(folder / "threads.db")
 
 
 async def by_http(path: Path) -> Any:
@@ -143,4 +144,5 @@ async def test_one_conversation_is_one_thread(tmp_path: Path) -> None:
     assert await by_functions(tmp_path / "functions.db") == expected
     folder = tmp_path / "terminal"
     folder.mkdir()
-    assert await by_terminal(folder) == expected
+    talk_in_terminal(folder)
+    assert await kept(folder / "threads.db") == expected

@@ -10,12 +10,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+import psycopg
 import pytest
+from psycopg import sql
 
+from agentkit_py import AgentResult
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.processors import Summary, SummaryStore, VectorIndex
-from agentkit_py.stores import SqliteHistory
+from agentkit_py.processors.places import Extent
+from agentkit_py.stores import HistoryStore, PostgresHistory, SqliteHistory, _pg_schema
 from agentkit_py.stores._sqlite_schema import APPLICATION_ID, MIGRATIONS
+
+RECORD = (
+    '{"agentName":"user","output":[{"type":"text","role":"user","content":"Hello"}],'
+    '"toolCalls":[],"createdAt":"2026-01-01T00:00:00.000Z","id":"m"}'
+)
 
 SUMMARY = Summary(
     text="They spoke of “parcels”.\n\0",
@@ -122,24 +131,59 @@ async def test_what_is_no_vector_is_an_error(store: Any) -> None:
         await store.add_vectors("t", "e", {"a": ["x"]})
 
 
+async def says_where_it_is(store: HistoryStore) -> None:
+    """What was stored before that was counted is counted."""
+    info = await store.get_thread("t")
+    assert (info.results, info.messages) == (1, 1)
+    await store.append("t", [AgentResult.from_user("more", id="m2")])
+    count, (first, second) = await store.newest("t", 5)
+    assert (count, first.before, second.before) == (2, Extent(), Extent(1, len("Hello")))
+
+
+async def test_tables_of_the_first_version_are_brought_forward(
+    postgres_url: str, postgres_schema: str
+) -> None:
+    """The same in PostgreSQL."""
+    tables = _pg_schema.Tables(postgres_schema, "agentkit_")
+    time = "2026-01-01T00:00:00Z"
+    with psycopg.connect(postgres_url, autocommit=True) as old:
+        old.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(postgres_schema)))
+        old.execute(tables.query("CREATE TABLE {version} (version integer NOT NULL)"))
+        old.execute(tables.query("INSERT INTO {version} VALUES (1)"))
+        for statement in _pg_schema.MIGRATIONS[0]:
+            assert not callable(statement)
+            old.execute(tables.query(statement))
+        old.execute(
+            tables.query(
+                "INSERT INTO {threads} (id, title, metadata, results, created_at, updated_at) "
+                "VALUES ('t', 'Hello', '{{}}', 1, %s, %s)"
+            ),
+            (time, time),
+        )
+        old.execute(
+            tables.query("INSERT INTO {results} VALUES ('t', 0, 'm', 'user', %s, %s, NULL, NULL)"),
+            (time, RECORD),
+        )
+    async with PostgresHistory(postgres_url, schema=postgres_schema, connections=2) as store:
+        await says_where_it_is(store)
+
+
 async def test_a_file_of_the_first_version_is_brought_forward(tmp_path: Path) -> None:
     """Its threads stay, and what is kept beside them has a place."""
     path = tmp_path / "old.db"
     with closing(sqlite3.connect(path)) as old, old:
         for statement in MIGRATIONS[0]:
+            assert isinstance(statement, str)
             old.execute(statement)
         old.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         old.execute("PRAGMA user_version = 1")
         time = "2026-01-01T00:00:00.000000Z"
         old.execute("INSERT INTO threads VALUES ('t', NULL, 'Hello', '{}', ?, ?)", (time, time))
-        record = (
-            '{"agentName":"user","output":[{"type":"text","role":"user","content":"Hello"}],'
-            '"toolCalls":[],"createdAt":"2026-01-01T00:00:00.000Z","id":"m"}'
-        )
-        old.execute("INSERT INTO results VALUES ('t', 0, 'm', 'user', ?, ?, NULL)", (time, record))
+        old.execute("INSERT INTO results VALUES ('t', 0, 'm', 'user', ?, ?, NULL)", (time, RECORD))
     async with SqliteHistory(path) as store:
         (result,) = await store.load("t")
         assert result.messages[0].type == "text"
+        await says_where_it_is(store)
         assert await store.lock_summary("t", "thread", "me", 60)
         summary = replace(SUMMARY, text="x")
         assert await store.save_summary("t", "thread", summary, "me")

@@ -170,6 +170,34 @@ def test_a_program_that_does_not_close_its_store_ends(
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+async def test_a_disk_that_is_full_is_an_error_and_stores_nothing(
+    make: Make, postgres_url: str, postgres_schema: str
+) -> None:
+    """What the server says then, here said by a trigger; afterwards everything goes on."""
+    raises = (
+        "CREATE FUNCTION {s}.fills() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF NEW.position > 0 THEN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; "
+        "END IF; RETURN NEW; END $$"
+    )
+    fires = (
+        "CREATE TRIGGER fills BEFORE INSERT ON {s}.agentkit_results FOR EACH ROW "
+        "EXECUTE FUNCTION {s}.fills()"
+    )
+    async with make() as store:
+        await store.add_thread("t")
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            for statement in (raises, fires):
+                name = sql.Identifier(postgres_schema)
+                connection.execute(sql.SQL(statement).format(s=name))
+            with pytest.raises(HistoryError, match="the disk is full; nothing was saved"):
+                await store.append("t", [user("a"), user("b")])
+            assert await store.load("t") == []
+            name = sql.Identifier(postgres_schema)
+            connection.execute(sql.SQL("DROP TRIGGER fills ON {}.agentkit_results").format(name))
+        await store.append("t", [user("a"), user("b")])
+        assert await store.count_results("t") == 2
+
+
 async def test_a_role_that_may_not_write_gets_an_error_that_says_so(
     make: Make, postgres_url: str, postgres_schema: str
 ) -> None:

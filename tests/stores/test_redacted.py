@@ -203,6 +203,14 @@ async def test_lazy_stores_keep_counts_of_what_they_keep(path: Path) -> None:
         assert 0 < next(iter(memo.tokens.values())) < 10
 
 
+@pytest.mark.parametrize("lazy", [None, True, False])
+def test_it_loads_and_counts_as_the_store_does(lazy: bool | None) -> None:
+    """Also the view of a user: neither loads an encoding that the store would not load."""
+    store = MemoryHistory(lazy=lazy)
+    for wrapped in (redacted(store, ["email"]), for_user(store, "ada")):
+        assert (wrapped.lazy, wrapped.counts_tokens) == (store.lazy, store.counts_tokens)
+
+
 async def test_it_goes_together_with_the_view_of_a_user(store: HistoryStore) -> None:
     """Either way round; files go with their thread."""
     for wrapped in (

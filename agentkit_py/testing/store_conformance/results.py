@@ -18,6 +18,7 @@ from agentkit_py.messages import (
     Usage,
     token_memo,
 )
+from agentkit_py.processors.places import Extent, extent_of
 from agentkit_py.stores import HistoryStore
 from agentkit_py.testing.store_conformance.values import ODD_TEXTS, raises, reply, said, same
 
@@ -149,8 +150,10 @@ async def pages_hold_the_last_results_before_a_position(store: HistoryStore) -> 
     ):
         page = await store.page("t", before, limit)
         same([record.position for record in page], expected, f"page({before}, {limit})")
-    all_ = await store.records("t")
-    same([*await store.page("t", 6, 6), *await store.page("t", 10, 4)], all_, "pages together")
+    pages = [*await store.page("t", 6, 6), *await store.page("t", 10, 4)]
+    found = [(record.position, record.result, record.metadata) for record in pages]
+    all_ = [(one.position, one.result, one.metadata) for one in await store.records("t")]
+    same(found, all_, "pages together")
 
 
 async def token_counts_come_back_if_they_are_kept(store: HistoryStore) -> None:
@@ -190,7 +193,31 @@ async def writers_of_the_same_results_store_them_once(store: HistoryStore) -> No
     same(await store.load("t"), turn, "the results")
 
 
+async def the_newest_results_say_where_they_stand(store: HistoryStore) -> None:
+    """How many messages are before them, what the system said of these, and how long all are."""
+    await store.add_thread("t")
+    system = AgentResult("desk", [TextMessage("system", "Rules.")], id="s")
+    for batch in ([said("Hello")], [reply("a"), system], [], [said("Hello"), said("bye")]):
+        await store.append("t", batch)
+    everything = await store.records("t")
+    same([one.position for one in everything], [0, 1, 2, 3], "the positions")
+    total, expected = Extent(), list[Extent]()
+    for one in everything:
+        expected.append(total)
+        total += extent_of(one.result.messages)
+    same((total.messages, total.system), (6, 1), "how much there is")
+    for limit in (0, 1, 3, 4, 9):
+        count, newest = await store.newest("t", limit)
+        same(count, 4, "the number of results")
+        place = max(0, 4 - limit)
+        same([one.position for one in newest], [0, 1, 2, 3][place:], f"newest({limit})")
+        same(
+            [one.before for one in newest], expected[place:], f"what stands before newest({limit})"
+        )
+
+
 CHECKS = (
+    the_newest_results_say_where_they_stand,
     results_come_back_equal,
     odd_texts_come_back_as_they_were,
     a_message_of_ten_megabytes_is_kept,

@@ -7,7 +7,8 @@ from typing import Any
 
 from agentkit_py.errors import HistoryError, ThreadNotFoundError
 from agentkit_py.stores import HistoryStore, for_user
-from agentkit_py.testing.store_conformance.values import fails, holds, raises, said, same
+from agentkit_py.stores.records import StoreStats
+from agentkit_py.testing.store_conformance.values import fails, holds, raises, reply, said, same
 
 
 async def a_thread_says_whose_it_is_and_when_it_changed(store: HistoryStore) -> None:
@@ -102,6 +103,37 @@ async def a_thread_of_another_user_is_not_found(store: HistoryStore) -> None:
     same((await store.get_thread(own)).user_id, "me", "whose a thread is that I made")
 
 
+async def what_was_said_is_found(store: HistoryStore) -> None:
+    """By any part of a text, upper and lower case the same; the first place in each thread."""
+    for name, user in (("a", "u1"), ("b", "u2"), ("c", "u1")):
+        await store.add_thread(name, user_id=user)
+        await store.append(name, [said("Hello"), reply(name), said(f'Große "{name}" \\ 100 %_')])
+    for words, user, expected in (
+        ("looking b UP", None, [("b", 1)]),
+        ("GROßE", None, [("c", 2), ("b", 2), ("a", 2)]),
+        ('"a" \\', None, [("a", 2)]),
+        ("hello", "u1", [("c", 0), ("a", 0)]),
+        ("100 %_", "u2", [("b", 2)]),
+        ("nothing of the kind", None, []),
+        ("%", "nobody", []),
+    ):
+        found = await store.search(words, user_id=user)
+        same([(m.thread_id, m.position) for m in found], expected, f"search({words!r}, {user!r})")
+    same(len(await store.search("hello", limit=2)), 2, "search with a limit")
+    same(len(await for_user(store, "u2").search("hello")), 1, "what a user finds")
+
+
+async def what_is_stored_is_counted(store: HistoryStore) -> None:
+    """In all, and of one user."""
+    for name, user in (("a", "u1"), ("b", "u2"), ("c", "u1"), ("d", None)):
+        await store.add_thread(name, user_id=user)
+        await store.append(name, [said("hi"), reply(name)])
+    same(await store.stats(), StoreStats(4, 2, 8, 16), "stats")
+    same(await store.stats("u1"), StoreStats(2, 1, 4, 8), "stats of a user")
+    same(await store.stats("nobody"), StoreStats(0, 0, 0, 0), "stats of nobody")
+    same(await for_user(store, "u2").stats(), StoreStats(1, 1, 2, 4), "what a user counts")
+
+
 async def ids_are_data_whatever_stands_in_them(store: HistoryStore) -> None:
     """Quotes, wildcards and zero bytes are characters like others."""
     for key in ("x'); DROP TABLE threads; --", "%", "_", "a\0b", "é", "e\u0301", "A", "a", " a"):
@@ -135,6 +167,8 @@ async def a_store_can_be_closed_and_used_again(store: HistoryStore) -> None:
 
 
 CHECKS = (
+    what_was_said_is_found,
+    what_is_stored_is_counted,
     a_thread_says_whose_it_is_and_when_it_changed,
     a_thread_without_an_id_gets_one,
     adding_a_thread_that_is_there_leaves_it_as_it_is,

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from adapting import Framework, Steps, adds_to, arguments, counted, pair, stored, threads
+from adapting import Framework, Idle, Steps, adds_to, arguments, counted, pair, stored, threads
 from agno.agent import Agent
 from agno.db.base import SessionType
 from agno.db.sqlite import SqliteDb
@@ -100,6 +100,7 @@ class Agno(Framework):
             "recent_calls": _recent,
             **threads(self.data, (100, 10_000), self._build, self._thread),
             "turn": self._turn,
+            "idle": lambda _: Idle("peer_agno"),
         }
 
     def _two(self, session: Session) -> Contender:

@@ -25,10 +25,9 @@ _DRAFTS = {
 class ListingFailed(Exception):  # noqa: N818 - a signal
     """TypeScript: the server does not list its tools, and the run goes on without."""
 
-    warning: Json = [
-        "<ts:warning>",
-        {"$error": {"name": "McpError", "message": "MCP error -32603: list failed"}},
-    ]
+    def __init__(self) -> None:
+        error = {"name": "McpError", "message": "MCP error -32603: list failed"}
+        self.warning: Json = ["<ts:warning>", {"$error": error}]
 
 
 def server_tools(server: dict[str, Json], on: Switches, *, shimmed: bool) -> list[Json]:
@@ -65,6 +64,7 @@ def _tool(server: str, listed: Json, *, works: bool) -> Json:
         "ours": {"properties": {}, **listed["inputSchema"]},
         "strict": False,
         "mcp": "works" if works else "broken",
+        "listed": listed,
         "handler": {"op": "mcp", "tool": listed["name"]},
     }
 
@@ -86,6 +86,17 @@ def zod(schema: Json) -> dict[str, Json]:
     if schema.get("format") == "uuid":
         return {"type": "string", "format": "uuid", "pattern": _UUID}
     return {"type": "number" if kind == "integer" else kind}
+
+
+def kept(tools: list[Json]) -> list[Json]:
+    """The tools that TypeScript's agent has after a run."""
+    found: list[Json] = []
+    for tool in tools:
+        facts = {"name": tool["name"], "hasParameters": tool.get("parameters") is not None}
+        if tool.get("description"):
+            facts["description"] = tool["description"]
+        found.append({**facts, "mcpTool": tool["listed"]} if "mcp" in tool else facts)
+    return found
 
 
 def outcome(tool: Json, given: Json, on: Switches) -> Json:

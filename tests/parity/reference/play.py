@@ -28,7 +28,7 @@ from .core import (
 from .history import Adapter
 from .http import request_record, step_record
 from .inputs import Input
-from .mcp import ListingFailed, server_tools
+from .mcp import ListingFailed, kept, server_tools
 from .networks import NetworkRun
 from .replies import answer_of, closing_reply
 from .routing import DEFAULT_ROUTING, DONE, SELECT
@@ -102,6 +102,7 @@ class Play:
         self.warnings: list[Json] = []
         self.has_user_messages = not old_branch
         self._shimmed = shimmed
+        self._offered: list[Json] | None = None
         self._earlier = earlier
         self._script = copy.deepcopy(earlier.unused if earlier else self.spec["llm"])
         self._binding: Binding = {}
@@ -178,12 +179,14 @@ class Play:
             Failure: A server fails, and with it the run.
         """
         found = self.tools_of(agent)
-        for name in agent.get("mcpServers", []):
+        servers = agent.get("mcpServers", [])
+        for name in servers:
             server = self.spec["mcpServers"][name]
             try:
                 found = [*found, *server_tools(server, self.on, shimmed=self._shimmed)]
             except ListingFailed as failed:
                 self.warnings.append(failed.warning)
+        self._offered = found if servers else None
         return found
 
     def histories_spec(self, name: Json) -> dict[str, Json]:
@@ -292,6 +295,9 @@ class Play:
                 record["networkRun"] = self._run_network(run, given)
         except Failure as failure:
             record["error"] = failure.facts
+        offered = self._offered if "agent" in run["target"] else None
+        if offered is not None and not self.on("mcp-agents-stay-as-they-are"):
+            record["agentTools"] = kept(offered)
         kv = not self.on("no-kv")
         if "network" in run["target"]:
             record["networkOwnState"] = self.own_state(run["target"]["network"]).record(kv=kv)

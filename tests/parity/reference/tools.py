@@ -67,6 +67,8 @@ def result_of_call(
     refused = _refused(spec, call, on)
     if refused is not None:
         return refused
+    if "mcp" in spec:
+        return mcp.outcome(spec, call.get("input", {}), on)
     return _outcome(spec, call, calling)
 
 
@@ -90,8 +92,6 @@ def _outcome(spec: dict[str, Json], call: dict[str, Json], calling: Calling) -> 
     given = call.get("input", UNDEFINED)
     if given is UNDEFINED and on("missing-arguments"):
         given = {}
-    if "mcp" in spec:
-        return mcp.outcome(spec, given, on)
     if calling.step is not None and not has_steps(spec) and on("effects-are-steps"):
         calling.step(calling.path)
     seen = {"inputIsUndefined": True} if given is UNDEFINED else {"input": copy.deepcopy(given)}

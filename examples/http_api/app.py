@@ -1,0 +1,26 @@
+"""The shop's API. Start it with ``uvicorn app:app``."""
+
+from __future__ import annotations
+
+# --8<-- [start:app]
+from shop import shop_network
+from starlette.requests import Request
+
+from agentkit_py.server import ServerLimits, create_app
+
+SESSIONS = {"5f8e03": "ada", "c3a17b": "bob"}
+"""Who is signed in, by session; yours is a database, or a signed token."""
+
+
+def signed_in(request: Request) -> str | None:
+    """The user's id; None refuses the request."""
+    return SESSIONS.get(request.headers.get("authorization", "").removeprefix("Bearer "))
+
+
+app = create_app(
+    networks=[shop_network()],
+    auth=signed_in,
+    client_state=["language"],
+    limits=ServerLimits(runs_per_user=2),
+)
+# --8<-- [end:app]

@@ -1,0 +1,246 @@
+"""Work is done once: counted, not timed, so that a busy machine decides nothing.
+
+What is counted: texts whose tokens are counted, contents that are written as JSON, rows that are
+read, messages and results that are made. Each is counted where the library offers a place for it (a
+tokenizer, a store, a model, a message's content), and objects and calls by Python's own profiler.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self, cast
+
+import pytest
+
+from agentkit_py import (
+    Agent,
+    AgentResult,
+    Model,
+    SqliteHistory,
+    State,
+    TextMessage,
+    TokenLimiter,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+    anthropic,
+    gemini,
+    openai,
+    openai_responses,
+    tool,
+)
+from agentkit_py.models.base import ModelRequest
+from agentkit_py.stores import StoredResult
+from agentkit_py.testing import ScriptedModel, tool_call
+
+ROUNDS = 10
+MESSAGES = (ToolCallMessage, ToolResultMessage, TextMessage)
+MODELS = {
+    "openai": openai("gpt-4o", api_key="x"),
+    "openai_responses": openai_responses("gpt-5", api_key="x"),
+    "anthropic": anthropic("claude-sonnet-4-5", api_key="x"),
+    "gemini": gemini("gemini-2.5-flash", api_key="x"),
+}
+
+
+class CountingTokenizer:
+    """Counts by length, and remembers which texts it was asked for."""
+
+    def __init__(self) -> None:
+        self.texts: Counter[str] = Counter()
+
+    def count(self, text: str) -> int:
+        self.texts[text] += 1
+        return len(text) // 4 + 1
+
+
+class CountingStore(SqliteHistory):
+    """Remembers how many rows were read and written."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.read = 0
+        self.written = 0
+
+    async def records(self, thread_id: str) -> list[StoredResult]:
+        return self._counted(await super().records(thread_id))
+
+    async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
+        return self._counted(await super().page(thread_id, before, limit))
+
+    async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
+        count, found = await super().newest(thread_id, limit)
+        return count, self._counted(found)
+
+    async def append_rows(self, thread_id: str, rows: Sequence[Any]) -> None:
+        self.written += len(rows)
+        await super().append_rows(thread_id, rows)
+
+    def _counted(self, rows: list[StoredResult]) -> list[StoredResult]:
+        self.read += len(rows)
+        return rows
+
+
+class CountingContent(dict[str, Any]):
+    """A result's content that counts how often it is written as JSON."""
+
+    written = 0
+
+    def items(self) -> Any:
+        self.written += 1
+        return super().items()
+
+
+class Profile:
+    """Counts calls of Python functions in this thread, and which objects of ours they made."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.functions: Counter[str] = Counter()
+        self.made: Counter[str] = Counter()
+
+    def __enter__(self) -> Self:
+        sys.setprofile(self._seen)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def _seen(self, frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        module: str = frame.f_globals.get("__name__", "")
+        if event != "call" or not module.startswith("agentkit_py"):
+            return
+        self.calls += 1
+        self.functions[code.co_name] += 1
+        if code.co_name == "__init__":
+            self.made[type(frame.f_locals.get("self")).__name__] += 1
+        elif code.co_name == "changed":
+            self.made[type(frame.f_locals.get("value")).__name__] += 1
+
+
+def asking(rounds: int) -> list[Any]:
+    """Replies that call a tool, one after the other, and end with a text."""
+    calls = [tool_call("track", {"parcel": number}) for number in range(rounds)]
+    return [*calls, "All of them arrive tomorrow."]
+
+
+def agent_of(model: Model, **options: Any) -> Agent:
+    """An agent with one async tool."""
+
+    @tool
+    async def track(parcel: int) -> dict[str, Any]:
+        """Look up where a parcel is."""
+        return {"parcel": parcel, "status": f"on its way, stop {parcel}"}
+
+    return Agent(name="support", system="s", tools=[track], model=model, **options)
+
+
+def past(count: int, kind: type[dict[str, Any]] = dict) -> list[AgentResult]:
+    """``count`` messages: question, call, result, answer, and again; every text is another one."""
+    found: list[AgentResult] = []
+    for number in range(count // 4):
+        call = ToolCall(f"call_{number}", "track", {"parcel": -number})
+        result = ToolResultMessage(call, cast("Any", kind({"data": f"old stop {number}"})))
+        found += [
+            AgentResult.from_user(f"Where is my old parcel {number}?", id=f"user-{number}"),
+            AgentResult("support", (ToolCallMessage((call,)),), (result,), id=f"calls-{number}"),
+            AgentResult("support", (TextMessage("assistant", f"Old answer {number}."),)),
+        ]
+    return found
+
+
+@pytest.mark.parametrize("length", [400, 10_000])
+async def test_ten_tool_rounds_on_a_stored_thread_read_and_count_nothing_twice(
+    tmp_path: Path, length: int
+) -> None:
+    """However long the thread: two pages of it are read, each text is counted once."""
+    store = CountingStore(tmp_path / "threads.db")
+    await store.add_thread("t")
+    await store.append("t", past(length))
+    store.written = 0
+    tokenizer = CountingTokenizer()
+    limiter = TokenLimiter(400, tokenizer=tokenizer)
+    model = ScriptedModel(*asking(ROUNDS))
+    agent = agent_of(model, history=store, processors=[limiter], max_iter=ROUNDS + 1)
+    await agent.run("Where are my parcels?", thread_id="t")
+    model.assert_finished()
+    assert store.read <= 48
+    assert store.written == 1 + ROUNDS + 1
+    assert tokenizer.texts.most_common(1)[0][1] == 1
+    # What the first request has of the past, one more that did not fit, and the rounds' own.
+    assert tokenizer.texts.total() <= 80 + 2 * ROUNDS
+    await store.close()
+
+
+@pytest.mark.parametrize("name", MODELS)
+async def test_a_conversation_that_grows_is_encoded_where_it_is_new(name: str) -> None:
+    """Each result is written as JSON once, in however many requests it is."""
+    messages = [m for r in past(400, CountingContent) for m in r.messages]
+    contents = [m.content for m in messages if isinstance(m, ToolResultMessage)]
+    model = MODELS[name]
+    for stop in range(40, len(messages) + 1, 40):
+        model.encode(ModelRequest(messages=tuple(messages[:stop])))
+    counts = {content.written for content in contents if isinstance(content, CountingContent)}
+    assert counts == {1}
+    assert len(contents) == 100
+
+
+async def test_ten_tool_rounds_encode_each_call_once() -> None:
+    """Arguments and results become text once; the request is put together from them."""
+    model = ScriptedModel(*asking(ROUNDS))
+    agent = agent_of(model, max_iter=ROUNDS + 1)
+    with Profile() as profile:
+        await agent.run("Where are my parcels?")
+    assert profile.functions["arguments_text"] == ROUNDS
+    assert profile.functions["result_text"] == ROUNDS
+
+
+async def test_ten_tool_rounds_make_each_message_and_result_as_often_as_one_does() -> None:
+    """A round makes its own messages and none of those before it."""
+    made: list[Counter[str]] = []
+    for rounds in (ROUNDS, 2 * ROUNDS):
+        model = ScriptedModel(*asking(rounds))
+        agent = agent_of(model, max_iter=rounds + 1)
+        with Profile() as profile:
+            await agent.run("Where are my parcels?")
+        made.append(profile.made)
+    # A call and its result: as they came, signed, and marked as of this run.
+    assert made[0]["ToolCallMessage"] == 3 * ROUNDS
+    assert made[0]["ToolResultMessage"] == 2 * ROUNDS
+    # The system prompt and the question at each inference; the answer.
+    assert made[0]["TextMessage"] <= 2 * (ROUNDS + 1) + 4
+    # One at each inference, and again with its tools' results.
+    assert made[0]["AgentResult"] <= 2 * (ROUNDS + 1) + 1
+    for name in (*(kind.__name__ for kind in MESSAGES), "AgentResult"):
+        assert made[1][name] <= 2 * made[0][name]
+
+
+async def test_a_long_state_costs_no_more_calls_than_a_short_one() -> None:
+    """What is done for each message of the past is done in one pass, without a call for each."""
+    calls: list[int] = []
+    for length in (400, 10_000):
+        remembered = past(length)
+        processors = [TokenLimiter(400, use_tiktoken=False)]
+        model = ScriptedModel("It arrives tomorrow.")
+        agent = Agent(name="support", system="s", model=model, processors=processors)
+        with Profile() as profile:
+            await agent.run("Where is my parcel?", state=State(results=remembered))
+        calls.append(profile.calls)
+    assert calls[1] - calls[0] < 50
+
+
+async def test_an_event_that_nobody_hears_is_not_made() -> None:
+    """Events and chunks cost nothing where nobody listens; with an observer they are made."""
+    silent, heard = Profile(), Profile()
+    with silent:
+        await agent_of(ScriptedModel(*asking(1)), max_iter=2).run("q?")
+    events: list[object] = []
+    with heard:
+        await agent_of(ScriptedModel(*asking(1)), max_iter=2).run("q?", observer=events.append)
+    assert not silent.made.keys() & {type(event).__name__ for event in events}
+    assert heard.made["RunStarted"] == heard.made["RunCompleted"] == 1
