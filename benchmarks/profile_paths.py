@@ -12,6 +12,7 @@ import asyncio
 import cProfile
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,11 +53,13 @@ def _long_thread() -> Run:
 
 
 PATHS: dict[str, tuple[Callable[[], Run], int]] = {
-    "run, text reply": (_text_reply, 3000),
-    "run, ten async tool calls": (_ten_calls, 300),
-    "run, 10,000 messages behind TokenLimiter": (_long_thread, 200),
+    "run, text reply": (_text_reply, 300),
+    "run, ten async tool calls": (_ten_calls, 30),
+    "run, 10,000 messages behind TokenLimiter": (_long_thread, 20),
 }
-"""Each with how often it is run."""
+"""Each with how often it is run in one round."""
+
+ROUNDS = 15
 
 
 async def _repeat(run: Run, count: int) -> None:
@@ -74,14 +77,23 @@ class Spent:
 
 
 def profile(make: Callable[[], Run], count: int) -> dict[str, Spent]:
-    """Profile ``count`` runs, after some to warm up; by function."""
+    """Profile ``count`` runs, after some to warm up; by function.
+
+    Of several rounds the quickest counts: the others were disturbed.
+    """
     run = make()
-    profiler = cProfile.Profile()
     with asyncio.Runner() as loop:
         loop.run(_repeat(run, 5))
-        profiler.enable()
-        loop.run(_repeat(run, count))
-        profiler.disable()
+        rounds = [_one_round(loop, run, count) for _ in range(ROUNDS)]
+    return min(rounds, key=lambda found: sum(spent.seconds for spent in found.values()))
+
+
+def _one_round(loop: asyncio.Runner, run: Run, count: int) -> dict[str, Spent]:
+    # The time of this process: that of others is none of the run's.
+    profiler = cProfile.Profile(time.process_time)
+    profiler.enable()
+    loop.run(_repeat(run, count))
+    profiler.disable()
     found: dict[str, Spent] = {}
     # Not by pstats, which takes the ``__init__`` of all dataclasses for one and keeps the last.
     for entry in profiler.getstats():

@@ -78,7 +78,7 @@ def make_app(replies: int, stall: float) -> Starlette:
     app = create_app(
         networks=[network],
         auth=by_header,
-        limits=ServerLimits(runs=100_000, stream_seconds=stall),
+        limits=ServerLimits(runs=100_000, runs_per_user=1000, stream_seconds=stall),
         hub_limits=HubLimits(channel_bytes=CHANNEL_BYTES),
     )
 
@@ -274,9 +274,14 @@ class Load:
         for number in range(reader.messages):
             await self.send(reader, number)
         await self.until_idle(reader)
-        with contextlib.suppress(OSError):
-            rest = await source.read()  # until the server has closed
-            await self._take_rest(reader, rest)
+        rest = b""
+        with contextlib.suppress(OSError):  # until the server has closed, or there is no more
+            while rest.count(b'"stream.ended"') < reader.messages:
+                piece = await source.read(65536)
+                rest += piece
+                if not piece:
+                    break
+        await self._take_rest(reader, rest)
         writer.close()
         reader.breaks += 1
         ends = sum(chunk["event"] == "stream.ended" for chunk in reader.chunks)
@@ -381,10 +386,12 @@ async def measure(users: int, messages: int, stall: float) -> dict[str, float]:
         seen: list[dict[str, Any]] = [before]
         watching = asyncio.create_task(watch(client, seen))
         begun = time.perf_counter()
-        await asyncio.gather(*(load.act(reader) for reader in readers))
+        try:
+            await asyncio.gather(*(load.act(reader) for reader in readers))
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
         seconds = time.perf_counter() - begun
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
         after = await at_rest(client)
         whole = await asyncio.gather(
             *(load.stored(reader, number) for reader in readers for number in range(messages))

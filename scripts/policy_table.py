@@ -86,7 +86,9 @@ POLICIES: dict[str, Callable[[], list[HistoryProcessor]]] = {
     "KeepImages(1)": lambda: [KeepImages()],
     "Redact()": lambda: [Redact()],
     "Threshold(4000, MessageWindow(10))": lambda: [Threshold(4000, then=[MessageWindow(10)])],
-    "Chain([HandoffView(), MessageWindow(10)])": lambda: [Chain([HandoffView(), MessageWindow(10)])],
+    "Chain([HandoffView(), MessageWindow(10)])": lambda: [
+        Chain([HandoffView(), MessageWindow(10)])
+    ],
     "Summarize(upper=2000, lower=1000)": lambda: [
         Summarize(summariser(), 2000, 1000, min_messages=1, min_new=1)
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import multiprocessing
 import socket
@@ -92,9 +91,7 @@ def serve(sock: socket.socket, wishes: Wishes) -> None:
         timeout_graceful_shutdown=_GRACE,
         server_header=False,
     )
-    # uvicorn has finished its requests, and raises the signal again inside asyncio's runner, which
-    # makes an interrupt or a cancellation of it.
-    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn has finished its requests
         Server(config).run(sockets=[sock])
 
 

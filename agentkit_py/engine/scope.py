@@ -266,7 +266,8 @@ class RunScope:
         try:
             # A step here would be done with the first attempt of the next request, so that an
             # error that is not remembered would be tried again.
-            lost = isinstance(error, CancelledError) or not self.runtime.repeats(error)
+            failure = None if isinstance(error, CancelledError) else error
+            lost = failure is None or not self.runtime.repeats(failure)
             await self.thread.save_results(lost=lost)
             await self.thread.end(failed=True, lost=lost)
         except Exception:  # noqa: BLE001 - the run's own error is the one to raise

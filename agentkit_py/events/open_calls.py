@@ -42,7 +42,7 @@ class OpenCalls:
     def end(self, message_id: str, call: ToolCall) -> str | None:
         """It has an output: the part of the call, where that would be taken for another's.
 
-        Readers give an output to the last open call of its message; so does the useAgent hook, since
+        Readers give an output to the last open call of its message. The useAgent hook does, as
         TypeScript tells of a call right before its output. None: that is the right one.
         """
         mine = [one for one in self._calls if one.message_id == message_id]

@@ -83,6 +83,9 @@ class Thread:
     _made: list[AgentResult] = field(default_factory=list[AgentResult], init=False)
     """What the run made and nobody has saved yet."""
 
+    _sought: set[str] = field(default_factory=set[str], init=False)
+    """Ids of results of an earlier run for the same message, which are to be loaded."""
+
     _refused: bool = field(default=False, init=False)
     """Whether the store did not take what it was given last."""
 
@@ -136,6 +139,8 @@ class Thread:
         await self.turn.take()
         own, newest = await self.turn.recall()
         done = own is not None and own.status == "completed"
+        if own is not None:
+            self._sought = set(own.results) if done else {message_id}
         kept = own if done else newest if resume else None
         if kept is not None and kept.state is not None:
             self.state.load(dict(kept.state))
@@ -209,9 +214,11 @@ class Thread:
 
     async def _load(self, config: HistoryConfig) -> None:
         thread_id = self.state.thread_id
-        lazy = config.lazy and self.outcome is None
-        if lazy and thread_id is not None and isinstance(config, PagedStore):
+        if config.lazy and thread_id is not None and isinstance(config, PagedStore):
             self.state.set_results(await self._newest(config, thread_id))
+            missing = self._sought.difference(result.id for result in self.state.results)
+            while missing and self.older is not None:
+                missing.difference_update(result.id for result in await self.load_older())
         elif config.get is not None:
             get = partial(resolve_call, config.get, self._context())
             self.state.set_results(await self._effect("get", get, RESULTS))

@@ -126,7 +126,7 @@ def _function(
     function_id = f"{kind}-{slugify(item.name)}"
     kwargs = options.to_kwargs()
     kwargs["middleware"] = [middleware, *kwargs.get("middleware", [])]
-    kwargs["cancel"] = [cancel_by_event(), *kwargs.get("cancel", [])]
+    kwargs["cancel"] = [*kwargs.get("cancel", []), cancel_by_event()]
     kwargs.setdefault("name", item.name)
     return client.create_function(
         fn_id=function_id,

@@ -118,9 +118,9 @@ class PgServer:
             "CREATE TABLE knowledge_chunks (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
             "document bigint NOT NULL REFERENCES knowledge_documents (id) ON DELETE CASCADE, "
             "position integer NOT NULL, text text NOT NULL, words tsvector NOT NULL, "
-            "embedding vector NOT NULL)"
+            "embedding vector NOT NULL) WITH (toast_tuple_target = 8160)"
         )
-        # In the row, not beside it: comparing 100,000 takes a fifth of the time (measured).
+        # All in the row, nothing beside it: comparing 100,000 vectors takes half of the time.
         run("ALTER TABLE knowledge_chunks ALTER COLUMN embedding SET STORAGE MAIN")
         run("CREATE INDEX knowledge_chunks_by_document ON knowledge_chunks (document)")
         # What is new is found as quickly as the rest: no list of pending entries.

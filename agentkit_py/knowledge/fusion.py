@@ -56,7 +56,8 @@ def fused(query: str, near: Sequence[Hit], worded: Sequence[Hit]) -> list[Hit]:
         for key, one in hits.items():
             share = len(named.intersection(words(one.text))) / len(named)
             scores[key] += _IDENTIFIERS * share
-    whole = _MEANING + _WORDS + (_IDENTIFIERS if named else 0)
+    # Of what counts in this query, so that 1 can be reached whatever it is.
+    whole = _MEANING + _WORDS * trust + (_IDENTIFIERS if named else 0)
     ordered = sorted(hits, key=lambda key: (-scores[key], key))
     return [replace(hits[key], score=scores[key] / whole) for key in ordered]
 

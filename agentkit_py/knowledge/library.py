@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from agentkit_py._core.json import dumps
-from agentkit_py.errors import ConfigurationError, KnowledgeError
+from agentkit_py.errors import ConfigurationError, FilterError, KnowledgeError
 from agentkit_py.knowledge.base import KnowledgeStore
 from agentkit_py.knowledge.chunking import Chunking
 from agentkit_py.knowledge.documents import Added, Chunk, Document, Hit, Progress
@@ -262,6 +262,11 @@ def both(filters: Filters | None) -> FilterExpr | None:
     """
     if filters is None or isinstance(filters, FilterExpr):
         return filters
+    if isinstance(filters, str | Mapping):
+        raise FilterError(
+            f"{filters!r:.80} is no filter; give EQ(key, value) and the like "
+            "(FilterExpr.from_dict makes one of JSON)"
+        )
     return AND(*filters)
 
 

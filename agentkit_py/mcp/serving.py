@@ -34,7 +34,7 @@ def make_host(target: Target) -> Host:
     name = slugify(target.name)
     name = name if TOOL_NAME.fullmatch(name) else f"run-{name}"[:64]
     description = target.description or f"Ask {target.name}."
-    host = Host(name)
+    host = Host(name, log_level="WARNING")  # its INFO is each request, on the client's terminal
 
     async def ask(input: Said, ctx: Context) -> CallToolResult:  # noqa: A002 - as in run()
         return await _run(target, input, None, ctx)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 import uvicorn
@@ -53,7 +53,7 @@ class Broken:
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
     text: str = Field(min_length=1, max_length=1_000_000)
     thread: str | None = None
 

@@ -6,7 +6,7 @@ import inspect
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,7 +26,7 @@ from agentkit_py.processors.settings import ConfiguredProcessor
 class ProcessorEdit(BaseModel):
     """What is otherwise with one processor."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     off: bool = False
     settings: dict[str, Any] = Field(default_factory=dict[str, Any])
@@ -35,7 +35,7 @@ class ProcessorEdit(BaseModel):
 class Edit(BaseModel):
     """What is otherwise with a call."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     system: str | None = Field(default=None, max_length=1_000_000)
     input: str | None = Field(default=None, max_length=1_000_000)

@@ -188,12 +188,16 @@ def _fates(report: ContextReport) -> list[tuple[Message, Message | None, str]]:
         if not entry.changed:
             continue
         became = {id(row.before): row for row in rows_of(entry.before, entry.after) if row.before}
-        who = f"{entry.level}: {entry.name}" if entry.level != entry.name else entry.name
+        who = _named(entry)
         for index, (message, now, _) in enumerate(fates):
             row = None if now is None else became.get(id(now))
             if row is not None and row.change != "kept":
                 fates[index] = (message, row.after, who)
     return fates
+
+
+def _named(entry: ReportEntry) -> str:
+    return entry.name if entry.level == entry.name else f"{entry.level}: {entry.name}"
 
 
 def _sent(
@@ -210,7 +214,7 @@ def _sent(
         return Row("kept" if before is message else "rewritten", before, message), by
     by = next(
         (
-            f"{entry.level}: {entry.name}"
+            _named(entry)
             for entry in report.entries
             if any(message is added for added in entry.added)
         ),

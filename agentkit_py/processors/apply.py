@@ -88,17 +88,10 @@ async def run_chain(
     whatever the processors do, each itself or as a processor rewrote it. Protected ones may be
     dropped by a processor that asks to.
     """
-    steps: list[tuple[Level, HistoryProcessor]] = [
-        (level, member)
-        for level, processors in chains
-        for processor in processors
-        for member in members_of(as_processor(processor))
-    ]
+    steps = steps_of(chains)
     if not steps:
         return ChainOutcome(history)
     context = _with_pins(history, [processor for _, processor in steps], context)
-    if not context.history:
-        context = replace(context, history=history)
     tokenizer = default_tokenizer() if context.tokenizer is None else context.tokenizer
     entries: list[ReportEntry] = []
     # Processors get a tuple, so that one that works in place fails instead of doing damage.
@@ -135,6 +128,16 @@ async def run_chain(
     return ChainOutcome(current, tuple(entries))
 
 
+def steps_of(chains: Sequence[Chain]) -> list[tuple[Level, HistoryProcessor]]:
+    """What runs for the chains, one after another, and of which level each is."""
+    return [
+        (level, member)
+        for level, processors in chains
+        for processor in processors
+        for member in members_of(as_processor(processor))
+    ]
+
+
 def members_of(processor: HistoryProcessor) -> list[HistoryProcessor]:
     """What runs for ``processor``: itself, or its members and theirs."""
     members = processor.members
@@ -146,7 +149,12 @@ def members_of(processor: HistoryProcessor) -> list[HistoryProcessor]:
 def _with_pins(
     history: Sequence[Message], processors: Sequence[HistoryProcessor], context: ProcessorContext
 ) -> ProcessorContext:
-    """The context with what any processor pins, so that those before it keep that, too."""
+    """The context with what any processor pins, so that those before it keep that, too.
+
+    And with the history, if it has none: messages are found in it whatever is made of them.
+    """
+    if not context.history:
+        context = replace(context, history=history)
     pinned = {id(message) for one in processors for message in one.pinned(history)}
     return replace(context, pinned=context.pinned.union(pinned)) if pinned else context
 

@@ -14,7 +14,13 @@ from agentkit_py.models.windows import window_of
 from agentkit_py.processors.apply import apply_processors
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, Tokenizer
 from agentkit_py.processors.compress_tool_results import CompressToolResults
-from agentkit_py.processors.cutting import exceeds, past_length, steady_cut, stretches
+from agentkit_py.processors.cutting import (
+    exceeds,
+    newest_beyond,
+    past_length,
+    steady_cut,
+    stretches,
+)
 from agentkit_py.processors.places import Places
 from agentkit_py.processors.removal import is_same
 from agentkit_py.processors.settings import (
@@ -260,7 +266,7 @@ class _Shorten(HistoryProcessor):
             numbers = (places.number(messages[index]) for index in older)
             # A place that is not known is a processor's of the user's, which made a new message.
             keep = sum(number is None or number >= block for number in numbers)
-        policy = CompressToolResults(self._max_tokens, keep_recent=keep)
+        policy = CompressToolResults(self._max_tokens, keep_recent=max(keep, _UNTOUCHED))
         context.note(policy.reason)
         return await policy.process(messages, context)
 
@@ -291,7 +297,8 @@ class _Fit(HistoryProcessor):
         if self._policy.model is not None and shares.summary and limit > 1:
             return await self._summarized(messages, replace(context, tokenizer=tokenizer), shares)
         held = count_messages([m for m in past if id(m) in context.held], tokenizer)
-        found = stretches(past, 0, len(past), tokenizer)
+        begin = newest_beyond(past, limit - held, tokenizer)
+        found = stretches(past, begin, len(past), tokenizer)
         sizes = Places(messages, context).sizes(past)
         rate = chars_per_token(tokenizer)
         first = steady_cut(found, sizes, limit - held, int(limit * _KEPT) - held, rate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import ClassVar
 
 from agentkit_py.messages import Message, ToolCall, ToolCallMessage, ToolResultMessage, derived
@@ -19,7 +20,12 @@ from agentkit_py.processors.settings import (
     text,
     whole,
 )
-from agentkit_py.processors.tokenizers import count_messages, count_text, default_tokenizer, prepare
+from agentkit_py.processors.tokenizers import (
+    count_messages,
+    default_tokenizer,
+    message_counter,
+    prepare,
+)
 from agentkit_py.processors.tool_results import older_results, rewritten
 
 DEFAULT_TRIGGER = 100_000
@@ -125,7 +131,7 @@ class _Watch:
         self.rewrites: dict[int, Message] = {}
         self._policy = policy
         self._messages = messages
-        self._tokenizer = tokenizer
+        self._count = message_counter(tokenizer)
         self._held = held
         self._calls = pair(messages).calls if policy.clear_inputs else {}
         self._emptied: dict[int, set[int]] = {}
@@ -137,20 +143,30 @@ class _Watch:
 
     def see_prompt(self, prompt: Iterable[Message]) -> None:
         """Messages around the history."""
-        self._tokens += sum(count_text(message, self._tokenizer) for message in prompt)
+        self._tokens += sum(map(self._count, prompt))
         self._clear_if_needed()
 
     def see(self, start: int, stop: int) -> None:
         """Messages of the history, one after the other."""
-        for index in range(start, stop):
-            message = self._messages[index]
-            self._tokens += count_text(message, self._tokenizer)
-            if isinstance(message, ToolResultMessage) and id(message) not in self._held:
-                self._newest.append(index)
-                if len(self._newest) > self._policy.keep:
+        held, keep = self._held, self._policy.keep
+        part = self._messages[start:stop]
+        sums = list(accumulate(map(self._count, part), initial=self._tokens))
+        cleared = 0.0
+        # What can be cleared changes with results only, and until the next one it only gets more.
+        for index, message in enumerate(part):
+            if message.type == "tool_result" and id(message) not in held:
+                cleared += self._clear_at(sums[index] - cleared)
+                self._newest.append(start + index)
+                if len(self._newest) > keep:
                     self._grow_old(self._newest.popleft())
-            if self._tokens > self._policy.trigger:
-                self._clear_if_needed()
+        cleared += self._clear_at(sums[-1] - cleared)
+        self._tokens = sums[-1] - cleared
+
+    def _clear_at(self, tokens: float) -> float:
+        """Clear if so many tokens are too many; how many there are less then."""
+        self._tokens = tokens
+        self._clear_if_needed()
+        return tokens - self._tokens
 
     def _grow_old(self, index: int) -> None:
         message = self._messages[index]
@@ -158,7 +174,7 @@ class _Watch:
         if message.tool.name not in self._policy.exclude:
             self._older.append(index)
             if message.content != {"data": self._policy.placeholder}:
-                self._older_tokens += count_text(message, self._tokenizer)
+                self._older_tokens += self._count(message)
 
     def _clear_if_needed(self) -> None:
         policy = self._policy
@@ -177,8 +193,7 @@ class _Watch:
     def _put(self, index: int, message: Message) -> None:
         before = self.rewrites.get(index, self._messages[index])
         self.rewrites[index] = message
-        gone = count_text(before, self._tokenizer) - count_text(message, self._tokenizer)
-        self._tokens -= gone
+        self._tokens -= self._count(before) - self._count(message)
 
 
 def _emptied(message: Message, places: set[int]) -> Message:

@@ -21,6 +21,7 @@ from agentkit_py.messages import (
 from agentkit_py.processors.base import ProcessorContext, Tokenizer
 from agentkit_py.processors.groups import segments
 from agentkit_py.processors.tokenizers import count_text
+from agentkit_py.processors.validity import is_valid
 
 _HALVINGS = 8
 """How often the blocks of `steady_cut` are halved where whole ones would leave too little."""
@@ -54,6 +55,21 @@ def exceeds(messages: Sequence[Message], limit: float, tokenizer: Tokenizer) -> 
         if total > limit:
             return True
     return False
+
+
+def newest_beyond(messages: Sequence[Message], limit: float, tokenizer: Tokenizer) -> int:
+    """Where the newest messages begin that have more than ``limit`` tokens and stand by themselves.
+
+    What is cut to the limit begins after that, so that nothing older has to be looked at.
+    """
+    total = 0.0
+    for index in range(len(messages) - 1, 0, -1):
+        message = messages[index]
+        total += count_text(message, tokenizer)
+        # Nothing is joined to what a user says, so a list can be cut there.
+        if total > limit and message.type == "text" and message.role == "user":
+            return index if is_valid(messages[index:]) else 0
+    return 0
 
 
 def stretches(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentkit_py.messages import Message
-from agentkit_py.processors.apply import Chain, as_processor, members_of, run_chain
-from agentkit_py.processors.base import HistoryProcessor, Level, ProcessorContext
+from agentkit_py.processors.apply import Chain, run_chain, steps_of
+from agentkit_py.processors.base import HistoryProcessor, ProcessorContext
 from agentkit_py.processors.validity import is_valid
 
 
@@ -25,12 +25,7 @@ async def is_enough(
         chains: The processors of each level.
         context: What they may know.
     """
-    steps: list[tuple[Level, HistoryProcessor]] = [
-        (level, member)
-        for level, processors in chains
-        for processor in processors
-        for member in members_of(as_processor(processor))
-    ]
+    steps = steps_of(chains)
     if any(_pins(processor) for _, processor in steps) or not is_valid(newest):
         return False
     context = replace(context, history=newest)

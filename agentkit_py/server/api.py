@@ -10,9 +10,11 @@ from typing import Any, TypeAlias
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
+from agentkit_py._core.json import dumps
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.codec import escape_surrogates
 from agentkit_py.server.auth import Door
 from agentkit_py.server.config import Settings
 from agentkit_py.server.hub import Hub
@@ -62,27 +64,43 @@ class Api:
             raise invalid("The body is no JSON.") from None
 
 
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+"""An endpoint as Starlette wants it."""
+
 Handler: TypeAlias = Callable[[Api, Request, str], Awaitable[Response]]
 """An endpoint: gets the request and the user's id."""
 
 
-def answer(found: Mapping[str, Any], status: int = 200) -> JSONResponse:
+def answer(
+    found: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
     """JSON for one user."""
-    return JSONResponse(found, status, headers=HEADERS)
+    # What a model says may hold half of a surrogate pair, which only JSON can say.
+    content = escape_surrogates(dumps(found)).encode()
+    named = {**HEADERS, **(headers or {})}
+    return Response(content, status, headers=named, media_type="application/json")
 
 
-def refused(refusal: Refusal) -> JSONResponse:
+def refused(refusal: Refusal) -> Response:
     """The answer that a refusal is."""
-    return JSONResponse(refusal.body(), refusal.status, headers={**HEADERS, **refusal.headers})
+    return answer(refusal.body(), refusal.status, refusal.headers)
 
 
-def endpoint(api: Api, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """A Starlette endpoint that knows its user, and whose errors say nothing of the machine."""
+def endpoint(api: Api, handler: Handler) -> Endpoint:
+    """An endpoint that knows its user."""
+
+    async def serve(request: Request) -> Response:
+        return await handler(api, request, await api.door.user_of(request))
+
+    return guarded(serve)
+
+
+def guarded(handler: Endpoint) -> Endpoint:
+    """An endpoint whose errors say nothing of the machine."""
 
     async def serve(request: Request) -> Response:
         try:
-            user_id = await api.door.user_of(request)
-            return await handler(api, request, user_id)
+            return await handler(request)
         except Refusal as refusal:
             return refused(refusal)
         except ThreadNotFoundError:

@@ -23,8 +23,8 @@ from agentkit_py.engine.network import Network
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.server import chat, openapi, streams, threads
-from agentkit_py.server.api import Api, Handler, answer, endpoint, http_error
-from agentkit_py.server.auth import Auth, Door, check_auth
+from agentkit_py.server.api import Api, Handler, answer, endpoint, guarded, http_error
+from agentkit_py.server.auth import Auth, Door, check_auth, checked_origins
 from agentkit_py.server.config import ClientRules, ServerLimits, Settings, store_of, targets_of
 from agentkit_py.server.hub import Hub, HubLimits
 from agentkit_py.server.jobs import Backend
@@ -122,7 +122,7 @@ def create_app(
     )
     hub = Hub(options.get("hub_limits"))
     tokens = Tokens(options.get("secret"), settings.limits.token_seconds)
-    origins = tuple(options.get("origins", ()))
+    origins = checked_origins(options.get("origins", ()))
     api = Api(
         settings=settings,
         door=Door(auth, origins),
@@ -171,7 +171,7 @@ def _routes(api: Api, readers: Readers) -> list[BaseRoute]:
         *route("/api/realtime/token", POST=chat.realtime_token),
         *route("/api/threads", GET=threads.list_threads, POST=threads.create_thread),
         *route("/api/threads/{thread_id}", GET=threads.get_thread, DELETE=threads.delete_thread),
-        Route("/api/stream", partial(streams.events, api, readers), methods=["GET"]),
+        Route("/api/stream", guarded(partial(streams.events, api, readers)), methods=["GET"]),
         Route("/openapi.json", _openapi, methods=["GET"]),
         WebSocketRoute(REALTIME_PATH, partial(streams.realtime, api, readers)),
     ]
@@ -216,8 +216,9 @@ async def lifespan(app: Starlette) -> AsyncGenerator[None]:
     """
     api: Api = app.state.api
     async with AsyncExitStack() as stack:
-        for target in api.settings.targets.values():
-            await stack.enter_async_context(target)
+        if api.backend.streams:  # else nothing runs here, and nothing needs its servers
+            for target in api.settings.targets.values():
+                await stack.enter_async_context(target)
         await api.settings.store.setup()
         stack.push_async_callback(api.settings.store.close)
         stack.push_async_callback(close_shared_runtime)

@@ -42,6 +42,21 @@ def check_auth(auth: object) -> None:
         raise ConfigurationError(_NEEDED + got)
 
 
+def checked_origins(origins: Sequence[str]) -> tuple[str, ...]:
+    """The origins, each one host's.
+
+    Raises:
+        ConfigurationError: One is not an origin, or stands for all.
+    """
+    for origin in origins:
+        parts = urlsplit(origin)
+        if not parts.netloc or "*" in origin or origin != f"{parts.scheme}://{parts.netloc}":
+            raise ConfigurationError(
+                f"origins: {origin!r} is not the origin of a page, such as https://shop.example"
+            )
+    return tuple(origins)
+
+
 @dataclass(frozen=True, slots=True)
 class Door:
     """Lets requests in.

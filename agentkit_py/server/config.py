@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from copy import copy
+from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 from agentkit_py.engine.agent import Agent
@@ -163,5 +164,7 @@ def store_of(
 
 
 def with_store(target: Target, store: HistoryStore) -> Target:
-    """The network or agent on this store."""
-    return replace(target, history=store)
+    """The network or agent on this store; nothing else of it is made anew."""
+    found = copy(target)
+    found.history = store
+    return found

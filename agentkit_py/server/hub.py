@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 
 from agentkit_py._core.json import as_object, dumps
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.codec import escape_surrogates
 
 Missed: TypeAlias = Literal["too_old", "unknown"]
 """Why a reader could not be given all that it missed: the ring has dropped some of it, or its
@@ -97,7 +98,7 @@ class _Channel:
         entry = Entry(
             self.next,
             f"{self.epoch}-{self.next}",
-            dumps(chunk),
+            escape_surrogates(dumps(chunk)),
             thread if isinstance(thread, str) else None,
         )
         self.ring.append(entry)

@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import SendTimeoutError
@@ -18,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agentkit_py._core.json import dumps
-from agentkit_py.server.api import HEADERS, Api, refused
+from agentkit_py.server.api import HEADERS, Api
 from agentkit_py.server.hub import Batch, Entry, Subscription
 from agentkit_py.server.jobs import TOPIC, channel_of
 from agentkit_py.server.refusals import Refusal, not_found, too_many, unauthorized
@@ -52,6 +53,10 @@ class Readers:
             if not self._counts[user_id]:
                 del self._counts[user_id]
 
+    def count(self, user_id: str) -> int:
+        """How many readers the user has."""
+        return self._counts[user_id]
+
     def check(self, user_id: str) -> None:
         """Whether there may be one more.
 
@@ -73,16 +78,55 @@ class Readers:
             self._places.popitem(last=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a reader listens to."""
+
+    user_id: str
+    after: str | None
+    thread_id: str | None
+
+
 class _Events(EventSourceResponse):
-    """Server-sent events that end without a traceback where a reader does not read."""
+    """Server-sent events of one reader, who is counted as long as there is a connection."""
+
+    def __init__(self, api: Api, readers: Readers, wanted: _Wanted) -> None:
+        self._subscribe = partial(api.hub.subscribe, channel_of(wanted.user_id), wanted.after)
+        self._readers = readers
+        self._wanted = wanted
+        super().__init__(  # pyright: ignore[reportUnknownMemberType] - its content may be any dict
+            self._frames(),
+            headers=HEADERS,
+            ping=_PING_SECONDS,
+            sep="\n",
+            send_timeout=api.settings.limits.stream_seconds,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the reader goes, or has not read for too long."""
-        try:
-            await super().__call__(scope, receive, send)
-        except SendTimeoutError:
-            # To return without an end makes the server close the connection.
-            logger.info("A reader was dropped: it did not read for %s s", self.send_timeout)
+        with self._readers.one(self._wanted.user_id):
+            try:
+                await super().__call__(scope, receive, send)
+            except SendTimeoutError:
+                # To return without an end makes the server close the connection.
+                logger.info("A reader was dropped: it did not read for %s s", self.send_timeout)
+
+    async def _frames(self) -> AsyncGenerator[ServerSentEvent | bytes]:
+        with self._subscribe() as reader:
+            # Says that the stream is open, and gives a first place to come back to.
+            yield ServerSentEvent(event="ready", data=dumps({"topic": TOPIC}), id=reader.place)
+            if reader.missed is not None:
+                yield _reset(reader.missed, 0)
+            while True:
+                batch = await reader.next()
+                if batch.lost:
+                    yield _reset("too_old", batch.lost)
+                frames = [_frame(entry) for entry in batch.entries if self._has(entry)]
+                if frames:
+                    yield b"".join(frames)
+
+    def _has(self, entry: Entry) -> bool:
+        return self._wanted.thread_id in (None, entry.thread_id)
 
 
 async def user_of_stream(api: Api, request: Request) -> str:
@@ -101,49 +145,20 @@ async def user_of_stream(api: Api, request: Request) -> str:
 
 
 async def events(api: Api, readers: Readers, request: Request) -> Response:
-    """`GET /api/stream`: the user's chunks as server-sent events, those of one thread if wanted."""
-    try:
-        user_id = await user_of_stream(api, request)
-        if not api.backend.streams:
-            raise not_found("stream")
-        thread_id = request.query_params.get("threadId")
-        if thread_id is not None and not await api.threads_of(user_id).thread_exists(thread_id):
-            raise not_found()
-        readers.check(user_id)
-    except Refusal as refusal:
-        return refused(refusal)
-    query = request.query_params.get("lastEventId")
-    reader = api.hub.subscribe(
-        channel_of(user_id), request.headers.get("last-event-id") or query or None
-    )
-    return _Events(
-        _frames(readers, user_id, reader, thread_id),
-        headers=HEADERS,
-        ping=_PING_SECONDS,
-        sep="\n",
-        send_timeout=api.settings.limits.stream_seconds,
-    )
+    """`GET /api/stream`: the user's chunks as server-sent events, those of one thread if wanted.
 
-
-async def _frames(
-    readers: Readers, user_id: str, reader: Subscription, thread_id: str | None
-) -> AsyncGenerator[ServerSentEvent | bytes]:
-    with readers.one(user_id), reader:
-        # Says that the stream is open, and gives a first place to come back to.
-        yield ServerSentEvent(event="ready", data=dumps({"topic": TOPIC}), id=reader.place)
-        if reader.missed is not None:
-            yield _reset(reader.missed, 0)
-        while True:
-            batch = await reader.next()
-            if batch.lost:
-                yield _reset("too_old", batch.lost)
-            frames = [_frame(entry) for entry in batch.entries if _wanted(entry, thread_id)]
-            if frames:
-                yield b"".join(frames)
-
-
-def _wanted(entry: Entry, thread_id: str | None) -> bool:
-    return thread_id is None or entry.thread_id == thread_id
+    Raises:
+        Refusal: There is nothing to listen to, or there are too many readers.
+    """
+    user_id = await user_of_stream(api, request)
+    if not api.backend.streams:
+        raise not_found("stream")
+    thread_id = request.query_params.get("threadId")
+    if thread_id is not None and not await api.threads_of(user_id).thread_exists(thread_id):
+        raise not_found()
+    readers.check(user_id)
+    last = request.headers.get("last-event-id") or request.query_params.get("lastEventId")
+    return _Events(api, readers, _Wanted(user_id, last or None, thread_id))
 
 
 def _frame(entry: Entry) -> bytes:
@@ -166,13 +181,13 @@ async def realtime(api: Api, readers: Readers, socket: WebSocket) -> None:
     except Refusal:
         await socket.close(1008)
         return
-    await socket.accept()
     channel = channel_of(grant.user_id)
     with (
         readers.one(grant.user_id),
         api.hub.subscribe(channel, readers.place(grant.session)) as reader,
     ):
         try:
+            await socket.accept()
             await _serve(socket, channel, reader, api.settings.limits.stream_seconds)
         finally:
             readers.remember(grant.session, reader.resume_from)

@@ -15,7 +15,7 @@ from agentkit_py.processors.redactor import Mask, Patterns, Redactor
 from agentkit_py.processors.summaries import Summary
 from agentkit_py.stores._delegating import DelegatingStore, DelegatingThreads, keeps_all
 from agentkit_py.stores.base import HistoryStore
-from agentkit_py.stores.records import Row, encode_json, encode_row
+from agentkit_py.stores.records import Row, ThreadInfo, encode_json, encode_row
 
 
 def redacted(
@@ -68,6 +68,12 @@ class _RedactedThreads(DelegatingThreads):
         kept = None if metadata is None else self._object(metadata, "The metadata of a thread")
         title = self._redactor.text(title)
         return await super().add_thread(thread_id, user_id=user_id, title=title, metadata=kept)
+
+    async def insert_thread(self, thread: ThreadInfo) -> None:
+        """Add a thread with a masked title and masked metadata."""
+        title = self._redactor.text(thread.title)
+        metadata = self._object(thread.metadata, "The metadata of a thread")
+        await super().insert_thread(replace(thread, title=title, metadata=metadata))
 
     async def _create_for_run(self, context: HistoryContext) -> str:
         # Titles are cut, and patterns do not find half an address.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from agentkit_py._core.json import JsonObject
@@ -61,6 +62,12 @@ class _UserThreads(DelegatingThreads):
         await self._store.add_thread(key, user_id=self._user_id, title=title, metadata=metadata)
         await self._own(key)
         return key
+
+    async def insert_thread(self, thread: ThreadInfo) -> None:
+        if thread.user_id not in (None, self._user_id):
+            raise ThreadNotFoundError(thread.id)
+        await self._store.insert_thread(replace(thread, user_id=self._user_id))
+        await self._own(thread.id)
 
     async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
         if user_id not in (None, self._user_id):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from measuring import Case, Effort
 
-from cases import creation, imports, processing, runs, searching, storing, tracing
+from cases import creation, imports, listening, processing, runs, searching, storing, tracing
 
 
 def all_cases(effort: Effort) -> list[Case]:
@@ -13,6 +13,7 @@ def all_cases(effort: Effort) -> list[Case]:
         *imports.CASES,
         *creation.CASES,
         *runs.CASES,
+        *listening.CASES,
         *tracing.CASES,
         *processing.cases(effort.sizes),
         *storing.CASES,

@@ -11,7 +11,7 @@ from problem import SYSTEM, Replies, text_reply
 from pydantic import ConfigDict, Field, create_model
 from workloads import model_of
 
-from agentkit_py import Agent, Tool, tool
+from agentkit_py import Agent, Network, Tool, tool
 from agentkit_py.engine.tool import ToolLike
 
 MODEL = model_of(Replies(text_reply()))
@@ -91,9 +91,26 @@ def _memory(_: Session) -> list[Contender]:
     return [Retained("ours", lambda: _agent(TOOL)), Retained("a plain object", _plain)]
 
 
+def _network_memory(_: Session) -> list[Contender]:
+    """An idle network: ten thousand of them are in one process of a service, say."""
+
+    def network() -> Network:
+        agents = [
+            Agent(name=f"agent {number}", system=SYSTEM, tools=[TOOL], model=MODEL)
+            for number in range(5)
+        ]
+        return Network(name="desk", agents=agents)
+
+    def plain() -> list[_Plain]:
+        return [_plain() for _ in range(5)]
+
+    return [Retained("ours", network), Retained("five plain objects", plain)]
+
+
 CASES = [
     Case("create an agent, prebuilt tool", "µs", _prebuilt),
     Case("create an agent, bare function it knows", "µs", _known_function),
     Case("create an agent, new bare function", "µs", _unknown_function),
     Case("memory of an agent, prebuilt tool", "KiB", _memory, fixed_count=1000),
+    Case("memory of a network with five agents", "KiB", _network_memory, fixed_count=1000),
 ]

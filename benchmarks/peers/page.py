@@ -56,7 +56,7 @@ def page(whole: dict[str, Any]) -> str:
 def _machine(whole: dict[str, Any]) -> str:
     facts = whole.get("machine", {})
     when = sorted(row["when"] for row in whole["rows"].values())
-    dates = f"{when[0]} to {when[-1]}" if when else "never"
+    dates = f"{when[0][:16]} to {when[-1][:16]}".replace("T", " ") if when else "never"
     loads = sorted(row["load"] for row in whole["rows"].values() if "load" in row)
     busy = ""
     if loads and loads[-1] > 1.5 * facts.get("cores", 1):
@@ -202,6 +202,8 @@ def _peer_lines(work: Work, row: dict[str, Any]) -> list[str]:
     rounds = f"{row.get('rounds', '?')} rounds"
     if "load" in row:
         rounds += f", load {row['load']:g}"
+    if "when" in row:
+        rounds += f", {row['when'][5:16].replace('T', ' ')}"
     head = f"| {rounds} | {work.unit} | least to most | CPU"
     lines = [
         f"{head} | ours ÷ it | least to most | it ÷ floor |",

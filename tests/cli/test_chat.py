@@ -147,6 +147,16 @@ def test_calls_that_are_no_objects_and_reasoning_are_shown_too(
     assert "  ■ clerk was stopped: max_iter\n" in done.stdout
 
 
+def test_a_chat_without_a_word_has_nothing_to_come_back_to(
+    folder: Path, provider: FakeProvider
+) -> None:
+    """Nor one whose thread was deleted."""
+    provider.reply("Yes.")
+    for lines in ("", "/help\n", "Any hats?\n/clean\n"):
+        shown = chat(folder, provider, "shop:shop", "--db", "chat.db", lines=lines)
+        assert "come back with" not in shown.stdout, lines
+
+
 def test_a_thread_goes_on_in_another_process(folder: Path, provider: FakeProvider) -> None:
     """The command to come back is printed, and what was said is shown and sent."""
     provider.reply("Yes, red ones.", "As I said, red ones.")

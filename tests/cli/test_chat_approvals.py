@@ -94,6 +94,14 @@ def test_each_call_is_asked_about_and_answered_by_a_line(
     assert shown.index("One of three.") < shown.index("> Thanks.") < shown.index("Bye.")
 
 
+def test_an_empty_answer_asks_again(folder: Path, provider: FakeProvider) -> None:
+    """A key pressed too often is no decision."""
+    provider.reply(tool_call("refund", {"amount": 5}), "Paid.")
+    shown = chat(folder, provider, "Refund, please.\n\n\ny\n")
+    assert shown.count("[y/n, or why not]") == 3
+    assert "✓ refund: paid 5" in shown
+
+
 def test_the_end_of_the_input_refuses(folder: Path, provider: FakeProvider) -> None:
     """Nobody is there to say yes."""
     provider.reply(tool_call("refund", {"amount": 5}), "Then not.")

@@ -281,7 +281,7 @@ def _chunks(chunks: list[dict[str, Any]]) -> list[Any]:
         fields = as_object(value)
         if fields is not None:
             return {k: named(v, k) for k, v in fields.items()}
-        if key in ("runId", "parentRunId", "messageId", "threadId", "partId"):
+        if key in ("runId", "parentRunId", "messageId", "threadId", "partId", "callPartId"):
             return names.setdefault(value, f"{key}-{len(names)}")
         return value
 

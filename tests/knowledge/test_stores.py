@@ -26,6 +26,7 @@ from agentkit_py.knowledge import (
     NOT,
     OR,
     STARTSWITH,
+    FilterError,
     FilterExpr,
     Knowledge,
     KnowledgeError,
@@ -301,3 +302,26 @@ async def test_a_file_that_another_process_holds_is_waited_for_and_then_named(
     holder.communicate("")
     assert (await hasty.add("other text")).changed
     await hasty.close()
+
+
+@pytest.mark.parametrize("given", [{"tenant": "a"}, "tenant", [{"tenant": "a"}], []])
+async def test_what_is_no_filter_finds_nothing_and_removes_nothing(given: Any) -> None:
+    """A mapping is what other libraries take."""
+    knowledge = Knowledge(store=SqliteKnowledge(":memory:"), embedder=HashingEmbedder())
+    await knowledge.add("text", source="a", metadata={"tenant": "a"})
+    for use in (lambda: knowledge.search("text", filters=given), lambda: knowledge.count(given)):
+        with pytest.raises(FilterError):
+            await use()
+    with pytest.raises(FilterError):
+        await knowledge.remove(filters=given)
+    assert await knowledge.count() == (1, 1)
+
+
+async def test_the_score_of_a_hybrid_search_is_1_for_the_text_itself(knowledge: Knowledge) -> None:
+    """And less for the others, in their order."""
+    for name in ("one soup", "another soup with noodles", "no such thing"):
+        await knowledge.add(name, source=name)
+    hits = await knowledge.search("another soup with noodles", mode="hybrid")
+    assert hits[0].score == pytest.approx(1, abs=1e-3)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert all(0 <= hit.score <= 1 + 1e-6 for hit in hits)

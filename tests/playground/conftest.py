@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from starlette.applications import Starlette
 
 from agentkit_py.playground.app import Server, create_playground
 from tests.playground.world import playground
+
+PATIENCE = 20_000
+"""Milliseconds that the page may take for anything on a loaded machine."""
 
 
 class Served:
@@ -50,6 +53,7 @@ def browser() -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip("no chromium on PATH: apt-get install chromium")
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield found
@@ -61,7 +65,7 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     """The playground's page, wide and light; whatever the page complains of fails the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
     page = context.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(PATIENCE)
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on(

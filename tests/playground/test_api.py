@@ -19,6 +19,7 @@ from agentkit_py import (
     Network,
     StartContext,
     TokenLimiter,
+    ToolCallFilter,
     ToolContext,
     together,
     tool,
@@ -26,7 +27,7 @@ from agentkit_py import (
 from agentkit_py.playground.app import Broken, create_playground
 from agentkit_py.playground.edits import remade, settings_of
 from agentkit_py.playground.prices import Price, Prices
-from agentkit_py.playground.runs import Playground, Run
+from agentkit_py.playground.runs import MAX_RUNS, Playground, Run
 from agentkit_py.playground.security import COOKIE, Access, is_loopback
 from agentkit_py.testing import FakeProvider, Raw, tool_call
 from tests.playground.world import SECRET, playground, scripted, shop_model, until_done
@@ -268,6 +269,41 @@ async def test_tools_of_agents_that_run_together_keep_their_own_times() -> None:
             assert agent_of[int(event["tool"].split(".")[0])] == event["name"]
 
 
+async def test_runs_inside_of_runs_are_told_apart() -> None:
+    """An agent that is a tool: its calls and tools have keys of their own each time."""
+
+    async def look(what: str) -> str:
+        """Look at something."""
+        return f"saw {what}"
+
+    looks = [tool_call("look", {"what": "x"}), "I saw it."]
+    helper = Agent(
+        name="helper", system="H", model=shop_model(FakeProvider([*looks, *looks])), tools=[look]
+    )
+    tasks = [tool_call("helper", {"task": "a"}), tool_call("helper", {"task": "b"}), "Done."]
+    lead = Agent(
+        name="lead",
+        system="L",
+        model=shop_model(FakeProvider(tasks)),
+        tools=[helper.as_tool(allowed_tools="own")],
+        max_iter=3,
+    )
+    found = Playground(lead)
+    async with client(create_playground(found)) as api:
+        done = await run(api, found, "Hello")
+        assert done.status == "completed"
+        for number in range(1, 8):
+            call = (await api.get(f"/dev-api/runs/{done.id}/calls/{number}")).json()
+            assert call["reply"], number
+    events = list(done.events.values())
+    names = [event["agent"] for event in events if event["kind"] == "call.started"]
+    assert names == ["lead", "helper", "helper", "lead", "helper", "helper", "lead"]
+    keys = [event["tool"] for event in events if event["kind"] == "tool.finished"]
+    assert sorted(keys) == ["1.0", "2.0", "4.0", "5.0"]
+    began = [event["tool"] for event in events if event["kind"] == "tool.began"]
+    assert began == ["2.0", "5.0"]
+
+
 async def test_follow_gives_what_was_missed_and_then_what_comes(
     api: httpx.AsyncClient, played: Playground
 ) -> None:
@@ -282,6 +318,61 @@ async def test_follow_gives_what_was_missed_and_then_what_comes(
         if seq == numbers[-1]:
             break
     assert got == numbers[4:]
+
+
+async def test_only_the_last_runs_are_kept(api: httpx.AsyncClient, played: Playground) -> None:
+    """So that a playground that is open all day does not grow; threads stay in the store."""
+    first = await run(api, played, "Hello")
+    for number in range(MAX_RUNS):
+        await run(api, played, f"Hello {number}")
+    assert len(played.runs) == MAX_RUNS
+    gone = await api.get(f"/dev-api/runs/{first.id}/calls/1")
+    assert gone.status_code == 404
+    assert "are gone" in gone.json()["error"]
+    thread = (await api.get(f"/dev-api/threads/{first.thread_id}")).json()
+    assert thread["runs"] == []
+    assert len(thread["results"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/dev-api/runs/none/calls/1", 404),
+        ("POST", "/dev-api/runs/none/cancel", 404),
+        ("POST", "/dev-api/approvals/none", 404),
+        ("GET", "/dev-api/threads/none", 200),
+        ("PUT", "/dev-api/runs", 405),
+    ],
+)
+async def test_what_is_not_there_is_said_in_json(
+    api: httpx.AsyncClient, method: str, path: str, status: int
+) -> None:
+    """Without a traceback."""
+    answer = await api.request(method, path, json={"approved": True})
+    assert answer.status_code == status
+    assert answer.json()
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [("{", 400), ("[]", 422), ('{"text": ""}', 422), ('{"text": "x", "user": "y"}', 422)],
+)
+async def test_a_message_that_is_none_is_refused(
+    api: httpx.AsyncClient, played: Playground, content: str, status: int
+) -> None:
+    """With a sentence that says what is wrong."""
+    headers = {"content-type": "application/json"}
+    answer = await api.post("/dev-api/runs", content=content, headers=headers)
+    assert answer.status_code == status
+    assert answer.json()["error"]
+    assert played.runs == {}
+
+
+async def test_a_message_that_is_too_long_is_refused(api: httpx.AsyncClient) -> None:
+    """Before all of it was read."""
+    headers = {"content-type": "application/json"}
+    answer = await api.post("/dev-api/runs", content=b" " * 5_000_000, headers=headers)
+    assert answer.status_code == 413
 
 
 # Who may ask.
@@ -426,6 +517,9 @@ def test_settings_of_a_processor_are_found_and_changed() -> None:
     assert repr(remade(limiter, {"limit": 7})) == repr(TokenLimiter(7))
     window = MessageWindow(5)
     assert remade(window, {}) is window
+    tools = ToolCallFilter(include=["b", "a"])
+    assert settings_of(tools).shown["include"] == ["a", "b"]
+    assert repr(remade(tools, {"include": ["c"]})) == repr(ToolCallFilter(include=["c"]))
     with pytest.raises(ConfigurationError, match="no setting"):
         remade(limiter, {"size": 3})
 

@@ -13,7 +13,7 @@ from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore[reportMissi
 from playwright.sync_api import Browser, Page, expect
 
 from agentkit_py.playground.app import Broken, create_playground
-from tests.playground.conftest import Served
+from tests.playground.conftest import PATIENCE, Served
 from tests.playground.world import playground
 
 ORDER = "Where is order 7? Write to ann@example.com"
@@ -201,7 +201,7 @@ def test_the_page_goes_on_when_another_process_answers(browser: Browser, tmp_pat
     """After a change of code: the thread stays, a mistake is shown, and goes when it is mended."""
     served = Served(create_playground(playground(tmp_path)))
     page = browser.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(PATIENCE)
     page.goto(served.address)
     say(page, "Before the change")
     for app in (Broken("'shop' cannot be imported", "Traceback"), playground(tmp_path)):
@@ -234,10 +234,15 @@ def test_dark_follows_the_system_until_one_is_chosen(page: Page) -> None:
 PANES = ["Threads", "Chat", "Run", "Call", "State", "Setup"]
 
 
+def beside(width: int) -> list[str]:
+    """The panes that are no tabs at a width."""
+    return PANES[:2] if width >= 1180 else PANES[1:2] if width >= 760 else []
+
+
 def panes(page: Page, width: int) -> Iterator[str]:
     """Each pane in turn at a width, with a call to look at."""
     page.set_viewport_size({"width": width, "height": 800})
-    expect(page.get_by_role("tab")).to_have_count(6 if width < 760 else 4)
+    expect(page.get_by_role("tab")).to_have_count(6 - len(beside(width)))
     for name in PANES:
         tab = page.get_by_role("tab", name=name)
         if tab.is_visible():
@@ -245,13 +250,14 @@ def panes(page: Page, width: int) -> Iterator[str]:
             yield name
 
 
-def test_at_400_pixels_nothing_needs_to_be_scrolled_sideways(page: Page) -> None:
+@pytest.mark.parametrize("width", [400, 800, 1280])
+def test_nothing_needs_to_be_scrolled_sideways(page: Page, width: int) -> None:
     """Every pane, the long texts and tables in them, and the edit form."""
     say(page, ORDER)
     page.keyboard.press("Escape")
     call(page, 4)
     seen: list[str] = []
-    for name in panes(page, 400):
+    for name in panes(page, width):
         for part in ("What it saw", "Request", "Reply", "Edit and run again"):
             if name == "Call":
                 page.get_by_role("button", name=part, exact=True).click()
@@ -261,7 +267,7 @@ def test_at_400_pixels_nothing_needs_to_be_scrolled_sideways(page: Page) -> None
             )
             assert wide == [], name
         seen.append(name)
-    assert seen == PANES
+    assert seen == [name for name in PANES if name not in beside(width)]
 
 
 def serious(page: Page) -> list[str]:

@@ -38,7 +38,7 @@ def on_the_page(browser: Browser, folder: Path) -> None:
     for number, text in enumerate(SAID, 1):
         page.get_by_label("Message", exact=True).fill(text)
         page.keyboard.press("Enter")
-        expect(page.locator(".turn .foot .link")).to_have_count(number, timeout=10_000)
+        expect(page.locator(".turn .foot .link")).to_have_count(number)
     page.close()
     served.stop()
 

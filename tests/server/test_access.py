@@ -291,6 +291,9 @@ def agent() -> Agent:
             "'me'",
         ),
         ({"agents": [agent()], "auth": by_header, "orgins": []}, "orgins"),
+        ({"agents": [agent()], "auth": by_header, "origins": ["*"]}, "origin of a page"),
+        ({"agents": [agent()], "auth": by_header, "origins": ["shop.example"]}, "origin of a"),
+        ({"agents": [agent()], "auth": by_header, "origins": ["https://a.b/x"]}, "origin of a"),
         ({"agents": [agent()], "auth": by_header, "history": "threads.db"}, "HistoryStore"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from typing import Any
 
@@ -287,3 +288,43 @@ async def test_a_slow_reader_costs_nothing_and_is_dropped() -> None:
         writer.close()
         async with listening(url) as next_one:
             assert next_one.response.status_code == 200
+
+
+async def test_who_only_asks_whether_there_is_a_stream_is_no_reader() -> None:
+    """Nothing is held for HEAD."""
+    app = app_of(support("Hi."))
+    async with served(app) as url, httpx.AsyncClient(trust_env=False) as client:
+        answer = await client.head(f"{url}/api/stream", headers={"x-user": "ada"})
+        assert answer.status_code == 200
+        assert app.state.api.hub.readers == 0
+        assert app.state.readers.count("ada") == 0
+
+
+async def test_half_a_character_breaks_neither_stream_nor_thread() -> None:
+    """Models cut surrogate pairs, too."""
+    reply = {"choices": [{"index": 0, "finish_reason": "stop", "message": {
+        "role": "assistant", "content": "half \ud83d"}}], "id": "1", "model": "gpt-4o",
+        "object": "chat.completion", "created": 1}  # fmt: skip
+    app = app_of(support(Raw(text=json.dumps(reply))))
+    async with served(app) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("Hi", "t1"))
+        await stream.until("stream.ended")
+        await settled(app)
+        async with httpx.AsyncClient(trust_env=False, headers={"x-user": "ada"}) as client:
+            answer = await client.get(f"{url}/api/threads/t1")
+    assert stream.text == "half \ud83d"
+    assert answer.json()["messages"][-1]["data"]["output"][0]["content"] == "half \ud83d"
+
+
+async def test_a_stream_that_cannot_be_opened_says_nothing_of_the_machine() -> None:
+    """In the shape of all errors."""
+
+    class Broken(MemoryHistory):
+        async def get_thread(self, thread_id: str) -> Any:
+            raise HistoryError(f"disk {SECRET} is gone")
+
+    async with client_of(app_of(support(), history=Broken())) as client:
+        answer = await client.get("/api/stream?threadId=t1")
+    assert answer.status_code == 500
+    assert answer.json()["error"]["code"] == "internal_error"
+    assert SECRET not in answer.text

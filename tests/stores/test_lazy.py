@@ -48,7 +48,7 @@ from agentkit_py.processors import (
 from agentkit_py.stores import HistoryStore, MemoryHistory, StoredResult
 from agentkit_py.testing import ScriptedModel
 
-LENGTH = 10 * FIRST_PAGE
+LENGTH = 400
 
 
 class Counting(MemoryHistory):
@@ -155,7 +155,7 @@ passing: list[HistoryProcessor] = [
 chains = st.lists(st.sampled_from([*passing, *bounding]), max_size=4)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(chains, st.integers(0, 10**6))
 def test_a_lazy_store_shows_a_model_what_an_eager_one_does(
     chain: list[HistoryProcessor], seed: int

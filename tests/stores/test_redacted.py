@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentkit_py import Agent, Redactor, State, Summarize, ToolContext, UserMessage, tool
-from agentkit_py.errors import ConfigurationError
+from agentkit_py.errors import ConfigurationError, ThreadNotFoundError
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.runs import RunStore
 from agentkit_py.history.turns import Turns
@@ -22,6 +22,7 @@ from agentkit_py.stores import (
     HistoryStore,
     MemoryHistory,
     SqliteHistory,
+    ThreadInfo,
     for_user,
     redacted,
 )
@@ -107,6 +108,24 @@ async def test_nothing_that_is_masked_reaches_the_store(
     assert "find_customer" in found
     (info,) = await wrapped.list_threads(user_id=MAIL)
     assert info.title == "From [email]"
+
+
+async def test_threads_that_are_put_in_as_they_are_are_masked_and_somebodys(
+    store: HistoryStore,
+) -> None:
+    """As an import does it."""
+    time = datetime.now(UTC)
+    thread = ThreadInfo(
+        id="t", title=MAIL, metadata={"of": [MAIL]}, created_at=time, updated_at=time
+    )
+    await redacted(for_user(store, "ada"), ["email"]).insert_thread(thread)
+    found = await store.get_thread("t")
+    assert (found.title, found.metadata, found.user_id) == ("[email]", {"of": ["[email]"]}, "ada")
+    with pytest.raises(ThreadNotFoundError):
+        await for_user(store, "bob").insert_thread(replace(thread, id="u", user_id="ada"))
+    with pytest.raises(ThreadNotFoundError):
+        await for_user(store, "bob").insert_thread(thread)
+    assert not await store.thread_exists("u")
 
 
 async def test_not_a_byte_of_it_is_in_the_file(path: Path) -> None:

@@ -13,9 +13,11 @@ from pydantic import BaseModel
 
 from agentkit_py import (
     Agent,
+    AgentResult,
     Network,
     RouterContext,
     State,
+    TokenLimiter,
     ToolContext,
     UserMessage,
     together,
@@ -259,6 +261,23 @@ def test_a_lease_has_to_last() -> None:
     """A lease of no time is none."""
     with pytest.raises(ConfigurationError, match="lease"):
         Turns(lease=0)
+
+
+async def test_a_message_that_comes_again_much_later_is_answered_as_before() -> None:
+    """As much of the thread is read as there is after it, and no model is called."""
+    store = MemoryHistory(turns=Turns())
+    message = UserMessage("hi", "m1")
+    agent = Agent(
+        name="desk", system="S", model=ScriptedModel("first", "no"), history=store,
+        processors=[TokenLimiter(50)],
+    )  # fmt: skip
+    for _ in range(2):
+        assert (await agent.run(message, thread_id="t")).text == "first"
+        await store.append("t", [AgentResult.from_user("x" * 200) for _ in range(300)])
+    network = net(agent)
+    run = await network.run(message, thread_id="t")
+    assert [result.text for result in run.results] == ["first"]
+    assert len(run.state.results) == 2
 
 
 class Watched(MemoryHistory):

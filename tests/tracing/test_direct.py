@@ -7,15 +7,16 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
-from agentkit_py import Agent, Network, together, tool
+from agentkit_py import Agent, Message, Network, TextMessage, together, tool
 from agentkit_py.errors import BadRequestError, ModelError
-from agentkit_py.processors import Redactor
+from agentkit_py.processors import HistoryProcessor, ProcessorContext, Redactor
 from agentkit_py.testing import ScriptedModel, error, tool_call, tool_calls
 from agentkit_py.tracing import instrument, uninstrument
 
@@ -296,3 +297,35 @@ def test_nothing_of_opentelemetry_is_loaded_unless_tracing_is() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+class Asking(HistoryProcessor):
+    """Asks a model of its own, as `Summarize` does."""
+
+    def __init__(self, model: ScriptedModel) -> None:
+        self._model = model
+
+    async def process(
+        self, messages: Sequence[Message], context: ProcessorContext
+    ) -> Sequence[Message]:
+        """All messages."""
+        assert context.host is not None
+        question = [TextMessage("user", "What is this about?")]
+        await context.host.ask_model(context.host.step_id("ask"), self._model, question)
+        return messages
+
+
+async def test_what_a_processor_asks_a_model_is_part_of_its_span(collected: Collected) -> None:
+    """And so are its tokens."""
+    other = ScriptedModel("Orders.", model="gpt-4o-mini")
+    agent = Agent(name="a", system="S", model=ScriptedModel("Hi."), processors=[Asking(other)])
+    await agent.run("hi", tracing=collected.tracing())
+    assert collected.parents == Counter(
+        {
+            ("invoke_agent a", None): 1,
+            ("process_history Asking", "invoke_agent a"): 1,
+            ("chat gpt-4o-mini", "process_history Asking"): 1,
+            ("chat gpt-4o", "invoke_agent a"): 1,
+        }
+    )
+    assert said(collected.named("chat gpt-4o-mini"))["gen_ai.usage.output_tokens"] > 0

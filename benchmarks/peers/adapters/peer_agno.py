@@ -68,6 +68,10 @@ class Agno(Framework):
         "Threads: `SqliteDb`, `add_history_to_context=True`, `num_history_messages=40`.",
     )
 
+    absent = {  # noqa: RUF012
+        "thread_1000000": "a turn grows with the thread, and filling one that long takes hours"
+    }
+
     def tool(self, function: Callable[..., Any]) -> Any:
         return tool(name="track")(function)
 

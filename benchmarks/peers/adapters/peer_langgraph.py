@@ -88,6 +88,10 @@ class LangGraph(Framework):
         ),
     )
 
+    absent = {  # noqa: RUF012
+        "thread_1000000": "each turn reads and writes the whole thread"
+    }
+
     def tool(self, function: Callable[..., Any]) -> Any:
         if function.__name__.endswith("async"):
             return StructuredTool.from_function(coroutine=function, name="track")

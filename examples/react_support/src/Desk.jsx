@@ -115,7 +115,7 @@ export function Desk() {
             {agent.isConnected ? "Connected" : "Connecting…"}
           </p>
         </header>
-        <Messages messages={agent.messages} busy={busy} waiting={asked.length > 0} />
+        <Messages messages={agent.messages} busy={busy} questions={asked} />
         <Questions questions={asked} onDecide={decide} />
         {problem && (
           <p className="problem" role="alert">

@@ -5,13 +5,14 @@ const STATES = {
   "output-available": "done",
 };
 
-export function ToolCall({ part }) {
+export function ToolCall({ part, waits }) {
   const done = part.state === "output-available";
   const error = done ? (part.output?.error ?? part.output?.data?.error) : undefined;
+  const state = waits && !done ? "waits for you" : STATES[part.state];
   return (
     <details className="tool" data-tool={part.toolName} data-state={part.state} open>
       <summary>
-        <code>{part.toolName}</code> {error ? "failed" : STATES[part.state]}
+        <code>{part.toolName}</code> {error ? "failed" : state}
       </summary>
       <dl>
         <dt>Input</dt>

@@ -1,11 +1,13 @@
 // The conversation: what is stored, then this process's runs as they happen.
 
-import { h, byId } from "./dom.js";
+import { h, byId, keeping } from "./dom.js";
 import { agentName, callText, resultText, duration, tokens, money } from "./format.js";
-import { state, shownRun } from "./store.js";
+import { isInner, state, shownRun } from "./store.js";
 import * as api from "./api.js";
 
 const sections = new Map();
+// What was typed on cards: they are drawn again with every event of their run.
+const reasons = new Map();
 let actions;
 let shown = null;
 
@@ -21,7 +23,12 @@ export function render() {
     log.replaceChildren();
     shown = state.thread;
   }
-  const wanted = parts();
+  keeping(log, () => place(log, parts()));
+  if (below) log.scrollTop = log.scrollHeight;
+}
+
+/** Put the sections into the log; those that have not changed stay the elements they are. */
+function place(log, wanted) {
   wanted.forEach(({ key, version, make }, index) => {
     let section = sections.get(key);
     if (!section || section.version !== version) {
@@ -33,7 +40,6 @@ export function render() {
     if (log.children[index] !== section.element) log.insertBefore(section.element, log.children[index] ?? null);
   });
   while (log.children.length > wanted.length) log.lastChild.remove();
-  if (below) log.scrollTop = log.scrollHeight;
 }
 
 /** Stored results that no run of this process holds, and the runs, in their order. */
@@ -90,7 +96,7 @@ function storedSection(results) {
 
 function storedMessage(agent, message) {
   if (message.type === "tool_result") return null;
-  if (message.type === "tool_call") return message.calls.map((call) => toolLine(call, null, true));
+  if (message.type === "tool_call") return message.calls.map((call) => toolLine(call, null, `stored-${call.id}`, true));
   return agentMessage(agent, message);
 }
 
@@ -117,9 +123,11 @@ function runSection(run) {
 function itemOf(run, item) {
   if (item.type === "message") {
     if (item.message.type === "tool_call" || item.message.type === "tool_result") return null;
-    return agentMessage(item.agent, item.message, callLink(run, item.call));
+    const said = agentMessage(item.agent, item.message, callLink(run, item.call));
+    said.classList.toggle("inner", isInner(run, item.runId));
+    return said;
   }
-  if (item.type === "tool") return toolLine(item.tool.call, item.tool);
+  if (item.type === "tool") return toolLine(item.tool.call, item.tool, `${run.id}-${item.tool.key}`);
   if (item.type === "question") return card(run, item.question);
   return item.stage === "started" ? h("div.note", `${item.name}: ${item.activity} begins`) : null;
 }
@@ -135,12 +143,12 @@ function callLink(run, call) {
   }, `call ${call}: what it saw`);
 }
 
-function toolLine(call, tool, stored = false) {
+function toolLine(call, tool, key, stored = false) {
   const sign = stored ? "·" : !tool.result ? "…" : tool.result.isError ? "✗" : "✓";
   const status = stored ? "" : tool.result ? (tool.result.isError ? "failed" : "done") : "running";
   const result = tool?.result;
   return h(`details.tool${result?.isError ? ".bad" : ""}`,
-    { data: { key: `tool-${tool?.key ?? call.id}` } },
+    { data: { key: `tool-${key}` } },
     h("summary", h("span.sign", { "aria-hidden": "true" }, sign), h("span.hidden", status),
       h("span.name", call.name), h("span.args", callText(call).slice(call.name.length))),
     h("pre", JSON.stringify(call.input, null, 2)),
@@ -169,7 +177,9 @@ function footer(run) {
 function card(run, question) {
   const calls = question.toolCalls ?? [];
   const title = calls.length ? "wants to call" : "asks";
-  const why = h("input", { type: "text", placeholder: calls.length ? "Reason (for a refusal)" : "Answer", "aria-label": calls.length ? "Reason" : "Answer" });
+  const key = `why-${question.requestId}`;
+  const keep = (event) => reasons.set(key, event.target.value);
+  const why = h("input", { type: "text", value: reasons.get(key) ?? "", data: { key }, oninput: keep, placeholder: calls.length ? "Reason (for a refusal)" : "Answer", "aria-label": calls.length ? "Reason" : "Answer" });
   const decide = (approved) => {
     const reason = why.value.trim();
     const words = calls.length || !reason ? {} : { answer: reason };

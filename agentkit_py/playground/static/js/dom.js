@@ -32,20 +32,29 @@ function append(element, children) {
   }
 }
 
-/** Put children in place of what is there; focus and open details stay where data-key says so. */
+/** Put children in place of what is there. */
 export function fill(container, ...children) {
+  keeping(container, () => {
+    container.replaceChildren();
+    append(container, children);
+  });
+}
+
+/** Change what is in a container; focus, open details and scrolling stay where data-key says so. */
+export function keeping(container, change) {
   const active = document.activeElement;
   const key = container.contains(active) ? active.dataset.key : undefined;
   const open = new Map();
   for (const one of container.querySelectorAll("details[data-key]")) open.set(one.dataset.key, one.open);
   const top = container.scrollTop;
-  container.replaceChildren();
-  append(container, children);
+  change();
   for (const one of container.querySelectorAll("details[data-key]")) {
     if (open.has(one.dataset.key)) one.open = open.get(one.dataset.key);
   }
   container.scrollTop = top;
-  if (key) container.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+  if (key && !container.contains(document.activeElement)) {
+    container.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+  }
 }
 
 export const byId = (id) => document.getElementById(id);

@@ -186,11 +186,10 @@ function controls() {
 
 function render() {
   controls();
-  chat.render();
-  timeline.render();
-  call.render();
-  panes.renderThreads();
-  panes.renderState();
+  const drawn = { threads: panes.renderThreads, chat: chat.render, run: timeline.render, call: call.render, state: panes.renderState, network: panes.renderSetup };
+  for (const [name, draw] of Object.entries(drawn)) {
+    if (!byId(`pane-${name}`).hidden) draw();
+  }
 }
 
 async function begin() {
@@ -208,12 +207,15 @@ async function begin() {
     if (run) api.cancel(run.id).catch(actions.fail);
   });
   addEventListener("popstate", () => open(wanted()).catch(actions.fail));
-  setInterval(() => running() && timeline.render(), 500);
-  if (await loadTarget()) await loadThreads();
-  panes.renderSetup();
-  watch(panes.renderSetup);
-  await open(state.target.broken ? null : wanted()).catch(actions.fail);
-  if (state.target.broken) state.thread = wanted();
+  setInterval(() => running() && changed(), 500);
+  if (await loadTarget()) {
+    await loadThreads();
+    await open(wanted()).catch(actions.fail);
+  } else {
+    state.thread = wanted();
+    listen(state.thread, 0);
+    changed();
+  }
 }
 
 const wanted = () => new URLSearchParams(location.search).get("thread");

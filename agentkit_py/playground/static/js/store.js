@@ -96,7 +96,7 @@ const STEPS = {
   },
   replied(run, event) {
     run.live.delete(event.runId);
-    for (const message of event.messages) run.items.push({ type: "message", agent: event.name, message, call: event.call });
+    for (const message of event.messages) run.items.push({ type: "message", agent: event.name, runId: event.runId, message, call: event.call });
     const call = run.calls.get(event.call);
     if (call) call.messages = event.messages;
   },
@@ -155,6 +155,12 @@ const STEPS = {
 function ended(run, event, facts) {
   const agent = run.agents.get(event.runId);
   if (agent) Object.assign(agent, { end: event.at }, facts);
+}
+
+/** Whether an agent's texts are no part of the conversation: it works for another, or it routes. */
+export function isInner(run, runId) {
+  const agent = run.agents.get(runId);
+  return Boolean(agent?.routing) || run.agents.get(agent?.parent)?.scope === "agent";
 }
 
 /** The run that the page shows: the one that was picked, else the last one. */

@@ -7,7 +7,10 @@ const BESIDE = { threads: matchMedia("(min-width: 1180px)"), chat: matchMedia("(
 
 export const NAMES = PANES.map(([name]) => name);
 
+let changed = () => {};
+
 export function setUp(onChange) {
+  changed = onChange;
   const list = byId("tabs");
   for (const [name, title] of PANES) {
     list.append(h("button", {
@@ -19,7 +22,7 @@ export function setUp(onChange) {
     }, title));
   }
   list.addEventListener("keydown", move);
-  for (const query of Object.values(BESIDE)) query.addEventListener("change", () => { refresh(); onChange(); });
+  for (const query of Object.values(BESIDE)) query.addEventListener("change", refresh);
   refresh();
 }
 
@@ -44,6 +47,7 @@ function refresh() {
     tab.tabIndex = name === current ? 0 : -1;
     byId(`pane-${name}`).hidden = !beside && name !== current;
   }
+  changed();
 }
 
 function move(event) {

@@ -96,10 +96,8 @@ function agentRow(run, agent, depth, whole) {
 function callRow(run, call, depth, whole) {
   const current = state.call === call.call;
   const cut = cutOf(call);
-  const figures = [
-    call.usage ? `${count(call.usage.input)} → ${count(call.usage.output)}` : "",
-    money(call.cost, state.target?.currency),
-  ].filter(Boolean).join(" · ");
+  const cost = money(call.cost, state.target?.currency);
+  const figures = [call.usage ? `${count(call.usage.input)} → ${count(call.usage.output)}` : "", cost ? h("span.cost", cost) : null];
   const label = h("button.pick", {
     type: "button",
     data: { key: `call-${run.id}-${call.call}` },
@@ -134,9 +132,8 @@ function summary(run) {
   const calls = [...run.calls.values()];
   const totals = run.totals ?? sumOf(calls);
   const unpriced = [...new Set(calls.map((call) => call.model))].filter((name) => !state.target?.priced?.includes(name));
-  const cost = totals.cost === null || totals.cost === undefined
-    ? `cost unknown: no price for ${unpriced.join(", ") || "it"} (--prices)`
-    : money(totals.cost, currency);
+  const unknown = unpriced.length ? `cost unknown: no price for ${unpriced.join(", ")} (--prices)` : "";
+  const cost = money(totals.cost, currency) || unknown;
   const byAgent = new Map();
   for (const call of calls) {
     const name = call.agent ?? "processors";
@@ -148,7 +145,7 @@ function summary(run) {
   }
   return h("div.summary",
     h("p", `${duration(elapsed(run))} · ${calls.length} model calls · ${run.tools.size} tool calls · ${tokens(totals.usage)}`),
-    calls.length ? h("p.muted", cost) : null,
+    calls.length && cost ? h("p.muted", cost) : null,
     calls.some((call) => cutOf(call) > 0) ? h("p.muted", h("span.cut", "−"), " tokens that processors kept from the model (an estimate before the call; tokens in → out are the provider's).") : null,
     byAgent.size > 1 ? h("table.figures-table",
       h("thead", h("tr", ["agent", "calls", "tokens in", "tokens out"].map((name) => h("th", { scope: "col" }, name)))),
@@ -162,5 +159,7 @@ function sumOf(calls) {
   const known = calls.filter((call) => call.usage);
   if (!known.length) return { usage: null, cost: null };
   const add = (name) => known.reduce((sum, call) => sum + call.usage[name], 0);
-  return { usage: { input: add("input"), output: add("output"), cached: add("cached") }, cost: null };
+  const costs = calls.filter((call) => call.end !== null && !call.error).map((call) => call.cost);
+  const cost = costs.length && !costs.includes(null) ? costs.reduce((sum, one) => sum + one, 0) : null;
+  return { usage: { input: add("input"), output: add("output"), cached: add("cached") }, cost };
 }
