@@ -54,7 +54,7 @@ class Settings:
     """What is not, and stays."""
 
     missing: Sequence[str] = ()
-    """Needed, and not kept by the processor: it cannot be made again."""
+    """Not kept by the processor: made again without them, it might do something else."""
 
 
 def settings_of(processor: HistoryProcessor) -> Settings:
@@ -65,11 +65,10 @@ def settings_of(processor: HistoryProcessor) -> Settings:
     shown: dict[str, Any] = {}
     others: dict[str, Any] = {}
     missing: list[str] = []
-    for name, parameter in list(inspect.signature(kind).parameters.items()):
+    for name in inspect.signature(kind).parameters:
         found = _attribute(processor, name)
         if found is _NOTHING:
-            if parameter.default is parameter.empty:
-                missing.append(name)
+            missing.append(name)
             continue
         shape = _as_json(found)
         declared = not isinstance(processor, ConfiguredProcessor) or name in processor.settings
@@ -118,7 +117,11 @@ def remade(processor: HistoryProcessor, changed: Mapping[str, Any]) -> HistoryPr
     known = settings_of(processor)
     unknown = sorted(set(changed) - set(known.shown))
     if unknown or known.missing:
-        raise ConfigurationError(f"{processor.name} has no setting {unknown} that can be edited.")
+        raise ConfigurationError(
+            f"{processor.name} cannot be made again: it does not keep {sorted(known.missing)}."
+            if known.missing
+            else f"{processor.name} has no setting {unknown} that can be edited."
+        )
     try:
         return type(processor)(**{**known.others, **known.shown, **changed})
     except (TypeError, ValueError) as error:

@@ -29,6 +29,7 @@ class Redact(HistoryProcessor):
     """
 
     def __init__(self, what: Redactor | Patterns | Mask = tuple(BUILT_IN)) -> None:
+        self._what = what
         self.redactor: Redactor = what if isinstance(what, Redactor) else Redactor(what)
 
     @classmethod

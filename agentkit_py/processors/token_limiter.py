@@ -63,11 +63,14 @@ class TokenLimiter(ConfiguredProcessor):
         if tokenizer is not None and encoding is not None:
             raise ConfigurationError("TokenLimiter takes tokenizer=… or encoding=…, not both.")
         self.limit = limit
-        self._tokenizer: Tokenizer | None = None
+        self._encoding = encoding
+        self._tokenizer = tokenizer
+        self._use_tiktoken = use_tiktoken
+        self._counter: Tokenizer | None = None
         if tokenizer is not None:
-            self._tokenizer = as_tokenizer(tokenizer)
+            self._counter = as_tokenizer(tokenizer)
         elif encoding is not None or not use_tiktoken:
-            self._tokenizer = default_tokenizer(
+            self._counter = default_tokenizer(
                 encoding or DEFAULT_ENCODING, use_tiktoken=use_tiktoken
             )
 
@@ -80,7 +83,7 @@ class TokenLimiter(ConfiguredProcessor):
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
         """The newest messages that fit."""
-        given = context.tokenizer if self._tokenizer is None else self._tokenizer
+        given = context.tokenizer if self._counter is None else self._counter
         tokenizer = await prepare(default_tokenizer() if given is None else given)
         held = context.held
         reserved = sum(count_text(m, tokenizer) for m in messages if id(m) in held) if held else 0
@@ -93,7 +96,7 @@ class TokenLimiter(ConfiguredProcessor):
 
     async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
         """Whether the limit is exceeded: what is older goes."""
-        given = context.tokenizer if self._tokenizer is None else self._tokenizer
+        given = context.tokenizer if self._counter is None else self._counter
         tokenizer = await prepare(default_tokenizer() if given is None else given)
         held = context.held
         reserved = sum(count_text(m, tokenizer) for m in newest if id(m) in held) if held else 0

@@ -58,7 +58,7 @@ class ToolCallFilter(ConfiguredProcessor):
             )
         self._include = None if include is None else _names("include", include)
         self._exclude = None if exclude is None else _names("exclude", exclude)
-        self._persist = persist_results
+        self._persist_results = persist_results
 
     @property
     def reason(self) -> str:
@@ -80,7 +80,7 @@ class ToolCallFilter(ConfiguredProcessor):
     ) -> Sequence[Message]:
         """The messages without the calls that are filtered and their results."""
         rule = _Rule(self, messages, context)
-        left = None if self._persist or context.protected else rule.by_name()
+        left = None if self._persist_results or context.protected else rule.by_name()
         if left is not None:
             return messages if len(left) == len(messages) and not rule.changed else left
         if not any(rule.affects(message) for message in messages):
@@ -89,7 +89,7 @@ class ToolCallFilter(ConfiguredProcessor):
             messages,
             rule.keeps_call,
             keeps_orphan=rule.keeps_orphan,
-            in_place_of=rule.summaries if self._persist else None,
+            in_place_of=rule.summaries if self._persist_results else None,
         )
 
 
