@@ -8,7 +8,8 @@ durable functions in `agentkit_py.inngest`.
 
 from typing import TYPE_CHECKING
 
-from agentkit_py._core.lazy import lazily
+from agentkit_py._core.lazy import Finder as _Finder
+from agentkit_py._core.lazy import lazily as _lazily
 from agentkit_py.engine.agent import Agent, RoutingAgent
 from agentkit_py.engine.create import (
     create_agent,
@@ -206,7 +207,7 @@ __all__ = [
 ]
 
 
-__getattr__ = lazily(
+__getattr__: _Finder = _lazily(
     __name__,
     {
         "agentkit_py.engine.default_router": "get_default_routing_agent",

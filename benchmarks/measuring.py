@@ -42,6 +42,9 @@ class Effort:
     """How many messages processors get."""
 
 
+MOST = 20_000
+"""Operations in a round at the most."""
+
 SIZES = (1_000, 10_000, 100_000)
 THOROUGH = Effort(rounds=25, seconds=0.02, budget=5.0, least=3, sizes=SIZES)
 QUICK = Effort(rounds=3, seconds=0.003, budget=0.2, least=1, sizes=SIZES)
@@ -279,15 +282,24 @@ def measure(case: Case, session: Session) -> Row:
 
 
 def calibrate(contender: Contender, fixed_count: int | None, effort: Effort) -> int:
-    """Warm up, check that it does what it should, and find how often to do it in a round."""
+    """Warm up, check that it does what it should, and find how often to do it in a round.
+
+    By CPU time where there is one: on a busy machine wall time would make rounds so short that
+    cold caches are measured.
+    """
     first = contender.sample(1)
     contender.check()
     if fixed_count is not None:
         return fixed_count
-    if first.value > effort.seconds:
+    if first.value > 10 * effort.seconds:
         return 1
-    once = max(contender.sample(1).value, 1e-7)
-    return max(1, min(20_000, round(effort.seconds / once)))
+    count, once = 1, first.cpu or first.value
+    end = time.perf_counter() + effort.budget / 5  # what has to be prepared may take long
+    while count * once < effort.seconds / 4 and count < MOST and time.perf_counter() < end:
+        count = min(4 * count, MOST)
+        found = contender.sample(count)
+        once = found.cpu or found.value
+    return max(1, min(MOST, round(effort.seconds / max(once, 1e-7))))
 
 
 def _line(

@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
+
+Finder: TypeAlias = Callable[[str], Any]
+"""A package's ``__getattr__``: the value of a name, or AttributeError."""
 
 
-def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+def lazily(package: str, modules: Mapping[str, str]) -> Finder:
     """The ``__getattr__`` of a package (PEP 562) that offers more than most programs use.
 
     Args:

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from agentkit_py._core.lazy import lazily
+from agentkit_py._core.lazy import Finder as _Finder
+from agentkit_py._core.lazy import lazily as _lazily
 from agentkit_py.events.approvals import (
     APPROVAL_EVENT,
     ApprovalAnswer,
@@ -68,7 +69,7 @@ __all__ = [
     "assemble",
 ]
 
-__getattr__ = lazily(
+__getattr__: _Finder = _lazily(
     __name__,
     {
         "agentkit_py.events.chunks": "Chunk EventName",

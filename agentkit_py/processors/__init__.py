@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentkit_py._core.lazy import lazily
+from agentkit_py._core.lazy import Finder as _Finder
+from agentkit_py._core.lazy import lazily as _lazily
 from agentkit_py.processors.apply import apply_processors
 from agentkit_py.processors.base import (
     HistoryProcessor,
@@ -96,7 +97,7 @@ __all__ = [
     "processors_from_env",
 ]
 
-__getattr__ = lazily(
+__getattr__: _Finder = _lazily(
     __name__,
     {
         "agentkit_py.processors.budget": "Budget",

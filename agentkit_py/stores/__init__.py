@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentkit_py._core.lazy import lazily
+from agentkit_py._core.lazy import Finder as _Finder
+from agentkit_py._core.lazy import lazily as _lazily
 
 if TYPE_CHECKING:
     from agentkit_py.history.turns import Turns
@@ -33,7 +34,7 @@ __all__ = [
     "redacted",
 ]
 
-__getattr__ = lazily(
+__getattr__: _Finder = _lazily(
     __name__,
     {
         "agentkit_py.history.turns": "Turns",

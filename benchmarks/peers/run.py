@@ -40,7 +40,7 @@ from works import FLOOR, OURS, WORKS, Work, chosen
 
 ASSETS = ROOT / "docs" / "assets"
 FIGURES = ASSETS / "benchmarks.json"
-THOROUGH = Effort(rounds=15, seconds=0.03, budget=30.0, least=3, sizes=())
+THOROUGH = Effort(rounds=15, seconds=0.03, budget=20.0, least=3, sizes=())
 QUICK = Effort(rounds=3, seconds=0.01, budget=5.0, least=1, sizes=())
 
 

@@ -197,8 +197,14 @@ const commands = {
     const first = await sample(1);
     check();
     if (count !== null) return { count };
-    if (first.value > effort.seconds) return { count: 1 };
-    const once = Math.max((await sample(1)).value, 1e-7);
+    if (first.value > 10 * effort.seconds) return { count: 1 };
+    // As measuring.py: by CPU time, until a round is long enough to tell.
+    let [many, once] = [1, first.cpu || first.value];
+    while (many * once < effort.seconds / 4 && many < 20000) {
+      many = Math.min(4 * many, 20000);
+      const found = await sample(many);
+      once = found.cpu || found.value;
+    }
     return { count: Math.max(1, Math.min(20000, Math.round(effort.seconds / once))) };
   },
   sample: ({ count }) => sample(count),
