@@ -218,7 +218,7 @@ class Agent:
         agent = dataclasses.replace(self, allowed_tools=allowed)
 
         async def run(scope: RunScope, call: NestedCall) -> tuple[str, str | None]:
-            await scope.open()
+            await scope.open([agent])
             how = AgentRun(
                 scope.prefix,
                 model=call.model,
@@ -292,7 +292,7 @@ class Agent:
         how = AgentRun(scope.prefix, model=options.get("model"), max_iter=options.get("max_iter"))
         if how.model is None and self.model is None:
             raise MissingModelError(self.name)  # before a thread is made for nothing
-        await scope.open()
+        await scope.open([self])
         if scope.thread.outcome is not None:
             return scope.earlier_result()
         try:

@@ -55,8 +55,9 @@ async def explain(
         mode=target.history_mode,
         default_state=target.default_state if isinstance(target, Network) else None,
     )
-    await scope.open(dry=True)
     chosen, how = _chosen(target, agent, scope, model)
+    agents = [target] if isinstance(target, Agent) else target.agents
+    await scope.open(agents, dry=True)
     view = View(
         scope=scope,
         agent=chosen,

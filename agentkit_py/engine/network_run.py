@@ -166,7 +166,7 @@ class NetworkRun:
 
     async def execute(self) -> None:
         """Open the thread, run agents until the router is done, save what is not saved."""
-        await self.scope.open()
+        await self.scope.open(self.agents.values())
         self._first = self.state.result_count
         if self.scope.thread.outcome is not None:
             self._repeat(self.scope.thread.outcome)

@@ -26,11 +26,14 @@ from agentkit_py.history.state_data import fields_of
 from agentkit_py.history.thread import Thread
 from agentkit_py.messages import Message, as_present
 from agentkit_py.models.base import Model, ModelRequest
+from agentkit_py.processors.apply import Chain
 from agentkit_py.processors.places import Extent
+from agentkit_py.processors.reach import is_bounded
 from agentkit_py.runtime.port import Runtime
 from agentkit_py.runtime.watch import watched
 
 if TYPE_CHECKING:
+    from agentkit_py.engine.agent import Agent
     from agentkit_py.engine.network_run import NetworkRun
 
 
@@ -119,17 +122,32 @@ class RunScope:
             return _UNMEASURED
         return watched(self.spans.model_call(step_id, model, request, run_id))
 
-    async def open(self, *, dry: bool = False) -> None:
+    async def open(self, agents: Iterable[Agent], *, dry: bool = False) -> None:
         """Load the thread, remember what is past, and keep and save what the user said.
 
         Args:
+            agents: Those that may run: if none of them has a processor that bounds the history, all
+                of it is loaded.
             dry: Save and create nothing.
         """
+        self.thread.whole = not any(is_bounded(self.chains_of(agent)) for agent in agents)
         try:
             await self._open(dry=dry)
         except Exception as error:
             self.raise_outward(error)
             raise
+
+    def chains_of(self, agent: Agent) -> list[Chain]:
+        """The processors that an agent's history goes through, level by level."""
+        network = self.network.network if self.network is not None else None
+        configs = [network.history if network else None, agent.history]
+        if configs[0] is configs[1]:
+            configs.pop()
+        chains: list[Chain] = [("history", config.chain) for config in configs if config]
+        if network is not None:
+            chains.append(("network", network.chain))
+        chains.append(("agent", agent.chain))
+        return [chain for chain in chains if chain[1]]
 
     async def _open(self, *, dry: bool) -> None:
         question = self.input.message.id
@@ -214,6 +232,7 @@ class RunScope:
     def _begin_again(self) -> Sequence[AgentResult]:
         """Sort what there is now: what this run did not make is past; this run's own results."""
         own = set(map(id, self._added))
+        self._forget_older()
         results = self.state.results
         question = self.input.message.id
         past = [r for r in results if id(r) not in own and r.id != question]
@@ -226,6 +245,12 @@ class RunScope:
         """How much of the thread is not loaded."""
         older = self.thread.older
         return Extent() if older is None or older.extent is None else older.extent
+
+    def _forget_older(self) -> None:
+        """Let go of older results that somebody has taken out of the state."""
+        if not self.state.not_loaded:
+            self.thread.older = None
+            self.older = ()
 
     async def widen(self, enough: Callable[[Sequence[Message]], Awaitable[bool]]) -> None:
         """Load older results of the thread until what is loaded is enough."""

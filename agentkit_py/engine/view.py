@@ -169,17 +169,7 @@ class View:
         """The processors, level by level."""
         if self.others is not None:
             return self.others
-        network = self.scope.network.network if self.scope.network is not None else None
-        configs = [network.history if network else None, self.agent.history]
-        if configs[0] is configs[1]:
-            configs.pop()
-        chains: list[tuple[Level, Sequence[HistoryProcessor]]] = [
-            ("history", config.chain) for config in configs if config is not None
-        ]
-        if network is not None:
-            chains.append(("network", network.chain))
-        chains.append(("agent", self.agent.chain))
-        return [chain for chain in chains if chain[1]]
+        return self.scope.chains_of(self.agent)
 
     def _context(self, prompt: Sequence[Message], present: Sequence[Message]) -> ProcessorContext:
         network, history = self.scope.network, self.scope.history

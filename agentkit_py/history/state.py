@@ -26,6 +26,7 @@ logger: logging.Logger = logging.getLogger("agentkit_py")
 
 _PLAIN_KEYS = frozenset(
     {"data", "messages", "_messages", "results", "_results", "threadId", "kv", "_kv", "_data"}
+    | {"notLoaded"}
 )
 """What a plain state may hold, in the TypeScript package's spellings too."""
 
@@ -39,6 +40,8 @@ class State(Generic[D]):
         data: A dict, dataclass instance or pydantic model of the user's. Tools, hooks and routers
             read and change it.
         thread_id: The thread this state belongs to, once there is one.
+        not_loaded: How many older results the thread has that are not in `results`; see
+            `results`.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class State(Generic[D]):
         check_kind(start)
         self.data: D = start
         self.thread_id = thread_id
+        self.not_loaded: int = 0
         self._messages = tuple(messages)
         self._results = list(results)
 
@@ -74,7 +78,12 @@ class State(Generic[D]):
 
     @property
     def results(self) -> list[AgentResult]:
-        """The results so far, user turns among them (a copy of the list)."""
+        """The results so far, user turns among them (a copy of the list).
+
+        Of a thread in a store that loads lazily these are the newest, as many as processors have
+        wanted to see: ``not_loaded`` more stand before them. All are there where no processor
+        bounds the history, or with ``lazy=False``.
+        """
         return list(self._results)
 
     @property
@@ -96,8 +105,15 @@ class State(Generic[D]):
         self._results[:0] = results
 
     def set_results(self, results: Iterable[AgentResult]) -> None:
-        """Replace all results."""
-        self._results = list(results)
+        """Replace all results.
+
+        Those that are not loaded stay before them if the first one is the same as before; otherwise
+        they do not belong to this state any more.
+        """
+        new = list(results)
+        if not new or new[0] is not next(iter(self._results), None):
+            self.not_loaded = 0
+        self._results = new
 
     def get_results_from(self, index: int) -> list[AgentResult]:
         """The results from ``index`` (0-based) on."""
@@ -127,12 +143,14 @@ class State(Generic[D]):
 
     def clone(self) -> State[D]:
         """A deep copy of the data, with the same (immutable) results and messages."""
-        return State(
+        found = State(
             clone_data(self.data),
             messages=self._messages,
             results=self._results,
             thread_id=self.thread_id,
         )
+        found.not_loaded = self.not_loaded
+        return found
 
     fork = clone
     """A copy for one of several tools that run in parallel; `merge` brings them together."""
@@ -175,6 +193,8 @@ class State(Generic[D]):
             "data": self.dump(),
             "results": [result.to_dict() for result in self._results],
         }
+        if self.not_loaded:
+            found["notLoaded"] = self.not_loaded
         if self._messages:
             found["messages"] = [message_to_dict(message) for message in self._messages]
         return {**found, "threadId": self.thread_id} if self.thread_id else found
@@ -199,7 +219,7 @@ class State(Generic[D]):
         if not isinstance(data, dict):
             raise StateError(f"State data must be an object, got {data!r:.80}")
         messages, results = _items(plain, "messages"), _items(plain, "results")
-        return State(
+        state = State(
             cast("dict[str, Any]", data),
             messages=[message_from_dict(m, where=f"messages[{i}]") for i, m in enumerate(messages)],
             results=[
@@ -207,6 +227,8 @@ class State(Generic[D]):
             ],
             thread_id=plain.get("threadId"),
         )
+        state.not_loaded = _count(plain, "notLoaded")
+        return state
 
 
 def _items(plain: Mapping[str, Any], name: str) -> list[Any]:
@@ -215,6 +237,14 @@ def _items(plain: Mapping[str, Any], name: str) -> list[Any]:
         problem = f"expected a list, got {found!r:.80}"
         raise InvalidRecordError(problem, where="state", field=name)
     return cast("list[Any]", found)
+
+
+def _count(plain: Mapping[str, Any], name: str) -> int:
+    found: object = plain.get(name, 0)
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        problem = f"expected a whole number of at least 0, got {found!r:.80}"
+        raise InvalidRecordError(problem, where="state", field=name)
+    return found
 
 
 def create_state(

@@ -71,6 +71,9 @@ class Thread:
     outcome: RunRecord | None = field(default=None, init=False)
     """How a run for the same user message ended before."""
 
+    whole: bool = field(default=True, init=False)
+    """Whether all will be wanted anyway, so that it is loaded at once."""
+
     older: Older | None = field(default=None, init=False)
     """What of the thread was not loaded, where the store loads as much as is wanted."""
 
@@ -118,6 +121,7 @@ class Thread:
             await self._take_turn(self.config, message_id, resume=resume)
         if client_thread is not None and not self.state.is_seeded:
             await self._load(self.config)
+        await self._go_on(self.config)
         if self.outcome is not None:
             self._show(self.outcome)
         self._remember()
@@ -180,17 +184,16 @@ class Thread:
 
     async def look(self) -> None:
         """Load the thread as `open` would, but create nothing and remember nothing."""
-        if self.config is None or self.config.get is None or self.state.is_seeded:
-            return
         thread_id = self.state.thread_id
-        if thread_id is None:
+        if self.config is None or self.config.get is None or thread_id is None:
             return
-        if self.config.lazy and isinstance(self.config, PagedStore):
-            count, page = await self.config.newest(thread_id, FIRST_PAGE)
-            results, self.older = Older(self.config, thread_id, count).take(page)
-            self.state.set_results(results)
-        else:
-            self.state.set_results(await resolve_call(self.config.get, self._context()))
+        if not self.state.is_seeded:
+            if self.config.lazy and isinstance(self.config, PagedStore):
+                count, page = await self.config.newest(thread_id, FIRST_PAGE)
+                self._hold(*Older(self.config, thread_id, count).take(page))
+            else:
+                self.state.set_results(await resolve_call(self.config.get, self._context()))
+        await self._go_on(self.config)
 
     async def load_older(self) -> list[AgentResult]:
         """The next page of older results, oldest first, which are now in the state, too."""
@@ -198,8 +201,30 @@ class Thread:
             return []
         results, self.older = await self.older.load()
         self.state.prepend_results(results)
+        self._tell()
         self._saved += len(results)
         return results
+
+    def _hold(self, results: list[AgentResult], older: Older | None) -> None:
+        self.state.set_results(results)
+        self.older = older
+        self._tell()
+
+    def _tell(self) -> None:
+        """Say in the state how much is not in it."""
+        self.state.not_loaded = 0 if self.older is None else self.older.position
+
+    async def _go_on(self, config: HistoryConfig) -> None:
+        """Find what a state has not loaded that came from an earlier run, and load what is sure."""
+        count, thread_id = self.state.not_loaded, self.state.thread_id
+        if self.older is None and count:
+            if thread_id is not None and isinstance(config, PagedStore):
+                first = await config.page(thread_id, count + 1, 1)
+                self.older = Older(config, thread_id, count, first[0].before) if first else None
+            self._tell()
+        if self.whole and self.older is not None:
+            self.older = replace(self.older, limit=self.older.position)
+            await self.load_older()
 
     async def _create(self, config: HistoryConfig) -> None:
         if config.create_thread is not None:
@@ -215,7 +240,7 @@ class Thread:
     async def _load(self, config: HistoryConfig) -> None:
         thread_id = self.state.thread_id
         if config.lazy and thread_id is not None and isinstance(config, PagedStore):
-            self.state.set_results(await self._newest(config, thread_id))
+            self._hold(await self._newest(config, thread_id), self.older)
             missing = self._sought.difference(result.id for result in self.state.results)
             while missing and self.older is not None:
                 missing.difference_update(result.id for result in await self.load_older())

@@ -31,12 +31,37 @@ async def is_enough(
     context = replace(context, history=newest)
     current: Sequence[Message] = newest
     for level, processor in steps:
-        if await processor.enough(current, replace(context, level=level, notes=[])):
+        own = replace(context, level=level, notes=[])
+        if _says(processor, "enough") and await processor.enough(current, own):
             return True
-        if processor.looks_back:
+        if _looks_back(processor):
             return False
         current = (await run_chain(current, [(level, [processor])], context)).messages
     return False
+
+
+def is_bounded(chains: Sequence[Chain]) -> bool:
+    """Whether there may ever be enough for the chains; if not, they want everything."""
+    processors = [processor for _, processor in steps_of(chains)]
+    if any(map(_pins, processors)):
+        return False
+    for processor in processors:
+        if _says(processor, "enough"):
+            return True
+        if _looks_back(processor):
+            return False
+    return False
+
+
+def _looks_back(processor: HistoryProcessor) -> bool:
+    return processor.looks_back or not _says(processor, "looks_back")
+
+
+def _says(processor: HistoryProcessor, name: str) -> bool:
+    """Whether whoever wrote its `process` says so; what a subclass inherits is its base's word."""
+    kinds = type(processor).__mro__
+    owners = [next(kind for kind in kinds if one in vars(kind)) for one in ("process", name)]
+    return issubclass(owners[1], owners[0])
 
 
 def _pins(processor: HistoryProcessor) -> bool:

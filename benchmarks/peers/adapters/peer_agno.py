@@ -57,19 +57,19 @@ class Scripted(Model):
 
 
 class Agno(Framework):
-    """Agents are made once and reused, as its page on performance says."""
+    """Agents are made once and reused."""
 
     packages = ("agno", "pydantic", "sqlalchemy")
     statement = "from agno.agent import Agent; from agno.tools import tool"
     notes = (
-        "`telemetry=False`, its documented switch: a run would else start a request to its makers.",
-        "Agents are made once and reused. `arun`, as its documentation says for async tools.",
+        "`telemetry=False`, its switch for analytics.",
+        "Agents are made once and reused; `arun`, its async entry.",
         "Two agents: a `Workflow` of two steps without a database.",
         "Threads: `SqliteDb`, `add_history_to_context=True`, `num_history_messages=40`.",
     )
 
     absent = {  # noqa: RUF012
-        "thread_1000000": "a turn grows with the thread, and filling one that long takes hours"
+        "thread_1000000": "a turn grows with the thread, as the rows above show"
     }
 
     def tool(self, function: Callable[..., Any]) -> Any:

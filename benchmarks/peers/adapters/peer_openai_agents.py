@@ -57,7 +57,7 @@ class OpenAIAgents(Framework):
     packages = ("openai-agents", "openai", "pydantic")
     statement = "from agents import Agent, Runner, function_tool"
     notes = (
-        "`set_tracing_disabled(True)`, as documented for programs without an OpenAI key.",
+        "`set_tracing_disabled(True)`: traces would be sent to OpenAI.",
         (
             "Two agents: its documented deterministic flow, `to_input_list()` of"
             " the first run is the"

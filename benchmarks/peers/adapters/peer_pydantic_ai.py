@@ -16,7 +16,7 @@ from pydantic_ai.usage import RequestUsage
 
 
 class PydanticAI(Framework):
-    """One agent, made once, as its documentation says ("like a small FastAPI app")."""
+    """One agent, made once and reused."""
 
     packages = ("pydantic-ai-slim", "pydantic")
     statement = "from pydantic_ai import Agent, Tool"
