@@ -30,7 +30,7 @@ from agentkit_py.server.hub import Hub, HubLimits
 from agentkit_py.server.jobs import Backend
 from agentkit_py.server.local import LocalRuns
 from agentkit_py.server.streams import Readers
-from agentkit_py.server.tokens import Tokens
+from agentkit_py.server.tokens import Tokens, checked_secret
 from agentkit_py.stores import HistoryStore
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def create_app(
         extended=options.get("extended", False),
     )
     hub = Hub(options.get("hub_limits"))
-    tokens = Tokens(options.get("secret"), settings.limits.token_seconds)
+    tokens = Tokens(checked_secret(options.get("secret")), settings.limits.token_seconds)
     origins = checked_origins(options.get("origins", ()))
     api = Api(
         settings=settings,
@@ -220,6 +220,7 @@ async def lifespan(app: Starlette) -> AsyncGenerator[None]:
             for target in api.settings.targets.values():
                 await stack.enter_async_context(target)
         await api.settings.store.setup()
+        api.backend.open()
         stack.push_async_callback(api.settings.store.close)
         stack.push_async_callback(close_shared_runtime)
         stack.push_async_callback(api.backend.close)

@@ -76,7 +76,7 @@ class Door:
             Refusal: The request must not be answered.
         """
         if request.method not in ("GET", "HEAD"):
-            self._check_origin(request)
+            self.check_page(request)
         if self.auth == "local":
             _check_local(request)
             return LOCAL_USER
@@ -90,7 +90,7 @@ class Door:
             raise unauthorized()
         return _checked(found)
 
-    def _check_origin(self, request: Request) -> None:
+    def check_page(self, request: Request) -> None:
         """Refuse what a page of somebody else makes a signed-in browser send.
 
         Browsers say where a request comes from (``Sec-Fetch-Site``, ``Origin``); others send
@@ -107,7 +107,8 @@ class Door:
 
 def is_same_host(origin: str, request: HTTPConnection) -> bool:
     """Whether a page's origin is the host that the request was sent to."""
-    return urlsplit(origin).netloc == request.headers.get("host", "")
+    host = urlsplit(origin).netloc  # empty for "null"
+    return host != "" and host == request.headers.get("host")
 
 
 def _checked(user_id: object) -> str:

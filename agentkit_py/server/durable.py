@@ -46,6 +46,9 @@ class InngestRuns:
         self._settings = settings
         self._sender = Sender(client)
 
+    def open(self) -> None:
+        """Nothing: functions do not stop with this process."""
+
     def check_room(self, user_id: str) -> None:
         """Nothing: how many functions run at once, Inngest's ``concurrency`` says."""
 

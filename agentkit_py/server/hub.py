@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import sys
 from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,8 +25,12 @@ Missed: TypeAlias = Literal["too_old", "unknown"]
 """Why a reader could not be given all that it missed: the ring has dropped some of it, or its
 position is none of this channel's (e.g. of a server that was restarted)."""
 
-_OVERHEAD = 200
+_OVERHEAD = 150
 """Bytes that an entry takes beside its text, about."""
+
+_BATCH = 2**16
+"""Characters that a reader gets at once, but for one chunk that is longer: a reader that has
+stopped reading keeps that much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,11 @@ class Entry:
 
     thread_id: str | None = None
     """The thread that the chunk names."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in memory, where a character may take four."""
+        return sys.getsizeof(self.text) + _OVERHEAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +72,12 @@ class HubLimits:
     idle_channels: int = 1024
     """Channels without readers and without running runs that are kept for those who come back."""
 
+    idle_bytes: int = 256 * 2**20
+    """Bytes that these channels keep together; those used longest ago are forgotten first."""
+
     def __post_init__(self) -> None:
         """Check the numbers."""
-        for name in ("channel_chunks", "channel_bytes", "idle_channels"):
+        for name in ("channel_chunks", "channel_bytes", "idle_channels", "idle_bytes"):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"HubLimits: {name} must be 1 or more")
 
@@ -103,12 +116,12 @@ class _Channel:
         )
         self.ring.append(entry)
         self.next += 1
-        self.size += len(entry.text) + _OVERHEAD
+        self.size += entry.size
         limits = self.limits
         while len(self.ring) > limits.channel_chunks or (
             self.size > limits.channel_bytes and len(self.ring) > 1
         ):
-            self.size -= len(self.ring.popleft().text) + _OVERHEAD
+            self.size -= self.ring.popleft().size
         self._wake()
         return entry
 
@@ -140,10 +153,15 @@ class _Channel:
     def after(self, number: int, limit: int) -> list[Entry]:
         """Up to ``limit`` chunks that follow the one with this number."""
         start = max(0, number + 1 - self.first)
-        count = len(self.ring)
-        if count - start <= limit:  # near the end, where deques are quick
-            return [self.ring[index] for index in range(start, count)]
-        return [self.ring[index] for index in range(start, start + limit)]
+        found: list[Entry] = []
+        size = 0
+        for index in range(start, min(len(self.ring), start + limit)):
+            entry = self.ring[index]
+            size += len(entry.text)
+            if found and size > _BATCH:
+                break
+            found.append(entry)
+        return found
 
     def going_on(self) -> int:
         """The number before the first chunk of the oldest run that goes on."""
@@ -233,6 +251,7 @@ class Hub:
         """Begin without channels."""
         self.limits: HubLimits = limits or HubLimits()
         self._channels: OrderedDict[str, _Channel] = OrderedDict()
+        self._kept = 0
 
     def _channel(self, name: str) -> _Channel:
         found = self._channels.get(name)
@@ -252,7 +271,11 @@ class Hub:
         Raises:
             TypeError: The chunk is not JSON.
         """
-        return self._channel(channel).add(chunk)
+        found = self._channel(channel)
+        before = found.size
+        entry = found.add(chunk)
+        self._kept += found.size - before
+        return entry
 
     def publisher(self, channel: str) -> Any:
         """A ``publish`` for `StreamingConfig` that sends to one channel."""
@@ -283,7 +306,7 @@ class Hub:
     @property
     def kept_bytes(self) -> int:
         """How much all rings hold, about."""
-        return sum(channel.size for channel in self._channels.values())
+        return self._kept
 
     @property
     def readers(self) -> int:
@@ -292,12 +315,16 @@ class Hub:
 
     def trim(self) -> None:
         """Forget channels that nobody uses, those used last kept longest."""
-        spare = len(self._channels) - self.limits.idle_channels
-        if spare <= 0:
+        limits = self.limits
+        if len(self._channels) <= limits.idle_channels and self._kept <= limits.idle_bytes:
             return
         idle = [name for name, channel in self._channels.items() if channel.idle]
-        for name in idle[: max(0, len(idle) - self.limits.idle_channels)]:
-            del self._channels[name]
+        count, size = len(idle), sum(self._channels[name].size for name in idle)
+        for name in idle:
+            if count <= limits.idle_channels and size <= limits.idle_bytes:
+                return
+            dropped = self._channels.pop(name).size
+            count, size, self._kept = count - 1, size - dropped, self._kept - dropped
 
 
 _DIGITS = 15

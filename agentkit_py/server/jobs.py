@@ -43,6 +43,10 @@ class Backend(Protocol):
     streams: bool
     """Whether chunks pass through this process, so that they can be streamed from here."""
 
+    def open(self) -> None:
+        """Take messages, also after a `close`."""
+        ...
+
     def check_room(self, user_id: str) -> None:
         """Refuse what could not be begun.
 

@@ -78,6 +78,10 @@ class LocalRuns:
         )
         run.task.add_done_callback(lambda task: self._forget(run, task))
 
+    def open(self) -> None:
+        """Take messages, also after a `close`."""
+        self._closing = False
+
     def check_room(self, user_id: str) -> None:
         """Refuse what could not be begun.
 
@@ -113,10 +117,11 @@ class LocalRuns:
             Refusal: It was answered before.
         """
         runs = self._of(user_id, thread_id)
-        for question in [q for run in runs for q in run.questions.values()]:
-            if question.decide(call_id, decision, user_id):
-                return True
-        if any(call_id in run.answered for run in runs):
+        questions = [question for run in runs for question in run.questions.values()]
+        if any(question.decide(call_id, decision, user_id) for question in questions):
+            return True
+        known = any(question.is_about(call_id) for question in questions)
+        if known or any(call_id in run.answered for run in runs):
             raise Refusal(409, "already_answered", "This was answered already.")
         return False
 
@@ -157,9 +162,10 @@ class LocalRuns:
 
 
 async def _stop(runs: Iterable[LocalRun], seconds: float) -> None:
-    tasks = [run.task for run in runs if run.task is not None]
-    for task in tasks:
-        task.cancel()
+    stopped = list(runs)
+    for run in stopped:
+        run.stop()
+    tasks = [run.task for run in stopped if run.task is not None]
     if tasks:
         _, left = await asyncio.wait(tasks, timeout=seconds)
         if left:

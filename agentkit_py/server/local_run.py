@@ -16,6 +16,7 @@ from agentkit_py.engine.limits import RunLimits
 from agentkit_py.engine.network import Network
 from agentkit_py.events import ApprovalAnswer, ApprovalRequest, Event, RunFailed
 from agentkit_py.events.public import for_hook, without_details
+from agentkit_py.events.types import ToolFinished
 from agentkit_py.history.state import State
 from agentkit_py.server.config import ClientRules, with_store
 from agentkit_py.server.failures import public_words
@@ -46,6 +47,7 @@ class LocalRun:
     """Ids of questions that were answered, with those of their calls."""
 
     _parts: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    _stopped: bool = False
     _error: BaseException | None = None
     _sequence: int = -1
     _ended: bool = False
@@ -63,6 +65,12 @@ class LocalRun:
         await self.turn.take()
         async with self.turn.limit(seconds):
             await self._answer(store, rules, limits, extended=extended)
+
+    def stop(self) -> None:
+        """Cancel it."""
+        self._stopped = True
+        if self.task is not None:
+            self.task.cancel()
 
     def settle(self, task: asyncio.Task[None]) -> None:
         """The task is done, however: the stream ends, and the thread is free."""
@@ -104,6 +112,9 @@ class LocalRun:
     def _observe(self, event: Event) -> None:
         if isinstance(event, RunFailed):
             self._error = event.error
+        elif isinstance(event, ToolFinished) and (self._stopped or self.turn.expired):
+            # The tool kept the cancellation to itself; what comes after it must not begin.
+            raise asyncio.CancelledError
 
     async def _ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         question = Question(request, self._parts.get(request.id, {}))
@@ -121,6 +132,8 @@ class LocalRun:
         if event == "hitl.requested":
             self._parts[question] = parts_of(data)
         self._note(event, chunk["sequenceNumber"], data)
+        if event == "run.interrupted" and self.turn.expired:
+            chunk = {**chunk, "data": {**data, "reason": "timeout"}}
         words, recoverable = public_words(self._error)
         self.send(for_hook(without_details(chunk, words, recoverable=recoverable)))
         if event == "hitl.requested" and question not in self.answered:

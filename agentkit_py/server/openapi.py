@@ -58,9 +58,11 @@ def _schemas() -> dict[str, Any]:
 def _paths() -> dict[str, Any]:
     thread = [_parameter("threadId", "path", "The thread.", required=True)]
     return {
-        "/api/chat": {"post": _post("Send a message", "ChatRequest", "ChatAnswer", 404, 413, 429)},
+        "/api/chat": {
+            "post": _post("Send a message", "ChatRequest", "ChatAnswer", 404, 429, 502, 503)
+        },
         "/api/chat/cancel": {
-            "post": _post("Stop what answers in a thread", "CancelRequest", "Cancelled", 404)
+            "post": _post("Stop what answers in a thread", "CancelRequest", "Cancelled", 404, 502)
         },
         "/api/threads": {
             "get": _get("List one's threads", "ThreadPage", _paging()),
@@ -68,13 +70,15 @@ def _paths() -> dict[str, Any]:
         },
         "/api/threads/{threadId}": {
             "get": _get("Read a thread", "ThreadAnswer", [*thread, *_parts()], 404),
-            "delete": _get("Delete a thread", "Done", thread, 404),
+            "delete": _get("Delete a thread", "Done", thread, 404, 502),
         },
         "/api/realtime/token": {
-            "post": _post("The right to listen to one's channel", "TokenRequest", "TokenAnswer")
+            "post": _post(
+                "The right to listen to one's channel", "TokenRequest", "TokenAnswer", 502
+            )
         },
         "/api/approve-tool": {
-            "post": _post("Answer a question", "ApprovalRequestBody", "Done", 404, 409)
+            "post": _post("Answer a question", "ApprovalRequestBody", "Done", 404, 409, 502)
         },
         "/api/stream": {"get": _stream()},
     }
@@ -132,7 +136,7 @@ def _json(name: str) -> dict[str, Any]:
 
 
 def _post(summary: str, body: str, found: str, *statuses: int) -> dict[str, Any]:
-    operation = _get(summary, found, (), *statuses)
+    operation = _get(summary, found, (), 413, *statuses)
     return {**operation, "requestBody": {"required": True, "content": _json(body)}}
 
 
@@ -155,11 +159,14 @@ _WHY = {
     409: "It was answered already.",
     413: "It is too long.",
     429: "A limit of the user's is reached.",
+    500: "Something failed here; the log says what.",
+    502: "With Inngest: it cannot be reached, or refused.",
+    503: "Too much is under way, or the server stops.",
 }
 
 
 def _errors(statuses: Sequence[int]) -> dict[str, Any]:
-    known = sorted({400, 401, 403, *statuses})
+    known = sorted({400, 401, 403, 500, *statuses})
     return {
         str(status): {"description": _WHY[status], "content": _json("ErrorAnswer")}
         for status in known

@@ -31,14 +31,20 @@ class Question:
         if call_id == self.request.id:
             return [index for index in range(len(calls)) if index not in self.decisions]
         if call_id in self.parts:
-            return [self.parts[call_id]]
+            index = self.parts[call_id]
+            return None if index in self.decisions else [index]
         # Providers repeat ids, so one may stand for several calls: the first that is open is meant.
         named = [index for index, call in enumerate(calls) if call.id == call_id]
         free = [index for index in named if index not in self.decisions]
-        return free[:1] or named[:1] or None
+        return free[:1] or None
+
+    def is_about(self, call_id: str) -> bool:
+        """Whether an id means this question or one of its calls."""
+        names = {self.request.id, *self.parts, *(call.id for call in self.request.calls)}
+        return call_id in names
 
     def decide(self, call_id: str, decision: Decision, user_id: str) -> bool:
-        """Take a person's word; False if it is about something else, or comes too late."""
+        """Take a person's word; False if it is about something else, or was said."""
         indices = self._indices(call_id)
         if indices is None or self.answer.done():
             return False

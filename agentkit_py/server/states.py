@@ -15,6 +15,9 @@ from agentkit_py.server.config import ClientRules, Target
 from agentkit_py.server.refusals import invalid
 from agentkit_py.stores import HistoryStore
 
+_DEEPEST = 100
+"""Levels of a client's state: what walks it later must not come to the end of Python's stack."""
+
 
 def allowed_state(
     given: Mapping[str, Any] | None, rules: ClientRules, longest: int
@@ -22,15 +25,31 @@ def allowed_state(
     """What of a client's state is taken.
 
     Raises:
-        Refusal: It is too long, or no JSON that can be kept.
+        Refusal: It is too long or too deep, or no JSON that can be kept.
     """
     found = {key: value for key, value in (given or {}).items() if key in rules.state_keys}
+    if _is_deeper(found, _DEEPEST + 1):
+        raise invalid(f"userMessage.state: at most {_DEEPEST} levels")
     where = find_non_json(found, "userMessage.state")
     if where is not None:
         raise invalid(f"{where}: no plain JSON")
-    if len(dumps(found)) > longest:
+    try:
+        size = len(dumps(found).encode())
+    except UnicodeEncodeError:
+        raise invalid("userMessage.state: is not valid Unicode") from None
+    if size > longest:
         raise invalid(f"userMessage.state: at most {longest} bytes")
     return found
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if isinstance(value, dict):
+        items = list(cast("dict[str, object]", value).values())
+    elif isinstance(value, list):
+        items = cast("list[object]", value)
+    else:
+        return False
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in items)
 
 
 def begin_state(

@@ -16,7 +16,7 @@ from sse_starlette.sse import SendTimeoutError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket
 
 from agentkit_py._core.json import dumps
 from agentkit_py.server.api import HEADERS, Api
@@ -137,6 +137,8 @@ async def user_of_stream(api: Api, request: Request) -> str:
     """
     token = request.query_params.get("token")
     if token is None:
+        # A page of somebody else could not read it, but would take what streams the user may have.
+        api.door.check_page(request)
         return await api.door.user_of(request)
     grant = api.tokens.read(token)
     if grant is None:
@@ -211,9 +213,9 @@ async def _serve(socket: WebSocket, channel: str, reader: Subscription, seconds:
 
 
 async def _until_gone(socket: WebSocket) -> None:
-    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
-        while True:
-            await socket.receive_text()
+    with contextlib.suppress(RuntimeError):
+        while (await socket.receive())["type"] != "websocket.disconnect":
+            pass  # it can only listen
 
 
 async def _send_all(socket: WebSocket, channel: str, reader: Subscription, seconds: float) -> None:

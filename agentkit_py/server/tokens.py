@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from time import time
 
 from agentkit_py._core.json import dumps
+from agentkit_py.errors import ConfigurationError
+
+_SHORTEST_SECRET = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,20 @@ class Grant:
 
     expires: int
     """Seconds since 1970."""
+
+
+def checked_secret(secret: str | None) -> str | None:
+    """The secret, if it is hard to guess; None stands for one that is made up.
+
+    Raises:
+        ConfigurationError: It is too short, e.g. that of a variable which is not set.
+    """
+    if secret is not None and len(secret.strip()) < _SHORTEST_SECRET:
+        raise ConfigurationError(
+            f"create_app: secret must have at least {_SHORTEST_SECRET} characters, since whoever "
+            "guesses it can listen to everybody. `openssl rand -hex 32` prints one"
+        )
+    return secret
 
 
 class Tokens:

@@ -61,6 +61,11 @@ class ThreadTurn:
             self._left = when - asyncio.get_running_loop().time()
             self._timer.reschedule(None)
 
+    @property
+    def expired(self) -> bool:
+        """Whether the run has taken too long."""
+        return self._timer is not None and self._timer.expired()
+
     def limit(self, seconds: float) -> asyncio.Timeout:
         """The time that the run may take, from now on."""
         self._timer = asyncio.timeout(seconds)

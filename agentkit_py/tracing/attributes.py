@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from asyncio import CancelledError
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from agentkit_py._core.json import JsonValue, as_object, dumps
 from agentkit_py.errors import ModelHTTPError
+from agentkit_py.history.codec import escape_surrogates
 from agentkit_py.messages import (
     Message,
     ReasoningMessage,
@@ -20,6 +22,9 @@ from agentkit_py.messages import (
 )
 from agentkit_py.models.base import Model, ModelReply, ModelRequest
 from agentkit_py.processors.redactor import Redactor
+
+T = TypeVar("T")
+logger: logging.Logger = logging.getLogger("agentkit_py.tracing")
 
 Attributes: TypeAlias = dict[str, str | bool | int | float | Sequence[str]]
 
@@ -120,45 +125,81 @@ def of_error(error: BaseException) -> Attributes:
     return found
 
 
+_LEFT_OUT = "(left out)"
+
+
+def _json(value: Any) -> str:
+    """JSON that exporters can write: what models say may hold half of a surrogate pair."""
+    return escape_surrogates(dumps(value))
+
+
 class Words:
-    """What was said, as attributes; masked if there is a redactor."""
+    """What was said, as attributes; masked if there is a redactor.
+
+    What cannot be masked or written is left out: a trace must not end the run that it tells of.
+    """
 
     def __init__(self, redactor: Redactor | None) -> None:
         """Keep what masks."""
         self._redactor = redactor
+        self._told = False
 
     def text(self, text: str) -> str:
         """A text."""
-        return text if self._redactor is None else self._redactor.text(text)
+
+        def masked() -> str:
+            found = text if self._redactor is None else self._redactor.text(text)
+            return found.encode("utf-8", "replace").decode()
+
+        return self._safe(masked, _LEFT_OUT)
 
     def value(self, value: JsonValue) -> str:
         """JSON as text."""
-        return dumps(value if self._redactor is None else self._redactor.value(value))
+        return self._safe(lambda: self._value(value), _LEFT_OUT)
 
     def request(self, request: ModelRequest) -> Attributes:
         """System prompt, messages and tools."""
+        return self._safe(lambda: self._request(request), {})
+
+    def reply(self, reply: ModelReply) -> Attributes:
+        """What the model answered."""
+        return self._safe(lambda: self._reply(reply), {})
+
+    def _safe(self, make: Callable[[], T], otherwise: T) -> T:
+        try:
+            return make()
+        except Exception as error:  # noqa: BLE001 - whatever a redactor raises
+            if not self._told:  # without the error's words, which may quote what must not be seen
+                name = type(error).__name__
+                logger.error("Content is left out of spans: masking or writing it: %s", name)  # noqa: TRY400
+            self._told = True
+            return otherwise
+
+    def _value(self, value: JsonValue) -> str:
+        return _json(value if self._redactor is None else self._redactor.value(value))
+
+    def _request(self, request: ModelRequest) -> Attributes:
         system, rest = _split(request.messages)
         found: Attributes = {"gen_ai.input.messages": self._messages(rest)}
         if system:
             parts = [part for message in system for part in self._parts(message)]
-            found["gen_ai.system_instructions"] = dumps(parts)
+            found["gen_ai.system_instructions"] = _json(parts)
         if request.tools:
             tools = [
                 {"type": "function", "name": t.name, "description": t.description}
                 | ({"parameters": t.parameters} if t.parameters is not None else {})
                 for t in request.tools
             ]
-            found["gen_ai.tool.definitions"] = self.value(tools)
+            found["gen_ai.tool.definitions"] = self._value(tools)
         return found
 
-    def reply(self, reply: ModelReply) -> Attributes:
-        """What the model answered."""
+    def _reply(self, reply: ModelReply) -> Attributes:
         parts = [part for message in reply.messages for part in self._parts(message)]
         message = {"role": "assistant", "parts": parts, "finish_reason": reply.finish_reason or ""}
-        return {"gen_ai.output.messages": dumps([message])}
+        return {"gen_ai.output.messages": _json([message])}
 
     def _messages(self, messages: Sequence[Message]) -> str:
-        return dumps([{"role": _role(m), "parts": self._parts(m)} for m in messages])
+        return _json([{"role": _role(m), "parts": self._parts(m)} for m in messages])
 
     def _parts(self, message: Message) -> list[dict[str, Any]]:
         if self._redactor is not None:

@@ -13,7 +13,6 @@ from opentelemetry.trace import SpanKind
 
 from agentkit_py._core.json import JsonValue, as_object
 from agentkit_py.engine.spans import CallTool
-from agentkit_py.errors import AgentKitError
 from agentkit_py.events.types import (
     Event,
     ModelReplied,
@@ -273,7 +272,7 @@ class MeasuredCall:
     def _answered(self, opened: Opened, body: object) -> None:
         try:
             reply = self.model.decode(body)
-        except AgentKitError as error:  # the engine will meet it, too, and say so
+        except Exception as error:  # noqa: BLE001 - the engine will meet it, too, and say so
             opened.end(of_error(error), self.run.describe(error))
             return
         found = of_reply(body, reply)

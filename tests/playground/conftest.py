@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 import uvicorn
@@ -21,13 +22,16 @@ PATIENCE = 20_000
 
 
 class Served:
-    """An application behind a real server, in a thread."""
+    """An application behind a real server, in a thread that ends with the tests at the latest."""
 
     def __init__(self, app: Starlette, port: int = 0) -> None:
         sock = socket.create_server(("127.0.0.1", port))
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
         self._server = Server(config)
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [sock]})
+        # A daemon: a test that fails before `stop` must not keep the whole test run from ending.
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [sock]}, daemon=True
+        )
         self.port: int = sock.getsockname()[1]
         self.address: str = f"http://127.0.0.1:{self.port}"
         self._thread.start()
@@ -37,14 +41,19 @@ class Served:
         self._server.should_exit = True
         self._thread.join()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.stop()
+
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the shop's playground is."""
     folder: Path = tmp_path_factory.mktemp("shop")
-    served = Served(create_playground(playground(folder), target="tests:shop"))
-    yield served.address
-    served.stop()
+    with Served(create_playground(playground(folder), target="tests:shop")) as served:
+        yield served.address
 
 
 @pytest.fixture(scope="module")

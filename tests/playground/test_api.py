@@ -513,7 +513,7 @@ async def test_an_agent_without_a_store_can_be_played_with() -> None:
 def test_settings_of_a_processor_are_found_and_changed() -> None:
     """What it was made with; what is no JSON stays as it is."""
     limiter = TokenLimiter(100)
-    assert settings_of(limiter).shown == {"limit": 100}
+    assert settings_of(limiter).shown == {"limit": 100, "encoding": None, "use_tiktoken": True}
     assert repr(remade(limiter, {"limit": 7})) == repr(TokenLimiter(7))
     window = MessageWindow(5)
     assert remade(window, {}) is window

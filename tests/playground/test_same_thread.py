@@ -32,15 +32,12 @@ def network():
 
 def on_the_page(browser: Browser, folder: Path) -> None:
     """Type it into the box."""
-    served = Served(create_playground(Playground(shop(folder))))
-    page = browser.new_page()
-    page.goto(served.address)
-    for number, text in enumerate(SAID, 1):
-        page.get_by_label("Message", exact=True).fill(text)
-        page.keyboard.press("Enter")
-        expect(page.locator(".turn .foot .link")).to_have_count(number)
-    page.close()
-    served.stop()
+    with Served(create_playground(Playground(shop(folder)))) as served, browser.new_page() as page:
+        page.goto(served.address)
+        for number, text in enumerate(SAID, 1):
+            page.get_by_label("Message", exact=True).fill(text)
+            page.keyboard.press("Enter")
+            expect(page.locator(".turn .foot .link")).to_have_count(number)
 
 
 def in_the_terminal(folder: Path, root: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import time
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -25,6 +27,7 @@ from agentkit_py.processors import (
     KeepImages,
     MessageWindow,
     Pin,
+    Processor,
     Recall,
     RecentToolCalls,
     Redact,
@@ -132,22 +135,42 @@ def test_messages_are_counted_once_in_all_runs_together(
     assert not asked_for - known
 
 
+def instructions(processor: Processor, turns: int, salt: str) -> int:
+    """How many instructions of Python a processor takes for so many turns."""
+    messages, counted = history(turns, salt), 0
+
+    def seen(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal counted
+        frame.f_trace_opcodes = True
+        counted += event == "opcode"
+        return seen
+
+    before = sys.gettrace()
+    sys.settrace(seen)
+    try:
+        left(messages, processor)
+    finally:
+        sys.settrace(before)
+    return counted
+
+
 @pytest.mark.parametrize("make", BUSY, ids=name_of)
-def test_twenty_times_the_messages_take_nowhere_near_the_square_of_the_time(
+def test_eight_times_the_messages_take_about_eight_times_the_work(
     make: Callable[[], HistoryProcessor],
 ) -> None:
-    """Measured generously: the square would be 400 times."""
+    """Instructions are counted, as a busy machine decides times; the square would be 64 times."""
+    few = instructions(make(), 50, "few")
+    assert instructions(make(), 400, "many") < 12 * few
 
-    def seconds(count: int) -> float:
-        best = 10.0
-        for attempt in range(3):
-            messages = history(count, str(attempt))
-            began = time.perf_counter()
-            left(messages, make())
-            best = min(best, time.perf_counter() - began)
-        return best
 
-    assert seconds(2000) < 120 * max(seconds(100), 0.0005)
+def test_work_that_grows_with_the_square_is_found() -> None:
+    """The count above can fail."""
+
+    def square(messages: Sequence[Message]) -> Sequence[Message]:
+        return [m for m in messages if all(m is one or id(m) != id(one) for one in messages)]
+
+    few = instructions(square, 10, "few")
+    assert instructions(square, 80, "many") > 40 * few
 
 
 @given(valid_lists(), st.sampled_from(BUSY))
