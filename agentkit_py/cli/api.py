@@ -45,7 +45,10 @@ def api(
         raise ConfigurationError(
             f"agentkit api needs {' and '.join(missing)}: pip install 'pyagentkit[server]'"
         )
-    found, where = with_history(load_target(target), db)
+    named = load_target(target)
+    found, where = with_history(named, db)
+    if named.history is None and db is None:
+        where = "Threads live as long as this process; --db FILE keeps them."
     app = _app(found)
     console = make_console()
     with listen(_HOST, port) as listening:

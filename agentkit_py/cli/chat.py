@@ -29,7 +29,7 @@ from agentkit_py.models.base import Model
 from agentkit_py.processors.report import ContextReport
 from agentkit_py.processors.tokenizers import count_messages, default_tokenizer, prepare
 from agentkit_py.runtime.current import close_shared_runtime
-from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory
+from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory, for_user
 
 _SHOWN = 6
 """Messages of a resumed thread that are shown."""
@@ -168,10 +168,9 @@ class Chat:
 
     async def load(self, store: HistoryStore, thread_id: str) -> None:
         """Go on with another thread."""
-        if not await store.thread_exists(thread_id):
-            raise ThreadNotFoundError(thread_id)
-        self.thread_id, self._reports = thread_id, ()
+        del store
         await self._show_past(thread_id)
+        self.thread_id, self._reports = thread_id, ()
 
     async def clean(self, store: HistoryStore, argument: str) -> None:
         """Delete the thread, and begin a new one."""
@@ -262,6 +261,8 @@ class Chat:
         store = self._history
         if not isinstance(store, HistoryStore):
             return
+        if self.user_id is not None:
+            store = for_user(store, self.user_id)
         if not await store.thread_exists(thread_id):
             raise ThreadNotFoundError(thread_id)
         self._written = True

@@ -74,7 +74,9 @@ def show(
     thread: str,
     db: Db,
     *,
-    last: Annotated[int | None, typer.Option(help="Only so many results at the end.")] = None,
+    last: Annotated[
+        int | None, typer.Option(min=1, help="Only so many results at the end.")
+    ] = None,
     user: User = None,
     schema: Schema = SCHEMA,
     prefix: Prefix = PREFIX,
@@ -157,8 +159,11 @@ def export(
         if output is None:
             await _write(store, chosen, _format(form), sys.stdout)
             return
-        with output.open("w", encoding="utf-8", newline="\n") as file:
-            await _write(store, chosen, _format(form), file)
+        try:
+            with output.open("w", encoding="utf-8", newline="\n") as file:
+                await _write(store, chosen, _format(form), file)
+        except OSError as error:
+            raise ConfigurationError(f"--output: {output} cannot be written: {error}") from error
 
     Where(db, user, schema, prefix).run(ctx, work)
 
@@ -183,7 +188,12 @@ def _format(given: str) -> Format:
 @app.command("import")
 def import_(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(help="JSON Lines of any of the formats of export.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            exists=True, dir_okay=False, help="JSON Lines of any of the formats of export."
+        ),
+    ],
     db: Annotated[str, typer.Option("--db", metavar="FILE|DSN", help="Made if it is not there.")],
     *,
     user: Annotated[str | None, typer.Option("--user", help="Whose the threads are.")] = None,

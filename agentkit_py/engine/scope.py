@@ -14,6 +14,7 @@ from agentkit_py.engine.changes import RunChanges
 from agentkit_py.engine.emitter import Emitter, logger
 from agentkit_py.engine.inputs import RunInput
 from agentkit_py.engine.limits import Meter
+from agentkit_py.engine.present import Present
 from agentkit_py.engine.prompt import HistoryMode
 from agentkit_py.engine.spans import RunSpans
 from agentkit_py.engine.tool_source import SourceBook
@@ -24,7 +25,7 @@ from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State
 from agentkit_py.history.state_data import fields_of
 from agentkit_py.history.thread import Thread
-from agentkit_py.messages import Message, as_present
+from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ModelRequest
 from agentkit_py.processors.apply import Chain
 from agentkit_py.processors.places import Extent
@@ -87,7 +88,7 @@ class RunScope:
     valid: tuple[Message, ...] = ()
     """What a model was shown last: calls and results in it are whole."""
 
-    _present: list[Message] = field(default_factory=list[Message])
+    _present: Present = field(default_factory=Present)
     _seen: int = 0
     _last: AgentResult | None = None
     _added: list[AgentResult] = field(default_factory=list[AgentResult])
@@ -191,7 +192,7 @@ class RunScope:
         thread = Thread(None, state, self.input.text, self.runtime, self.prefix, runs)
         thread.older = self.thread.older
         thread.lent = self.thread.turn or self.thread.lent
-        own: dict[str, Any] = {"_present": list(self._present), "_added": list(self._added)}
+        own: dict[str, Any] = {"_present": self._present.copy(), "_added": list(self._added)}
         own["memory"] = dict(self.memory)
         own["sources"] = self.sources.copy()
         meter = replace(self.meter)
@@ -212,8 +213,13 @@ class RunScope:
 
     def present(self) -> Sequence[Message]:
         """The messages of this run so far, without what the user said; each is made only once."""
+        present = self.noted()
+        return present.first(len(present))
+
+    def noted(self) -> Present:
+        """The same, not yet made; it grows, so its length says what belongs to this moment."""
         new = self._begin_again() if self._is_replaced() else self._new_results()
-        self._present.extend(as_present(m) for result in new for m in result.messages)
+        self._present.add(new)
         self._remember()
         return self._present
 
@@ -237,7 +243,7 @@ class RunScope:
         question = self.input.message.id
         past = [r for r in results if id(r) not in own and r.id != question]
         self.past = self._past_of(past)
-        self._present.clear()
+        self._present = Present()
         return [result for result in results if id(result) in own]
 
     @property
@@ -255,7 +261,7 @@ class RunScope:
     async def widen(self, enough: Callable[[Sequence[Message]], Awaitable[bool]]) -> None:
         """Load older results of the thread until what is loaded is enough."""
         while (older := self.thread.older) is not None and (
-            older.extent is None or not await enough((*self.past, *self._present))
+            older.extent is None or not await enough((*self.past, *self._made()))
         ):
             if self.thread.config is None:
                 # A fork: the results in its state are to be those it began with, and its own.
@@ -267,6 +273,9 @@ class RunScope:
                 if self.network is not None:
                     self.network.shift(len(results))
             self.past = (*_as_past([m for r in results for m in r.messages]), *self.past)
+
+    def _made(self) -> Sequence[Message]:
+        return self._present.first(len(self._present))
 
     def _past_of(self, results: Iterable[AgentResult]) -> tuple[Message, ...]:
         """The messages of results from before this run, after those that were loaded later."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from agentkit_py._core.interrupting import run_interruptibly
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.runtime.current import close_shared_runtime
 
@@ -22,7 +23,7 @@ def run_to_end(begin: Callable[[], Awaitable[T]]) -> T:
         raise ConfigurationError(
             "run_sync was called inside a running event loop; await run(…) instead"
         )
-    return asyncio.run(_closing(begin))
+    return run_interruptibly(_closing(begin))
 
 
 def _loop_is_running() -> bool:

@@ -118,6 +118,11 @@ def tracing(tracer: Tracer) -> Generator[None]:
         _tracer.reset(token)
 
 
+def is_traced() -> bool:
+    """Whether anybody is told of calls."""
+    return _tracer.get() is not None
+
+
 def trace_call(view: View, seen: Seen, *, run_id: str, message_id: str, step_id: str) -> None:
     """Tell whoever traces that a call is about to be made."""
     tracer = _tracer.get()

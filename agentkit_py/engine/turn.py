@@ -13,13 +13,14 @@ from agentkit_py.engine.host import TurnHost
 from agentkit_py.engine.lifecycle import ResultContext
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.tool_calls import ToolRunner, calls_of
-from agentkit_py.engine.trace import trace_call
-from agentkit_py.engine.view import Seen, View
+from agentkit_py.engine.trace import is_traced, trace_call
+from agentkit_py.engine.view import Recalled, Seen, View
 from agentkit_py.errors import ContextOverflowError
 from agentkit_py.events.types import ContextBuilt, ModelReplied, ReplyDelta
 from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import Delta
 from agentkit_py.models.base import Model
+from agentkit_py.processors.report import ContextReport
 from agentkit_py.runtime.port import DeltaSink
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ class Turn:
             host=self._host(step),
             step_id=step,
         )
-        seen = await view.look()
-        await self._tell(seen)
-        if seen.stop:
+        seen = view.recalled() if self._is_repeated(view, step) else await view.look()
+        await self._tell(seen.report)
+        if isinstance(seen, Seen) and seen.stop:
             return None
         result = await self._ask(view, seen, step, first=first)
         calls = calls_of(result.output)
@@ -83,8 +84,18 @@ class Turn:
             path=step,
         )
 
-    async def _tell(self, seen: Seen) -> None:
-        log_context(seen.report)
+    def _is_repeated(self, view: View, step: str) -> bool:
+        """Whether the answer is remembered, and nobody wants to see the call again."""
+        scope = self.scope
+        return (
+            scope.runtime.remembers(f"{step}.infer")
+            and scope.spans is None
+            and not is_traced()
+            and view.is_plain
+        )
+
+    async def _tell(self, report: ContextReport) -> None:
+        log_context(report)
         if not self.scope.emitter.is_heard:
             return
         await self.scope.emitter.emit(
@@ -92,7 +103,7 @@ class Turn:
                 run_id=self.run_id,
                 name=self.agent.name,
                 message_id=self.message_id,
-                report=seen.report,
+                report=report,
             )
         )
 
@@ -117,7 +128,9 @@ class Turn:
         with self.scope.runtime.within(f"{self.path}.finish"):
             return await resolve(hook(self._result_context(result))) or result
 
-    async def _ask(self, view: View, seen: Seen, step: str, *, first: bool) -> AgentResult:
+    async def _ask(
+        self, view: View, seen: Seen | Recalled, step: str, *, first: bool
+    ) -> AgentResult:
         scope, agent, model = self.scope, self.agent, self.model
         body, seen = await self._send(view, seen, step)
         reply = model.decode(body)
@@ -147,7 +160,9 @@ class Turn:
             )
         return result
 
-    async def _send(self, view: View, seen: Seen, step: str) -> tuple[object, Seen]:
+    async def _send(
+        self, view: View, seen: Seen | Recalled, step: str
+    ) -> tuple[object, Seen | Recalled]:
         """The answer, and what the model really saw: less, if the provider could not take it."""
         refused: ContextOverflowError
         try:
@@ -156,14 +171,20 @@ class Turn:
             refused = error
         if self.scope.mode == "typescript":
             raise refused
-        shorter = await view.halved(seen)
-        if shorter.joined == seen.joined:
+        whole = seen.seen() if isinstance(seen, Recalled) else seen
+        shorter = await view.halved(whole)
+        if shorter.joined == whole.joined:
             raise refused
-        await self._tell(shorter)
+        await self._tell(shorter.report)
         return await self._infer_once(view, shorter, f"{step}.infer.shorter"), shorter
 
-    async def _infer_once(self, view: View, seen: Seen, step_id: str) -> object:
-        model, request = self.model, view.request(seen)
+    async def _infer_once(self, view: View, seen: Seen | Recalled, step_id: str) -> object:
+        model = self.model
+        if isinstance(seen, Recalled):
+            return await self.scope.runtime.infer(
+                step_id, model, lambda: model.encode(view.request(seen.seen())), self._on_delta()
+            )
+        request = view.request(seen)
         trace_call(view, seen, run_id=self.run_id, message_id=self.message_id, step_id=step_id)
         with self.scope.watching(step_id, model, request, self.run_id):
             return await self.scope.runtime.infer(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py._core.later import Later
 from agentkit_py.engine.knowledge_base import with_instructions
 from agentkit_py.engine.lifecycle import Start, StartContext
 from agentkit_py.engine.overflow import NAME as OVERFLOW
@@ -40,6 +41,36 @@ class Seen:
     prefill: int
     report: ContextReport
     stop: bool = False
+
+
+class Recalled:
+    """What the model saw when it gave an answer that is remembered.
+
+    A replay comes by every call of the run again, and hardly ever reads what they saw.
+    """
+
+    __slots__ = ("_make", "_seen", "history", "prompt", "report")
+
+    def __init__(self, make: Callable[[], Seen], agent: Agent) -> None:
+        """Keep what makes it."""
+        self._make = make
+        self._seen: Seen | None = None
+        self.prompt: Sequence[Message] = Later(lambda: self.seen().prompt)
+        self.history: Sequence[Message] = Later(lambda: self.seen().history)
+        self.report: ContextReport = ContextReport(
+            agent=agent.name,
+            entries=Later(lambda: self.seen().report.entries),
+            prompt=self.prompt,
+            history=Later(lambda: self.seen().report.history),
+            sent=Later(lambda: self.seen().joined),
+            tokenizer=agent.tokenizer,
+        )
+
+    def seen(self) -> Seen:
+        """All of it."""
+        if self._seen is None:
+            self._seen = self._make()
+        return self._seen
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +110,31 @@ class View:
             agent=self.agent.name,
             prefill=seen.prefill,
         )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nobody has a say in what the model sees: no processor, function or hook."""
+        agent = self.agent
+        return (
+            isinstance(agent.system, str)
+            and agent.lifecycle.on_start is None
+            and agent.knowledge is None
+            and self.scope.thread.older is None
+            and not self.chains()
+        )
+
+    def recalled(self) -> Recalled:
+        """What a plain call saw whose answer is remembered; put together when it is read."""
+        scope, agent = self.scope, self.agent
+        assert isinstance(agent.system, str)
+        past, present, system = scope.past, scope.noted(), agent.system
+        count = len(present)
+
+        def make() -> Seen:
+            full = (*past, *present.first(count))
+            return self._seen(self._assembled(system), full, [], full)
+
+        return Recalled(make, agent)
 
     async def look(self) -> Seen:
         """What the model sees now."""
@@ -155,9 +211,12 @@ class View:
         )
 
     async def _prompt(self) -> tuple[Message, ...]:
-        user = self.scope.input
         system = await self.agent.system_prompt(self.scope)
         system = await with_instructions(system, self.agent, self.scope, self.tools, self.host)
+        return self._assembled(system)
+
+    def _assembled(self, system: str) -> tuple[Message, ...]:
+        user = self.scope.input
         return assemble(
             system,
             user.as_text_message(),

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from agentkit_py._core.json import dumps
+from agentkit_py._core.later import Later
 from agentkit_py._core.values import changed
 from agentkit_py._core.xxh64 import xxh64
 from agentkit_py.errors import InvalidRecordError
@@ -62,9 +63,9 @@ class AgentResult:
         object.__setattr__(self, "output", _signed(self.output, self.agent_name))
         if self.tool_calls != ():
             object.__setattr__(self, "tool_calls", _signed(self.tool_calls, self.agent_name))
-        if type(self.prompt) is not tuple:
+        if type(self.prompt) not in _READ_ONLY:
             object.__setattr__(self, "prompt", tuple(self.prompt))
-        if type(self.history) is not tuple:
+        if type(self.history) not in _READ_ONLY:
             object.__setattr__(self, "history", tuple(self.history))
         if self.created_at.tzinfo is None:
             object.__setattr__(self, "created_at", self.created_at.replace(tzinfo=UTC))
@@ -159,6 +160,9 @@ class AgentResult:
         )
 
     export = to_dict
+
+
+_READ_ONLY = frozenset({tuple, Later})
 
 
 def _signed(messages: Sequence[Message], agent: str) -> tuple[Any, ...]:

@@ -72,7 +72,8 @@ class InngestRuntime:
         self.ctx = ctx
         self._inference = inference
         self._local = local or shared_runtime()
-        self._live = LivePublisher(publish, Memos(ctx))
+        self._memos = Memos(ctx)
+        self._live = LivePublisher(publish, self._memos)
         self._ledger = Ledger(self._live)
         self._steps = GuardedSteps(ctx.step, self._ledger)
         self._claims: dict[str, int] = {}
@@ -98,6 +99,10 @@ class InngestRuntime:
         """A UUID computed from the run's id and ``key``."""
         return str(uuid.uuid5(uuid.NAMESPACE_URL, f"inngest:{self.ctx.run_id}/{key}"))
 
+    def remembers(self, step_id: str) -> bool:
+        """Whether an earlier execution has done the step."""
+        return self._memos.knows(step_id)
+
     def now(self, key: str) -> datetime:  # noqa: ARG002
         """The latest time that a step has recorded; later for each call, so that order is kept."""
         self._time += timedelta(microseconds=1)
@@ -116,8 +121,10 @@ class InngestRuntime:
         await self._ledger.enter(step_id)
         watch = take_watch()
         bridge = Bridge(model, self._local.api_key(model) or "")
+        # The SDK wants a body even where it only repeats the answer.
+        asked = {} if self.remembers(step_id) else make_body()
         try:
-            body = await self.ctx.step.ai.infer(step_id, adapter=bridge, body=make_body())
+            body = await self.ctx.step.ai.infer(step_id, adapter=bridge, body=asked)
         except inngest.StepError as error:
             failure = error_of_step(model, error)
             if watch is not None:

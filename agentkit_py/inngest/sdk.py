@@ -28,10 +28,15 @@ class Memos:
         self._memos = getattr(execution, "_memos", None)
         found: Any = getattr(self._memos, "_memos", None) or ()
         self._ids: frozenset[str] = frozenset(found)
+        self._asked = ""
+        self._known = False
 
     def knows(self, step_id: str) -> bool:
         """Whether the step was done in an earlier execution."""
-        return hashlib.sha1(step_id.encode()).hexdigest() in self._ids  # noqa: S324 - the SDK's
+        if step_id != self._asked:  # the same is asked for twice: by the engine, and by the ledger
+            digest = hashlib.sha1(step_id.encode()).hexdigest()  # noqa: S324 - the SDK's
+            self._asked, self._known = step_id, digest in self._ids
+        return self._known
 
     @property
     def left(self) -> int:

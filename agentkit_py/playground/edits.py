@@ -18,7 +18,7 @@ from agentkit_py.playground.levels import levels_json, message_json
 from agentkit_py.playground.prices import Prices
 from agentkit_py.playground.recorder import Recorder, as_json, usage_json
 from agentkit_py.playground.witness import RecordingRuntime, request_text
-from agentkit_py.processors.apply import members_of
+from agentkit_py.processors.apply import as_processor
 from agentkit_py.processors.base import HistoryProcessor, Level
 from agentkit_py.processors.settings import ConfiguredProcessor
 
@@ -129,13 +129,23 @@ def remade(processor: HistoryProcessor, changed: Mapping[str, Any]) -> HistoryPr
 
 
 def _numbered(chains: Chains) -> list[tuple[Level, HistoryProcessor]]:
-    """The processors one by one, in the order of the report's entries."""
+    """The processors one by one, in the order in which they run."""
     return [
-        (level, member)
+        (level, unit)
         for level, processors in chains
         for processor in processors
-        for member in members_of(processor)
+        for unit in _units_of(processor)
     ]
+
+
+def _units_of(processor: HistoryProcessor) -> list[HistoryProcessor]:
+    """What is edited for ``processor``: itself, or what it only puts together, as a `Chain` does.
+
+    The members of a `Budget` follow from its settings, so it is edited as a whole.
+    """
+    if not processor.members or settings_of(processor).shown:
+        return [processor]
+    return [unit for member in processor.members for unit in _units_of(as_processor(member))]
 
 
 def processors_json(call: ModelCall) -> list[dict[str, Any]]:

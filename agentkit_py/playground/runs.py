@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
+from agentkit_py._core.json import dumps
 from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.network import Network
 from agentkit_py.engine.trace import tracing
@@ -25,6 +26,9 @@ Status: TypeAlias = Literal["running", "completed", "failed", "cancelled"]
 
 MAX_RUNS = 50
 """Runs whose details are kept; older ones are forgotten, their threads stay in the store."""
+
+MAX_CHARACTERS = 100_000_000
+"""Characters of requests, replies and events that are kept of all runs but the last."""
 
 
 class BusyError(ConfigurationError):
@@ -57,6 +61,14 @@ class Run:
     """Set once the thread is known, or the run is over."""
 
     task: asyncio.Task[None] | None = None
+    size: int = 0
+    """Characters of its requests, replies and events, once it is over."""
+
+    def measure(self) -> None:
+        """Find out how much is kept of it."""
+        calls = self.recorder.calls.values()
+        bodies = sum(len(call.request or "") + len(call.reply or "") for call in calls)
+        self.size = bodies + sum(len(dumps(event)) for event in self.events.values())
 
     def to_dict(self) -> dict[str, Any]:
         """The run with all its events."""
@@ -79,6 +91,7 @@ class Playground:
         target: What runs.
         prices: What models cost.
         examples: Messages that the page proposes for a beginning.
+        max_characters: How much is kept of the runs before the last one.
 
     Attributes:
         boot: Names this process, so that the page knows when another one answers.
@@ -87,9 +100,15 @@ class Playground:
     """
 
     def __init__(
-        self, target: Target, prices: Prices | None = None, examples: Sequence[str] = ()
+        self,
+        target: Target,
+        prices: Prices | None = None,
+        examples: Sequence[str] = (),
+        *,
+        max_characters: int = MAX_CHARACTERS,
     ) -> None:
         """Keep what was given."""
+        self._max_characters = max_characters
         self.target: Target = target
         self.examples: tuple[str, ...] = tuple(examples)
         self.prices: Prices = prices or Prices()
@@ -123,8 +142,8 @@ class Playground:
             thread_id=thread_id,
             first=0,
         )
-        self._forget()
         self.runs[run.id] = run
+        self._forget()
         run.task = asyncio.create_task(self._run(run))
         await run.ready.wait()
         return run
@@ -144,6 +163,8 @@ class Playground:
         run.last = await self._count_after(run)
         run.status = status
         run.recorder.close(status, failure)
+        run.measure()
+        self._forget()
         run.ready.set()
 
     async def _execute(self, run: Run) -> None:
@@ -246,11 +267,16 @@ class Playground:
             del run.events[seq], self._log[seq]
 
     def _forget(self) -> None:
-        over = [run for run in self.runs.values() if run.task is None]
-        for run in over[: max(0, len(self.runs) + 1 - MAX_RUNS)]:
-            for seq in run.events:
-                del self._log[seq]
-            del self.runs[run.id]
+        """Forget the oldest runs, but never the last one, nor one that goes on."""
+        size = sum(run.size for run in self.runs.values())
+        for run in list(self.runs.values())[:-1]:
+            if len(self.runs) <= MAX_RUNS and size <= self._max_characters:
+                return
+            if run.task is None:
+                size -= run.size
+                for seq in run.events:
+                    del self._log[seq]
+                del self.runs[run.id]
 
     def _wake(self) -> None:
         news, self._news = self._news, asyncio.Event()

@@ -119,10 +119,12 @@ class Recall(ConfiguredProcessor):
         units = _units(messages[: past_length(messages, context)], left)
         if not units or not context.input:
             return messages if len(left) == len(messages) else left
-        if context.dry:
+        chosen = self._known(units, context)
+        if chosen is None and context.dry:
             context.note(f"would look for turns like the input among {len(units)}")
             return left
-        chosen = await self._chosen(units, context)
+        if chosen is None:
+            chosen = await self._chosen(units, context)
         text = _fitting(chosen, units, tokenizer, self.max_tokens)
         end = past_length(left, context)
         return [*left[:end], *text, *left[end:]]
@@ -142,14 +144,22 @@ class Recall(ConfiguredProcessor):
         start = next((stretch.start for stretch in found if stretch.start >= cut), length)
         return messages[start:]
 
+    def _memory(self, context: ProcessorContext) -> str:
+        """Where the run remembers what was found."""
+        return f"recall:{self.embedder.key}:{context.level}:{context.agent}"
+
+    def _known(
+        self, units: Sequence[_Unit], context: ProcessorContext
+    ) -> Sequence[tuple[str, float]] | None:
+        """What was found before in this run; None: it was not looked for, or for other words."""
+        known = context.memory.get(self._memory(context))
+        sought = (len(units), context.input)
+        return known[1] if known is not None and known[0] == sought else None
+
     async def _chosen(
         self, units: Sequence[_Unit], context: ProcessorContext
     ) -> Sequence[tuple[str, float]]:
         """Ids of the turns that were found, best first; the same for the whole run."""
-        memory = f"recall:{self.embedder.key}:{context.level}:{context.agent}"
-        known = context.memory.get(memory)
-        if known is not None and known[0] == len(units):
-            return known[1]
         search = partial(self._search, units, context)
         host = context.host
         found = await (search() if host is None else host.once(host.step_id("recall"), search))
@@ -161,7 +171,7 @@ class Recall(ConfiguredProcessor):
             for one, likeness in as_list(record.get("found")) or ()
             if likeness >= self.min_likeness
         ]
-        context.memory[memory] = (len(units), chosen)
+        context.memory[self._memory(context)] = ((len(units), context.input), chosen)
         return chosen
 
     async def _search(self, units: Sequence[_Unit], context: ProcessorContext) -> JsonValue:

@@ -109,7 +109,7 @@ class ContextReport:
     """What one model call was allowed to see, level by level."""
 
     agent: str
-    entries: tuple[ReportEntry, ...] = ()
+    entries: Sequence[ReportEntry] = ()
     prompt: Sequence[Message] = field(default=(), repr=False)
     """The messages around the history: system prompt, input, prefill."""
 

@@ -132,6 +132,10 @@ class DirectRuntime:
         """A random UUID."""
         return _random_uuid()
 
+    def remembers(self, step_id: str) -> bool:  # noqa: ARG002
+        """Never."""
+        return False
+
     def now(self, key: str) -> datetime:  # noqa: ARG002
         """The clock."""
         return datetime.now(UTC)

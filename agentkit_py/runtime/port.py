@@ -123,6 +123,13 @@ class Runtime(Protocol):
         """An id for the thing called ``key``: random, or computed alike on each replay."""
         ...
 
+    def remembers(self, step_id: str) -> bool:
+        """Whether the step was done before, so that `infer` or `effect` only repeats its outcome.
+
+        What is needed for a step alone need not be made then.
+        """
+        ...
+
     def now(self, key: str) -> datetime:
         """The time (UTC) at which ``key`` happened; a replay gives the same."""
         ...

@@ -27,11 +27,13 @@ from agentkit_py.stores.records import title_of
 
 async def chat(api: Api, request: Request, user_id: str) -> Response:
     """`POST /api/chat`: begin to answer a message; the answer comes by the stream."""
-    body = parse(ChatRequest, await api.body(request))
-    job = _job_of(api, body, user_id)
+    # No name for the body: what the client shows may be long, and is not needed any more.
+    job = _job_of(api, parse(ChatRequest, await api.body(request)), user_id)
+    content = job.message.content
+    assert isinstance(content, str)
     api.backend.check_room(user_id)  # before a thread is made for nothing
     threads = api.threads_of(user_id)
-    await threads.add_thread(job.thread_id, title=title_of(body.user_message.content))
+    await threads.add_thread(job.thread_id, title=title_of(content))
     await api.backend.start(job)
     return answer(ChatAnswer(success=True, threadId=job.thread_id, messageId=job.message.id or ""))
 

@@ -1,8 +1,8 @@
 """The hub: channels that keep the last chunks, and readers that follow them at their own pace.
 
 A reader holds a position, not a queue: what it has not read yet stays in its channel's ring, once
-for all readers. So memory is bounded by the rings alone, however slow a reader is; one that the
-ring has overtaken is told so. Publishing never waits.
+for all readers. So memory is bounded by the rings and one small batch for each reader, however slow
+it is; one that the ring has overtaken is told so. Publishing never waits.
 
 A hub belongs to one event loop; all of it is called there.
 """

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agentkit_py.stores.redacting import redacted
     from agentkit_py.stores.scoped import for_user
     from agentkit_py.stores.sqlite import SqliteHistory
+    from agentkit_py.stores.workspace import Workspace
 
 __all__ = [
     "HistoryStore",
@@ -30,6 +31,7 @@ __all__ = [
     "StoredResult",
     "ThreadInfo",
     "Turns",
+    "Workspace",
     "for_user",
     "redacted",
 ]
@@ -45,5 +47,6 @@ __getattr__: _Finder = _lazily(
         "agentkit_py.stores.redacting": "redacted",
         "agentkit_py.stores.scoped": "for_user",
         "agentkit_py.stores.sqlite": "SqliteHistory",
+        "agentkit_py.stores.workspace": "Workspace",
     },
 )

@@ -28,6 +28,7 @@ from agentkit_py.stores.records import (
     new_thread_id,
     remember_tokens,
 )
+from agentkit_py.stores.scoped import for_user
 
 Format: TypeAlias = Literal["archive", "openai", "typescript"]
 
@@ -61,7 +62,7 @@ async def import_threads(
     Args:
         store: Where they are added.
         lines: The lines.
-        user_id: Whose they are; None: whoever's they were.
+        user_id: Whose they are; None: whoever's they were. Threads of others are not found then.
 
     Returns:
         The ids of the threads.
@@ -69,7 +70,9 @@ async def import_threads(
     Raises:
         InvalidRecordError: A line is of no format; it and the field are named. The lines before it
             are added.
+        ThreadNotFoundError: A thread is there already, and somebody else's.
     """
+    store = store if user_id is None else for_user(store, user_id)
     found: dict[str, None] = {}
     times: dict[str, tuple[datetime, datetime]] = {}
     try:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 # --8<-- [start:inngest]
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 import inngest
 import inngest.fast_api
 from app import signed_in
@@ -10,13 +13,22 @@ from fastapi import FastAPI
 from shop import shop_network
 
 from agentkit_py.inngest import create_functions
-from agentkit_py.server import create_app
+from agentkit_py.server import create_app, lifespan
 
 client = inngest.Inngest(app_id="shop", is_production=False)
 network = shop_network()
 functions = create_functions(client, networks=[network], inference="local", realtime=True)
+api = create_app(networks=[network], auth=signed_in, client=client)
 
-app = FastAPI()
+
+@asynccontextmanager
+async def whole(_app: FastAPI) -> AsyncGenerator[None]:
+    """The store is set up first, and closed last."""
+    async with lifespan(api):
+        yield
+
+
+app = FastAPI(lifespan=whole)
 inngest.fast_api.serve(app, client, functions)
-app.mount("/", create_app(networks=[network], auth=signed_in, client=client))
+app.mount("/", api)
 # --8<-- [end:inngest]

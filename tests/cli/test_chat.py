@@ -432,3 +432,14 @@ def test_threads_are_listed_loaded_measured_and_cleaned(
     assert f"Thread {thread}\n" in said
     rest = said.partition("Deleted. Thread")[2]
     assert thread not in rest
+
+
+def test_a_named_user_does_not_find_threads_of_others(folder: Path, provider: FakeProvider) -> None:
+    """Neither by the option nor by the command."""
+    provider.reply("Yes, red ones.")
+    first = chat(folder, provider, "shop:shop", "--db", "t.db", "--user", "a", lines="Any hats?\n")
+    thread, missing = thread_in(first.stdout), "There is no thread"
+    options = ["shop:shop", "--db", "t.db", "--user", "b"]
+    assert missing in chat(folder, provider, *options, lines=f"/load {thread}\n").stdout
+    assert chat(folder, provider, *options, "--thread", thread).returncode == 1
+    assert missing not in chat(folder, provider, *options[:-1], "a", "--thread", thread).stdout

@@ -158,6 +158,27 @@ async def lines_of(store: HistoryStore, form: Format) -> list[str]:
     return [line async for line in export_threads(store, await store.list_threads(None), form)]
 
 
+def test_files_that_cannot_be_read_or_written_are_said_in_one_line(
+    db: Path, tmp_path: Path
+) -> None:
+    """And no new file of threads is made for them."""
+    new = tmp_path / "new.db"
+    assert "does not exist" in agentkit("import", tmp_path / "no.jsonl", "--db", new, code=2)
+    assert not new.exists()
+    printed = agentkit("export", "--db", db, "-o", tmp_path / "no" / "out.jsonl", code=2)
+    assert printed.startswith("agentkit: --output: ")
+    assert "--last" in agentkit("show", "a", "--db", db, "--last", "-3", code=2)
+
+
+def test_an_import_for_a_user_leaves_threads_of_others_alone(db: Path, tmp_path: Path) -> None:
+    """They are not found; nothing is added to them."""
+    line = {"id": "a", "messages": [{"role": "user", "content": "I am u2."}]}
+    (tmp_path / "in.jsonl").write_text(json.dumps(line))
+    printed = agentkit("import", tmp_path / "in.jsonl", "--db", db, "--user", "u2", code=1)
+    assert "no thread 'a'" in printed
+    assert "I am u2." not in agentkit("show", "a", "--db", db)
+
+
 @pytest.mark.parametrize("form", FORMATS)
 async def test_a_round_trip_loses_nothing(form: Format) -> None:
     """Whatever the form."""

@@ -43,6 +43,11 @@ class Cast:
         self._left: dict[str, dict[str, list[Any]]] = {}
         self._given: dict[str, Any] = {}
 
+    def read(self, reply: str) -> list[str]:
+        """The texts of the request that got this reply."""
+        bodies = [json.loads(key) for key, given in self._given.items() if given == reply]
+        return [message["content"] for body in bodies for message in body["messages"]]
+
     def says(self, customer: str, replies: Replies) -> None:
         """What the agents say to this customer."""
         self._left[customer] = {name: list(given) for name, given in replies.items()}

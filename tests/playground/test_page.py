@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore[reportMissingTypeStubs]
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from agentkit_py.playground.app import Broken, create_playground
 from tests.playground.conftest import PATIENCE, Served
@@ -192,6 +192,60 @@ def test_everything_is_reached_by_keyboard(page: Page) -> None:
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
+def test_the_next_call_is_one_of_the_run_that_is_shown(page: Page) -> None:
+    """One picks a run, then its calls; not those of the thread's first run."""
+    for said in ("Hello one", "Hello two"):
+        say(page, said)
+    page.locator(".turn .foot .link").nth(1).click()
+    page.keyboard.press("j")
+    expect(page.locator("#pane-call h2")).to_have_text("Call 1")
+    expect(page.locator("#pane-call .messages")).to_contain_text("Hello two")
+    page.locator(".turn .foot .link").nth(0).click()
+    page.keyboard.press("k")
+    expect(page.locator("#pane-call h2")).to_have_text("Call 3")
+    expect(page.locator("#pane-call .messages")).not_to_contain_text("Hello two")
+
+
+def test_a_message_that_is_sent_before_the_page_is_ready_waits_for_it(
+    page: Page, address: str
+) -> None:
+    """Whoever types quickly loses nothing, and the next message is taken at once."""
+    held: list[Route] = []
+    page.route("**/dev-api/threads", lambda route: held.append(route), times=1)
+    with page.expect_request("**/dev-api/threads"):
+        page.goto(address)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(f"{request.method} {request.url}"))
+    page.get_by_label("Message", exact=True).fill("Quickly typed")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Send")).to_be_disabled()
+    assert asked == []
+    held[0].continue_()
+    done = page.locator(".turn .foot .link")
+    expect(done).to_have_count(1)
+    page.get_by_label("Message", exact=True).fill("And the next one")
+    page.keyboard.press("Enter")
+    expect(done).to_have_count(2)
+
+
+def test_a_message_to_a_thread_that_is_answered_stays_in_the_box(page: Page) -> None:
+    """And the page says why it was not sent."""
+    say(page, "wait for it", wait=False)
+    expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+    page.get_by_label("Message", exact=True).fill("Me too")
+    page.keyboard.press("Enter")
+    expect(page.locator("#notice")).to_contain_text("answered just now")
+    expect(page.get_by_label("Message", exact=True)).to_have_value("Me too")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator(".foot")).to_contain_text("cancelled")
+
+
+def test_an_empty_thread_names_the_agents(page: Page) -> None:
+    """Also on the first look, when the page knew of none when it was drawn first."""
+    expect(page.locator("#chat .empty")).to_contain_text("Agents: greeter, clerk")
+    expect(page.get_by_role("button", name="Try: Where is order 7?")).to_be_visible()
+
+
 def colour(page: Page) -> str:
     """The page's background."""
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -213,6 +267,8 @@ def test_the_page_goes_on_when_another_process_answers(browser: Browser, tmp_pat
         else:
             expect(problem).to_be_hidden()
     expect(page.locator("#chat")).to_contain_text("You said: Before the change")
+    page.locator(".tool summary").first.click()
+    expect(page.locator(".tool .result").first).to_have_text("noted")
     say(page, "After the change")
     expect(page.locator("#chat")).to_contain_text("You said: After the change")
     page.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import tracemalloc
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import connect
 
-from agentkit_py import SqliteHistory, tool
+from agentkit_py import MemoryHistory, SqliteHistory, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.server import HubLimits, ServerLimits, lifespan
 from agentkit_py.server.hub import Hub
@@ -80,6 +81,29 @@ async def test_a_tool_that_will_not_be_stopped_is_the_last_of_its_run() -> None:
     assert "run.interrupted" in stream.names
     model: Any = network.default_model
     assert len(model.requests) == 1
+
+
+async def test_a_tool_that_takes_too_long_is_the_last_of_its_run() -> None:
+    """The same where nobody cancels it, but its time is over."""
+    stopped = asyncio.Event()
+
+    @tool
+    async def stubborn() -> str:
+        """Go on whatever happens."""
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            stopped.set()
+        return "went on"
+
+    network = support(tool_call("stubborn", {}), "And now I answer.", tools=(stubborn,))
+    app = app_of(network, limits=ServerLimits(run_seconds=0.05))
+    async with served(app) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("Hi", "t1"))
+        await stream.until("stream.ended")
+        await settled(app)
+    assert stopped.is_set()
+    assert stream.text == ""
 
 
 async def test_a_run_that_took_too_long_says_so() -> None:
@@ -233,3 +257,25 @@ def test_the_document_names_every_way_to_fail() -> None:
     for path in ("/api/chat/cancel", "/api/approve-tool", "/api/realtime/token"):
         assert "502" in operations[path, "post"], path
     assert "502" in operations["/api/threads/{threadId}", "delete"]
+
+
+async def test_what_a_client_shows_is_not_kept_while_its_message_waits() -> None:
+    """Four megabytes of brackets are a hundred of lists; many at once would fill the machine."""
+    waits, go = asyncio.Event(), asyncio.Event()
+
+    class Slow(MemoryHistory):
+        async def add_thread(self, *args: Any, **options: Any) -> str:
+            waits.set()
+            await go.wait()
+            return await super().add_thread(*args, **options)
+
+    app = app_of(support("Hi."), history=Slow())
+    body = json.dumps(message("Hi", "t1") | {"history": [[] for _ in range(50_000)]})
+    async with client_of(app) as client:
+        sending = asyncio.create_task(client.post("/api/chat", content=body))
+        await waits.wait()
+        gc.collect()
+        assert sum(type(one) is list for one in gc.get_objects()) < 50_000
+        go.set()
+        assert (await sending).status_code == 200
+        await settled(app)

@@ -98,7 +98,7 @@ async def test_what_a_router_removes_does_not_come_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-async def test_a_state_that_is_handed_on_is_whole(as_json: bool) -> None:  # noqa: FBT001
+async def test_a_state_that_is_handed_on_is_whole(as_json: bool) -> None:
     """The next run may want to see more of the thread than the one that loaded it."""
 
     async def look(store: HistoryStore) -> list[list[str]]:
@@ -141,10 +141,14 @@ async def test_where_nothing_bounds_the_history_all_is_there_from_the_start(
 
     async def look(store: HistoryStore) -> list[int]:
         counts: list[int] = []
-        agent = desk(*chain, system=lambda c: str(counts.append(len(c.state.results))))
+
+        def system(context: AgentContext) -> str:
+            counts.append(len(context.state.results))
+            return "S"
+
+        agent = desk(*chain, system=system)
         await net(store, agent, lambda s: counts.append(len(s.results))).run("a", thread_id="t")
-        alone = desk(*chain, system=lambda c: str(counts.append(len(c.state.results))))
-        alone.history = store
+        alone = desk(*chain, system=system, history=store)
         await alone.run("b", thread_id="t")
         return counts
 

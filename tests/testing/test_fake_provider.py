@@ -695,6 +695,7 @@ def test_a_disconnect_is_a_transport_error() -> None:
 
 def test_the_server_times_out_and_stops_while_a_reply_waits() -> None:
     """Stopping does not wait for a reply that takes a minute."""
+    before = set(threading.enumerate())  # another test's provider may live as long as the session
     with FakeProvider([Raw(delay=60)]) as provider, httpx.Client(timeout=0.05) as client:
         arguments: dict[str, Any] = {
             **parts_of("openai"),
@@ -704,7 +705,8 @@ def test_the_server_times_out_and_stops_while_a_reply_waits() -> None:
         with pytest.raises(httpx.ReadTimeout):
             client.post(**arguments)
     assert len(provider.requests) == 1
-    assert not [thread for thread in threading.enumerate() if thread.name == "fake-provider"]
+    begun = set(threading.enumerate()) - before
+    assert not [thread for thread in begun if thread.name == "fake-provider"]
 
 
 def test_a_failing_script_is_a_500_that_says_so() -> None:

@@ -63,7 +63,7 @@ function parts() {
     if (run.last !== null) place = Math.max(place, run.last);
   }
   if (!runs.length || runs.at(-1).last !== null) stored(state.offset + state.results.length);
-  if (!found.length) return [{ key: "empty", version: 0, make: empty }];
+  if (!found.length) return [{ key: "empty", version: state.target?.name ?? "", make: empty }];
   const next = runs.at(-1)?.status === "running" ? undefined : proposed();
   if (next) found.push({ key: "next", version: next, make: () => h("div.examples", example(next)) });
   return found;
@@ -88,16 +88,21 @@ function empty() {
 }
 
 function storedSection(results) {
-  return h("section.turn", { "aria-label": "Earlier messages" }, results.flatMap((result) =>
+  return h("section.turn", { "aria-label": "Earlier messages" }, results.flatMap((result, index) =>
     result.messages.map((message) => result.user
       ? userMessage(message.text)
-      : storedMessage(result.agent, message))));
+      : storedMessage(result, message, index))));
 }
 
-function storedMessage(agent, message) {
+function storedMessage(result, message, index) {
   if (message.type === "tool_result") return null;
-  if (message.type === "tool_call") return message.calls.map((call) => toolLine(call, null, `stored-${call.id}`, true));
-  return agentMessage(agent, message);
+  if (message.type === "tool_call") {
+    return message.calls.map((call) => {
+      const answer = result.messages.find((one) => one.type === "tool_result" && one.callId === call.id);
+      return toolLine(call, { result: answer }, `stored-${index}-${call.id}`, true);
+    });
+  }
+  return agentMessage(result.agent, message);
 }
 
 function userMessage(text) {
@@ -144,9 +149,9 @@ function callLink(run, call) {
 }
 
 function toolLine(call, tool, key, stored = false) {
-  const sign = stored ? "·" : !tool.result ? "…" : tool.result.isError ? "✗" : "✓";
-  const status = stored ? "" : tool.result ? (tool.result.isError ? "failed" : "done") : "running";
-  const result = tool?.result;
+  const result = tool.result;
+  const open = stored ? ["·", "no result"] : ["…", "running"];
+  const [sign, status] = !result ? open : result.isError ? ["✗", "failed"] : ["✓", "done"];
   return h(`details.tool${result?.isError ? ".bad" : ""}`,
     { data: { key: `tool-${key}` } },
     h("summary", h("span.sign", { "aria-hidden": "true" }, sign), h("span.hidden", status),

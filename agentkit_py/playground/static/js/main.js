@@ -12,6 +12,9 @@ import * as timeline from "./timeline.js";
 
 let source = null;
 let boot = null;
+// What is opened last counts, whatever answers last.
+let opened = 0;
+let sending = false;
 
 const actions = {
   pick(run, number, show = false) {
@@ -29,8 +32,11 @@ const actions = {
   step(by) {
     const calls = allCalls();
     if (!calls.length) return;
-    const now = calls.findIndex((one) => one.run === shownRun()?.id && one.call === state.call);
-    const next = calls[now < 0 ? (by > 0 ? 0 : calls.length - 1) : Math.min(Math.max(now + by, 0), calls.length - 1)];
+    const own = (one) => one.run === shownRun()?.id;
+    const now = calls.findIndex((one) => own(one) && one.call === state.call);
+    const inside = calls.filter(own);
+    const begin = (by > 0 ? inside[0] : inside.at(-1)) ?? calls.at(-1);
+    const next = now < 0 ? begin : calls[Math.min(Math.max(now + by, 0), calls.length - 1)];
     actions.pick(next.run, next.call);
   },
   edit() {
@@ -69,7 +75,6 @@ async function loadTarget() {
   document.title = `${name} – Playground`;
   const agents = target.agents ?? [];
   byId("about").textContent = target.broken ? "" : `${target.kind}, ${agents.length === 1 ? "1 agent" : `${agents.length} agents`}`;
-  byId("send").disabled = Boolean(target.broken);
   return !target.broken;
 }
 
@@ -81,6 +86,7 @@ async function loadThreads() {
 
 /** Show a thread, or an empty new one. */
 async function open(thread, { keep = false } = {}) {
+  const mine = ++opened;
   source?.close();
   source = null;
   if (!keep) Object.assign(state, { run: null, call: null });
@@ -93,7 +99,7 @@ async function open(thread, { keep = false } = {}) {
   let after = 0;
   if (thread) {
     const found = await api.getThread(thread);
-    if (state.thread !== thread) return;
+    if (mine !== opened) return;
     Object.assign(state, { results: found.results, offset: found.offset });
     for (const record of found.runs) addRun(record);
     after = found.seq;
@@ -161,20 +167,26 @@ async function send(event) {
   event?.preventDefault();
   const box = byId("composer");
   const text = box.value.trim();
-  if (!text || running() || byId("send").disabled) return;
+  if (!text || sending || state.target?.broken) return;
+  if (running()) {
+    notice("This thread is answered just now; wait for its end, or cancel it.");
+    return;
+  }
   notice("");
   box.value = "";
-  byId("send").disabled = true;
+  sending = true;
+  changed();
   try {
-    const begun = await api.start(text, state.thread);
+    await begun;
+    const run = await api.start(text, state.thread);
     Object.assign(state, { run: null, call: null });
-    if (begun.thread !== state.thread) await open(begun.thread);
+    if (run.thread !== state.thread) await open(run.thread);
     loadThreads().catch(actions.fail);
   } catch (error) {
     box.value = text;
     notice(error.message);
   }
-  byId("send").disabled = false;
+  sending = false;
   changed();
 }
 
@@ -182,6 +194,7 @@ function controls() {
   const run = running();
   byId("cancel").hidden = !run;
   byId("send").hidden = Boolean(run);
+  byId("send").disabled = sending || Boolean(state.target?.broken);
 }
 
 function render() {
@@ -220,7 +233,8 @@ async function begin() {
 
 const wanted = () => new URLSearchParams(location.search).get("thread");
 
-begin().catch((error) => {
+// A message that is sent before the page has begun waits for it.
+const begun = begin().catch((error) => {
   const problem = byId("problem");
   problem.hidden = false;
   problem.replaceChildren(h("h2", "The playground could not begin"), h("p", error.message));

@@ -1,0 +1,54 @@
+"""Sequences that are put together when somebody reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, overload
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Later(Sequence[T_co]):
+    """A tuple that is made when it is first read; equal to it, and as a copy it is one.
+
+    For what a replay would put together again and almost never looks at.
+    """
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(self, make: Callable[[], Sequence[T_co]]) -> None:
+        """Keep ``make``; it is called once at the most."""
+        self._make: Callable[[], Sequence[T_co]] | None = make
+        self._made: tuple[T_co, ...] = ()
+
+    def _all(self) -> tuple[T_co, ...]:
+        if self._make is not None:
+            self._made, self._make = tuple(self._make()), None
+        return self._made
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T_co, ...]: ...
+    def __getitem__(self, index: int | slice) -> T_co | tuple[T_co, ...]:
+        return self._all()[index]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __iter__(self) -> Iterator[T_co]:
+        return iter(self._all())
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, tuple | Later):
+            return self._all() == tuple(other)  # pyright: ignore[reportUnknownArgumentType]
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (self._all(),)
