@@ -191,6 +191,33 @@ def test_ctrl_c_in_the_middle_of_a_tool_leaves_a_thread_to_go_on_with(
     ]  # fmt: skip
 
 
+ELSEWHERE = """
+import signal, threading
+
+def press() -> None:
+    "Have this thread get the signal, as the system may do, and block."
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+    while True:
+        time.sleep(60)
+
+agent = Agent(name="clerk", system="Be brief.", tools=[press], model=agent.model)
+try:
+    agent.run_sync(rest[0])
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    os._exit(3)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no thread gets signals of its own there")
+def test_ctrl_c_that_another_thread_gets_ends_the_run(tmp_path: Path) -> None:
+    """The event loop waits for the tool, and nothing else would wake it."""
+    with FakeProvider([tool_call("press")]) as fake:
+        url = fake.base_url("openai")
+        with started(ELSEWHERE, str(tmp_path / "unused.db"), url, "Which gate?") as process:
+            expect_interrupted(process)
+
+
 def test_ctrl_c_while_the_model_thinks_leaves_a_thread_to_go_on_with(tmp_path: Path) -> None:
     """The question is there, its answer is not."""
     path, thread = str(tmp_path / "threads.db"), "t1"

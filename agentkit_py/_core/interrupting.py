@@ -21,10 +21,11 @@ def run_interruptibly(main: Coroutine[Any, Any, T]) -> T:
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed.
     """
-    return asyncio.run(_woken(main))
+    return asyncio.run(interruptible(main))
 
 
-async def _woken(main: Coroutine[Any, Any, T]) -> T:
+async def interruptible(main: Coroutine[Any, Any, T]) -> T:
+    """What ``main`` gives; as long as it runs, each signal wakes the event loop."""
     with _wakes(asyncio.get_running_loop()):
         return await main
 
@@ -34,8 +35,8 @@ def _wakes(loop: asyncio.AbstractEventLoop) -> Generator[None, None, None]:
     """Have each signal write to a socket that ``loop`` reads; handlers run as they did."""
     reader, writer = socket.socketpair()
     with reader, writer:
-        reader.setblocking(False)
-        writer.setblocking(False)
+        reader.settimeout(0)
+        writer.settimeout(0)
         is_set = _wake_by(writer)
         if is_set:
             loop.add_reader(reader, reader.recv, 4096)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from agentkit_py._core.interrupting import run_interruptibly
 from agentkit_py.cli.api import api
 from agentkit_py.cli.chat import Chat, with_history
 from agentkit_py.cli.console import Commands, make_console
@@ -145,12 +145,12 @@ def demo(  # noqa: PLR0913 - the options of the command
         flags=terminal.flags,
     )
     if resume is None:
-        raise typer.Exit(asyncio.run(play(terminal.console, chosen)))
+        raise typer.Exit(run_interruptibly(play(terminal.console, chosen)))
     if db is None or not db.is_file():
         raise ConfigurationError("--resume needs --db, the file that the thread is in.")
     with open_desk(chosen, db.absolute(), resume) as desk:
         if ask is not None:
-            asyncio.run(answer_later(desk, terminal.console, resume, ask, chosen))
+            run_interruptibly(answer_later(desk, terminal.console, resume, ask, chosen))
             return
         transcript = Transcript(terminal.console, delay=chosen.delay)
         command = f"agentkit demo --db {db} --resume"

@@ -15,6 +15,7 @@ from uuid import uuid4
 from rich.console import Console
 from rich.text import Text
 
+from agentkit_py._core.interrupting import interruptible
 from agentkit_py.cli.approvals import TerminalApprover
 from agentkit_py.cli.context_table import print_context
 from agentkit_py.cli.target import Target
@@ -162,7 +163,8 @@ class Chat:
             self.console.print(Text("Its history is no store of this library.", "yellow"))
             return
         try:
-            runner.run(command(self, store, line.partition(" ")[2].strip()))
+            work = command(self, store, line.partition(" ")[2].strip())
+            runner.run(interruptible(work))
         except HistoryError as error:
             self.console.print(Text(f"  ✗ {error}", "red"))
 
@@ -221,7 +223,7 @@ class Chat:
 
     def _take_turn(self, runner: asyncio.Runner, line: str) -> None:
         try:
-            runner.run(self._answer(line))
+            runner.run(interruptible(self._answer(line)))
         except KeyboardInterrupt:
             self.console.print()
             self.console.print(Text("  ■ stopped; the thread keeps what was finished", "yellow"))

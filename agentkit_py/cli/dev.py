@@ -94,7 +94,7 @@ def dev(
         )
         wishes.check()
         url = _url(host, sock, token)
-        _say(ctx.obj.console, target, url, watching=reload and target != DEMO)
+        _say(ctx.obj.console, target, url, watching=reload and target != DEMO, shared=bool(token))
         if browser:
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         with _until_asked_to_end():
@@ -123,9 +123,12 @@ def _url(host: str, sock: socket.socket, token: str | None) -> str:
     return url if token is None else f"{url}?token={token}"
 
 
-def _say(console: Console, target: str, url: str, *, watching: bool) -> None:
+def _say(console: Console, target: str, url: str, *, watching: bool, shared: bool) -> None:
     name = "the demo's network (offline, scripted model)" if target == DEMO else target
     console.print(Text(f"Playground of {name}: {url}"), soft_wrap=True)
+    if shared:
+        line = "From other machines: the same address, with this machine's name. It is the key."
+        console.print(Text(line, "dim"), soft_wrap=True)
     tail = "It starts again when code changes. " if watching else ""
     console.print(Text(f"{tail}Ctrl-C ends it.", "dim"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agentkit_py._core.interrupting import run_interruptibly
 from agentkit_py.cli.console import make_console
 from agentkit_py.cli.target import load_model, load_target
 
@@ -53,7 +53,8 @@ def doctor(
     from agentkit_py.testing.doctor import examine  # noqa: PLC0415
 
     chosen = None if model == _SCRIPTED else load_model(model)
-    report = asyncio.run(examine(load_target(target), input=text, model=chosen, approve=approve))
+    examined = examine(load_target(target), input=text, model=chosen, approve=approve)
+    report = run_interruptibly(examined)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=2))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from agentkit_py._core.interrupting import run_interruptibly
 from agentkit_py._core.json import dumps
 from agentkit_py.cli.chat import with_history
 from agentkit_py.cli.console import shorten
@@ -77,7 +77,7 @@ def explain(
     call a model only says so.
     """
     found, _ = with_history(load_target(target), db)
-    report = asyncio.run(_report(found, agent, thread, text))
+    report = run_interruptibly(_report(found, agent, thread, text))
     if as_json:
         record = report.to_dict()
         if diff:

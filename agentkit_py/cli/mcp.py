@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from agentkit_py._core.interrupting import run_interruptibly
 from agentkit_py.cli.serve import listen, shown_host
 from agentkit_py.cli.target import load_target
 from agentkit_py.errors import MissingDependencyError
@@ -39,7 +40,7 @@ def mcp(
     found = load_target(target)
     with contextlib.suppress(KeyboardInterrupt):
         if not http:
-            asyncio.run(serving.serve_stdio(found))
+            run_interruptibly(serving.serve_stdio(found))
             return
         with listen(host, port) as listening:
             url = f"http://{shown_host(host)}:{listening.getsockname()[1]}{serving.PATH}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import tempfile
 import time
@@ -24,6 +23,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from agentkit_py._core.interrupting import run_interruptibly
 from agentkit_py.cli.console import clean, make_console
 from agentkit_py.cli.replay_table import figures_of, print_figures
 from agentkit_py.cli.target import load_target
@@ -269,7 +269,7 @@ def _run_to_end(job: Replay, feed: Iterator[Conversation | InvalidRecordError]) 
             await job.run(feed)
 
     try:
-        asyncio.run(run())
+        run_interruptibly(run())
     except KeyboardInterrupt:
         return True
     except (AgentKitError, OSError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -15,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from agentkit_py._core.interrupting import run_interruptibly
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.stores import HistoryStore, PostgresHistory, SqliteHistory, for_user
 
@@ -86,7 +86,7 @@ class Where:
             async with self.open() as store:
                 await work(store, ctx.obj.console)
 
-        asyncio.run(main())
+        run_interruptibly(main())
 
 
 def age(text: str) -> timedelta:

@@ -69,3 +69,20 @@ def test_what_is_no_network_is_named(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "the class Agent" in done.stderr
+
+
+def test_a_network_without_a_history_says_how_long_its_threads_live(tmp_path: Path) -> None:
+    """Not "with the chat": there is none."""
+    (tmp_path / "hats.py").write_text(SHOP)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agentkit_py.cli", "api", "hats:shop", "--port", "0"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    process.terminate()
+    assert process.wait(timeout=20) in (0, -signal.SIGTERM)
+    process.stdout.close()
+    assert "Threads live as long as this process; --db FILE keeps them." in first

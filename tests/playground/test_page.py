@@ -211,15 +211,19 @@ def test_a_message_that_is_sent_before_the_page_is_ready_waits_for_it(
 ) -> None:
     """Whoever types quickly loses nothing, and the next message is taken at once."""
     held: list[Route] = []
-    page.route("**/dev-api/threads", lambda route: held.append(route), times=1)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/dev-api/threads", hold, times=1)
     with page.expect_request("**/dev-api/threads"):
         page.goto(address)
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(f"{request.method} {request.url}"))
+    sent: list[str] = []
+    page.on("request", lambda one: sent.append(one.url) if one.method == "POST" else None)
     page.get_by_label("Message", exact=True).fill("Quickly typed")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Send")).to_be_disabled()
-    assert asked == []
+    assert sent == []
     held[0].continue_()
     done = page.locator(".turn .foot .link")
     expect(done).to_have_count(1)
@@ -244,6 +248,8 @@ def test_an_empty_thread_names_the_agents(page: Page) -> None:
     """Also on the first look, when the page knew of none when it was drawn first."""
     expect(page.locator("#chat .empty")).to_contain_text("Agents: greeter, clerk")
     expect(page.get_by_role("button", name="Try: Where is order 7?")).to_be_visible()
+    page.get_by_role("tab", name="Call").click()
+    expect(page.locator("#pane-call")).to_contain_text("Of earlier runs only the conversation")
 
 
 def colour(page: Page) -> str:

@@ -35,7 +35,9 @@ export function render() {
   const pane = byId("pane-call");
   if (!call) {
     drawn = "";
-    fill(pane, h("p.empty", "Pick a model call under Run, or press j."));
+    fill(pane, h("p.empty", allCalls().length
+      ? "Pick a model call under Run, or press j."
+      : "The model calls of your next message stand here. Of earlier runs only the conversation is kept."));
     return;
   }
   const key = `${run.id}/${call.call}`;
