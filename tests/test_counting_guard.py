@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self, cast
 
+import inngest
 import pytest
 
 from agentkit_py import (
@@ -33,9 +34,11 @@ from agentkit_py import (
     openai_responses,
     tool,
 )
+from agentkit_py.inngest import AgentKitMiddleware
 from agentkit_py.models.base import ModelRequest
 from agentkit_py.stores import StoredResult
 from agentkit_py.testing import ScriptedModel, tool_call
+from agentkit_py.testing.executor import ReplayExecutor
 
 ROUNDS = 10
 MESSAGES = (ToolCallMessage, ToolResultMessage, TextMessage)
@@ -244,3 +247,26 @@ async def test_an_event_that_nobody_hears_is_not_made() -> None:
         await agent_of(ScriptedModel(*asking(1)), max_iter=2).run("q?", observer=events.append)
     assert not silent.made.keys() & {type(event).__name__ for event in events}
     assert heard.made["RunStarted"] == heard.made["RunCompleted"] == 1
+
+
+async def test_replays_put_together_only_what_they_send() -> None:
+    """A function is run again for each step; what remembered calls saw is not made again."""
+    model = ScriptedModel(*asking(ROUNDS))
+    agent = agent_of(model, max_iter=ROUNDS + 1)
+
+    async def function(ctx: inngest.Context) -> str:  # noqa: ARG001 - found by the middleware
+        return (await agent.run("Where are my parcels?")).text
+
+    middleware: Any = AgentKitMiddleware.configured(inference="local")
+    client = inngest.Inngest(app_id="app", is_production=False, middleware=[middleware])
+    make = client.create_function(fn_id="f", trigger=inngest.TriggerEvent(event="e"), retries=0)
+    executor = ReplayExecutor(client, [make(function)])
+    with Profile() as profile:
+        run = await executor.run("e")
+    assert run.output is not None, run.error
+    model.assert_finished()
+    # Once each, in the request in which the model or the tool is really called.
+    assert profile.functions["encode_chat"] == ROUNDS + 1
+    assert profile.functions["look"] == ROUNDS + 1
+    assert profile.functions["ensure_valid"] == ROUNDS + 1
+    assert profile.functions["undo_form"] == ROUNDS

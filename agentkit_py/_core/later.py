@@ -14,16 +14,17 @@ class Later(Sequence[T_co]):
     For what a replay would put together again and almost never looks at.
     """
 
-    __slots__ = ("_made", "_make")
+    __slots__ = ("_made", "_make", "_name")
 
-    def __init__(self, make: Callable[[], Sequence[T_co]]) -> None:
-        """Keep ``make``; it is called once at the most."""
-        self._make: Callable[[], Sequence[T_co]] | None = make
+    def __init__(self, make: Callable[[str], Sequence[T_co]], name: str) -> None:
+        """Keep ``make``; it is called once at the most, with ``name``."""
+        self._make: Callable[[str], Sequence[T_co]] | None = make
+        self._name = name
         self._made: tuple[T_co, ...] = ()
 
     def _all(self) -> tuple[T_co, ...]:
         if self._make is not None:
-            self._made, self._make = tuple(self._make()), None
+            self._made, self._make = tuple(self._make(self._name)), None
         return self._made
 
     @overload

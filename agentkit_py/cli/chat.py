@@ -17,6 +17,7 @@ from rich.text import Text
 
 from agentkit_py._core.interrupting import interruptible
 from agentkit_py.cli.approvals import TerminalApprover
+from agentkit_py.cli.console import clean
 from agentkit_py.cli.context_table import print_context
 from agentkit_py.cli.target import Target
 from agentkit_py.cli.thread_table import print_threads
@@ -196,6 +197,10 @@ class Chat:
             self.console.print(f"{last.tokens_after} tokens sent in the last model call")
         for processor in (*store.chain, *self.target.chain):
             self.console.print(Text(f"{processor.name}: {processor.reason}", "dim"))
+        for agent in self.target.agents if isinstance(self.target, Network) else ():
+            for processor in agent.chain:
+                line = f"{clean(agent.name)}: {processor.name}: {processor.reason}"
+                self.console.print(Text(line, "dim"))
 
     async def threads(self, store: HistoryStore, argument: str) -> None:
         """List the threads that are stored."""

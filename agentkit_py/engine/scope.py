@@ -27,7 +27,7 @@ from agentkit_py.history.state_data import fields_of
 from agentkit_py.history.thread import Thread
 from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ModelRequest
-from agentkit_py.processors.apply import Chain
+from agentkit_py.processors.base import HistoryProcessor, Level
 from agentkit_py.processors.places import Extent
 from agentkit_py.processors.reach import is_bounded
 from agentkit_py.runtime.port import Runtime
@@ -134,17 +134,32 @@ class RunScope:
         self.thread.whole = not any(is_bounded(self.chains_of(agent)) for agent in agents)
         try:
             await self._open(dry=dry)
+        except CancelledError as error:
+            await self._let_go(error)
+            raise
         except Exception as error:
+            await self._let_go(error)
             self.raise_outward(error)
             raise
 
-    def chains_of(self, agent: Agent) -> list[Chain]:
+    async def _let_go(self, error: Exception | CancelledError) -> None:
+        """Let others have the thread, as this run ends before it has begun."""
+        if not self.runtime.is_final(error):
+            return
+        try:
+            await self.thread.let_go()
+        except Exception:  # noqa: BLE001 - the run's own error is the one to raise
+            logger.exception("A run that could not begin did not give its thread back")
+
+    def chains_of(self, agent: Agent) -> list[tuple[Level, Sequence[HistoryProcessor]]]:
         """The processors that an agent's history goes through, level by level."""
         network = self.network.network if self.network is not None else None
         configs = [network.history if network else None, agent.history]
         if configs[0] is configs[1]:
             configs.pop()
-        chains: list[Chain] = [("history", config.chain) for config in configs if config]
+        chains: list[tuple[Level, Sequence[HistoryProcessor]]] = [
+            ("history", config.chain) for config in configs if config is not None
+        ]
         if network is not None:
             chains.append(("network", network.chain))
         chains.append(("agent", agent.chain))

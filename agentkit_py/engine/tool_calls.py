@@ -87,12 +87,19 @@ class ToolRunner:
         if call.malformed is not None:
             text = f"The arguments are no JSON: {call.malformed[:200]}"
             return Prepared(index, call, None, None, error_content("InvalidArgumentsError", text))
+        if self._is_repeated(index, tool, call):
+            return Prepared(index, call, tool, None)
         try:
             arguments = tool.validate(call)
         except InvalidArguments as error:
             refused = error_content("InvalidArgumentsError", str(error), issues=error.issues)
             return Prepared(index, call, None, None, refused)
         return Prepared(index, call, tool, arguments)
+
+    def _is_repeated(self, index: int, tool: Tool, call: ToolCall) -> bool:
+        """Whether only the remembered result is needed: nobody will look at the arguments."""
+        simple = not tool.steps and tool.needs_approval is False
+        return simple and self.scope.runtime.remembers(self._id_of(index, call))
 
     def _unknown(self, call: ToolCall) -> JsonValue:
         listed = ", ".join(self.tools)
@@ -195,10 +202,9 @@ class ToolRunner:
     async def _content(self, one: Prepared, state: State[Any]) -> JsonValue:
         if one.refused is not None or one.tool is None:
             return one.refused
-        context = self._context(one, state)
         changes = RunChanges(state, self.scope.network)
         if not one.tool.steps:
-            call = self._measured(one, partial(self._checked, one, context))
+            call = self._measured(one, partial(self._checked, one, state))
             return await self.scope.runtime.effect(self._step_id(one), call, changes)
         if one.tool.check is not None:
             again = partial(_check, one, self._context(one, state, may_step=False))
@@ -207,6 +213,7 @@ class ToolRunner:
             if refused is not None:
                 return refused
         with self.scope.runtime.within(self._step_id(one)):
+            context = self._context(one, state)
             return await self._measured(one, partial(self._invoke, one, context))()
 
     def _measured(self, one: Prepared, handler: CallTool) -> CallTool:
@@ -217,13 +224,17 @@ class ToolRunner:
         step_id = self._step_id(one)
         return spans.tool_call(step_id, one.call, tool.description, handler, lasting=tool.steps)
 
-    async def _checked(self, one: Prepared, context: ToolContext) -> JsonValue:
+    async def _checked(self, one: Prepared, state: State[Any]) -> JsonValue:
         """The call, unless something stands against it now: much happens while a person thinks."""
+        context = self._context(one, state)
         refused = await _check(one, context)
         return await self._invoke(one, context) if refused is None else refused
 
     def _step_id(self, one: Prepared) -> str:
-        return f"{self.path}.tool.{one.index}.{one.call.name}"
+        return self._id_of(one.index, one.call)
+
+    def _id_of(self, index: int, call: ToolCall) -> str:
+        return f"{self.path}.tool.{index}.{call.name}"
 
     def _asking(self, steps: CallSteps) -> Asking:
         return Asking(

@@ -56,7 +56,8 @@ class Turn:
             step_id=step,
         )
         seen = view.recalled() if self._is_repeated(view, step) else await view.look()
-        await self._tell(seen.report)
+        if isinstance(seen, Seen) or self.scope.emitter.is_heard:
+            await self._tell(seen.report)
         if isinstance(seen, Seen) and seen.stop:
             return None
         result = await self._ask(view, seen, step, first=first)
@@ -135,17 +136,19 @@ class Turn:
         body, seen = await self._send(view, seen, step)
         reply = model.decode(body)
         scope.meter.add(model.model, reply.usage)
+        report = seen.report
         result = AgentResult(
             agent.name,
             reply.messages,
             (),
             scope.runtime.now(step),
-            seen.prompt,
-            seen.history,
+            report.prompt,
+            # Of what is recalled nothing was taken away.
+            seen.history if isinstance(seen, Seen) else report.history,
             reply=body,
             id=self.message_id if first else scope.runtime.new_id(step),
             usage=reply.usage,
-            context=seen.report,
+            context=report,
         )
         result = await self._on_response(result)
         if scope.is_heard:

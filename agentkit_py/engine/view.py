@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.later import Later
+from agentkit_py.engine.inputs import RunInput
 from agentkit_py.engine.knowledge_base import with_instructions
 from agentkit_py.engine.lifecycle import Start, StartContext
 from agentkit_py.engine.overflow import NAME as OVERFLOW
 from agentkit_py.engine.overflow import halved
-from agentkit_py.engine.prompt import assemble, join
+from agentkit_py.engine.prompt import HistoryMode, assemble, join
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.tool import Tool
 from agentkit_py.messages import Message
@@ -49,28 +50,46 @@ class Recalled:
     A replay comes by every call of the run again, and hardly ever reads what they saw.
     """
 
-    __slots__ = ("_make", "_seen", "history", "prompt", "report")
+    __slots__ = ("_agent", "_count", "_input", "_mode", "_past", "_present", "_seen", "_system")
 
-    def __init__(self, make: Callable[[], Seen], agent: Agent) -> None:
-        """Keep what makes it."""
-        self._make = make
+    def __init__(self, scope: RunScope, agent: Agent, system: str) -> None:
+        """Keep what it is made of, as it is now.
+
+        Not the scope: results know what their call saw, and circles of all that a replay made
+        are left to Python's garbage collector, which then costs more than the replay.
+        """
+        self._agent = agent
+        self._system = system
+        self._input = scope.input
+        self._mode: HistoryMode = scope.mode
+        self._past = scope.past
+        self._present = scope.noted()
+        self._count = len(self._present)
         self._seen: Seen | None = None
-        self.prompt: Sequence[Message] = Later(lambda: self.seen().prompt)
-        self.history: Sequence[Message] = Later(lambda: self.seen().history)
-        self.report: ContextReport = ContextReport(
-            agent=agent.name,
-            entries=Later(lambda: self.seen().report.entries),
-            prompt=self.prompt,
-            history=Later(lambda: self.seen().report.history),
-            sent=Later(lambda: self.seen().joined),
-            tokenizer=agent.tokenizer,
-        )
 
     def seen(self) -> Seen:
         """All of it."""
         if self._seen is None:
-            self._seen = self._make()
+            full = (*self._past, *self._present.first(self._count))
+            prompt = _assembled(self._agent, self._input, self._system)
+            self._seen = _together(self._agent, self._mode, prompt, full, [], full)
         return self._seen
+
+    def _read(self, name: str) -> Sequence[Any]:
+        return getattr(self.seen().report, name)
+
+    @property
+    def report(self) -> ContextReport:
+        """As in `Seen`; made anew for each reader."""
+        agent, read = self._agent, self._read
+        return ContextReport(
+            agent=agent.name,
+            entries=Later(read, "entries"),
+            prompt=Later(read, "prompt"),
+            history=Later(read, "history"),
+            sent=Later(read, "sent"),
+            tokenizer=agent.tokenizer,
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,16 +144,9 @@ class View:
 
     def recalled(self) -> Recalled:
         """What a plain call saw whose answer is remembered; put together when it is read."""
-        scope, agent = self.scope, self.agent
-        assert isinstance(agent.system, str)
-        past, present, system = scope.past, scope.noted(), agent.system
-        count = len(present)
-
-        def make() -> Seen:
-            full = (*past, *present.first(count))
-            return self._seen(self._assembled(system), full, [], full)
-
-        return Recalled(make, agent)
+        system = self.agent.system
+        assert isinstance(system, str)
+        return Recalled(self.scope, self.agent, system)
 
     async def look(self) -> Seen:
         """What the model sees now."""
@@ -192,37 +204,16 @@ class View:
         *,
         stop: bool = False,
     ) -> Seen:
-        joined, prefill = join(prompt, history, self.scope.mode)
+        scope = self.scope
         # In a turn of many inferences only what is new has to be looked at.
-        known = self.scope.valid
-        begins = joined[: len(known)] == known
-        joined = tuple(_valid(joined, entries, self.agent, len(known) if begins else 0))
-        self.scope.valid = joined
-        report = ContextReport(
-            agent=self.agent.name,
-            entries=tuple(entries),
-            prompt=prompt,
-            history=full,
-            sent=joined,
-            tokenizer=self.agent.tokenizer,
-        )
-        return Seen(
-            prompt=prompt, history=history, joined=joined, prefill=prefill, report=report, stop=stop
-        )
+        seen = _together(self.agent, scope.mode, prompt, history, entries, full, scope.valid)
+        scope.valid, seen.stop = seen.joined, stop
+        return seen
 
     async def _prompt(self) -> tuple[Message, ...]:
         system = await self.agent.system_prompt(self.scope)
         system = await with_instructions(system, self.agent, self.scope, self.tools, self.host)
-        return self._assembled(system)
-
-    def _assembled(self, system: str) -> tuple[Message, ...]:
-        user = self.scope.input
-        return assemble(
-            system,
-            user.as_text_message(),
-            self.agent.assistant,
-            addition=user.message.system_prompt,
-        )
+        return _assembled(self.agent, self.scope.input, system)
 
     def chains(self) -> Sequence[tuple[Level, Sequence[HistoryProcessor]]]:
         """The processors, level by level."""
@@ -276,6 +267,35 @@ class View:
 
 
 _CHOICES = ("auto", "any")
+
+
+def _assembled(agent: Agent, user: RunInput, system: str) -> tuple[Message, ...]:
+    text, addition = user.as_text_message(), user.message.system_prompt
+    return assemble(system, text, agent.assistant, addition=addition)
+
+
+def _together(
+    agent: Agent,
+    mode: HistoryMode,
+    prompt: Sequence[Message],
+    history: Sequence[Message],
+    entries: list[ReportEntry],
+    full: Sequence[Message],
+    known: tuple[Message, ...] = (),
+) -> Seen:
+    """Prompt and history as they are sent; a list that begins with ``known`` is valid so far."""
+    joined, prefill = join(prompt, history, mode)
+    begins = joined[: len(known)] == known
+    joined = tuple(_valid(joined, entries, agent, len(known) if begins else 0))
+    report = ContextReport(
+        agent=agent.name,
+        entries=tuple(entries),
+        prompt=prompt,
+        history=full,
+        sent=joined,
+        tokenizer=agent.tokenizer,
+    )
+    return Seen(prompt=prompt, history=history, joined=joined, prefill=prefill, report=report)
 
 
 def _valid(

@@ -10,7 +10,7 @@ from agentkit_py.history.result import AgentResult
 from agentkit_py.processors.places import Extent
 
 FIRST_PAGE = 48
-"""Results that are loaded at first; each page is twice as long as the one before."""
+"""Results that are loaded at first; each page after it is as long as all before it together."""
 
 
 class PagedResult(Protocol):
@@ -57,6 +57,10 @@ class Older:
     """How much stands before it; None: nobody has counted, so everything has to be loaded."""
 
     limit: int = FIRST_PAGE
+    """How many results the next page has."""
+
+    loaded: int = 0
+    """How many results the pages before it had."""
 
     async def load(self) -> tuple[list[AgentResult], Older | None]:
         """The next older results, oldest first, and what is left then; None: nothing."""
@@ -68,5 +72,6 @@ class Older:
         position = max(0, self.position - self.limit)
         if not position or not page:
             return results, None
-        rest = replace(self, position=position, extent=page[0].before, limit=2 * self.limit)
-        return results, rest
+        loaded = self.loaded + self.limit
+        before = page[0].before
+        return results, replace(self, position=position, extent=before, limit=loaded, loaded=loaded)

@@ -152,6 +152,11 @@ class Thread:
             self.outcome = own
             await self.turn.give_up()
 
+    async def let_go(self) -> None:
+        """Let others have the thread, without a word of how this run ended."""
+        if self.turn is not None:
+            await self.turn.let_go()
+
     async def away(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
         """Wait for a person, an event or a time, and let others have the thread meanwhile."""
         for turn in (self.turn, self.lent):

@@ -88,6 +88,10 @@ class Turn:
         if not await self.store.lock_thread(self.thread_id, self.owner, self.how.lease):
             raise ThreadBusyError(self.thread_id)
 
+    async def let_go(self) -> None:
+        """Let others have the thread, where there is nothing left to remember that for."""
+        await self.store.unlock_thread(self.thread_id, self.owner)
+
     async def give_up(self, name: str = "turn.1.pause") -> None:
         """Let others have the thread."""
         unlock = partial(self.store.unlock_thread, self.thread_id, self.owner)

@@ -21,6 +21,8 @@ logger: logging.Logger = logging.getLogger("agentkit_py.inngest")
 MAX_STEPS = 1000
 """Steps of one run at the most (inngest/pkg/consts)."""
 
+_MANY = int(MAX_STEPS * WARN_AT)
+
 _inside: ContextVar[str | None] = ContextVar("agentkit_inside_step", default=None)
 _scope: ContextVar[str] = ContextVar("agentkit_step_scope", default="")
 
@@ -40,14 +42,19 @@ def inside(step_id: str) -> Generator[None]:
         _inside.reset(token)
 
 
-@contextmanager
-def within(step_id: str) -> Generator[None]:
+class within:  # noqa: N801 - used like a function; a generator costs more, on a path of all replays
     """What begins in the block carries ``step_id`` in its ids."""
-    token = _scope.set(step_id)
-    try:
-        yield
-    finally:
-        _scope.reset(token)
+
+    __slots__ = ("_step_id", "_token")
+
+    def __init__(self, step_id: str) -> None:
+        self._step_id = step_id
+
+    def __enter__(self) -> None:
+        self._token = _scope.set(self._step_id)
+
+    def __exit__(self, *_: object) -> None:
+        _scope.reset(self._token)
 
 
 def scoped(name: str, separator: str) -> str:
@@ -83,7 +90,8 @@ class Ledger:
                 "the order in which they come, which a replay may change; name them differently."
             )
         self._ids.add(step_id)
-        self._check_number(len(self._ids))
+        if len(self._ids) >= _MANY:
+            self._check_number(len(self._ids))
         await self._live.before_step(step_id)
 
     def _check_number(self, number: int) -> None:
@@ -92,7 +100,7 @@ class Ledger:
                 f"This function has more than {MAX_STEPS} steps, Inngest's limit for one run. Let "
                 "the network end earlier (max_iter, RunLimits) and go on in another run."
             )
-        if number == int(MAX_STEPS * WARN_AT):
+        if number == _MANY:
             logger.warning("This function has %d of %d possible steps", number, MAX_STEPS)
 
 

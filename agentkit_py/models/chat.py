@@ -26,7 +26,13 @@ from agentkit_py.models.media import (
     openai_part,
     text_pieces,
 )
-from agentkit_py.models.reply import checked_body, count, text_or_empty, unexpected
+from agentkit_py.models.reply import (
+    checked_body,
+    count,
+    text_or_empty,
+    unexpected,
+    whole_number,
+)
 from agentkit_py.models.schema import openai_form
 from agentkit_py.models.wire import (
     EMPTY_TURN,
@@ -178,14 +184,16 @@ def decode_chat(model: Model, body: object) -> ModelReply:
 
 def _choice_messages(model: Model, body: object, choice: dict[str, Any]) -> list[Message]:
     message = as_object(choice.get("message")) or {}
-    calls = [_read_call(model, body, call) for call in as_list(message.get("tool_calls")) or []]
-    stop: StopReason = "tool" if calls else "stop"
+    asked = as_list(message.get("tool_calls"))
+    calls = [_read_call(model, body, call) for call in asked] if asked else []
     result: list[Message] = []
-    reasoning = text_or_empty(message.get("reasoning_content"))
-    if reasoning.strip():
+    reasoning = message.get("reasoning_content")
+    if isinstance(reasoning, str) and reasoning.strip():
         result.append(ReasoningMessage(reasoning))
-    text = _read_text(message.get("content")) or text_or_empty(message.get("refusal"))
+    content = message.get("content")
+    text = (_read_text(content) if content else "") or text_or_empty(message.get("refusal"))
     if text.strip():
+        stop: StopReason = "tool" if calls else "stop"
         result.append(TextMessage("assistant", text, stop_reason=stop))
     if calls:
         result.append(ToolCallMessage(calls))
@@ -209,13 +217,14 @@ def _read_call(model: Model, body: object, call: object) -> ToolCall:
 
 
 def _usage(usage: object) -> Usage | None:
-    if as_object(usage) is None:
+    found = as_object(usage)
+    if found is None:
         return None
-    asked = count(usage, "prompt_tokens")
-    answered = count(usage, "completion_tokens")
-    reasoning = count(usage, "completion_tokens_details", "reasoning_tokens")
+    asked = whole_number(found.get("prompt_tokens"))
+    answered = whole_number(found.get("completion_tokens"))
+    reasoning = count(found.get("completion_tokens_details"), "reasoning_tokens")
     # xAI counts reasoning beside the completion, OpenAI as a part of it; the total tells.
     if reasoning and count(usage, "total_tokens") == asked + answered + reasoning:
         answered += reasoning
-    cached = count(usage, "prompt_tokens_details", "cached_tokens")
+    cached = count(found.get("prompt_tokens_details"), "cached_tokens")
     return Usage(asked, answered, cached, reasoning)

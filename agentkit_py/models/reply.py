@@ -49,9 +49,14 @@ def calls_last(messages: list[Message]) -> tuple[Message, ...]:
 def count(source: object, name: str, inner: str | None = None) -> int:
     """The number under a name, or under a second name inside of that; 0 where there is none."""
     found = as_object(source)
-    value: Any = None if found is None else found.get(name)
-    if inner is not None:
-        return 0 if value is None else count(value, inner)
+    if found is None:
+        return 0
+    value: Any = found.get(name)
+    return whole_number(value) if inner is None else count(value, inner)
+
+
+def whole_number(value: object) -> int:
+    """``value`` if it is a count; else 0."""
     return value if type(value) is int and value > 0 else 0
 
 

@@ -15,17 +15,18 @@ from uuid import uuid4
 
 import uvicorn
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from sse_starlette import EventSourceResponse, JSONServerSentEvent
+from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from agentkit_py.errors import AgentKitError, ThreadNotFoundError
 from agentkit_py.events.approvals import ApprovalAnswer
+from agentkit_py.playground.answers import Answer, told
 from agentkit_py.playground.describe import call_json, target_json, thread_json, threads_json
 from agentkit_py.playground.edits import Edit, ask_again, rehearse
 from agentkit_py.playground.recorder import Recorded
@@ -163,17 +164,17 @@ class _Api:
         about = {"boot": self._boot, "spec": self._target}
         if isinstance(found, Broken):
             broken = {"message": found.message, "details": found.details}
-            return JSONResponse({**about, "broken": broken})
-        return JSONResponse({**about, **target_json(found)})
+            return Answer({**about, "broken": broken})
+        return Answer({**about, **target_json(found)})
 
     async def threads(self, request: Request) -> Response:
         """The threads, those changed last first."""
         del request
-        return JSONResponse({"threads": await threads_json(self.playground)})
+        return Answer({"threads": await threads_json(self.playground)})
 
     async def thread(self, request: Request) -> Response:
         """A thread: what is stored, and the runs that are kept."""
-        return JSONResponse(await thread_json(self.playground, request.path_params["thread"]))
+        return Answer(await thread_json(self.playground, request.path_params["thread"]))
 
     async def events(self, request: Request) -> Response:
         """Events of a thread's runs, as they happen."""
@@ -182,39 +183,39 @@ class _Api:
         begin = int(after) if after.isdecimal() else 0
         return EventSourceResponse(self._events(request.query_params.get("thread", ""), begin))
 
-    async def _events(self, thread: str, after: int) -> AsyncGenerator[JSONServerSentEvent]:
-        yield JSONServerSentEvent({"boot": self._boot}, event="hello", retry=_RETRY)
+    async def _events(self, thread: str, after: int) -> AsyncGenerator[ServerSentEvent]:
+        yield told({"boot": self._boot}, event="hello", retry=_RETRY)
         if isinstance(self._playground, Broken):
             await self._ended.wait()  # until another process answers
             return
         async for seq, run, event in self._playground.follow(thread, after):
-            yield JSONServerSentEvent({"run": run, "seq": seq, **event}, id=f"{self._boot}:{seq}")
+            yield told({"run": run, "seq": seq, **event}, id=f"{self._boot}:{seq}")
 
     async def start(self, request: Request) -> Response:
         """Begin a run."""
         message = await _body(request, _Message)
         run = await self.playground.start(message.text, message.thread)
-        return JSONResponse({"run": run.id, "thread": run.thread_id}, HTTPStatus.CREATED)
+        return Answer({"run": run.id, "thread": run.thread_id}, HTTPStatus.CREATED)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a run."""
         run = self._run(request)
         await self.playground.cancel(run)
-        return JSONResponse({"status": run.status})
+        return Answer({"status": run.status})
 
     async def call(self, request: Request) -> Response:
         """All about one model call."""
-        return JSONResponse(call_json(self._call(request)))
+        return Answer(call_json(self._call(request)))
 
     async def look(self, request: Request) -> Response:
         """What an edited call would send."""
         edit = await _body(request, Edit)
-        return JSONResponse(await rehearse(_traced(self._call(request)), edit))
+        return Answer(await rehearse(_traced(self._call(request)), edit))
 
     async def again(self, request: Request) -> Response:
         """Make an edited call."""
         edit, prices = await _body(request, Edit), self.playground.prices
-        return JSONResponse(await ask_again(_traced(self._call(request)), edit, prices))
+        return Answer(await ask_again(_traced(self._call(request)), edit, prices))
 
     async def approve(self, request: Request) -> Response:
         """Answer a question."""
@@ -224,7 +225,7 @@ class _Api:
         answer = ApprovalAnswer.from_dict(record)  # pyright: ignore[reportUnknownArgumentType]
         if not self.playground.answer(request.path_params["request"], answer):
             raise HTTPException(HTTPStatus.NOT_FOUND, "Nobody waits for this answer any more.")
-        return JSONResponse({"answered": True})
+        return Answer({"answered": True})
 
 
 def _traced(call: Recorded) -> Any:
@@ -247,7 +248,7 @@ async def _json(request: Request) -> Any:
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "This is too long.")
     try:
         return json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise HTTPException(HTTPStatus.BAD_REQUEST, f"This is no JSON: {error}") from error
 
 
@@ -260,7 +261,7 @@ async def _body(request: Request, kind: type[B]) -> B:
 
 
 def _problem(message: str, status: int) -> Response:
-    return JSONResponse({"error": message}, status)
+    return Answer({"error": message}, status)
 
 
 async def _told(request: Request, error: Exception) -> Response:

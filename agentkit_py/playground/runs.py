@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
-from agentkit_py._core.json import dumps
 from agentkit_py.engine.agent import Agent
 from agentkit_py.engine.network import Network
 from agentkit_py.engine.trace import tracing
@@ -68,7 +67,7 @@ class Run:
         """Find out how much is kept of it."""
         calls = self.recorder.calls.values()
         bodies = sum(len(call.request or "") + len(call.reply or "") for call in calls)
-        self.size = bodies + sum(len(dumps(event)) for event in self.events.values())
+        self.size = bodies + sum(len(str(event)) for event in self.events.values())
 
     def to_dict(self) -> dict[str, Any]:
         """The run with all its events."""

@@ -59,26 +59,30 @@ def texts_of_whole(messages: Sequence[Message]) -> list[Message] | None:
     call or to a text.
     """
     left: list[Message] = []
-    waiting: list[ToolCall] = []
+    waiting: Sequence[ToolCall] = ()
     for message in messages:
         if message.type == "text":
             left.append(message)
-            if waiting:
-                waiting = []
+            waiting = ()
         elif message.type == "tool_call":
-            waiting = [*waiting, *message.tools] if waiting else list(message.tools)
-        elif message.type != "tool_result" or not _answer(waiting, message.tool):
+            waiting = (*waiting, *message.tools) if waiting else message.tools
+        elif message.type != "tool_result":
             return None
+        else:
+            tool = message.tool
+            place = 0 if waiting and waiting[0] is tool else _place_of(tool, waiting)
+            if place is None:
+                return None
+            waiting = [*waiting[:place], *waiting[place + 1 :]] if len(waiting) > 1 else ()
     return left
 
 
-def _answer(waiting: list[ToolCall], tool: ToolCall) -> bool:
-    """Take the call that a result is of from those that wait."""
+def _place_of(tool: ToolCall, waiting: Sequence[ToolCall]) -> int | None:
+    """Where the call stands that a result is of."""
     for place, call in enumerate(waiting):
         if call is tool or (call.id == tool.id and call.name == tool.name):
-            del waiting[place]
-            return True
-    return False
+            return place
+    return None
 
 
 def is_same(one: Sequence[Message], other: Sequence[Message]) -> bool:

@@ -443,3 +443,15 @@ def test_a_named_user_does_not_find_threads_of_others(folder: Path, provider: Fa
     assert missing in chat(folder, provider, *options, lines=f"/load {thread}\n").stdout
     assert chat(folder, provider, *options, "--thread", thread).returncode == 1
     assert missing not in chat(folder, provider, *options[:-1], "a", "--thread", thread).stdout
+
+
+def test_the_limits_of_agents_are_named_too(folder: Path, provider: FakeProvider) -> None:
+    """With the agent they are for; those of the network come first."""
+    (folder / "tight.py").write_text(
+        SHOP + "\nfrom dataclasses import replace\nfrom agentkit_py import TokenLimiter\n"
+        "clerk = replace(clerk, processors=[TokenLimiter(700)])\n"
+        "tight = replace(shop, agents=[clerk])\n"
+    )
+    said = chat(folder, provider, "tight:tight", "--db", "t.db", lines="/current\n").stdout
+    assert "ToolCallFilter: " in said
+    assert "clerk: TokenLimiter: limit of 700 tokens" in said

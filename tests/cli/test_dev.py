@@ -148,6 +148,7 @@ def test_beyond_this_machine_it_prints_an_address_with_a_token(begin: Begin) -> 
         assert known.get("/dev-api/target").json()["name"] == "clerk"
     code, rest = interrupted(process)
     assert code == 0, rest
+    assert "From other machines" in rest
 
 
 @pytest.mark.parametrize(

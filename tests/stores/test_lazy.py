@@ -30,7 +30,10 @@ from agentkit_py.processors import (
     ApproximateTokenizer,
     Budget,
     ByAuthor,
+    Chain,
+    ClearToolResults,
     CompressToolResults,
+    Deduplicate,
     DropUnanswered,
     HandoffView,
     HistoryProcessor,
@@ -39,12 +42,15 @@ from agentkit_py.processors import (
     Pin,
     ProcessorContext,
     RecentToolCalls,
+    Redact,
     StripImages,
     Summarize,
+    Threshold,
     TokenLimiter,
     ToolCallFilter,
     TruncateToolResults,
 )
+from agentkit_py.processors.apply import as_processor
 from agentkit_py.stores import HistoryStore, MemoryHistory, StoredResult
 from agentkit_py.testing import ScriptedModel
 
@@ -151,6 +157,12 @@ passing: list[HistoryProcessor] = [
     TruncateToolResults(100),
     CompressToolResults(max_tokens=30),
     Pin(lambda message: message.type == "text" and message.text.startswith("qqqqq")),
+    Chain([StripImages(), MessageWindow(40), ToolCallFilter(exclude=["pay"])]),
+    Threshold(500, then=[TokenLimiter(400), Chain([Deduplicate()])], min_messages=60),
+    ClearToolResults(300, 2),
+    Deduplicate(),
+    Redact(["email"]),
+    as_processor(lambda messages: [*messages[:2], *messages[-9:]]),
 ]
 chains = st.lists(st.sampled_from([*passing, *bounding]), max_size=4)
 
@@ -207,7 +219,8 @@ async def test_what_was_loaded_later_is_in_the_state_too() -> None:
 
 async def test_no_more_is_read_than_the_processors_want() -> None:
     """Processors that do not look back pass the question on to the next."""
-    for chain in ([TokenLimiter(60)], [RecentToolCalls(3), StripImages(), TokenLimiter(60)]):
+    passing_on = [Redact(["email"]), RecentToolCalls(3), StripImages()]
+    for chain in ([TokenLimiter(60)], [*passing_on, TokenLimiter(60)]):
         store = Counting()
         await seen(store, chain, 1)
         assert store.read == FIRST_PAGE

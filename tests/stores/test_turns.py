@@ -26,7 +26,13 @@ from agentkit_py import (
 from agentkit_py.errors import ConfigurationError, ModelError, StateError, ThreadBusyError
 from agentkit_py.history.turns import Turns
 from agentkit_py.models.base import RetryPolicy
-from agentkit_py.stores import HistoryStore, MemoryHistory, PostgresHistory, SqliteHistory
+from agentkit_py.stores import (
+    HistoryStore,
+    MemoryHistory,
+    PostgresHistory,
+    SqliteHistory,
+    StoredResult,
+)
 from agentkit_py.testing import ScriptedModel, error, tool_call, tool_calls
 from agentkit_py.testing.executor import replay_programs
 
@@ -223,6 +229,43 @@ async def test_a_stored_state_that_does_not_fit_is_an_error_that_names_the_field
             else:
                 with pytest.raises(StateError, match="field 'name'"):
                     await network.run("b", thread_id="t")
+
+
+async def test_a_run_that_cannot_begin_gives_its_turn_back(make: MakeStore) -> None:
+    """Its error is not to lock the thread until the lease ends."""
+    async with make(on_busy="error") as store:
+        agent = desk(store, "a", "b")
+        await net(agent, State(Old())).run("hi", thread_id="t")
+        with pytest.raises(StateError):
+            await net(agent, State(New())).run("hi", thread_id="t")
+        assert (await net(agent).run("hi", thread_id="t")).text == "b"
+
+
+class Slow(MemoryHistory):
+    """Stops in the middle of loading."""
+
+    def __init__(self) -> None:
+        super().__init__(turns=Turns(on_busy="error"))
+        self.begun = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
+        self.begun.set()
+        await self.go_on.wait()
+        return await super().newest(thread_id, limit)
+
+
+async def test_a_run_that_is_cancelled_while_it_loads_gives_its_turn_back() -> None:
+    """Whoever cancels it may begin again at once."""
+    store = Slow()
+    agent = desk(store, "hello")
+    task = asyncio.create_task(agent.run("hi", thread_id="t"))
+    await store.begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    store.go_on.set()
+    assert (await agent.run("hi", thread_id="t")).text == "hello"
 
 
 async def test_the_thread_is_free_while_a_run_waits_for_a_person(make: MakeStore) -> None:

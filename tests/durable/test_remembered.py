@@ -1,0 +1,91 @@
+"""What a replay does not put together again is there all the same for who reads it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import inngest
+import pytest
+
+from agentkit_py import Agent, AgentResult, ApproximateTokenizer, State, ToolContext, tool
+from agentkit_py.testing import ScriptedModel, tool_call
+
+from .world import EVENT, executor_for
+
+SCRIPT = (tool_call("count", {"by": 2}), tool_call("count", {"by": 3}), "Five.")
+
+
+def counter(**options: Any) -> tuple[Agent, ScriptedModel]:
+    """An agent that counts, and its model."""
+
+    @tool
+    async def count(by: int, ctx: ToolContext) -> int:
+        """Count on."""
+        ctx.state.data["count"] = ctx.state.data.get("count", 0) + by
+        return ctx.state.data["count"]
+
+    model = ScriptedModel(*SCRIPT)
+    how: dict[str, Any] = {"model": model, "tools": [count], "max_iter": 3, **options}
+    return Agent(name="counter", system="S", **how), model
+
+
+def figures(result: AgentResult) -> dict[str, Any]:
+    """What a call saw, and its report."""
+    report = result.context
+    assert report is not None
+    return {
+        "prompt": result.prompt,
+        "history": result.history,
+        "all": report.history,
+        "sent": report.sent,
+        "figures": report.to_dict(),
+        "output": result.output,
+        "tools": result.tool_calls,
+    }
+
+
+async def durably(agent: Agent) -> list[AgentResult]:
+    """The results that the last replay of a run has."""
+    found: list[AgentResult] = []
+
+    async def function(ctx: inngest.Context) -> str:  # noqa: ARG001 - found by the middleware
+        state = State[dict[str, Any]]()
+        text = (await agent.run("Count.", state=state)).text
+        found[:] = state.results
+        return text
+
+    run = await executor_for(function).run(EVENT)
+    assert run.output == "Five.", run.error
+    return found
+
+
+@pytest.mark.parametrize("token_counter", [None, ApproximateTokenizer()])
+async def test_results_of_remembered_calls_say_what_these_saw(token_counter: Any) -> None:
+    """Prompt, history and report are those of a direct run, for each call of the turn."""
+    agent, _ = counter(token_counter=token_counter)
+    state = State[dict[str, Any]]()
+    await agent.run("Count.", state=state)
+    agent, model = counter(token_counter=token_counter)
+    durable = await durably(agent)
+    model.assert_finished()
+    told = [figures(result) for result in durable[1:]]
+    assert told == [figures(result) for result in state.results[1:]]
+    assert [len(one["history"]) for one in told] == [0, 2, 4]
+    assert [len(one["sent"]) for one in told] == [2, 4, 6]
+
+
+async def test_a_copy_of_such_a_result_holds_plain_tuples() -> None:
+    """It can be copied, hashed and compared, and does not hold on to the run."""
+    agent, _ = counter()
+    result = (await durably(agent))[2]
+    again = copy.deepcopy(result)
+    assert type(again.prompt) is tuple
+    assert type(again.history) is tuple
+    assert again == result
+    assert result == again
+    assert hash(again.prompt) == hash(result.prompt)
+    assert result.history[0] is result.history[:1][0]
+    assert repr(result.history) == repr(again.history)
+    assert result.history != list(result.history)
+    assert result.to_dict(full=True) == again.to_dict(full=True)
