@@ -254,7 +254,7 @@ async def test_replays_put_together_only_what_they_send() -> None:
     model = ScriptedModel(*asking(ROUNDS))
     agent = agent_of(model, max_iter=ROUNDS + 1)
 
-    async def function(ctx: inngest.Context) -> str:  # noqa: ARG001 - found by the middleware
+    async def function(ctx: inngest.Context) -> str:
         return (await agent.run("Where are my parcels?")).text
 
     middleware: Any = AgentKitMiddleware.configured(inference="local")

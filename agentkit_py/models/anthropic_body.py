@@ -86,9 +86,10 @@ class _Turns:
     def add(self, role: str, blocks: list[Block]) -> None:
         if not blocks:
             return
-        if role == "assistant":
-            blocks = [*self._thinking, *blocks]
-        self._thinking = []
+        if self._thinking:
+            if role == "assistant":
+                blocks = [*self._thinking, *blocks]
+            self._thinking = []
         if self.turns and self.turns[-1][0] == role:
             self.turns[-1][1].extend(blocks)
         else:

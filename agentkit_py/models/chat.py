@@ -92,6 +92,7 @@ def _messages(
 ) -> list[dict[str, Any]]:
     ids = WireIds()
     result: list[dict[str, Any]] = []
+    empty = EMPTY_RESULT if refuses_empty else ""
     for unit in units(request.messages):
         match unit:
             case TextMessage():
@@ -101,7 +102,7 @@ def _messages(
                         content = _content(unit, media)
                     result.append({"role": unit.role, "content": content})
             case Exchange():
-                _add_exchange(result, unit, ids, EMPTY_RESULT if refuses_empty else "")
+                _add_exchange(result, unit, ids, empty)
             case ReasoningMessage():
                 pass  # chat completions take no reasoning back
             case _:

@@ -127,9 +127,13 @@ Unit: TypeAlias = TextMessage | ReasoningMessage | Exchange
 def units(messages: Sequence[Message]) -> list[Unit]:
     """The messages with each group of calls and results made one `Exchange`."""
     found: list[Unit] = []
-    index = 0
-    while index < len(messages):
+    index, last = 0, len(messages)
+    while index < last:
         message = messages[index]
+        if type(message) is TextMessage:  # most of them
+            found.append(message)
+            index += 1
+            continue
         if isinstance(message, ToolCallMessage):
             index = _read_group(messages, index, message, found)
             continue
@@ -298,7 +302,10 @@ def clean_json(value: dict[str, Any]) -> dict[str, Any]:
 
 def texts(message: TextMessage) -> list[str]:
     """The message's pieces of text that hold more than whitespace; images and files in words."""
-    return [clean(piece) for piece in text_pieces(message.content) if piece.strip()]
+    content = message.content
+    if isinstance(content, str):
+        return [clean(content)] if content.strip() else []
+    return [clean(piece) for piece in text_pieces(content) if piece.strip()]
 
 
 def closing_turn(message: TextMessage, text: str, reader: str) -> str:

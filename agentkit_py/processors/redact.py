@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message
@@ -22,11 +22,14 @@ class Redact(HistoryProcessor):
 
     Args:
         what: A `Redactor`, or what makes one: patterns or a function; everything that is built in
-            unless given.
+            unless given. A function has to give the same for the same text: of a long thread it
+            sees the newest part only.
 
     Raises:
         ConfigurationError: There is nothing to look for, or an expression is none.
     """
+
+    looks_back: ClassVar[bool] = False
 
     def __init__(self, what: Redactor | Patterns | Mask = tuple(BUILT_IN)) -> None:
         self._what = what

@@ -52,6 +52,9 @@ def without_calls(
     return messages if is_same(messages, left) else left
 
 
+_NO_CALLS: Sequence[ToolCall] = ()
+
+
 def texts_of_whole(messages: Sequence[Message]) -> list[Message] | None:
     """The messages without any calls and results; None: that is not said so quickly.
 
@@ -59,13 +62,13 @@ def texts_of_whole(messages: Sequence[Message]) -> list[Message] | None:
     call or to a text.
     """
     left: list[Message] = []
-    waiting: Sequence[ToolCall] = ()
+    waiting = _NO_CALLS
     for message in messages:
         if message.type == "text":
             left.append(message)
-            waiting = ()
+            waiting = _NO_CALLS
         elif message.type == "tool_call":
-            waiting = (*waiting, *message.tools) if waiting else message.tools
+            waiting = [*waiting, *message.tools] if waiting else message.tools
         elif message.type != "tool_result":
             return None
         else:
@@ -73,8 +76,12 @@ def texts_of_whole(messages: Sequence[Message]) -> list[Message] | None:
             place = 0 if waiting and waiting[0] is tool else _place_of(tool, waiting)
             if place is None:
                 return None
-            waiting = [*waiting[:place], *waiting[place + 1 :]] if len(waiting) > 1 else ()
+            waiting = _without(waiting, place) if len(waiting) > 1 else _NO_CALLS
     return left
+
+
+def _without(calls: Sequence[ToolCall], place: int) -> Sequence[ToolCall]:
+    return [*calls[:place], *calls[place + 1 :]]
 
 
 def _place_of(tool: ToolCall, waiting: Sequence[ToolCall]) -> int | None:
