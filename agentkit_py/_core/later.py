@@ -23,8 +23,10 @@ class Later(Sequence[T_co]):
         self._made: tuple[T_co, ...] = ()
 
     def _all(self) -> tuple[T_co, ...]:
-        if self._make is not None:
-            self._made, self._make = tuple(self._make(self._name)), None
+        make = self._make
+        if make is not None:  # two threads may both make it: they get equal ones
+            self._made = tuple(make(self._name))
+            self._make = None
         return self._made
 
     @overload

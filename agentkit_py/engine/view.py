@@ -56,7 +56,7 @@ class Recalled:
         """Keep what it is made of, as it is now.
 
         Not the scope: results know what their call saw, and circles of all that a replay made
-        are left to Python's garbage collector, which then costs more than the replay.
+        are left to Python's garbage collector, which took as much as was saved.
         """
         self._agent = agent
         self._system = system

@@ -42,7 +42,7 @@ def history(count: int, size: int = 100) -> list[Message]:
 
 async def entries(
     policy: Budget, messages: Sequence[Message], text: str = "Now?", **more: Any
-) -> tuple[ReportEntry, ...]:
+) -> Sequence[ReportEntry]:
     """What the report says after one run."""
     agent = Agent(
         name="a", system=more.pop("system", "S"), model=more.pop("model", Answers().model),
