@@ -60,7 +60,9 @@ class Api:
             return {}
         try:
             return json.loads(parts)
-        except (ValueError, RecursionError):
+        except RecursionError:
+            raise invalid("The body is nested too deeply.") from None
+        except ValueError:
             raise invalid("The body is no JSON.") from None
 
 

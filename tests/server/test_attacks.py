@@ -144,7 +144,9 @@ async def test_state_that_is_too_deep_is_refused(depth: int) -> None:
     async with client_of(app_of(support("Hi."), client_state=["language"])) as client:
         answer = await client.post("/api/chat", content=body)
         assert answer.status_code == 400
-        assert "userMessage.state" in answer.json()["error"]["message"]
+        told = answer.json()["error"]["message"]
+        # How deep JSON may be to be read at all depends on the frames that Python has in use.
+        assert "userMessage.state" in told or (depth > 600 and "too deeply" in told)
 
 
 async def test_half_a_character_in_the_state_is_refused() -> None:
@@ -259,6 +261,12 @@ def test_the_document_names_every_way_to_fail() -> None:
     assert "502" in operations["/api/threads/{threadId}", "delete"]
 
 
+def lists_alive() -> int:
+    """How many lists this process has, whoever they belong to."""
+    gc.collect()
+    return sum(type(one) is list for one in gc.get_objects())
+
+
 async def test_what_a_client_shows_is_not_kept_while_its_message_waits() -> None:
     """Four megabytes of brackets are a hundred of lists; many at once would fill the machine."""
     waits, go = asyncio.Event(), asyncio.Event()
@@ -272,10 +280,10 @@ async def test_what_a_client_shows_is_not_kept_while_its_message_waits() -> None
     app = app_of(support("Hi."), history=Slow())
     body = json.dumps(message("Hi", "t1") | {"history": [[] for _ in range(50_000)]})
     async with client_of(app) as client:
+        before = lists_alive()
         sending = asyncio.create_task(client.post("/api/chat", content=body))
         await waits.wait()
-        gc.collect()
-        assert sum(type(one) is list for one in gc.get_objects()) < 50_000
+        assert lists_alive() - before < 25_000
         go.set()
         assert (await sending).status_code == 200
         await settled(app)
