@@ -14,6 +14,7 @@ from agentkit_py.processors import (
     ApproximateTokenizer,
     HistoryProcessor,
     MessageWindow,
+    Pin,
     ProcessorContext,
     StripImages,
     TokenLimiter,
@@ -133,7 +134,14 @@ def test_how_much_is_not_loaded_is_a_number() -> None:
             State.from_dict({"data": {}, "notLoaded": odd})
 
 
-@pytest.mark.parametrize("chain", [[], [StripImages()]], ids=["none", "no bound"])
+UNBOUNDED: list[list[HistoryProcessor]] = [
+    [],
+    [StripImages()],
+    [Pin(lambda message: message.role == "user"), TokenLimiter(60)],
+]
+
+
+@pytest.mark.parametrize("chain", UNBOUNDED, ids=["none", "no bound", "pins"])
 async def test_where_nothing_bounds_the_history_all_is_there_from_the_start(
     chain: list[HistoryProcessor],
 ) -> None:
