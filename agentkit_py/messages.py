@@ -289,7 +289,7 @@ def counter(key: str, count: Callable[[Message, str], float]) -> Callable[[Messa
     """
 
     def tokens(message: Message) -> float:
-        memo = message._memo or _memo(message)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        memo = message._memo or _memo(message)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - a message and this module share the memo
         counts = memo.tokens
         if counts is None:
             counts = memo.tokens = {}

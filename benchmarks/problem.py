@@ -24,12 +24,12 @@ def _found(parcel: int) -> dict[str, Any]:
 
 
 # What a model calls: an argument of its own kind and one that may be left out.
-async def track_async(parcel: int, detailed: bool = False) -> dict[str, Any]:  # noqa: ARG001, FBT001, FBT002
+async def track_async(parcel: int, detailed: bool = False) -> dict[str, Any]:  # noqa: ARG001, FBT001, FBT002 - the schema's argument
     """Look up where a parcel is."""
     return _found(parcel)
 
 
-def track_sync(parcel: int, detailed: bool = False) -> dict[str, Any]:  # noqa: ARG001, FBT001, FBT002
+def track_sync(parcel: int, detailed: bool = False) -> dict[str, Any]:  # noqa: ARG001, FBT001, FBT002 - the schema's argument
     """Look up where a parcel is."""
     return _found(parcel)
 

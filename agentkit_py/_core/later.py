@@ -44,7 +44,7 @@ class Later(Sequence[T_co]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, tuple | Later):
-            return self._all() == tuple(other)  # pyright: ignore[reportUnknownArgumentType]
+            return self._all() == tuple(other)  # pyright: ignore[reportUnknownArgumentType] - any tuple may be compared
         return NotImplemented
 
     def __hash__(self) -> int:

@@ -50,7 +50,7 @@ def doctor(
     there is an error among the findings.
     """
     # Here, since it loads the Inngest SDK and `agentkit --help` must not wait for that.
-    from agentkit_py.testing.doctor import examine  # noqa: PLC0415
+    from agentkit_py.testing.doctor import examine  # noqa: PLC0415 - loaded only where it is used
 
     chosen = None if model == _SCRIPTED else load_model(model)
     examined = examine(load_target(target), input=text, model=chosen, approve=approve)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import numpy as _safetensors
-from threadpoolctl import threadpool_limits  # pyright: ignore[reportMissingTypeStubs]
+from threadpoolctl import threadpool_limits  # pyright: ignore[reportMissingTypeStubs] - it has none
 from tokenizers import Encoding, Tokenizer
 
 from agentkit_py.errors import KnowledgeError

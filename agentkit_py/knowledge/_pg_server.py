@@ -174,7 +174,7 @@ class PgServer:
         _TABLES.compare(known, f"{len(sought)} {embedder}")
         condition, values = compiled(filters, "postgres")
         rows = run(
-            f"SELECT {FOUND}, 1 - (c.embedding <=> ?::text::vector) AS score "  # noqa: S608
+            f"SELECT {FOUND}, 1 - (c.embedding <=> ?::text::vector) AS score "  # noqa: S608 - no value of a user is in it
             "FROM knowledge_chunks c JOIN knowledge_documents d ON d.id = c.document "
             f"WHERE {condition} ORDER BY score DESC, c.id LIMIT ?",
             [_literal(sought), *values, k],

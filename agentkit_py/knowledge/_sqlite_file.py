@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import apsw
-import sqlite_vec  # pyright: ignore[reportMissingTypeStubs]
+import sqlite_vec  # pyright: ignore[reportMissingTypeStubs] - it has none
 
 from agentkit_py.errors import KnowledgeError
 from agentkit_py.knowledge._tables import FOUND, VERSION, Run, Tables, hit, schema
@@ -91,9 +91,9 @@ class SqliteFile:
                 f"{self._path} is another program's SQLite database, or one with threads; "
                 "give documents a file of their own."
             )
-        connection.enable_load_extension(True)  # noqa: FBT003
+        connection.enable_load_extension(True)  # noqa: FBT003 - the library's own argument
         connection.load_extension(sqlite_vec.loadable_path())
-        connection.enable_load_extension(False)  # noqa: FBT003
+        connection.enable_load_extension(False)  # noqa: FBT003 - the library's own argument
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA foreign_keys = ON")
         run("BEGIN IMMEDIATE")

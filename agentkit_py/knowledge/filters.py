@@ -258,7 +258,7 @@ class Several(FilterExpr):
         if not conditions:
             raise FilterError(f"{self.op}() needs at least one filter")
         for one in conditions:
-            if not isinstance(one, FilterExpr):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not isinstance(one, FilterExpr):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check their types
                 raise FilterError(f"{self.op}(): {one!r:.80} is no filter")
         object.__setattr__(self, "conditions", conditions)
         _check_size(self)
@@ -314,7 +314,7 @@ class NOT(FilterExpr):
 
     def __post_init__(self) -> None:
         """Check what is negated."""
-        if not isinstance(self.condition, FilterExpr):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(self.condition, FilterExpr):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check their types
             raise FilterError(f"NOT(): {self.condition!r:.80} is no filter")
         _check_size(self)
 

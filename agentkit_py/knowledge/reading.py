@@ -91,7 +91,7 @@ def _leaves(value: Any, path: str) -> Iterator[str]:
 def _pdf(content: str | bytes) -> list[str]:
     try:
         from pypdf import PdfReader  # noqa: PLC0415 - an extra
-        from pypdf.errors import PyPdfError  # noqa: PLC0415
+        from pypdf.errors import PyPdfError  # noqa: PLC0415 - loaded only where it is used
     except ImportError as error:
         raise MissingDependencyError("pypdf", "knowledge", "Reading a PDF") from error
     if isinstance(content, str):

@@ -8,7 +8,7 @@
 Needs the extra ``mcp``.
 """
 
-import agentkit_py.mcp._needed  # noqa: F401  # pyright: ignore[reportUnusedImport]
+import agentkit_py.mcp._needed  # noqa: F401  # pyright: ignore[reportUnusedImport] - imported for its check
 from agentkit_py.mcp.errors import (
     MCPCallError,
     MCPConnectionError,

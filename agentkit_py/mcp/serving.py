@@ -39,7 +39,7 @@ def make_host(target: Target) -> Host:
     async def ask(input: Said, ctx: Context) -> CallToolResult:  # noqa: A002 - as in run()
         return await _run(target, input, None, ctx)
 
-    async def go_on(input: Said, ctx: Context, thread_id: Thread = None) -> CallToolResult:  # noqa: A002
+    async def go_on(input: Said, ctx: Context, thread_id: Thread = None) -> CallToolResult:  # noqa: A002 - the name that clients send
         return await _run(target, input, thread_id, ctx)
 
     handler = ask if target.history is None else go_on

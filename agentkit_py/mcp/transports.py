@@ -134,7 +134,7 @@ def as_transport(server: str, given: Transport | str | Mapping[str, Any]) -> Tra
         return given
     if isinstance(given, str):
         return _of_url(server, given)
-    if isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check their types
         return _of_settings(server, given)
     raise ConfigurationError(f"MCP server {server!r}: {type(given).__name__} is no transport")
 

@@ -222,7 +222,7 @@ class _Api:
         record: Any = await _json(request)
         if not isinstance(record, dict):
             raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "The answer must be an object.")
-        answer = ApprovalAnswer.from_dict(record)  # pyright: ignore[reportUnknownArgumentType]
+        answer = ApprovalAnswer.from_dict(record)  # pyright: ignore[reportUnknownArgumentType] - from_dict checks it
         if not self.playground.answer(request.path_params["request"], answer):
             raise HTTPException(HTTPStatus.NOT_FOUND, "Nobody waits for this answer any more.")
         return Answer({"answered": True})

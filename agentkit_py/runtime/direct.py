@@ -132,7 +132,7 @@ class DirectRuntime:
         """A random UUID."""
         return _random_uuid()
 
-    def remembers(self, step_id: str) -> bool:  # noqa: ARG002
+    def remembers(self, step_id: str) -> bool:  # noqa: ARG002 - the interface's argument
         """Never."""
         return False
 
@@ -295,7 +295,7 @@ class DirectRuntime:
             "approver=… to run(), or run inside an Inngest function."
         )
 
-    def is_final(self, error: BaseException) -> bool:  # noqa: ARG002
+    def is_final(self, error: BaseException) -> bool:  # noqa: ARG002 - the interface's argument
         """Always: nobody runs a direct run again."""
         return True
 

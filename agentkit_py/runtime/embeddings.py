@@ -113,10 +113,10 @@ class _Embeddings:
         key = {"authorization": f"Bearer {api_key}"} if api_key else {}
         return {**key, **model.extra_headers}
 
-    def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:  # noqa: ARG002
+    def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:  # noqa: ARG002 - the interface's argument
         raise ConfigurationError(f"{model.model!r} embeds texts, it answers no messages")
 
-    def decode(self, model: Model, body: object) -> ModelReply:  # noqa: ARG002
+    def decode(self, model: Model, body: object) -> ModelReply:  # noqa: ARG002 - the interface's argument
         raise ConfigurationError(f"{model.model!r} embeds texts, it gives no reply")
 
 

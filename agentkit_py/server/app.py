@@ -142,7 +142,7 @@ def _backend(
     if client is None:
         return LocalRuns(settings, hub, tokens)
     # Here, as it needs the SDK.
-    from agentkit_py.server.durable import InngestRuns  # noqa: PLC0415
+    from agentkit_py.server.durable import InngestRuns  # noqa: PLC0415 - loaded only where it is used
 
     return InngestRuns(settings, client)
 

@@ -89,7 +89,7 @@ class InngestRuns:
         await _sent(self._sender.cancel(user_id, thread_id))
         return 1
 
-    async def answer(self, user_id: str, thread_id: str, call_id: str, decision: Decision) -> bool:  # noqa: ARG002
+    async def answer(self, user_id: str, thread_id: str, call_id: str, decision: Decision) -> bool:  # noqa: ARG002 - the interface's argument
         """Send the answer to the question with this ``requestId``, for all its calls.
 
         Whether such a question waits, only its run knows; it takes answers of its own user.
@@ -101,7 +101,7 @@ class InngestRuns:
         await _sent(self._sender.answer(user_id, call_id, answer))
         return True
 
-    async def token(self, request: HTTPConnection, user_id: str) -> TokenAnswer:  # noqa: ARG002
+    async def token(self, request: HTTPConnection, user_id: str) -> TokenAnswer:  # noqa: ARG002 - the interface's argument
         """A subscription token of the Inngest server's.
 
         Raises:
@@ -117,7 +117,7 @@ class InngestRuns:
             app={"apiBaseUrl": url},
         )
 
-    def replayed(self, user_id: str, thread_id: str) -> list[str]:  # noqa: ARG002
+    def replayed(self, user_id: str, thread_id: str) -> list[str]:  # noqa: ARG002 - the interface's argument
         """None: chunks do not pass through here."""
         return []
 

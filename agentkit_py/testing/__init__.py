@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit_py.testing.embedder import HashingEmbedder
 from agentkit_py.testing.event_log import EventLog
+from agentkit_py.testing.pacing import PacedTransport
 from agentkit_py.testing.provider import (
     FakeProvider,
     Raw,
@@ -25,6 +26,7 @@ __all__ = [
     "FakeProvider",
     "HashingEmbedder",
     "KillAt",
+    "PacedTransport",
     "Raw",
     "ReceivedRequest",
     "Rejection",
@@ -45,6 +47,6 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # The SDK takes half a second to load, which fakes of providers have no use for.
-    from agentkit_py.testing import executor  # noqa: PLC0415
+    from agentkit_py.testing import executor  # noqa: PLC0415 - loaded only where it is used
 
     return getattr(executor, name)

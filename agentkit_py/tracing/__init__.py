@@ -11,7 +11,7 @@ A span for each network, agent, model call, tool and processor; what was said on
 Needs the extra ``otel``.
 """
 
-import agentkit_py.tracing._needed  # noqa: F401  # pyright: ignore[reportUnusedImport]
+import agentkit_py.tracing._needed  # noqa: F401  # pyright: ignore[reportUnusedImport] - imported for its check
 from agentkit_py.tracing.tracing import Tracing, instrument, uninstrument
 
 __all__ = ["Tracing", "instrument", "uninstrument"]

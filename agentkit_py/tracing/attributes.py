@@ -171,7 +171,7 @@ class Words:
         except Exception as error:  # noqa: BLE001 - whatever a redactor raises
             if not self._told:  # without the error's words, which may quote what must not be seen
                 name = type(error).__name__
-                logger.error("Content is left out of spans: masking or writing it: %s", name)  # noqa: TRY400
+                logger.error("Content is left out of spans: masking or writing it: %s", name)  # noqa: TRY400 - the traceback might show what is to be masked
             self._told = True
             return otherwise
 

@@ -50,7 +50,7 @@ class _Spans:
 
     def __init__(self) -> None:
         from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415 - may be missing
-        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - loaded only where it is used
 
         self.ended = 0
         self.meters = MeterProvider(shutdown_on_exit=False)
@@ -59,7 +59,7 @@ class _Spans:
 
     def tracing(self, *, content: bool) -> Any:
         """What sends everything here."""
-        from agentkit_py.tracing import Tracing  # noqa: PLC0415
+        from agentkit_py.tracing import Tracing  # noqa: PLC0415 - loaded only where it is used
 
         return Tracing(tracer_provider=self.tracers, meter_provider=self.meters, content=content)
 

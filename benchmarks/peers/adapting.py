@@ -275,7 +275,7 @@ class Idle:
         command = [sys.executable, str(HERE / "worker.py"), self.adapter, "--idle"]
         found: list[int] = []
         for _ in range(count):
-            done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+            done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own command
             found.append(int(done.stdout.split()[-1]))
         return Sample(sum(found) / count)
 

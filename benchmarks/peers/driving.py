@@ -41,7 +41,7 @@ class Worker:
     def start(self) -> None:
         """Start it and learn what it can do."""
         with self.log.open("ab") as errors:
-            self._process = subprocess.Popen(  # noqa: S603
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
                 self.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -93,7 +93,7 @@ def pin(peer: Peer) -> None:
     """Write the newest versions of a peer and of all that it needs; needs uv."""
     command = [_tool("uv"), "pip", "compile", "--quiet", "--python-version", "3.11", "-"]
     command += ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
-    found = subprocess.run(  # noqa: S603
+    found = subprocess.run(  # noqa: S603 - our own command
         command, input="\n".join(peer.wants), capture_output=True, text=True, check=True
     )
     peer.pins.write_text(found.stdout, encoding="utf-8")
@@ -133,7 +133,7 @@ def _tool(name: str) -> str:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise CannotInstall(

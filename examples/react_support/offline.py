@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
-import httpx
-
 from agentkit_py import Model, openai
-from agentkit_py.testing import FakeProvider, ReceivedRequest, text, tool_call
+from agentkit_py.testing import FakeProvider, PacedTransport, ReceivedRequest, text, tool_call
 
 POLICY = (
     "You may send everything back within thirty days, whatever the reason. Put it into its box, or "
@@ -28,7 +24,7 @@ def offline_model(pause: float = 0.03) -> Model:
     """A model that answers in this process, with ``pause`` seconds between two words."""
     fake = FakeProvider(_answer)
     model = openai("offline", api_key="sk-offline")
-    return replace(model, transport=_Typing(fake.transport, pause))
+    return replace(model, transport=PacedTransport(fake.transport, pause))
 
 
 def _answer(request: ReceivedRequest) -> Any:
@@ -60,28 +56,3 @@ def _of_orders(question: str, results: list[dict[str, Any]]) -> Any:
     if "error" in results[1]:
         return text("I am sorry, my colleagues decided against paying this back.")
     return text(f"Done: {order['paid']} euros for {order['item']} are on their way to you.")
-
-
-class _Typing(httpx.AsyncBaseTransport):
-    """Passes streamed replies on no faster than somebody types."""
-
-    def __init__(self, inner: httpx.AsyncBaseTransport, pause: float) -> None:
-        self._inner = inner
-        self._pause = pause
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        response = await self._inner.handle_async_request(request)
-        if isinstance(response.stream, httpx.AsyncByteStream):
-            response.stream = _Slowly(response.stream, self._pause)
-        return response
-
-
-class _Slowly(httpx.AsyncByteStream):
-    def __init__(self, inner: httpx.AsyncByteStream, pause: float) -> None:
-        self._inner = inner
-        self._pause = pause
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._inner:
-            await asyncio.sleep(self._pause)
-            yield piece

@@ -138,7 +138,7 @@ def test_without_a_target_it_opens_the_demo(begin: Begin) -> None:
 
 def test_beyond_this_machine_it_prints_an_address_with_a_token(begin: Begin) -> None:
     """Without it nothing is answered."""
-    process = begin("shop:clerk", "--host", "0.0.0.0", "--port", "0", "--no-reload")  # noqa: S104
+    process = begin("shop:clerk", "--host", "0.0.0.0", "--port", "0", "--no-reload")  # noqa: S104 - what is tested
     url, _, token = address(process).partition("?token=")
     assert len(token) > 20
     until_answered = httpx.get(url, timeout=PATIENCE)

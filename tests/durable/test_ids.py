@@ -141,9 +141,9 @@ async def test_a_function_with_more_steps_than_inngest_allows_ends_with_a_clear_
     agent = Agent(name="a", system="S", tools=[many], model=ScriptedModel(tool_call("many")))
 
     async def handler(ctx: inngest.Context) -> str:
-        ledger: Any = runtime_of(ctx)._ledger  # pyright: ignore[reportPrivateUsage]
+        ledger: Any = runtime_of(ctx)._ledger  # pyright: ignore[reportPrivateUsage] - it makes a clash, which nobody can from outside
         assert isinstance(ledger, Ledger)
-        ledger._ids.update(  # pyright: ignore[reportPrivateUsage]
+        ledger._ids.update(  # pyright: ignore[reportPrivateUsage] - it makes a clash, which nobody can from outside
             f"before-{number}" for number in range(990)
         )
         return (await agent.run("go")).text

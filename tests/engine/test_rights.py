@@ -185,7 +185,7 @@ async def test_where_nobody_is_mentioned_the_fallback_is_next() -> None:
     assert run.last_result is not None
     assert run.last_result.agent_name == "billing"
     with pytest.raises(ConfigurationError, match="mention_router"):
-        mention_router(5)  # type: ignore[arg-type]
+        mention_router(5)  # type: ignore[arg-type] - wrong on purpose
 
 
 async def test_a_list_of_tasks_is_kept_in_the_state() -> None:

@@ -60,7 +60,7 @@ async def test_markdown_is_cut_at_its_headings(knowledge: Knowledge, tmp_path: P
 def pdf(text: str) -> bytes:
     """A PDF with one page that says this."""
     from pypdf import PdfWriter  # noqa: PLC0415 - only here
-    from pypdf.generic import (  # noqa: PLC0415
+    from pypdf.generic import (  # noqa: PLC0415 - loaded only where it is used
         DecodedStreamObject,
         DictionaryObject,
         NameObject,
@@ -131,6 +131,6 @@ def test_settings_that_make_no_sense_are_refused() -> None:
     bad = [{"chunk_size": 0}, {"chunk_size": 10, "chunk_overlap": 10}, {"k": 0}, {"mode": "best"}]
     for given in bad:
         with pytest.raises(ConfigurationError):
-            Knowledge(store=store, embedder=embedder, **given)  # pyright: ignore[reportArgumentType]
+            Knowledge(store=store, embedder=embedder, **given)  # pyright: ignore[reportArgumentType] - wrong on purpose
     with pytest.raises(ConfigurationError, match="embedder"):
-        Knowledge(store=store, embedder="text-embedding-3-small")  # pyright: ignore[reportArgumentType]
+        Knowledge(store=store, embedder="text-embedding-3-small")  # pyright: ignore[reportArgumentType] - wrong on purpose

@@ -161,7 +161,7 @@ async def test_the_model_is_told_keys_and_values_of_what_it_may_find(filled: Kno
     assert "- year: 2020" in system
     assert '"b"' not in system
     report = await explain(agent, input="Soup?")
-    assert report.prompt[0].content == system  # type: ignore[union-attr]
+    assert report.prompt[0].content == system  # type: ignore[union-attr] - its kind is known here
 
 
 NOT_UNDERSTOOD: list[tuple[Any, str]] = [
@@ -351,7 +351,7 @@ def test_no_document_outside_the_developers_filter_is_ever_found(
         state: State[Any] = State()
         await agent.run("Soup?", state=state)
         content = next(r for r in state.results if r.tool_calls).tool_calls[0].content
-        assert "tenant b" not in json.dumps(content.get("data"))  # type: ignore[union-attr]
+        assert "tenant b" not in json.dumps(content.get("data"))  # type: ignore[union-attr] - its kind is known here
         await store.close()
 
     import anyio  # noqa: PLC0415 - hypothesis runs no coroutines

@@ -178,7 +178,7 @@ async def test_names_and_schemas_that_cannot_be_used_are_reported_once(
     assert caplog.messages == said_once
     assert server.names["h-odd_name_1"] == "odd name/1"
     assert sorted(server.names.values()) == sorted(
-        {t["name"] for t in listing["tools"]} - {"broken", "elsewhere"}  # type: ignore[index]
+        {t["name"] for t in listing["tools"]} - {"broken", "elsewhere"}  # type: ignore[index] - asserted just before
     )
     assert all(TOOL_NAME.fullmatch(name) for name in names)
     assert any("'broken' is left out" in message for message in said_once)

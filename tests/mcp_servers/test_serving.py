@@ -42,7 +42,7 @@ def desk(tmp_path: Path) -> Path:
 def command(desk: Path, target: str, name: str = "d", **options: object) -> MCPServer:
     """The module's object, served over stdio."""
     arguments = ["-m", "agentkit_py.cli", "mcp", f"desk:{target}"]
-    return MCPServer(name, Stdio(sys.executable, arguments, cwd=desk), **options)  # type: ignore[arg-type]
+    return MCPServer(name, Stdio(sys.executable, arguments, cwd=desk), **options)  # type: ignore[arg-type] - options are passed on
 
 
 async def test_an_agent_is_a_tool_that_tells_what_it_does(desk: Path) -> None:
@@ -72,10 +72,10 @@ async def test_a_network_with_history_goes_on_with_a_thread(desk: Path) -> None:
     """The answer says which thread; the next call may name it."""
     async with command(desk, "talk") as server:
         first = await server.call("talk", {"input": "hi"})
-        found = re.fullmatch(r"thread_id: (\S+)", first[1]["text"])  # type: ignore[index]
+        found = re.fullmatch(r"thread_id: (\S+)", first[1]["text"])  # type: ignore[index] - asserted just before
         assert found is not None
         again = await server.call("talk", {"input": "go on", "thread_id": found[1]})
-    assert [block["text"] for block in again] == ["Two.", f"thread_id: {found[1]}"]  # type: ignore[index,union-attr]
+    assert [block["text"] for block in again] == ["Two.", f"thread_id: {found[1]}"]  # type: ignore[index,union-attr] - asserted just before
 
 
 async def test_over_http_it_says_where_it_listens(desk: Path) -> None:

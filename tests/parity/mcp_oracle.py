@@ -79,4 +79,4 @@ if __name__ == "__main__":
         request = json.loads(line)
         if "id" in request:
             reply = answer(request["method"], request.get("params") or {})
-            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **reply}), flush=True)  # noqa: T201
+            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **reply}), flush=True)  # noqa: T201 - what it prints is its protocol

@@ -445,7 +445,7 @@ async def test_beyond_this_machine_the_token_is_needed(played: Playground) -> No
     ("host", "local"),
     [
         ("127.0.0.1", True), ("localhost", True), ("::1", True), ("[::1]", True),
-        ("127.8.8.8", True), ("0.0.0.0", False),  # noqa: S104
+        ("127.8.8.8", True), ("0.0.0.0", False),  # noqa: S104 - an address to judge, nothing listens there
         ("10.0.0.5", False), ("example.org", False),
     ],
 )  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore[reportMissingTypeStubs]
+from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore[reportMissingTypeStubs] - it has none
 from playwright.sync_api import Browser, Page, Route, expect
 
 from agentkit_py.playground.app import Broken, create_playground

@@ -202,7 +202,7 @@ async def test_an_embedder_that_gives_too_few_vectors_is_an_error() -> None:
 async def test_one_search_serves_all_inferences_of_a_run() -> None:
     """The question is the same."""
     embedder = HashingEmbedder()
-    from agentkit_py.testing import ScriptedModel, tool_call  # noqa: PLC0415
+    from agentkit_py.testing import ScriptedModel, tool_call  # noqa: PLC0415 - loaded only where it is used
 
     def look() -> str:
         """Look."""

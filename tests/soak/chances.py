@@ -119,7 +119,7 @@ def _text(chance: random.Random) -> TextMessage:
     agent = chance.choice(AGENTS) if role == "assistant" else None
     metadata = chance.choice(METADATA) if role == "assistant" else None
     return TextMessage(
-        role,  # pyright: ignore[reportArgumentType]
+        role,  # pyright: ignore[reportArgumentType] - drawn from the roles
         content,
         agent=agent,
         provider_metadata=metadata,

@@ -6,15 +6,11 @@ Threads and what tools change are in the folder that `agentkit dev` names, else 
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import os
 import tempfile
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-
-import httpx
 
 from agentkit_py.cli.demo.network import support_network
 from agentkit_py.cli.demo.script import scripted_model
@@ -23,36 +19,10 @@ from agentkit_py.cli.target import DEV_FOLDER
 from agentkit_py.engine.network import Network
 from agentkit_py.models import openai
 from agentkit_py.processors.tokenizers import ApproximateTokenizer
-from agentkit_py.testing import FakeProvider
+from agentkit_py.testing import FakeProvider, PacedTransport
 
 _PAUSE = 0.012
 """Seconds between two pieces of a reply, so that one sees it being written."""
-
-
-class _Typing(httpx.AsyncBaseTransport):
-    """Passes replies on no faster than somebody reads."""
-
-    def __init__(self, inner: httpx.AsyncBaseTransport, pause: float) -> None:
-        self._inner = inner
-        self._pause = pause
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request."""
-        response = await self._inner.handle_async_request(request)
-        if isinstance(response.stream, httpx.AsyncByteStream):
-            response.stream = _Slowly(response.stream, self._pause)
-        return response
-
-
-class _Slowly(httpx.AsyncByteStream):
-    def __init__(self, inner: httpx.AsyncByteStream, pause: float) -> None:
-        self._inner = inner
-        self._pause = pause
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._inner:
-            await asyncio.sleep(self._pause)
-            yield piece
 
 
 def network(folder: Path | None = None, *, pause: float = _PAUSE) -> Network:
@@ -65,7 +35,7 @@ def network(folder: Path | None = None, *, pause: float = _PAUSE) -> Network:
     folder = folder or Path(os.environ.get(DEV_FOLDER) or _temporary())
     parallel = {"parallel_tool_calls": True}
     model = openai("scripted", api_key="sk-demo", default_parameters=parallel)
-    model = replace(model, transport=_Typing(FakeProvider(scripted_model).transport, pause))
+    model = replace(model, transport=PacedTransport(FakeProvider(scripted_model).transport, pause))
     return support_network(
         TravelData(folder / "travel.db"),
         model,

@@ -152,7 +152,7 @@ class _Adapter:
         if isinstance(chosen, Agent):
             return await self.agent(chosen)
         if isinstance(chosen, Sequence) and not isinstance(chosen, str):
-            return [await self._mine(item) for item in cast("Sequence[Any]", chosen)]  # type: ignore[misc]
+            return [await self._mine(item) for item in cast("Sequence[Any]", chosen)]  # type: ignore[misc] - each item is awaited
         return chosen
 
     def _by_tools(self, context: RouterContext) -> str:

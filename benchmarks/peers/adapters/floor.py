@@ -212,10 +212,10 @@ def _limit(session: Session) -> Contender:
 
 
 def _encode(session: Session) -> Contender:
-    from workloads import conversation  # noqa: PLC0415
+    from workloads import conversation  # noqa: PLC0415 - loaded only where it is used
 
     from agentkit_py.messages import text_of  # noqa: PLC0415 - the same texts as ours
-    from agentkit_py.runtime.tiktoken_loader import load_encoding  # noqa: PLC0415
+    from agentkit_py.runtime.tiktoken_loader import load_encoding  # noqa: PLC0415 - loaded only where it is used
 
     encoder = load_encoding("o200k_base")
     if encoder is None:
@@ -289,7 +289,7 @@ def _thread(session: Session, folder: Path) -> Contender:
 
 
 def _turn(session: Session) -> Contender:
-    from adapters.ours import _results  # noqa: PLC0415 # pyright: ignore[reportPrivateUsage]
+    from adapters.ours import _results  # noqa: PLC0415 # pyright: ignore[reportPrivateUsage] - the same history as ours
     from agentkit_py.stores.records import encode_row  # noqa: PLC0415 - the same bytes as ours
 
     async def nothing(_: Path) -> None:

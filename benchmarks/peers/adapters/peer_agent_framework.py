@@ -72,7 +72,7 @@ class AgentFramework(Framework):
             " marks them."
         ),
     )
-    absent = {"thread": "its histories are memory or JSON Lines files, not SQLite"}  # noqa: RUF012
+    absent = {"thread": "its histories are memory or JSON Lines files, not SQLite"}  # noqa: RUF012 - read only
 
     def tool(self, function: Callable[..., Any]) -> Any:
         return tool(function, name="track", approval_mode="never_require")

@@ -68,7 +68,7 @@ class Agno(Framework):
         "Threads: `SqliteDb`, `add_history_to_context=True`, `num_history_messages=40`.",
     )
 
-    absent = {  # noqa: RUF012
+    absent = {  # noqa: RUF012 - read only
         "thread_1000000": "a turn grows with the thread, as the rows above show"
     }
 

@@ -95,7 +95,7 @@ class AutoGen(Framework):
         "Two agents: `RoundRobinGroupChat` with `MaxMessageTermination`, made before the clock.",
         "Windows: `BufferedChatCompletionContext`, which keeps a window of a list.",
     )
-    absent = {"thread": "it has `save_state` for programs to store, no database"}  # noqa: RUF012
+    absent = {"thread": "it has `save_state` for programs to store, no database"}  # noqa: RUF012 - read only
 
     def tool(self, function: Callable[..., Any]) -> Any:
         return FunctionTool(function, name="track", description="Look up where a parcel is.")

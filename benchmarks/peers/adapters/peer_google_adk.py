@@ -46,7 +46,7 @@ class Scripted(BaseLlm):
     async def generate_content_async(
         self,
         request: LlmRequest,
-        stream: bool = False,  # noqa: ARG002, FBT001, FBT002
+        stream: bool = False,  # noqa: ARG002, FBT001, FBT002 - the interface's argument
     ) -> AsyncGenerator[LlmResponse, None]:
         SEEN[0] = len(request.contents)
         number = await self.steps.later()

@@ -88,7 +88,7 @@ class LangGraph(Framework):
         ),
     )
 
-    absent = {  # noqa: RUF012
+    absent = {  # noqa: RUF012 - read only
         "thread_1000000": "each turn reads and writes the whole thread"
     }
 

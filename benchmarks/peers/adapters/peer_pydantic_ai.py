@@ -27,7 +27,7 @@ class PydanticAI(Framework):
             " `message_history`."
         ),
     )
-    absent = {  # noqa: RUF012
+    absent = {  # noqa: RUF012 - read only
         "thread": "its stores are in memory only; programs keep `all_messages_json()` themselves",
         "window": "a history processor is a function of the program's own",
     }

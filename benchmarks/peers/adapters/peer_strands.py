@@ -64,7 +64,7 @@ class Strands(Framework):
         "Two agents: `GraphBuilder` with one edge; the graph is made before the clock as well.",
         "Windows: `SlidingWindowConversationManager(window_size=40)`.",
     )
-    absent = {"thread": "its sessions are files or S3, not SQLite"}  # noqa: RUF012
+    absent = {"thread": "its sessions are files or S3, not SQLite"}  # noqa: RUF012 - read only
 
     def tool(self, function: Callable[..., Any]) -> Any:
         return tool(name="track")(function)

@@ -40,7 +40,7 @@ grown: list[Any] = []
 
 def send(message: dict[str, Any]) -> None:
     """One line."""
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)  # noqa: T201
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)  # noqa: T201 - what it prints is its protocol
 
 
 def call(name: str, arguments: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def call(name: str, arguments: Any) -> dict[str, Any]:
     if name == "malformed":
         return {"content": [{"type": "no such type"}], "isError": "perhaps"}
     if name == "garbage":
-        print("this is no JSON", flush=True)  # noqa: T201
+        print("this is no JSON", flush=True)  # noqa: T201 - what it prints is its protocol
     if name == "grow":
         grown.append({"name": f"grown{len(grown)}", "inputSchema": PLAIN})
         send({"method": "notifications/tools/list_changed"})
