@@ -95,7 +95,9 @@ class PgServer:
 
     def _make(self, connection: psycopg.Connection[Any]) -> None:
         run = _runner(connection)
-        # Others wait here, and then find that it is done.
+        # Others wait here, and then find that it is done. The extension is the database's, so that
+        # those who make other schemas wait as well: "if not exists" does not wait by itself.
+        run("SELECT pg_advisory_xact_lock(?, 0)", [_LOCK + 3])
         run("SELECT pg_advisory_xact_lock(?, hashtext(?))", [_LOCK, self._schema])
         run("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
         make = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema))

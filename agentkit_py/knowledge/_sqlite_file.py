@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import apsw
 import sqlite_vec  # pyright: ignore[reportMissingTypeStubs] - it has none
 
+from agentkit_py._core.busy import retried
 from agentkit_py.errors import KnowledgeError
 from agentkit_py.knowledge._tables import FOUND, VERSION, Run, Tables, hit, schema
 from agentkit_py.knowledge.compiling import compiled
@@ -73,6 +74,9 @@ class SqliteFile:
             self._connection = None
 
     def _open(self) -> apsw.Connection:
+        return retried(self._connect, apsw.BusyError, seconds=self._busy_timeout)
+
+    def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(self._path)
         try:
             self._prepare(connection)
@@ -84,9 +88,12 @@ class SqliteFile:
     def _prepare(self, connection: apsw.Connection) -> None:
         connection.set_busy_timeout(int(self._busy_timeout * 1000))
         run = _runner(connection)
-        if run("PRAGMA application_id")[0][0] != APPLICATION_ID and run(
-            "SELECT COUNT(*) FROM sqlite_master"
-        ) != [(0,)]:
+        # One transaction for both: between them another process may make the tables.
+        run("BEGIN")
+        mark = run("PRAGMA application_id")[0][0]
+        empty = run("SELECT COUNT(*) FROM sqlite_master") == [(0,)]
+        run("COMMIT")
+        if mark != APPLICATION_ID and not empty:
             raise KnowledgeError(
                 f"{self._path} is another program's SQLite database, or one with threads; "
                 "give documents a file of their own."

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import anyio
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.knowledge import (
@@ -269,6 +274,34 @@ def test_processes_write_one_file_at_the_same_time_and_nothing_is_lost(tmp_path:
         await knowledge.close()
 
     anyio.run(look)
+
+
+async def test_a_new_file_may_be_opened_by_several_at_the_same_moment(tmp_path: Path) -> None:
+    """Whoever sees it half made waits, and does not take it for another program's."""
+    for number in range(60):
+        path = tmp_path / f"{number}.db"
+        stores = [SqliteKnowledge(path) for _ in range(4)]
+        counts = await asyncio.gather(*(store.count() for store in stores))
+        assert counts == [(0, 0)] * len(stores)
+        for store in stores:
+            await store.close()
+
+
+async def test_a_new_database_may_be_set_up_by_several_at_the_same_moment(
+    postgres_url: str,
+) -> None:
+    """Their schemas differ, the extension is one for all."""
+    for number in range(5):
+        name = f"fresh_{number}_{uuid4().hex[:8]}"
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        database = make_conninfo(postgres_url, dbname=name)
+        stores = [PostgresKnowledge(database, schema=f"s{each}") for each in range(4)]
+        assert await asyncio.gather(*(store.count() for store in stores)) == [(0, 0)] * 4
+        for store in stores:
+            await store.close()
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(name)))
 
 
 HOLDER = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import httpx
@@ -378,3 +379,26 @@ async def test_what_cannot_be_run_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="'app-f'"):
         ReplayExecutor(made, [function, function])
     assert (await executor(handler).run("go")).status == "completed"
+
+
+async def test_each_of_many_waits_is_answered() -> None:
+    """Also one that begins where the memory of another, long over, was."""
+
+    async def handler(ctx: inngest.Context) -> list[bool]:
+        async def wait(name: str) -> bool:
+            event = await ctx.step.wait_for_event(
+                name,
+                event="answer",
+                timeout=timedelta(hours=1),
+                if_exp=f"async.data.to == '{name}'",
+            )
+            return event is not None
+
+        found: list[bool] = []
+        for number in range(25):
+            pair = [partial(wait, f"{side}{number}") for side in "ab"]
+            found += await ctx.group.parallel(tuple(pair))
+        return found
+
+    run = await executor(handler).run("go", answer=lambda wait: {"to": wait.step.name})
+    assert run.output == [True] * 50

@@ -130,12 +130,12 @@ class ReplayExecutor:
 
     async def finish(self, run: Run, *, answer: Answerer | None = None) -> Run:
         """Let time pass until ``run`` has ended."""
-        asked: set[int] = set()
+        asked: set[Wait] = set()
         while run.status == "running":
             await self._drive(lambda: run.status != "running")
-            wait = next((w for w in self._waits() if id(w) not in asked), None)
+            wait = next((w for w in self._waits() if w not in asked), None)
             if answer is not None and wait is not None:
-                asked.add(id(wait))
+                asked.add(wait)
                 given = answer(wait)
                 if given is not None:
                     self.receive({"name": wait.event, "data": dict(given)})

@@ -1,0 +1,31 @@
+"""Waiting for others who open the same SQLite file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_PAUSE = 0.01
+"""Seconds."""
+
+
+def retried(work: Callable[[], T], *busy: type[Exception], seconds: float) -> T:
+    """What ``work`` gives, tried again for so many seconds while others are at it. Blocks.
+
+    Processes that create one file at the same moment can be refused at once, without the usual
+    waiting: SQLite does so where waiting could be a deadlock, in the change to WAL.
+
+    Raises:
+        Exception: One of ``busy``, when the time is over.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return work()
+        except busy:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE)
