@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import warnings
 from collections import Counter
@@ -19,6 +20,11 @@ TIKTOKEN_CACHE = ROOT / ".cache" / "tiktoken"
 # Set before anything asks tiktoken for an encoding, and inherited by the commands that tests start.
 if TIKTOKEN_CACHE.is_dir():
     os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(TIKTOKEN_CACHE))
+
+# A shell starts what runs in its background with Ctrl-C ignored, and programs inherit that: those
+# that tests interrupt would go on for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: a loaded machine is no bug. On CI the same examples each time, so that a red run is
 # about the change; at home new ones each time.
