@@ -55,6 +55,7 @@ from agentkit_py.messages import (
     UserMessage,
 )
 from agentkit_py.models import (
+    answering,
     anthropic,
     azure_openai,
     gemini,
@@ -182,6 +183,7 @@ __all__ = [
     "TruncateToolResults",
     "Usage",
     "UserMessage",
+    "answering",
     "anthropic",
     "apply_processors",
     "azure_openai",

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
-from agentkit_py._core.json import JsonObject, JsonValue, dumps
+from agentkit_py._core.json import JsonObject, JsonValue, dumps, quoted
+from agentkit_py._core.quick_init import quick_init
 from agentkit_py._core.values import changed
 from agentkit_py.contents import (
     ContentPart,
@@ -22,6 +23,7 @@ from agentkit_py.contents import (
     TextContent,
     text_of_parts,
 )
+from agentkit_py.deltas import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 
 __all__ = [
     "ContentPart",
@@ -45,11 +47,12 @@ __all__ = [
     "as_present",
     "counter",
     "derived",
+    "keep_on_wire",
+    "kept_on_wire",
     "origin_of",
     "text_of",
     "text_of_parts",
     "token_memo",
-    "wire_memo",
 ]
 
 StopReason: TypeAlias = Literal["tool", "stop"]
@@ -62,9 +65,13 @@ class _Memo:
     """
 
     text: str | None = None
+    counted_by: str | None = None
+    """The tokenizer that counted first, mostly the only one; `tokens` has those of others."""
+
+    count: float = 0
     tokens: dict[str, float] | None = None
     present: Message | None = None
-    wire: dict[str, Any] | None = None
+    wire: object = None
     derived: dict[Hashable, Message | None] | None = None
     origin: Message | None = None
 
@@ -97,6 +104,7 @@ def _restore(kind: type[Any], facts: dict[str, Any]) -> Any:
     return kind(**facts)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class TextMessage(_Base):
     """Text of the system, the user or a model."""
@@ -112,6 +120,7 @@ class TextMessage(_Base):
         return text_of_parts(self.content)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A model's wish to have a tool called."""
@@ -131,6 +140,7 @@ class ToolCall:
     type: Literal["tool"] = field(default="tool", kw_only=True)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolCallMessage(_Base):
     """Tool calls of one reply."""
@@ -142,6 +152,7 @@ class ToolCallMessage(_Base):
     type: Literal["tool_call"] = field(default="tool_call", kw_only=True)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolResultMessage(_Base):
     """What one tool call gave: ``{"data": …}`` or ``{"error": {name, message, …}}``."""
@@ -173,6 +184,7 @@ Message: TypeAlias = TextMessage | ToolCallMessage | ToolResultMessage | Reasoni
 """Every kind of message; match on the class or on ``type``, and end with `assert_never`."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class UserMessage:
     """What a user said, with what a client may send beside it."""
@@ -190,6 +202,7 @@ class UserMessage:
     """Added to the agents' system prompts for this run."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens that one model call, or several added up, cost."""
@@ -226,45 +239,14 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
-    """A piece of text as it arrives."""
-
-    index: int
-    """Which part of the reply it belongs to, counted over all its parts from 0."""
-
-    delta: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReasoningDelta:
-    """A piece of reasoning as it arrives."""
-
-    index: int
-    delta: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCallDelta:
-    """A piece of a tool call's arguments as it arrives."""
-
-    index: int
-    id: str
-    name: str
-    delta: str
-    """The next piece of the arguments' JSON; may be empty in the first one."""
-
-
-Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta
-"""A piece of a reply that is still being written."""
-
-
 def text_of(message: Message) -> str:
     """The text by which a message is counted, computed once per message.
 
     Texts count as they are, everything else (content lists, calls, results) by its compact JSON:
     what the upstream proposal counts. Images and files have no text.
     """
+    if isinstance(message, TextMessage) and isinstance(message.content, str):
+        return message.content
     memo = _memo(message)
     if memo.text is None:
         memo.text = _countable(message)
@@ -276,43 +258,64 @@ def token_memo(message: Message) -> dict[str, float]:
     memo = _memo(message)
     if memo.tokens is None:
         memo.tokens = {}
+    if memo.counted_by is not None:
+        memo.tokens[memo.counted_by] = memo.count
     return memo.tokens
 
 
-def counter(key: str, count: Callable[[Message, str], float]) -> Callable[[Message], float]:
-    """A function that gives what ``count`` does for a message, computed once per message and key.
+def counter(
+    key: str, count: Callable[[str], float], media: Callable[[TextMessage], float]
+) -> Callable[[Message], float]:
+    """A function that gives the tokens of a message, counted once per message and key.
 
     Args:
         key: Names the way of counting.
-        count: Gets the message and its `text_of`. It gives whole numbers unless a user's own
-            tokenizer gives fractions.
+        count: Counts a text. It gives whole numbers unless a user's own tokenizer gives fractions.
+        media: What the images and files of a content list count beside its text.
     """
 
     def tokens(message: Message) -> float:
         memo = message._memo or _memo(message)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - a message and this module share the memo
-        counts = memo.tokens
-        if counts is None:
-            counts = memo.tokens = {}
-        known = counts.get(key)
+        if memo.counted_by == key:
+            return memo.count
+        known = None if memo.tokens is None else memo.tokens.get(key)
         if known is None:
-            text = memo.text
-            if text is None:
-                text = memo.text = _countable(message)
-            known = counts[key] = count(message, text)
+            known = _counted(message, memo, count, media)
+            if memo.counted_by is None:
+                memo.counted_by, memo.count = key, known
+            else:
+                token_memo(message)[key] = known
         return known
 
     return tokens
 
 
-def wire_memo(message: Message) -> dict[str, Any]:
-    """What encoders made of this message, by what it is; encoders read and fill it.
+def _counted(
+    message: Message,
+    memo: _Memo,
+    count: Callable[[str], float],
+    media: Callable[[TextMessage], float],
+) -> float:
+    if not isinstance(message, TextMessage):
+        if memo.text is None:
+            memo.text = _countable(message)
+        return count(memo.text)
+    content = message.content
+    return count(content) if isinstance(content, str) else count(text_of(message)) + media(message)
+
+
+def kept_on_wire(message: Message) -> Any:
+    """What encoders made of this message and keep with it, see `keep_on_wire`; None: nothing."""
+    memo = message._memo  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
+    return None if memo is None else memo.wire
+
+
+def keep_on_wire(message: Message, made: object) -> None:
+    """Keep what encoders made of this message; nobody may be able to change it.
 
     It lives as long as the message, and what is made of the message and others holds those.
     """
-    memo = _memo(message)
-    if memo.wire is None:
-        memo.wire = {}
-    return memo.wire
+    _memo(message).wire = made
 
 
 def as_present(message: Message) -> Message:
@@ -361,8 +364,12 @@ def _memo(message: Message) -> _Memo:
     memo = message._memo  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
     if memo is None:
         memo = _Memo()
-        object.__setattr__(message, "_memo", memo)
+        _keep_memo(message, memo)
     return memo
+
+
+_keep_memo = cast("Any", _Base._memo).__set__  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
+"""`object.__setattr__` for a frozen message's memo, without looking the name up."""
 
 
 def _countable(message: Message) -> str:
@@ -371,17 +378,20 @@ def _countable(message: Message) -> str:
             content = message.content
             return content if isinstance(content, str) else dumps([_part_text(p) for p in content])
         case "tool_call":
-            return dumps([_call_text(call) for call in message.tools])
+            return f"[{','.join([_call_text(call) for call in message.tools])}]"
         case "tool_result":
             return dumps(message.content)
         case "reasoning":
             return message.content
 
 
-def _call_text(call: ToolCall) -> dict[str, JsonValue]:
+def _call_text(call: ToolCall) -> str:
+    """What counts of a call, as compact JSON: in half the time that `dumps` takes for it."""
     # What could not be read as JSON is sent as the text it was, and costs as much.
-    arguments = call.input if call.malformed is None else call.malformed
-    return {"type": "tool", "id": call.id, "name": call.name, "input": arguments}
+    arguments = dumps(call.input if call.malformed is None else call.malformed)
+    return (
+        f'{{"type":"tool","id":{quoted(call.id)},"name":{quoted(call.name)},"input":{arguments}}}'
+    )
 
 
 def _part_text(part: ContentPart) -> dict[str, JsonValue]:

@@ -89,6 +89,10 @@ class Contender(Protocol):
         ...
 
 
+def _now() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
+
+
 @dataclass(slots=True)
 class Timed:
     """Times a function, sync or async, in seconds per call."""
@@ -99,18 +103,25 @@ class Timed:
 
     loop: asyncio.Runner
     prepare: Callable[[], Any] | None = None
-    """Makes the input of one call; this is not timed."""
+    """Makes the input of one call; this is not timed, so nothing that a call needs belongs here."""
 
     verify: Callable[[Any, int], None] | None = None
     """Gets what the last call returned, and how many calls there were altogether."""
 
     done: int = 0
+    clock: Callable[[], tuple[float, float]] = _now
+    """Seconds on the wall, and of the process's CPU."""
+
     _last: Any = field(default=None, init=False)
 
     def sample(self, count: int) -> Sample:
-        """Call it ``count`` times."""
+        """Call it once, and then ``count`` times with the clock running.
+
+        Async calls are all made in one coroutine, which runs as long as a server would: what lives
+        with it, worker threads for one, is there when the clock starts, as are caches.
+        """
         make = self.prepare
-        inputs = [None] * count if make is None else [make() for _ in range(count)]
+        inputs = [None if make is None else make() for _ in range(count + 1)]
         # What was there before is not looked at again: only what the calls make is collected.
         gc.collect()
         gc.freeze()
@@ -119,7 +130,7 @@ class Timed:
         else:
             wall, cpu = self._run(inputs)
         gc.unfreeze()
-        self.done += count
+        self.done += count + 1
         return Sample(wall / count, cpu / count)
 
     def check(self) -> None:
@@ -129,21 +140,25 @@ class Timed:
 
     def _run(self, inputs: Sequence[Any]) -> tuple[float, float]:
         do, last = self.do, None
-        cpu, start = time.process_time(), time.perf_counter()
-        for item in inputs:
+        first, *others = inputs
+        do(first)
+        start, cpu = self.clock()
+        for item in others:
             last = do(item)
-        wall, used = time.perf_counter() - start, time.process_time() - cpu
+        end, used = self.clock()
         self._last = last
-        return wall, used
+        return end - start, used - cpu
 
     async def _run_async(self, inputs: Sequence[Any]) -> tuple[float, float]:
         do, last = self.do, None
-        cpu, start = time.process_time(), time.perf_counter()
-        for item in inputs:
+        first, *others = inputs
+        await do(first)
+        start, cpu = self.clock()
+        for item in others:
             last = await do(item)
-        wall, used = time.perf_counter() - start, time.process_time() - cpu
+        end, used = self.clock()
         self._last = last
-        return wall, used
+        return end - start, used - cpu
 
 
 @dataclass(slots=True)

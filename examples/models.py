@@ -43,6 +43,20 @@ proxied = replace(
 )
 # --8<-- [end:client]
 
+# --8<-- [start:answering]
+from agentkit_py import answering
+from agentkit_py.messages import text_of
+from agentkit_py.models import ModelRequest
+
+
+async def shout(request: ModelRequest) -> str:
+    """Gets messages and tools as agents have them; a `ModelReply` could call a tool, too."""
+    return text_of(request.messages[-1]).upper()
+
+
+rules = answering(shout)
+# --8<-- [end:answering]
+
 # --8<-- [start:respond]
 from typing import Any
 
@@ -89,8 +103,9 @@ async def main() -> None:
         assert await what_fails(agent) == "check openai's key"
         assert await what_fails(agent) == "come back in None s"
         assert await what_fails(agent) == "Hello!"
-    shouting = Agent(name="echo", system="You repeat.", model=echo)
-    assert (await shouting.run("hello")).text == "HELLO"
+    for model in (rules, echo):
+        shouting = Agent(name="echo", system="You repeat.", model=model)
+        assert (await shouting.run("hello")).text == "HELLO"
     assert colder.default_parameters["temperature"] == 0
 
 

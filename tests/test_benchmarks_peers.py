@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-QUICK = ("create", "first_run", "text", "tool1_async", "tool1_sync", "two_agents")
+QUICK = (
+    "create",
+    "first_run",
+    "text",
+    "tool1_async",
+    "tool1_sync",
+    "text_wire",
+    "tool1_wire",
+    "two_agents",
+)
 """Works that need no preparation."""
 
 SECONDS = 120
@@ -111,6 +120,117 @@ def recorded() -> dict[str, Any]:
             },
         },
     }
+
+
+def told(root: Path, script: str) -> Any:
+    """What a script that imports the benchmarks' own modules prints as JSON."""
+    paths = "import json, sys; sys.path[:0] = ['benchmarks/peers', 'benchmarks']\n"
+    done = subprocess.run(
+        [sys.executable, "-c", paths + script],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+SAMPLED = """
+import asyncio, threading
+from contextlib import ExitStack
+import anyio.to_thread
+from measuring import QUICK, Session, Timed
+
+seen, timed = [], []
+
+async def do(number):
+    thread = await anyio.to_thread.run_sync(threading.get_ident)
+    seen.append([number, thread, id(asyncio.current_task())])
+
+numbers = iter(range(100))
+with asyncio.Runner() as loop:
+    contender = Timed("threads", do, loop, prepare=lambda: next(numbers))
+    for _ in range(2):
+        contender.sample(5)
+        timed.append(contender.done)
+print(json.dumps([seen, timed]))
+"""
+
+
+def test_the_operations_of_a_sample_share_a_coroutine_and_its_worker_thread(root: Path) -> None:
+    """As runs in a server do; the first of them, which starts the thread, is not timed."""
+    seen, done = told(root, SAMPLED)
+    assert done == [6, 12]
+    for sample in (seen[:6], seen[6:]):
+        assert len({thread for _, thread, _ in sample}) == 1
+        assert len({task for _, _, task in sample}) == 1
+    assert [number for number, _, _ in seen] == list(range(12))
+
+
+COLD = """
+import asyncio
+from measuring import THOROUGH, Timed, calibrate
+
+calls, spent = 0, 0.0
+
+def do(_):
+    global calls, spent
+    calls += 1
+    spent += 1.0 if calls == 1 else 1e-4
+
+with asyncio.Runner() as loop:
+    cold = Timed("cold", do, loop, clock=lambda: (spent, spent))
+    print(json.dumps(calibrate(cold, None, THOROUGH)))
+"""
+
+
+def test_what_is_slow_only_once_does_not_decide_how_often_it_is_done(root: Path) -> None:
+    """A cold first run took so long that rounds had two runs, and measured the start of threads."""
+    assert told(root, COLD) == 200
+
+
+PAST = """
+from adapting import Steps, checked
+from problem import ANSWER
+import asyncio
+
+def verdict(*sizes):
+    steps = Steps(0)
+    verify = checked(steps, str)
+    for size in sizes:
+        asyncio.run(steps.later(range(size)))
+    try:
+        verify(ANSWER, len(sizes))
+    except AssertionError as error:
+        return str(error)
+
+print(json.dumps([verdict(2, 2, 2), verdict(2, 4, 6)]))
+"""
+
+
+def test_a_conversation_that_goes_on_in_the_next_run_is_noticed(root: Path) -> None:
+    """Agents that keep their conversation would be asked something else each time."""
+    anew, kept = told(root, PAST)
+    assert anew is None
+    assert "{2, 4, 6}" in kept
+
+
+MADE = """
+from adapters.ours import FRAMEWORK
+from adapting import Steps
+from problem import track_async
+
+model = FRAMEWORK.model(Steps())
+agents = [FRAMEWORK.agent(model, [FRAMEWORK.tool(track_async)]) for _ in range(2)]
+print(json.dumps([agent.model is model for agent in agents]))
+"""
+
+
+def test_agents_that_are_made_share_one_model(root: Path) -> None:
+    """Making a model is not part of making an agent."""
+    assert told(root, MADE) == [True, True]
 
 
 @pytest.fixture

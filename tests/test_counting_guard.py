@@ -35,7 +35,7 @@ from agentkit_py import (
     tool,
 )
 from agentkit_py.inngest import AgentKitMiddleware
-from agentkit_py.models.base import ModelRequest
+from agentkit_py.models.base import ModelRequest, ToolSpec
 from agentkit_py.stores import StoredResult
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing.executor import ReplayExecutor
@@ -88,6 +88,10 @@ class CountingStore(SqliteHistory):
         return rows
 
 
+PAGE = 48
+"""Results that a run loads at first."""
+
+
 class CountingContent(dict[str, Any]):
     """A result's content that counts how often it is written as JSON."""
 
@@ -98,10 +102,18 @@ class CountingContent(dict[str, Any]):
         return super().items()
 
 
+def written(messages: Sequence[object]) -> set[int]:
+    """How often the contents of calls and results were written as JSON that count it."""
+    calls = [call.input for m in messages if isinstance(m, ToolCallMessage) for call in m.tools]
+    contents = [m.content for m in messages if isinstance(m, ToolResultMessage)]
+    return {one.written for one in [*calls, *contents] if isinstance(one, CountingContent)}
+
+
 class Profile:
     """Counts calls of Python functions in this thread, and which objects of ours they made."""
 
-    def __init__(self) -> None:
+    def __init__(self, package: str = "agentkit_py") -> None:
+        self._package = package
         self.calls = 0
         self.functions: Counter[str] = Counter()
         self.made: Counter[str] = Counter()
@@ -116,7 +128,7 @@ class Profile:
     def _seen(self, frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
         module: str = frame.f_globals.get("__name__", "")
-        if event != "call" or not module.startswith("agentkit_py"):
+        if event != "call" or not module.startswith(self._package):
             return
         self.calls += 1
         self.functions[code.co_name] += 1
@@ -180,6 +192,39 @@ async def test_ten_tool_rounds_on_a_stored_thread_read_and_count_nothing_twice(
     await store.close()
 
 
+@pytest.mark.parametrize("length", [400, 10_000])
+@pytest.mark.parametrize(
+    ("window", "read", "asked"), [(100, PAGE, 3), (400, PAGE, 3), (800, PAGE + PAGE // 2, 4)]
+)
+async def test_a_turn_asks_its_file_for_the_newest_page_and_saves_twice(
+    tmp_path: Path, length: int, window: int, read: int, asked: int
+) -> None:
+    """Each is one way to a thread and back, and one transaction; a wide window has a page more."""
+    store = CountingStore(tmp_path / "threads.db")
+    await store.add_thread("t")
+    await store.append("t", past(length))
+    limiter = TokenLimiter(window, tokenizer=CountingTokenizer())
+    agent = agent_of(ScriptedModel("It arrives tomorrow."), history=store, processors=[limiter])
+    with Profile() as profile:
+        await agent.run("Where is my parcel?", thread_id="t")
+    assert profile.made["Job"] == asked
+    assert store.read == read
+    await store.close()
+
+
+async def test_a_new_thread_is_looked_for_made_and_loaded(tmp_path: Path) -> None:
+    """Looking does not lock the file for writers; only the first run pays for it."""
+    store = SqliteHistory(tmp_path / "threads.db")
+    agent = agent_of(ScriptedModel("Hello.", "Hello again."), history=store)
+    asked: list[int] = []
+    for _ in range(2):
+        with Profile() as profile:
+            await agent.run("Hi", thread_id="t")
+        asked.append(profile.made["Job"])
+    assert asked == [6, 3]
+    await store.close()
+
+
 @pytest.mark.parametrize("name", MODELS)
 async def test_a_conversation_that_grows_is_encoded_where_it_is_new(name: str) -> None:
     """Each result is written as JSON once, in however many requests it is."""
@@ -191,6 +236,28 @@ async def test_a_conversation_that_grows_is_encoded_where_it_is_new(name: str) -
     counts = {content.written for content in contents if isinstance(content, CountingContent)}
     assert counts == {1}
     assert len(contents) == 100
+
+
+@pytest.mark.parametrize("tools", [(), (ToolSpec("track"),)], ids=["untold", "told"])
+@pytest.mark.parametrize("name", MODELS)
+async def test_ten_tool_rounds_on_a_long_thread_encode_only_what_is_new(
+    name: str, tools: tuple[ToolSpec, ...]
+) -> None:
+    """Arguments and results of 10,000 messages are written once; then those of each round are."""
+    messages = [m for r in past(10_000, CountingContent) for m in r.messages]
+    model = MODELS[name]
+    model.encode(ModelRequest(messages=tuple(messages), tools=tools))
+    old = written(messages)
+    assert old == {1}
+    for number in range(ROUNDS):
+        call = ToolCall(f"new_{number}", "track", CountingContent(parcel=number))
+        result = ToolResultMessage(call, CountingContent(data="on its way"))
+        messages += [ToolCallMessage((call,)), result]
+        with Profile() as profile:
+            body = model.encode(ModelRequest(messages=tuple(messages), tools=tools))
+        assert profile.made["Exchange"] == 1
+        assert str(body).count("on its way") == number + 1
+    assert written(messages) == {1}
 
 
 async def test_ten_tool_rounds_encode_each_call_once() -> None:
@@ -215,8 +282,8 @@ async def test_ten_tool_rounds_make_each_message_and_result_as_often_as_one_does
     # A call and its result: as they came, signed, and marked as of this run.
     assert made[0]["ToolCallMessage"] == 3 * ROUNDS
     assert made[0]["ToolResultMessage"] == 2 * ROUNDS
-    # The system prompt and the question at each inference; the answer.
-    assert made[0]["TextMessage"] <= 2 * (ROUNDS + 1) + 4
+    # The system prompt and the question, once for all inferences; the answer, and it signed.
+    assert made[0]["TextMessage"] == 4
     # One at each inference, and again with its tools' results.
     assert made[0]["AgentResult"] <= 2 * (ROUNDS + 1) + 1
     for name in (*(kind.__name__ for kind in MESSAGES), "AgentResult"):
@@ -237,6 +304,20 @@ async def test_a_long_state_costs_no_more_calls_than_a_short_one() -> None:
     assert calls[1] - calls[0] < 50
 
 
+async def test_a_run_makes_no_object_that_nobody_needs() -> None:
+    """One of each for a run that only answers: no host, event, tool runner or further id."""
+    with Profile() as profile:
+        await Agent(name="support", system="s", model=ScriptedModel("Hello.")).run("Hi")
+    made = profile.made
+    # System prompt, question, answer, and it signed. The question's result, and the answer's.
+    assert (made["UserMessage"], made["TextMessage"], made["AgentResult"]) == (1, 4, 2)
+    for name in ("RunScope", "Thread", "Turn", "View", "Seen", "ContextReport", "ModelRequest"):
+        assert made[name] == 1, name
+    assert not made.keys() & {"TurnHost", "ToolRunner", "Asking", "HistoryContext"}
+    # Of the question and of the answer; what events call the run is made for who hears them.
+    assert profile.functions["_random_uuid"] == 2
+
+
 async def test_an_event_that_nobody_hears_is_not_made() -> None:
     """Events and chunks cost nothing where nobody listens; with an observer they are made."""
     silent, heard = Profile(), Profile()
@@ -249,9 +330,8 @@ async def test_an_event_that_nobody_hears_is_not_made() -> None:
     assert heard.made["RunStarted"] == heard.made["RunCompleted"] == 1
 
 
-async def test_replays_put_together_only_what_they_send() -> None:
-    """A function is run again for each step; what remembered calls saw is not made again."""
-    model = ScriptedModel(*asking(ROUNDS))
+def replayed(model: Model) -> ReplayExecutor:
+    """An executor with a function that runs an agent with one tool."""
     agent = agent_of(model, max_iter=ROUNDS + 1)
 
     async def function(ctx: inngest.Context) -> str:
@@ -260,7 +340,13 @@ async def test_replays_put_together_only_what_they_send() -> None:
     middleware: Any = AgentKitMiddleware.configured(inference="local")
     client = inngest.Inngest(app_id="app", is_production=False, middleware=[middleware])
     make = client.create_function(fn_id="f", trigger=inngest.TriggerEvent(event="e"), retries=0)
-    executor = ReplayExecutor(client, [make(function)])
+    return ReplayExecutor(client, [make(function)])
+
+
+async def test_replays_put_together_only_what_they_send_and_read_each_reply_once() -> None:
+    """A function is run again for each step; what remembered calls saw is not made again."""
+    model = ScriptedModel(*asking(ROUNDS))
+    executor = replayed(model)
     with Profile() as profile:
         run = await executor.run("e")
     assert run.output is not None, run.error
@@ -270,3 +356,15 @@ async def test_replays_put_together_only_what_they_send() -> None:
     assert profile.functions["look"] == ROUNDS + 1
     assert profile.functions["ensure_valid"] == ROUNDS + 1
     assert profile.functions["undo_form"] == ROUNDS
+    # In the request after that; all later ones come by it, too.
+    assert profile.functions["decode_chat"] == ROUNDS + 1
+
+
+async def test_a_replay_asks_the_sdk_for_its_last_memo_and_its_new_step() -> None:
+    """What else is remembered is taken without its describing each step anew."""
+    executor = replayed(ScriptedModel(*asking(ROUNDS)))
+    with Profile("inngest") as profile:
+        run = await executor.run("e")
+    steps = 2 * ROUNDS + 1
+    assert len(run.memos) == steps
+    assert profile.functions["report_step"] == 2 * steps

@@ -87,6 +87,72 @@ def test_nothing_catches_base_exception() -> None:
     assert found == []
 
 
+ENGINE_TESTS = sorted((ROOT / "tests" / "engine").glob("test_*.py"))
+
+
+def runs_in_one_way_only(module: ast.Module) -> list[str]:
+    """Functions that call `run` of an agent or network themselves, and are not marked.
+
+    A mark may have a name of its own (``HERE = pytest.mark.direct_only("…")``), or be the module's.
+    """
+    marks = {
+        ast.unparse(node.targets[0])
+        for node in module.body
+        if isinstance(node, ast.Assign) and "direct_only" in ast.unparse(node.value)
+    }
+    if "pytestmark" in marks:
+        return []
+    return [
+        function.name
+        for function in module.body
+        if isinstance(function, Function)
+        and not any(
+            "direct_only" in (word := ast.unparse(mark)) or word in marks
+            for mark in function.decorator_list
+        )
+        and any(runs_something(node) for node in ast.walk(function))
+    ]
+
+
+def runs_something(node: ast.AST) -> bool:
+    """Whether it is ``x.run(…)``, where ``x`` is neither the tests' runner nor a step."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    where = ast.unparse(node.func.value)
+    through_runner = where == "runner" or where.startswith("Runner(")
+    return node.func.attr == "run" and not through_runner and not where.endswith("step")
+
+
+def test_every_engine_test_runs_directly_and_as_an_inngest_function() -> None:
+    """Through the fixture `runner`; what cannot is marked `direct_only` and says why."""
+    trees = {named(p): ast.parse(p.read_text(encoding="utf-8")) for p in ENGINE_TESTS}
+    assert len(trees) > 20
+    assert {name: found for name, m in trees.items() if (found := runs_in_one_way_only(m))} == {}
+    reasons = [
+        node.args[0].value
+        for module in trees.values()
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.direct_only"
+        if node.args and isinstance(node.args[0], ast.Constant)
+    ]
+    marks = sum(path.read_text(encoding="utf-8").count("mark.direct_only") for path in ENGINE_TESTS)
+    assert len([reason for reason in reasons if len(str(reason).split()) > 4]) == marks
+
+
+def test_what_runs_in_one_way_only_is_found() -> None:
+    """The measure itself."""
+    module = ast.parse(
+        "HERE = pytest.mark.direct_only('why')\n"
+        "async def plain(): await agent.run('q?')\n"
+        "async def made(): await make(a).run('q?')\n"
+        "async def both(runner): await runner.run(agent, 'q?')\n"
+        "async def step(runner): await context.step.run('s', work)\n"
+        "@pytest.mark.direct_only('why')\nasync def marked(): await agent.run('q?')\n"
+        "@HERE\nasync def named(): await agent.run('q?')\n"
+    )
+    assert runs_in_one_way_only(module) == ["plain", "made"]
+
+
 def test_the_engine_never_asks_which_runtime_it_has() -> None:
     """What differs between runtimes lies behind the port."""
     asks = re.compile(r"InngestRuntime|isinstance\(.*untime|(import .*|\w\.)DirectRuntime")

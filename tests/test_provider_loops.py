@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -105,6 +106,23 @@ async def test_an_error_result(case: Case) -> None:
     (result,) = await run(model)
     assert result.is_error
     model.assert_saw("no booking 42")
+
+
+@pytest.mark.parametrize("given", ["cut \ud83d", {"cut \ud83d": ["\ude00"], "n": float("inf")}])
+async def test_half_an_emoji_in_a_result(case: Case, given: Any) -> None:
+    """As a text, and as the name of a field: the provider gets text that UTF-8 can carry."""
+
+    def cut() -> Any:
+        """Give it."""
+        return given
+
+    model = scripted(case, tool_call("cut"), "Done.")
+    (result,) = await run(model, tools=[cut])
+    assert not result.is_error
+    model.assert_saw("cut ")
+    for request in model.requests:
+        str(request.body).encode()
+        json.dumps(request.body, ensure_ascii=False).encode()
 
 
 @pytest.mark.parametrize("tools", [TOOLS, []])

@@ -34,6 +34,9 @@ def _prepared() -> Callable[[Any, int], Sequence[str]] | None:
 
 _write = _prepared()
 
+quoted: Callable[[str], str] = json.encoder.encode_basestring
+"""A text as a JSON string, as `dumps` writes it."""
+
 
 def dumps(value: Any) -> str:
     """Compact JSON with non-ASCII text as it is, the form JavaScript's ``JSON.stringify`` gives.
@@ -85,6 +88,7 @@ def _find(value: object, path: str) -> str | None:
 
 
 _PLAIN = frozenset({str, int, bool, type(None)})
+_SCALAR = _PLAIN | {float}
 
 
 def _is_json(value: Any) -> bool:
@@ -100,6 +104,21 @@ def _is_json(value: Any) -> bool:
     if kind is list:
         return all(map(_is_json, value))
     return kind is float and math.isfinite(value)
+
+
+def is_flat(value: Mapping[str, Any]) -> bool:
+    """Whether an object holds nothing that can be changed: a shallow copy of it is a whole one."""
+    return all(type(item) in _SCALAR for item in value.values())
+
+
+def copied(value: Any) -> Any:
+    """JSON with objects and arrays of its own; what is none of JSON's types is the same."""
+    if isinstance(value, dict):
+        items = cast("dict[Any, Any]", value).items()
+        return {key: one if type(one) in _SCALAR else copied(one) for key, one in items}
+    if isinstance(value, list):
+        return [copied(one) for one in cast("list[Any]", value)]
+    return value
 
 
 def _find_in_dict(value: dict[object, object], path: str) -> str | None:

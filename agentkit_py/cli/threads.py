@@ -26,9 +26,10 @@ from agentkit_py.cli.thread_store import (
     progress,
 )
 from agentkit_py.cli.thread_table import print_threads
-from agentkit_py.cli.transcript import Transcript
+from agentkit_py.cli.transcript import Transcript, message_line
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.result import USER, AgentResult
+from agentkit_py.messages import text_of
 from agentkit_py.stores import HistoryStore, ThreadInfo
 from agentkit_py.stores.interchange import Format, export_threads, import_threads
 from agentkit_py.stores.workspace import Workspace
@@ -123,12 +124,20 @@ def search(
     async def work(store: HistoryStore, console: Console) -> None:
         found = await store.search(words, limit=limit)
         for match in found:
-            place = match.text.lower().find(words.lower())
-            line = shorten(match.text[max(0, place - 30) : place + 60], 90)
+            page = await store.page(match.thread_id, match.position + 1, 1)
+            text = _found(page[0].result, words) if page else match.text
+            place = text.lower().find(words.lower())
+            line = shorten(text[max(0, place - 30) : place + 60], 90)
             console.print(Text(f"{clean(match.thread_id)}  {line}"), soft_wrap=True)
         console.print(f"{len(found)} threads", style="dim")
 
     Where(db, user, schema, prefix).run(ctx, work)
+
+
+def _found(result: AgentResult, words: str) -> str:
+    """The first message in which something is found, as one reads it."""
+    sought = words.lower()
+    return next((message_line(m) for m in result.messages if sought in text_of(m).lower()), "")
 
 
 @app.command("export")
@@ -200,7 +209,11 @@ def import_(
     schema: Schema = SCHEMA,
     prefix: Prefix = PREFIX,
 ) -> None:
-    """Add threads; what is there already is left out, so that it can be repeated."""
+    """Add threads; what is there already is left out, so that it can be repeated.
+
+    What has no id is known by its thread, its words and how often they were said before, so that a
+    second import of the same file adds nothing.
+    """
 
     async def work(store: HistoryStore, console: Console) -> None:
         size = file.stat().st_size
@@ -229,7 +242,10 @@ def delete(
     workspace: _Files = None,
     yes: _Yes = False,
 ) -> None:
-    """Delete threads, or everything of a user: messages, summaries, states, vectors and files."""
+    """Delete threads, or everything of a user: messages, summaries, states and vectors.
+
+    Their files are deleted, too, where --workspace says in which folder they are.
+    """
     if not threads and user is None:
         raise ConfigurationError("Name threads, or a user with --user.")
 
@@ -282,6 +298,9 @@ def _delete(
                 gone += await store.delete_thread(thread.id)
                 advance(1)
         console.print(f"{gone} threads deleted", style="dim")
+        if gone and workspace is None:
+            line = "Files of theirs, if there are any, stay: their folder is given by --workspace."
+            console.print(Text(line, "dim"), soft_wrap=True)
 
     where.run(ctx, work)
 

@@ -93,13 +93,8 @@ class Transcript:
             self._console.print()
 
     def _result(self, result: ToolResultMessage) -> None:
-        name = result.tool.name
-        if result.is_error:
-            self._detail("✗", f"{name}: {_error_line(result.content)}", "red")
-        else:
-            content = as_object(result.content)
-            data = result.content if content is None else content.get("data")
-            self._detail("✓", f"{name}: {data if isinstance(data, str) else dumps(data)}")
+        sign, style = ("✗", "red") if result.is_error else ("✓", "dim")
+        self._detail(sign, result_line(result), style)
 
     def _detail(self, sign: str, text: str, style: str = "dim") -> None:
         self._line(Text(f"  {sign} {shorten(text, self._console.width - 4)}", style))
@@ -116,6 +111,29 @@ def call_line(call: ToolCall) -> str:
     if arguments is None:
         return f"{call.name}({dumps(call.input)})"
     return f"{call.name}({', '.join(f'{k}={dumps(v)}' for k, v in arguments.items())})"
+
+
+def result_line(result: ToolResultMessage) -> str:
+    """What a tool gave, or what went wrong."""
+    name = result.tool.name
+    if result.is_error:
+        return f"{name}: {_error_line(result.content)}"
+    content = as_object(result.content)
+    data = result.content if content is None else content.get("data")
+    return f"{name}: {data if isinstance(data, str) else dumps(data)}"
+
+
+def message_line(message: Message) -> str:
+    """Any message as one reads it."""
+    match message.type:
+        case "text":
+            return message.text
+        case "reasoning":
+            return message.content
+        case "tool_call":
+            return ", ".join(map(call_line, message.tools))
+        case "tool_result":
+            return result_line(message)
 
 
 def _error_line(content: JsonValue) -> str:

@@ -23,7 +23,7 @@ from agentkit_py.engine.knowledge_base import (
     KnowledgeSearch,
     search_of,
 )
-from agentkit_py.engine.lifecycle import AgentContext, Lifecycle, ResultContext
+from agentkit_py.engine.lifecycle import NO_HOOKS, AgentContext, Lifecycle, ResultContext
 from agentkit_py.engine.options import RunOptions, new_scope
 from agentkit_py.engine.prompt import HistoryMode
 from agentkit_py.engine.rights import AllowedTools, allowed_now, check_allowed
@@ -103,7 +103,7 @@ class Agent:
     """``"user"``: where there are ``knowledge_filters``, the model's own are ignored."""
 
     tool_choice: ToolChoice = "auto"
-    lifecycle: Lifecycle = field(default_factory=Lifecycle)
+    lifecycle: Lifecycle = NO_HOOKS
     model: Model | Callable[[AgentContext], Model | Awaitable[Model]] | None = None
     """A model, or a function of the context that chooses one at each turn (for pictures, for code,
     a cheap one); None: the model of the run or of the network."""
@@ -289,7 +289,7 @@ class Agent:
         scope = new_scope(
             self.name, given, options, history=self.history, mode=self.history_mode, tokens=tokens
         )
-        how = AgentRun(scope.prefix, model=options.get("model"), max_iter=options.get("max_iter"))
+        how = AgentRun(scope.prefix, options.get("model"), max_iter=options.get("max_iter"))
         if how.model is None and self.model is None:
             raise MissingModelError(self.name)  # before a thread is made for nothing
         await scope.open([self])
@@ -297,7 +297,8 @@ class Agent:
             return scope.earlier_result()
         try:
             result = await run_agent(scope, self, how)
-            await scope.thread.end(stop_reason=result.stop_reason)
+            if scope.thread.config is not None:
+                await scope.thread.end(stop_reason=result.stop_reason)
             return result
         except CancelledError as error:
             await scope.settle(error)

@@ -6,7 +6,6 @@ from asyncio import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agentkit_py._core.values import changed
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.tool_calls import calls_of
 from agentkit_py.engine.turn import Turn
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from agentkit_py.engine.agent import Agent
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AgentRun:
     """How one agent is run in a scope."""
 
@@ -53,23 +52,10 @@ async def choose_model(scope: RunScope, agent: Agent, how: AgentRun) -> Model:
 async def run_agent(scope: RunScope, agent: Agent, how: AgentRun) -> AgentResult:
     """One agent's turn with its events; returns the last result, all are in the state."""
     model = await choose_model(scope, agent, how)
-    turn = Turn(
-        scope=scope,
-        agent=agent,
-        model=model,
-        run_id=scope.runtime.new_id(f"{how.path}/run"),
-        message_id=scope.runtime.new_id(f"{how.path}/message"),
-        path=how.path,
-    )
-    facts: dict[str, Any] = {
-        "run_id": turn.run_id,
-        "name": agent.name,
-        "scope": "agent",
-        "message_id": turn.message_id,
-    }
+    turn = Turn(scope, agent, model, how.path, scope.runtime.new_id(f"{how.path}/message"))
     if scope.is_heard:
         started = RunStarted(
-            **facts,
+            **_facts(turn),
             parent_run_id=how.parent_run_id,
             thread_id=scope.state.thread_id,
             user_id=scope.user_id,
@@ -77,21 +63,35 @@ async def run_agent(scope: RunScope, agent: Agent, how: AgentRun) -> AgentResult
         )
         await scope.tell(started)
     try:
-        with scope.measured(turn.run_id):
-            result = await _take_turn(turn, how)
-        if scope.network is None:
+        result = await (_take_turn(turn, how) if scope.spans is None else _measured(turn, how))
+        if scope.network is None and scope.thread.config is not None:
             await scope.thread.save_results()
     except CancelledError as error:
         if scope.runtime.is_final(error):
-            await scope.tell(RunInterrupted(**facts))
+            await scope.tell(RunInterrupted(**_facts(turn)))
         raise
     except Exception as error:
         if scope.runtime.is_final(error):
-            await scope.tell(RunFailed(**facts, error=error))
+            await scope.tell(RunFailed(**_facts(turn), error=error))
         raise
     if scope.is_heard:
-        await scope.tell(RunCompleted(**facts, stop_reason=result.stop_reason))
+        await scope.tell(RunCompleted(**_facts(turn), stop_reason=result.stop_reason))
     return result
+
+
+def _facts(turn: Turn) -> dict[str, Any]:
+    """What all events of a turn's beginning and end say."""
+    return {
+        "run_id": turn.run_id,
+        "name": turn.agent.name,
+        "scope": "agent",
+        "message_id": turn.message_id,
+    }
+
+
+async def _measured(turn: Turn, how: AgentRun) -> AgentResult:
+    with turn.scope.measured(turn.run_id):
+        return await _take_turn(turn, how)
 
 
 async def _take_turn(turn: Turn, how: AgentRun) -> AgentResult:
@@ -108,9 +108,7 @@ async def _take_turn(turn: Turn, how: AgentRun) -> AgentResult:
         wants_more = bool(calls_of(result.output))
         reason = _stop_reason(scope, turn.path, iteration, limit) if wants_more else None
         if reason is not None or not wants_more:
-            result = await turn.finish(result)
-            if result.stop_reason != reason:
-                result = changed(result, stop_reason=reason)
+            result = await turn.finish(result, reason)
         last = result
         if how.keep:
             await scope.add(result)

@@ -21,6 +21,7 @@ from agentkit_py.messages import ToolCall
 
 if TYPE_CHECKING:
     from agentkit_py.engine.scope import RunScope
+    from agentkit_py.engine.turn import Turn
 
 Approver: TypeAlias = Callable[[ApprovalRequest], "Answered | Awaitable[Answered]"]
 """Asks a person in this process, e.g. at the terminal's prompt; True approves everything."""
@@ -29,14 +30,12 @@ DEFAULT_APPROVAL_TIMEOUT = timedelta(hours=4)
 """How long a question waits, as the TypeScript package's documentation has it."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Asking:
     """Where a question comes from."""
 
     scope: RunScope
-    agent: str
-    run_id: str
-    message_id: str
+    turn: Turn
     steps: CallSteps
     """Names the steps of questions."""
 
@@ -67,16 +66,16 @@ class Asking:
         scope = self.scope
         request = ApprovalRequest(
             id=scope.runtime.new_id(step_id),
-            agent=self.agent,
+            agent=self.turn.agent.name,
             calls=tuple(calls),
             message=message,
             timeout=timeout.total_seconds(),
             asked_at=scope.runtime.now(step_id),
         )
         where: dict[str, Any] = {
-            "run_id": self.run_id,
-            "name": self.agent,
-            "message_id": self.message_id,
+            "run_id": self.turn.run_id,
+            "name": self.turn.agent.name,
+            "message_id": self.turn.message_id,
         }
         await scope.emitter.emit(HitlRequested(**where, request=request))
         answer = await scope.thread.away(step_id, partial(self._answer, step_id, request))

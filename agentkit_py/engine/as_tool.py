@@ -122,7 +122,7 @@ async def _invoke(
     scope = _scope(nested, options, given.task, ctx)
     call = NestedCall(
         max_iter=options.get("max_iter", MAX_LOOPS),
-        parent_run_id=ctx.asking.run_id,
+        parent_run_id=ctx.asking.turn.run_id,
         model=options.get("model"),
         default_model=await _default_model(ctx.agent, parent),
     )

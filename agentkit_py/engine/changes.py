@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast
 
 from agentkit_py._core.json import JsonValue
+from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State
+from agentkit_py.history.state_data import put_back
 
 Scheduled: TypeAlias = str | tuple[str, ...]
 """An agent that is next, or several that run at the same time."""
@@ -23,13 +26,14 @@ class Before:
     """How things were before a callback."""
 
     data: dict[str, JsonValue]
+    results: Sequence[AgentResult]
     thread_id: str | None
     scheduled: int
 
 
 @dataclass(slots=True)
 class RunChanges:
-    """The state's data and the network's schedule, recorded and applied again on replays.
+    """The state's data and results and the network's schedule, recorded and applied on replays.
 
     What was scheduled is recorded as additions, so that the records of callbacks that ran at the
     same time can be applied one after another.
@@ -40,7 +44,8 @@ class RunChanges:
 
     def begin(self) -> Before:
         """How things are now."""
-        return Before(self.state.dump(), self.state.thread_id, len(self._stack()))
+        state = self.state
+        return Before(state.dump(), state.results, state.thread_id, len(self._stack()))
 
     def record(self, before: Before, /) -> JsonValue:
         """What has changed since ``before``."""
@@ -48,6 +53,9 @@ class RunChanges:
         data = self.state.dump()
         if data != before.data:
             found["state"] = data
+        results = self.state.results
+        if [*map(id, results)] != [*map(id, before.results)]:
+            found["results"] = _places(results, before.results)
         if self.state.thread_id != before.thread_id:
             found["threadId"] = self.state.thread_id
         added = self._stack()[before.scheduled :]
@@ -59,7 +67,9 @@ class RunChanges:
         """Apply what was recorded."""
         found = cast("dict[str, Any]", recorded or {})
         if "state" in found:
-            self.state.load(found["state"])
+            self.state.data = put_back(self.state.data, found["state"])
+        if "results" in found:
+            self.state.set_results(_in_place(found["results"], self.state.results))
         if "threadId" in found:
             self.state.thread_id = found["threadId"]
         for name in found.get("scheduled", ()):
@@ -67,3 +77,16 @@ class RunChanges:
 
     def _stack(self) -> list[Scheduled]:
         return self.network.stack if self.network is not None else []
+
+
+def _places(results: Sequence[AgentResult], before: Sequence[AgentResult]) -> list[JsonValue]:
+    """Where each result stood before, which a replay knows; what is new as it is."""
+    known = {id(result): place for place, result in enumerate(before)}
+    return [known[id(r)] if id(r) in known else r.to_dict() for r in results]
+
+
+def _in_place(places: Sequence[Any], before: Sequence[AgentResult]) -> list[AgentResult]:
+    return [
+        before[found] if isinstance(found, int) else AgentResult.from_dict(found)
+        for found in places
+    ]

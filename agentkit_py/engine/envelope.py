@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, cast
 
 from agentkit_py._core.json import JsonValue, find_non_json
@@ -38,6 +40,67 @@ def _culprit(value: object, path: str = "result", depth: int = 0) -> tuple[str, 
     return path, cast("object", value)
 
 
+@cache
+def _to_jsonable() -> Callable[[object], Any]:
+    """A function of pydantic, looked up once: even to import what is loaded takes time."""
+    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - loads pydantic
+
+    return to_jsonable_python
+
+
+def _plain(value: object) -> Any:
+    """JSON of a handler's value.
+
+    Raises:
+        ValueError: It has none; pydantic's own errors are ValueErrors, too.
+        RecursionError: It is too deep.
+    """
+    plain = _to_jsonable()(value)
+    # What is left that JSON has no form for are NaN and the infinities.
+    if find_non_json(plain) is not None:
+        from pydantic_core import from_json, to_json  # noqa: PLC0415 - loads pydantic
+
+        plain = from_json(to_json(plain, inf_nan_mode="strings"))
+    return plain
+
+
+def _whole_text(text: str) -> str:
+    """``text`` with halves of surrogate pairs joined where they meet, else replaced by U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _whole(value: object) -> object:
+    """``value`` with every text in it whole, names of fields too."""
+    if isinstance(value, str):
+        return _whole_text(value)
+    if isinstance(value, list | tuple):
+        return [_whole(item) for item in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    made: dict[object, object] = {}
+    for key, item in cast("dict[object, object]", value).items():
+        wanted = name = _whole(key) if isinstance(key, str) else key
+        number = 1
+        while name in made:
+            number += 1
+            name = f"{wanted} {number}"
+        made[name] = _whole(item)
+    return made
+
+
+def _plain_and_whole(value: object) -> Any:
+    """JSON of a value that may hold halves of surrogate pairs, which pydantic does not take.
+
+    Raises:
+        ValueError: That was not what is wrong with it.
+        RecursionError: It is too deep.
+    """
+    from pydantic_core import SchemaSerializer, core_schema  # noqa: PLC0415 - loads pydantic
+
+    parts = SchemaSerializer(core_schema.any_schema()).to_python(value)  # models become dicts
+    return _plain(_whole(parts))
+
+
 def data_content(tool: str, value: object) -> JsonValue:
     """A handler's value as the model reads it; None says that the tool succeeded.
 
@@ -46,16 +109,12 @@ def data_content(tool: str, value: object) -> JsonValue:
     """
     if value is None:
         return {"data": f"{tool} successfully executed"}
-    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - loads pydantic
-
     try:
-        plain: Any = to_jsonable_python(value)
-        # What is left that JSON has no form for are NaN and the infinities.
-        if find_non_json(plain) is not None:
-            from pydantic_core import from_json, to_json  # noqa: PLC0415 - loads pydantic
-
-            plain = from_json(to_json(plain, inf_nan_mode="strings"))
-    except (ValueError, RecursionError) as error:  # pydantic's own are ValueErrors, too
+        try:
+            plain = _plain(value)
+        except ValueError:
+            plain = _plain_and_whole(value)
+    except (ValueError, RecursionError) as error:
         path, what = _culprit(value)
         raise ToolDefinitionError(
             tool, f"it returned {what!r:.60} at {path}, which has no JSON form: {error}"

@@ -63,7 +63,7 @@ async def explain(
         agent=chosen,
         model=await choose_model(scope, chosen, how),
         tools=await chosen.tools_now(scope),
-        host=None,
+        make_host=None,
     )
     return (await view.look()).report
 

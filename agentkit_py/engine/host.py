@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from agentkit_py._core.json import JsonValue
+from agentkit_py._core.values import new_dict
 from agentkit_py.events.types import ContextActivity
 from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ModelReply, ModelRequest
@@ -44,7 +45,7 @@ class TurnHost:
     path: str
     """Step id prefix of the inference."""
 
-    _counts: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    _counts: dict[str, int] = field(default_factory=new_dict, init=False)
 
     def step_id(self, name: str) -> str:
         """``name`` behind the inference's prefix, counted where it comes again."""
@@ -66,7 +67,7 @@ class TurnHost:
         request = ModelRequest(messages=tuple(messages), agent=self.name)
         with self.scope.watching(step_id, model, request, self.run_id):
             body = await self.scope.runtime.infer(step_id, model, lambda: model.encode(request))
-        reply = model.decode(body)
+        reply = self.scope.runtime.decode(step_id, model, body)
         self.scope.meter.add(model.model, reply.usage)
         return reply
 

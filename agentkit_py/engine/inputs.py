@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
-from agentkit_py._core.values import changed
+from agentkit_py.engine.prompt import assemble
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.history.result import AgentResult
+from agentkit_py.history.result import USER, AgentResult
 from agentkit_py.history.state import State
-from agentkit_py.messages import TextMessage, UserMessage, text_of_parts
+from agentkit_py.messages import Message, TextMessage, UserMessage, text_of_parts
 from agentkit_py.runtime.port import Runtime
 
 D = TypeVar("D")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunInput:
-    """The user's message with its id and time filled in."""
+    """The user's message with its id and time filled in, and what runs make of it once."""
 
     message: UserMessage
+    said: TextMessage | None = field(init=False)
+    """The message as the model sees it and as it stands in a state; None if it is empty."""
+
+    _prompt: tuple[Message, ...] = field(default=(), init=False)
+    _parts: tuple[str, str] | None = field(default=None, init=False)
+    """System prompt and prefill of `_prompt`."""
+
+    def __post_init__(self) -> None:
+        """Make what is always wanted."""
+        content = self.message.content
+        if not isinstance(content, str):
+            content = tuple(content)
+        self.said = TextMessage("user", content) if content else None
 
     @classmethod
     def of(cls, given: str | UserMessage, runtime: Runtime, prefix: str) -> RunInput:
@@ -29,15 +42,17 @@ class RunInput:
         Raises:
             ConfigurationError: It is neither text nor a `UserMessage`.
         """
+        key = f"{prefix}/user-message"
         if isinstance(given, str):
-            given = UserMessage(given)
+            now, new_id = runtime.now(key), runtime.new_id(key)
+            return cls(UserMessage(given, new_id, client_timestamp=now))
         if not isinstance(given, UserMessage):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"input must be a str or a UserMessage, got {given!r:.80}")
         return cls(
-            changed(
+            replace(
                 given,
-                id=given.id or runtime.new_id(f"{prefix}/user-message"),
-                client_timestamp=given.client_timestamp or runtime.now(f"{prefix}/user-message"),
+                id=given.id or runtime.new_id(key),
+                client_timestamp=given.client_timestamp or runtime.now(key),
             )
         )
 
@@ -46,16 +61,24 @@ class RunInput:
         """The message's text."""
         return text_of_parts(self.message.content)
 
-    def as_text_message(self) -> TextMessage | None:
-        """The message as the model sees it; None if it is empty."""
-        content = self.message.content
-        return TextMessage("user", content) if content else None
-
-    def as_result(self) -> AgentResult:
+    def as_result(self, said: TextMessage) -> AgentResult:
         """The message as it stands in a state."""
-        return AgentResult.from_user(
-            self.message.content, id=self.message.id, created_at=self.message.client_timestamp
-        )
+        when = self.message.client_timestamp
+        assert when is not None, "`of` has filled it in"
+        return AgentResult(USER, (said,), (), when, id=self.message.id)
+
+    def prompt(self, system: str, assistant: str) -> tuple[Message, ...]:
+        """The prompt of a model call.
+
+        The same objects while its texts are the same: what was counted and found valid at one
+        call of a turn is known at the next.
+        """
+        parts = (system, assistant)
+        if parts != self._parts:
+            addition = self.message.system_prompt
+            self._prompt = assemble(system, self.said, assistant, addition=addition)
+            self._parts = parts
+        return self._prompt
 
 
 def state_of(

@@ -76,3 +76,7 @@ class Lifecycle:
 
     on_route: Callable[[ResultContext], MaybeAwaitable[Sequence[str] | None]] | None = None
     """Routing agents only: names of the agents that are next; None or empty ends the run."""
+
+
+NO_HOOKS = Lifecycle()
+"""What agents have that are given none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from agentkit_py.errors import ConfigurationError
@@ -55,6 +55,10 @@ class RunLimits:
             )
 
 
+NO_LIMITS = RunLimits()
+_NOTHING = Usage()
+
+
 @dataclass(slots=True)
 class Meter:
     """Counts what a run has used."""
@@ -62,7 +66,7 @@ class Meter:
     limits: RunLimits
     started: datetime
     inferences: int = 0
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = _NOTHING
     cost: float = 0.0
 
     def add(self, model: str, usage: Usage | None) -> None:
@@ -70,7 +74,7 @@ class Meter:
         self.inferences += 1
         if usage is None:
             return
-        self.usage += usage
+        self.usage = usage if self.usage is _NOTHING else self.usage + usage
         if self.limits.price is not None:
             self.cost += self.limits.price(model, usage)
 
@@ -85,6 +89,8 @@ class Meter:
     def reached(self, now: Callable[[], datetime]) -> str | None:
         """Name of the limit that is reached, None if the run may go on."""
         limits = self.limits
+        if limits is NO_LIMITS:
+            return None
         if limits.max_inferences is not None and self.inferences >= limits.max_inferences:
             return "max_inferences"
         if limits.max_tokens is not None and self.usage.total_tokens >= limits.max_tokens:

@@ -10,7 +10,7 @@ from agentkit_py.engine.changes import RunChanges
 from agentkit_py.engine.checking import check_options
 from agentkit_py.engine.emitter import Emitter, StreamingConfig
 from agentkit_py.engine.inputs import RunInput, state_of
-from agentkit_py.engine.limits import Meter, RunLimits
+from agentkit_py.engine.limits import NO_LIMITS, Meter, RunLimits
 from agentkit_py.engine.prompt import HistoryMode
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.spans import Spans, spans_of_run
@@ -60,9 +60,6 @@ class RunOptions(TypedDict, total=False):
 
     tracing: Spans | None
     """Measures the run, e.g. `agentkit_py.tracing.Tracing`; else whatever measures all runs."""
-
-
-NO_LIMITS = RunLimits()
 
 
 def new_scope(

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from agentkit_py._core.values import changed
+from agentkit_py._core.values import changed, new_dict, new_list
 from agentkit_py.engine.approvals import Approver
 from agentkit_py.engine.changes import RunChanges
 from agentkit_py.engine.emitter import Emitter, logger
@@ -70,7 +70,7 @@ class RunScope:
     history: HistoryConfig | None = None
     """The store of the run; forks know it too."""
 
-    memory: dict[str, Any] = field(default_factory=dict[str, Any])
+    memory: dict[str, Any] = field(default_factory=new_dict)
     """What processors remember until the run ends."""
 
     sources: SourceBook = field(default_factory=SourceBook)
@@ -91,7 +91,7 @@ class RunScope:
     _present: Present = field(default_factory=Present)
     _seen: int = 0
     _last: AgentResult | None = None
-    _added: list[AgentResult] = field(default_factory=list[AgentResult])
+    _added: list[AgentResult] = field(default_factory=new_list)
 
     @property
     def user_id(self) -> str | None:
@@ -131,7 +131,8 @@ class RunScope:
                 of it is loaded.
             dry: Save and create nothing.
         """
-        self.thread.whole = not any(is_bounded(self.chains_of(agent)) for agent in agents)
+        if self.thread.config is not None:
+            self.thread.whole = not any(is_bounded(self.chains_of(agent)) for agent in agents)
         try:
             await self._open(dry=dry)
         except CancelledError as error:
@@ -153,36 +154,40 @@ class RunScope:
 
     def chains_of(self, agent: Agent) -> list[tuple[Level, Sequence[HistoryProcessor]]]:
         """The processors that an agent's history goes through, level by level."""
-        network = self.network.network if self.network is not None else None
-        configs = [network.history if network else None, agent.history]
-        if configs[0] is configs[1]:
-            configs.pop()
-        chains: list[tuple[Level, Sequence[HistoryProcessor]]] = [
-            ("history", config.chain) for config in configs if config is not None
-        ]
-        if network is not None:
+        network = None if self.network is None else self.network.network
+        shared, own = None if network is None else network.history, agent.history
+        chains: list[tuple[Level, Sequence[HistoryProcessor]]] = []
+        if shared is not None and shared.chain:
+            chains.append(("history", shared.chain))
+        if own is not None and own is not shared and own.chain:
+            chains.append(("history", own.chain))
+        if network is not None and network.chain:
             chains.append(("network", network.chain))
-        chains.append(("agent", agent.chain))
-        return [chain for chain in chains if chain[1]]
+        if agent.chain:
+            chains.append(("agent", agent.chain))
+        return chains
 
     async def _open(self, *, dry: bool) -> None:
-        question = self.input.message.id
+        question, thread = self.input.message.id, self.thread
         if dry:
-            await self.thread.look()
-        else:
-            await self.thread.open(question, resume=self.resumes)
-        results = self.state.results
-        again = self.thread.turn is not None and any(r.id == question for r in results)
-        self.past = self._past_of([r for r in results if r.id != question] if again else results)
-        if self.thread.outcome is not None:
+            await thread.look()
+        elif thread.config is not None:
+            await thread.open(question, resume=self.resumes)
+        again = False
+        if self.state.is_seeded:
+            results = self.state.results
+            again = thread.turn is not None and any(r.id == question for r in results)
+            past = [r for r in results if r.id != question] if again else results
+            self.past = self._past_of(past)
+        if thread.outcome is not None:
             return
-        user = None
-        if self.mode == "chronological" and self.input.message.content and not again:
-            user = self.input.as_result()
+        said, user = self.input.said, None
+        if self.mode == "chronological" and said is not None and not again:
+            user = self.input.as_result(said)
             self.state.append_result(user)
         self._remember()
-        if self.input.message.content and not dry:
-            await self.thread.save_user_message(self.input.message, user)
+        if said is not None and thread.config is not None and not dry:
+            await thread.save_user_message(self.input.message, user)
 
     def earlier_result(self) -> AgentResult:
         """What the run for the same user message gave that came before this one.
@@ -224,7 +229,8 @@ class RunScope:
     async def add(self, result: AgentResult) -> None:
         """Append a completed result to the state, and to the thread if its store wants it now."""
         self.keep(result)
-        await self.thread.result_done()
+        if self.thread.config is not None:
+            await self.thread.result_done()
 
     def present(self) -> Sequence[Message]:
         """The messages of this run so far, without what the user said; each is made only once."""
@@ -233,25 +239,26 @@ class RunScope:
 
     def noted(self) -> Present:
         """The same, not yet made; it grows, so its length says what belongs to this moment."""
-        new = self._begin_again() if self._is_replaced() else self._new_results()
-        self._present.add(new)
+        state = self.state
+        if state.last_of(self._seen) is not self._last:
+            own = self._begin_again()  # with another Present, to which they are added
+            self._present.add(own)
+        elif state.result_count > self._seen:
+            self._present.add(state.get_results_from(self._seen))
+        else:
+            return self._present
         self._remember()
         return self._present
 
-    def _new_results(self) -> Sequence[AgentResult]:
-        return self.state.get_results_from(self._seen)
-
     def _remember(self) -> None:
         self._seen = self.state.result_count
-        self._last = self.state.get_results_from(self._seen - 1)[0] if self._seen else None
-
-    def _is_replaced(self) -> bool:
-        """Whether a tool or hook put other results in place of those that were looked at."""
-        seen = self.state.get_results_from(self._seen - 1) if self._seen else []
-        return (seen[0] if seen else None) is not self._last
+        self._last = self.state.last_of(self._seen)
 
     def _begin_again(self) -> Sequence[AgentResult]:
-        """Sort what there is now: what this run did not make is past; this run's own results."""
+        """Sort what a tool or hook put in place of what was looked at.
+
+        What this run did not make is past; this run's own results are given.
+        """
         own = set(map(id, self._added))
         self._forget_older()
         results = self.state.results

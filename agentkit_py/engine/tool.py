@@ -11,8 +11,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, overload
 
 from agentkit_py._core.awaiting import is_async_callable
-from agentkit_py._core.json import JsonValue
+from agentkit_py._core.json import JsonValue, copied
 from agentkit_py._core.naming import TOOL_NAME
+from agentkit_py._core.quick_init import quick_init
 from agentkit_py.engine.approvals import DEFAULT_APPROVAL_TIMEOUT, Asking
 from agentkit_py.engine.arguments import Arguments
 from agentkit_py.errors import ToolDefinitionError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from agentkit_py.engine.network_run import NetworkRun
 
 
+@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """What a tool's handler may know and use."""
@@ -154,8 +156,10 @@ class Tool:
         Raises:
             InvalidArguments: They do not fit the schema.
         """
+        # A copy: the handler may change what it gets, and the message stays what the model said.
+        given = copied(call.input)
         # Strict schemas make optional fields nullable, so null stands for "not given".
-        given = undo_form(self.spec, self.arguments.schema, call.input)
+        given = undo_form(self.spec, self.arguments.schema, given)
         return self.arguments.validate(given)
 
 

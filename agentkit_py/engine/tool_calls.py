@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from agentkit_py.messages import Message, ToolCall, ToolCallMessage, ToolResultM
 
 if TYPE_CHECKING:
     from agentkit_py.engine.agent import Agent
+    from agentkit_py.engine.turn import Turn
 
 
 def calls_of(messages: Sequence[Message]) -> list[ToolCall]:
@@ -40,27 +41,33 @@ def calls_of(messages: Sequence[Message]) -> list[ToolCall]:
 class Prepared:
     """A call that was looked at, and may be carried out unless it was refused."""
 
-    index: int
+    step_id: str
     call: ToolCall
     tool: Tool | None
     arguments: Any
     refused: JsonValue | None = None
     """What the model reads instead of a result."""
 
+    repeated: bool = False
+    """Whether its result is remembered, so that nobody looks at its arguments."""
 
-@dataclass(slots=True, kw_only=True)
+
+@dataclass(slots=True)
 class ToolRunner:
     """Runs the calls of one reply."""
 
     scope: RunScope
-    agent: Agent
+    turn: Turn
     tools: Mapping[str, Tool]
     """What may be called now."""
 
-    run_id: str
-    message_id: str
     path: str
     """Step id prefix of the inference that asked."""
+
+    @property
+    def agent(self) -> Agent:
+        """Whose turn it is."""
+        return self.turn.agent
 
     async def run(self, calls: Sequence[ToolCall]) -> tuple[ToolResultMessage, ...]:
         """The results, in the order of the calls.
@@ -76,30 +83,31 @@ class ToolRunner:
             return await self._run_together(prepared)
         found: list[ToolResultMessage] = []
         for one in prepared:
-            await self._begin(one)
+            if self.scope.emitter.is_heard:
+                await self._begin(one)
             found.append(await self.run_one(one, self.scope.state))
         return tuple(found)
 
     def _prepare(self, index: int, call: ToolCall) -> Prepared:
-        tool = self.tools.get(call.name)
+        tool, step_id = self.tools.get(call.name), f"{self.path}.tool.{index}.{call.name}"
         if tool is None:
-            return Prepared(index, call, None, None, self._unknown(call))
+            return Prepared(step_id, call, None, None, self._unknown(call))
         if call.malformed is not None:
             text = f"The arguments are no JSON: {call.malformed[:200]}"
-            return Prepared(index, call, None, None, error_content("InvalidArgumentsError", text))
-        if self._is_repeated(index, tool, call):
-            return Prepared(index, call, tool, None)
+            return Prepared(step_id, call, None, None, error_content("InvalidArgumentsError", text))
+        if self._is_repeated(step_id, tool):
+            return Prepared(step_id, call, tool, None, repeated=True)
         try:
             arguments = tool.validate(call)
         except InvalidArguments as error:
             refused = error_content("InvalidArgumentsError", str(error), issues=error.issues)
-            return Prepared(index, call, None, None, refused)
-        return Prepared(index, call, tool, arguments)
+            return Prepared(step_id, call, None, None, refused)
+        return Prepared(step_id, call, tool, arguments)
 
-    def _is_repeated(self, index: int, tool: Tool, call: ToolCall) -> bool:
+    def _is_repeated(self, step_id: str, tool: Tool) -> bool:
         """Whether only the remembered result is needed: nobody will look at the arguments."""
         simple = not tool.steps and tool.needs_approval is False
-        return simple and self.scope.runtime.remembers(self._id_of(index, call))
+        return simple and self.scope.runtime.remembers(step_id)
 
     def _unknown(self, call: ToolCall) -> JsonValue:
         listed = ", ".join(self.tools)
@@ -159,8 +167,9 @@ class ToolRunner:
         return {"refused": None, "ask": bool(ask)}
 
     async def _run_together(self, prepared: Sequence[Prepared]) -> tuple[ToolResultMessage, ...]:
-        for one in prepared:
-            await self._begin(one)
+        if self.scope.emitter.is_heard:
+            for one in prepared:
+                await self._begin(one)
         forks = [(one.call.name, self.scope.state.fork()) for one in prepared]
         lanes = Lanes(self.scope.emitter, len(prepared))
         branches = [
@@ -185,34 +194,44 @@ class ToolRunner:
 
     @property
     def _where(self) -> dict[str, Any]:
-        return {"run_id": self.run_id, "name": self.agent.name, "message_id": self.message_id}
+        turn = self.turn
+        return {"run_id": turn.run_id, "name": turn.agent.name, "message_id": turn.message_id}
 
     async def _begin(self, one: Prepared) -> None:
-        if self.scope.emitter.is_heard:
-            await self.scope.emitter.emit(ToolStarted(**self._where, call=one.call))
+        await self.scope.emitter.emit(ToolStarted(**self._where, call=one.call))
 
     async def run_one(self, one: Prepared, state: State[Any]) -> ToolResultMessage:
         """The result of one call."""
-        content = await self._content(one, state)
+        content = self._recalled(one, state) if one.repeated else None
+        if content is None:
+            content = await self._content(one, state)
         result = ToolResultMessage(one.call, content, agent=self.agent.name)
         if self.scope.emitter.is_heard:
             await self.scope.emitter.emit(ToolFinished(**self._where, result=result))
         return result
 
+    def _recalled(self, one: Prepared, state: State[Any]) -> JsonValue:
+        """What a call gave that is remembered; None: `_content` says it."""
+        scope = self.scope
+        if scope.spans is not None:
+            return None
+        return scope.runtime.recall(one.step_id, RunChanges(state, scope.network))
+
     async def _content(self, one: Prepared, state: State[Any]) -> JsonValue:
         if one.refused is not None or one.tool is None:
             return one.refused
-        changes = RunChanges(state, self.scope.network)
+        scope = self.scope
+        changes = scope.changes if state is scope.state else RunChanges(state, scope.network)
         if not one.tool.steps:
             call = self._measured(one, partial(self._checked, one, state))
-            return await self.scope.runtime.effect(self._step_id(one), call, changes)
+            return await scope.runtime.effect(one.step_id, call, changes)
         if one.tool.check is not None:
             again = partial(_check, one, self._context(one, state, may_step=False))
-            name = f"{self._step_id(one)}.check"
-            refused = await self.scope.runtime.effect(name, again, changes)
+            name = f"{one.step_id}.check"
+            refused = await scope.runtime.effect(name, again, changes)
             if refused is not None:
                 return refused
-        with self.scope.runtime.within(self._step_id(one)):
+        with scope.runtime.within(one.step_id):
             context = self._context(one, state)
             return await self._measured(one, partial(self._invoke, one, context))()
 
@@ -221,29 +240,20 @@ class ToolRunner:
         if spans is None or one.tool is None:
             return handler
         tool = one.tool
-        step_id = self._step_id(one)
+        step_id = one.step_id
         return spans.tool_call(step_id, one.call, tool.description, handler, lasting=tool.steps)
 
     async def _checked(self, one: Prepared, state: State[Any]) -> JsonValue:
         """The call, unless something stands against it now: much happens while a person thinks."""
         context = self._context(one, state)
-        refused = await _check(one, context)
-        return await self._invoke(one, context) if refused is None else refused
-
-    def _step_id(self, one: Prepared) -> str:
-        return self._id_of(one.index, one.call)
-
-    def _id_of(self, index: int, call: ToolCall) -> str:
-        return f"{self.path}.tool.{index}.{call.name}"
+        if one.tool is not None and one.tool.check is not None:
+            refused = await _check(one, context)
+            if refused is not None:
+                return refused
+        return await self._invoke(one, context)
 
     def _asking(self, steps: CallSteps) -> Asking:
-        return Asking(
-            scope=self.scope,
-            agent=self.agent.name,
-            run_id=self.run_id,
-            message_id=self.message_id,
-            steps=steps,
-        )
+        return Asking(self.scope, self.turn, steps)
 
     def _context(
         self, one: Prepared, state: State[Any], *, may_step: bool | None = None
@@ -251,7 +261,7 @@ class ToolRunner:
         allowed = one.tool is not None and one.tool.steps if may_step is None else may_step
         steps = CallSteps(
             self.scope.runtime.step,
-            self._step_id(one),
+            one.step_id,
             thread=self.scope.thread,
             allowed=allowed,
         )
@@ -316,9 +326,13 @@ async def _check(one: Prepared, context: ToolContext) -> JsonValue | None:
     return error_content("PreconditionError", problem)
 
 
-async def _call(tool: Tool, arguments: Any, context: ToolContext) -> Any:
+def _call(tool: Tool, arguments: Any, context: ToolContext) -> Awaitable[Any]:
     if tool.is_async:
-        return await tool.invoke(arguments, context)
+        return tool.invoke(arguments, context)
+    return _in_thread(tool, arguments, context)
+
+
+async def _in_thread(tool: Tool, arguments: Any, context: ToolContext) -> Any:
     # A function that blocks must not stop everything else in this process; a thread that a
     # time-out leaves behind cannot be stopped, so the run does not wait for it.
     call = partial(tool.invoke, arguments, context)

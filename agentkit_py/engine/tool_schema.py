@@ -43,7 +43,8 @@ class ModelArguments:
     def validate(self, given: JsonValue) -> BaseModel:
         """An instance of the model."""
         try:
-            return self.model.model_validate(given)
+            # What `model_validate` calls, without its options.
+            return self.model.__pydantic_validator__.validate_python(given)
         except ValidationError as error:
             raise InvalidArguments(_issues(error)) from error
 

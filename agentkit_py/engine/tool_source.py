@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agentkit_py._core.json import JsonObject
+from agentkit_py._core.values import new_dict
 from agentkit_py.engine.tool import Tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.runtime.port import Recordable, Runtime
@@ -55,10 +56,10 @@ class ToolSource(Protocol):
 class SourceBook:
     """What the sources have, as the steps of one run recorded it."""
 
-    _listed: dict[int, JsonObject] = field(default_factory=dict[int, "JsonObject"])
+    _listed: dict[int, JsonObject] = field(default_factory=new_dict)
     """By the identity of the source: agents of one network may call different ones the same."""
 
-    _owners: dict[str, set[int]] = field(default_factory=dict[str, "set[int]"])
+    _owners: dict[str, set[int]] = field(default_factory=new_dict)
 
     def copy(self) -> SourceBook:
         """A book for what runs beside others: which of them asks first must not matter."""

@@ -130,7 +130,7 @@ def trace_call(view: View, seen: Seen, *, run_id: str, message_id: str, step_id:
         return
     problem = ""
     try:
-        kept = replace(view, scope=_frozen(view.scope), host=None)
+        kept = replace(view, scope=_frozen(view.scope), make_host=None)
     except Exception as error:  # noqa: BLE001 - states that cannot be copied may hold anything
         kept = view
         problem = f"the state cannot be copied ({type(error).__name__}: {error})"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.values import changed
@@ -12,6 +13,7 @@ from agentkit_py.engine.emitter import Emitter
 from agentkit_py.engine.host import TurnHost
 from agentkit_py.engine.lifecycle import ResultContext
 from agentkit_py.engine.scope import RunScope
+from agentkit_py.engine.tool import Tool
 from agentkit_py.engine.tool_calls import ToolRunner, calls_of
 from agentkit_py.engine.trace import is_traced, trace_call
 from agentkit_py.engine.view import Recalled, Seen, View
@@ -27,54 +29,54 @@ if TYPE_CHECKING:
     from agentkit_py.engine.agent import Agent
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Turn:
     """One agent's turn in a run: everything that stays the same over its inferences."""
 
     scope: RunScope
     agent: Agent
     model: Model
-    run_id: str
-    message_id: str
     path: str
     """Step id prefix of this turn."""
 
+    message_id: str
+    _run_id: str | None = field(default=None, init=False)
+
+    @property
+    def run_id(self) -> str:
+        """What events call the turn; made when the first of them is."""
+        if self._run_id is None:
+            self._run_id = self.scope.runtime.new_id(f"{self.path}/run")
+        return self._run_id
+
     async def infer(self, iteration: int) -> AgentResult | None:
         """One inference with its tools; None if `on_start` said stop."""
-        step = f"{self.path}.{iteration}"
-        with self.scope.runtime.within(step):
-            return await self._infer(step, first=iteration == 0)
-
-    async def _infer(self, step: str, *, first: bool) -> AgentResult | None:
-        tools = await self.agent.tools_now(self.scope, f"{step}.tools")
-        view = View(
-            scope=self.scope,
-            agent=self.agent,
-            model=self.model,
-            tools=tools,
-            host=self._host(step),
-            step_id=step,
-        )
-        seen = view.recalled() if self._is_repeated(view, step) else await view.look()
-        if isinstance(seen, Seen) or self.scope.emitter.is_heard:
-            await self._tell(seen.report)
-        if isinstance(seen, Seen) and seen.stop:
-            return None
-        result = await self._ask(view, seen, step, first=first)
-        calls = calls_of(result.output)
-        if not calls:
-            return result
-        runner = ToolRunner(
-            scope=self.scope,
-            agent=self.agent,
-            tools=tools,
-            run_id=self.run_id,
-            message_id=self.message_id,
-            path=step,
-        )
-        results = await runner.run(calls)
-        self.scope.sources.called(call.name for call in calls)
-        return changed(result, tool_calls=results)
+        scope, agent, step = self.scope, self.agent, f"{self.path}.{iteration}"
+        with scope.runtime.within(step):
+            tools: Mapping[str, Tool] = agent.tool_map
+            if agent.mcp_servers or agent.allowed_tools is not None:
+                tools = await agent.tools_now(scope, f"{step}.tools")
+            view = View(
+                scope=scope,
+                agent=agent,
+                model=self.model,
+                tools=tools,
+                make_host=self._host,
+                step_id=step,
+            )
+            seen = view.recalled() if self._is_repeated(view, step) else await view.look()
+            if scope.emitter.is_heard:
+                await self._tell(seen.report)
+            if isinstance(seen, Seen) and seen.stop:
+                return None
+            result = await self._ask(view, seen, step, first=iteration == 0)
+            calls = calls_of(result.output)
+            if not calls:
+                return result
+            results = await ToolRunner(scope, self, tools, step).run(calls)
+            if agent.mcp_servers:
+                scope.sources.called(call.name for call in calls)
+            return changed(result, tool_calls=results)
 
     def _host(self, step: str) -> TurnHost:
         return TurnHost(
@@ -96,9 +98,6 @@ class Turn:
         )
 
     async def _tell(self, report: ContextReport) -> None:
-        log_context(report)
-        if not self.scope.emitter.is_heard:
-            return
         await self.scope.emitter.emit(
             ContextBuilt(
                 run_id=self.run_id,
@@ -121,20 +120,27 @@ class Turn:
             stop_reason=reason,
         )
 
-    async def finish(self, result: AgentResult) -> AgentResult:
-        """The last result of the turn, as `on_finish` wants it."""
+    async def finish(self, result: AgentResult, reason: str | None) -> AgentResult:
+        """The last result of the turn, as `on_finish` wants it; ``reason`` is why it is that."""
         hook = self.agent.lifecycle.on_finish
-        if hook is None:
-            return result
-        with self.scope.runtime.within(f"{self.path}.finish"):
-            return await resolve(hook(self._result_context(result))) or result
+        if hook is not None:
+            with self.scope.runtime.within(f"{self.path}.finish"):
+                result = await resolve(hook(self._result_context(result))) or result
+        return result if result.stop_reason == reason else changed(result, stop_reason=reason)
 
     async def _ask(
         self, view: View, seen: Seen | Recalled, step: str, *, first: bool
     ) -> AgentResult:
         scope, agent, model = self.scope, self.agent, self.model
-        body, seen = await self._send(view, seen, step)
-        reply = model.decode(body)
+        refused: ContextOverflowError | None = None
+        body: object = None
+        try:
+            body = await self._send(view, seen, f"{step}.infer")
+        except ContextOverflowError as error:
+            refused = error
+        if refused is not None:
+            body, seen = await self._send_less(view, seen, step, refused)
+        reply = scope.runtime.decode(step, model, body, agent.name)
         scope.meter.add(model.model, reply.usage)
         report = seen.report
         result = AgentResult(
@@ -150,7 +156,8 @@ class Turn:
             usage=reply.usage,
             context=report,
         )
-        result = await self._on_response(result)
+        if agent.lifecycle.on_response is not None:
+            result = await self._on_response(result)
         if scope.is_heard:
             await scope.tell(
                 ModelReplied(
@@ -163,36 +170,38 @@ class Turn:
             )
         return result
 
-    async def _send(
-        self, view: View, seen: Seen | Recalled, step: str
-    ) -> tuple[object, Seen | Recalled]:
-        """The answer, and what the model really saw: less, if the provider could not take it."""
-        refused: ContextOverflowError
-        try:
-            return await self._infer_once(view, seen, f"{step}.infer"), seen
-        except ContextOverflowError as error:
-            refused = error
+    async def _send_less(
+        self, view: View, seen: Seen | Recalled, step: str, refused: ContextOverflowError
+    ) -> tuple[object, Seen]:
+        """The answer to less than the provider could not take, and what the model then saw."""
         if self.scope.mode == "typescript":
             raise refused
         whole = seen.seen() if isinstance(seen, Recalled) else seen
         shorter = await view.halved(whole)
         if shorter.joined == whole.joined:
             raise refused
-        await self._tell(shorter.report)
-        return await self._infer_once(view, shorter, f"{step}.infer.shorter"), shorter
+        if self.scope.emitter.is_heard:
+            await self._tell(shorter.report)
+        return await self._send(view, shorter, f"{step}.infer.shorter"), shorter
 
-    async def _infer_once(self, view: View, seen: Seen | Recalled, step_id: str) -> object:
-        model = self.model
+    async def _send(self, view: View, seen: Seen | Recalled, step_id: str) -> object:
+        scope, model, on_delta = self.scope, self.model, self._on_delta()
         if isinstance(seen, Recalled):
-            return await self.scope.runtime.infer(
-                step_id, model, lambda: model.encode(view.request(seen.seen())), self._on_delta()
+            return await scope.runtime.infer(
+                step_id, model, lambda: model.encode(view.request(seen.seen())), on_delta
             )
         request = view.request(seen)
-        trace_call(view, seen, run_id=self.run_id, message_id=self.message_id, step_id=step_id)
-        with self.scope.watching(step_id, model, request, self.run_id):
-            return await self.scope.runtime.infer(
-                step_id, model, lambda: model.encode(request), self._on_delta()
-            )
+
+        def make_body() -> dict[str, Any]:
+            log_context(seen.report)  # here, since a replay has no call to tell of
+            return model.encode(request)
+
+        if is_traced():
+            trace_call(view, seen, run_id=self.run_id, message_id=self.message_id, step_id=step_id)
+        if scope.spans is None:
+            return await scope.runtime.infer(step_id, model, make_body, on_delta)
+        with scope.watching(step_id, model, request, self.run_id):
+            return await scope.runtime.infer(step_id, model, make_body, on_delta)
 
     def _on_delta(self) -> DeltaSink | None:
         hook, agent = self.agent.lifecycle.on_response, self.agent
@@ -203,8 +212,7 @@ class Turn:
 
     async def _on_response(self, result: AgentResult) -> AgentResult:
         hook = self.agent.lifecycle.on_response
-        if hook is None:
-            return result
+        assert hook is not None
         return await resolve(hook(self._result_context(result))) or result
 
     def _result_context(self, result: AgentResult) -> ResultContext:

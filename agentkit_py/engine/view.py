@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.later import Later
-from agentkit_py.engine.inputs import RunInput
+from agentkit_py._core.values import changed
 from agentkit_py.engine.knowledge_base import with_instructions
 from agentkit_py.engine.lifecycle import Start, StartContext
 from agentkit_py.engine.overflow import NAME as OVERFLOW
 from agentkit_py.engine.overflow import halved
-from agentkit_py.engine.prompt import HistoryMode, assemble, join
+from agentkit_py.engine.prompt import HistoryMode, join
 from agentkit_py.engine.scope import RunScope
 from agentkit_py.engine.tool import Tool
 from agentkit_py.messages import Message
@@ -50,7 +50,7 @@ class Recalled:
     A replay comes by every call of the run again, and hardly ever reads what they saw.
     """
 
-    __slots__ = ("_agent", "_count", "_input", "_mode", "_past", "_present", "_seen", "_system")
+    __slots__ = ("_agent", "_count", "_mode", "_past", "_present", "_prompt", "_seen")
 
     def __init__(self, scope: RunScope, agent: Agent, system: str) -> None:
         """Keep what it is made of, as it is now.
@@ -59,8 +59,7 @@ class Recalled:
         are left to Python's garbage collector, which took as much as was saved.
         """
         self._agent = agent
-        self._system = system
-        self._input = scope.input
+        self._prompt = scope.input.prompt(system, agent.assistant)
         self._mode: HistoryMode = scope.mode
         self._past = scope.past
         self._present = scope.noted()
@@ -71,23 +70,23 @@ class Recalled:
         """All of it."""
         if self._seen is None:
             full = (*self._past, *self._present.first(self._count))
-            prompt = _assembled(self._agent, self._input, self._system)
-            self._seen = _together(self._agent, self._mode, prompt, full, [], full)
+            self._seen = _together(self._agent, self._mode, self._prompt, full, [], full)
         return self._seen
 
-    def _read(self, name: str) -> Sequence[Any]:
+    def __call__(self, name: str) -> Sequence[Any]:
+        """One of its report's sequences."""
         return getattr(self.seen().report, name)
 
     @property
     def report(self) -> ContextReport:
         """As in `Seen`; made anew for each reader."""
-        agent, read = self._agent, self._read
+        agent = self._agent
         return ContextReport(
             agent=agent.name,
-            entries=Later(read, "entries"),
-            prompt=Later(read, "prompt"),
-            history=Later(read, "history"),
-            sent=Later(read, "sent"),
+            entries=Later(self, "entries"),
+            prompt=self._prompt,
+            history=Later(self, "history"),
+            sent=Later(self, "sent"),
             tokenizer=agent.tokenizer,
         )
 
@@ -102,14 +101,24 @@ class View:
     tools: Mapping[str, Tool]
     """What the model is offered."""
 
-    host: Host | None
-    """What processors may use; None: nothing may happen, this is a rehearsal."""
+    make_host: Callable[[str], Host] | None
+    """Makes what processors may use, with the step id prefix of the inference; None: nothing may
+    happen, this is a rehearsal."""
 
     step_id: str = ""
     """Step id prefix of the inference."""
 
     others: Sequence[tuple[Level, Sequence[HistoryProcessor]]] | None = None
     """Processors to try in place of those that are configured."""
+
+    _host: Host | None = field(default=None, init=False)
+
+    @property
+    def host(self) -> Host | None:
+        """What processors may use, made when one may want it."""
+        if self._host is None and self.make_host is not None:
+            self._host = self.make_host(self.step_id)
+        return self._host
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -138,9 +147,13 @@ class View:
             isinstance(agent.system, str)
             and agent.lifecycle.on_start is None
             and agent.knowledge is None
-            and self.scope.thread.older is None
-            and not self.chains()
+            and self.is_unprocessed
         )
+
+    @property
+    def is_unprocessed(self) -> bool:
+        """Whether the model sees the history as it is: all is loaded, and nothing changes it."""
+        return self.scope.thread.older is None and not self.chains()
 
     def recalled(self) -> Recalled:
         """What a plain call saw whose answer is remembered; put together when it is read."""
@@ -153,7 +166,13 @@ class View:
         scope, agent = self.scope, self.agent
         prompt = await self._prompt()
         present = scope.present()
-        history, entries, full = await self._history(prompt, present)
+        history: Sequence[Message]
+        entries: list[ReportEntry]
+        if self.is_unprocessed:
+            history = full = (*scope.past, *present)
+            entries = []
+        else:
+            history, entries, full = await self._history(prompt, present)
         stop = False
         if agent.lifecycle.on_start is not None:
             before = history = _valid(history, entries, agent)
@@ -168,16 +187,13 @@ class View:
     ) -> tuple[Sequence[Message], list[ReportEntry], Sequence[Message]]:
         """What the processors leave, what each of them did, and what there was before."""
         scope, chains = self.scope, self.chains()
-        if not chains and scope.thread.older is None:
-            full = (*scope.past, *present)
-            return full, [], full
         context = self._context(prompt, present)
         await scope.widen(
-            lambda newest: is_enough(newest, chains, replace(context, before=scope.before))
+            lambda newest: is_enough(newest, chains, changed(context, before=scope.before))
         )
         full = (*scope.past, *present)
-        context = replace(context, before=scope.before)
-        spans = scope.spans if self.host is not None else None
+        context = changed(context, before=scope.before)
+        spans = scope.spans if self.make_host is not None else None
         around = spans.processors(self.step_id) if spans is not None else None
         outcome = await run_chain(full, chains, context, around)
         return outcome.messages, list(outcome.entries), full
@@ -187,7 +203,7 @@ class View:
         context = self._context(seen.prompt, seen.history)
         full = seen.report.history
         pins = (p.pinned(full) for _, processors in self.chains() for p in processors)
-        context = replace(context, pinned=frozenset(id(m) for found in pins for m in found))
+        context = changed(context, pinned=frozenset(id(m) for found in pins for m in found))
         sent = count_messages(seen.joined, self.agent.tokenizer)
         prompt = count_messages(seen.prompt, self.agent.tokenizer)
         history, reason = await halved(seen.history, sent, prompt, context)
@@ -211,9 +227,13 @@ class View:
         return seen
 
     async def _prompt(self) -> tuple[Message, ...]:
-        system = await self.agent.system_prompt(self.scope)
-        system = await with_instructions(system, self.agent, self.scope, self.tools, self.host)
-        return _assembled(self.agent, self.scope.input, system)
+        agent, scope = self.agent, self.scope
+        system = agent.system
+        if not isinstance(system, str):
+            system = await agent.system_prompt(scope)
+        if agent.knowledge_search is not None:
+            system = await with_instructions(system, agent, scope, self.tools, self.host)
+        return scope.input.prompt(system, agent.assistant)
 
     def chains(self) -> Sequence[tuple[Level, Sequence[HistoryProcessor]]]:
         """The processors, level by level."""
@@ -239,7 +259,7 @@ class View:
             summaries=history if history and isinstance(history, SummaryStore) else None,
             vectors=history if history and isinstance(history, VectorIndex) else None,
             memory=self.scope.memory,
-            dry=self.host is None,
+            dry=self.make_host is None,
         )
 
     def _protected(self, present: Sequence[Message]) -> frozenset[int]:
@@ -267,11 +287,6 @@ class View:
 
 
 _CHOICES = ("auto", "any")
-
-
-def _assembled(agent: Agent, user: RunInput, system: str) -> tuple[Message, ...]:
-    text, addition = user.as_text_message(), user.message.system_prompt
-    return assemble(system, text, agent.assistant, addition=addition)
 
 
 def _together(

@@ -109,3 +109,11 @@ class HistoryConfig:
         self.save_each = save_each
         self.turns = turns
         self.lazy = lazy
+
+    @property
+    def looks_first(self) -> bool:
+        """Whether `create_thread` changes nothing where the thread is there already.
+
+        A run that finds its thread when it loads it need not ask for it to be made then.
+        """
+        return False

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Protocol, runtime_checkable
+
+from typing_extensions import TypeIs
 
 from agentkit_py.history.result import AgentResult
 from agentkit_py.processors.places import Extent
 
 FIRST_PAGE = 48
-"""Results that are loaded at first; each page after it is as long as all before it together."""
+"""Results that are loaded at first; each page after it is half as long as all before it."""
 
 
 class PagedResult(Protocol):
@@ -44,6 +47,16 @@ class PagedStore(Protocol):
         ...
 
 
+def is_paged(store: object) -> TypeIs[PagedStore]:
+    """Whether a store can read a part of a thread; asked several times in each run."""
+    return _is_paged(type(store))
+
+
+@lru_cache(maxsize=256)
+def _is_paged(kind: type) -> bool:
+    return issubclass(kind, PagedStore)  # slow: it looks at all names of the class
+
+
 @dataclass(frozen=True, slots=True)
 class Older:
     """What has not been loaded yet. Rows never change, so a replay reads the same."""
@@ -73,5 +86,5 @@ class Older:
         if not position or not page:
             return results, None
         loaded = self.loaded + self.limit
-        before = page[0].before
-        return results, replace(self, position=position, extent=before, limit=loaded, loaded=loaded)
+        before, limit = page[0].before, loaded // 2
+        return results, replace(self, position=position, extent=before, limit=limit, loaded=loaded)

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from agentkit_py._core.json import dumps
 from agentkit_py._core.later import Later
+from agentkit_py._core.quick_init import quick_init
 from agentkit_py._core.values import changed
 from agentkit_py._core.xxh64 import xxh64
 from agentkit_py.errors import InvalidRecordError
@@ -26,6 +27,7 @@ USER = "user"
 """Agent name of the results that hold what the user said."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class AgentResult:
     """What one inference gave, or (with agent name ``"user"``) what the user said.
@@ -148,16 +150,18 @@ class AgentResult:
         if type(record) is not dict and not isinstance(record, Mapping):
             raise InvalidRecordError("expected an object", where=where, field="(whole)")
         fields = cast("Mapping[str, Any]", record)
+        usage = fields.get("usage")
         return cls(
             _string(fields, "agentName", where),
             _messages(fields, "output", where),
-            _tool_results(fields, where),
+            _tool_results(fields, where) if fields.get("toolCalls") != [] else (),
             _time(fields, where),
-            _messages(fields, "prompt", where),
-            _messages(fields, "history", where),
-            reply=_raw_reply(fields),
+            # What stores leave out is not looked for: each row of a thread comes here.
+            _messages(fields, "prompt", where) if "prompt" in fields else (),
+            _messages(fields, "history", where) if "history" in fields else (),
+            reply=_raw_reply(fields) if "raw" in fields else None,
             id=None if fields.get("id") is None else _string(fields, "id", where),
-            usage=_usage_from_dict(fields.get("usage"), where),
+            usage=None if usage is None else _usage_from_dict(usage, where),
         )
 
     export = to_dict
@@ -170,15 +174,11 @@ def _signed(messages: Sequence[Message], agent: str) -> tuple[Any, ...]:
     return tuple(
         [
             message
-            if message.agent is not None or _is_users(message)
+            if message.agent is not None or (message.type == "text" and message.role != "assistant")
             else changed(message, agent=agent)
             for message in messages
         ]
     )
-
-
-def _is_users(message: Message) -> bool:
-    return message.type == "text" and message.role != "assistant"
 
 
 def _to_iso(time: datetime) -> str:
@@ -200,7 +200,10 @@ def _messages(fields: Mapping[str, Any], name: str, where: str) -> tuple[Message
         return ()
     if not isinstance(value, list):
         raise InvalidRecordError(f"expected a list, got {value!r:.80}", where=where, field=name)
-    items = enumerate(cast("list[object]", value))
+    records = cast("list[object]", value)
+    if len(records) == 1 and (only := plain_text(records[0])) is not None:
+        return (only,)
+    items = enumerate(records)
     return tuple(
         [plain_text(m) or message_from_dict(m, where=where, path=f"{name}[{i}]") for i, m in items]
     )
@@ -247,9 +250,7 @@ def _usage_to_dict(usage: Usage) -> dict[str, int]:
 _USAGE = ("inputTokens", "outputTokens", "cachedTokens", "reasoningTokens")
 
 
-def _usage_from_dict(value: object, where: str) -> Usage | None:
-    if value is None:
-        return None
+def _usage_from_dict(value: object, where: str) -> Usage:
     if type(value) is not dict and not isinstance(value, Mapping):  # quicker for nearly all
         problem = f"expected an object, got {value!r:.80}"
         raise InvalidRecordError(problem, where=where, field="usage")

@@ -96,6 +96,10 @@ class State(Generic[D]):
         """Whether somebody gave messages or results, so that nothing is to be loaded."""
         return bool(self._messages or self._results)
 
+    def last_of(self, count: int) -> AgentResult | None:
+        """The last one of the first ``count`` results; None if there are none, or not so many."""
+        return self._results[count - 1] if 0 < count <= len(self._results) else None
+
     def append_result(self, result: AgentResult) -> None:
         """Add a result at the end."""
         self._results.append(result)

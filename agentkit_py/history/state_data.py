@@ -132,6 +132,26 @@ def load_data(like: D, dumped: JsonValue) -> D:
         ) from error
 
 
+def put_back(data: D, dumped: JsonValue) -> D:
+    """``data`` as `dump_data` gave it: itself where it can be changed, since others may hold it.
+
+    Raises:
+        StateError: What was dumped does not fit the type; the message names the field.
+    """
+    found = load_data(data, dumped)
+    if isinstance(data, dict):
+        held = cast("dict[str, Any]", data)
+        held.clear()
+        held.update(cast("dict[str, Any]", found))
+        return cast("D", held)
+    try:
+        for key in changed_keys(data, found):
+            take_key(data, found, key)
+    except (AttributeError, ValueError):  # it is frozen, or checks what it is given
+        return found
+    return data if data == found else found
+
+
 @lru_cache(maxsize=256)
 def _adapter(kind: type) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter  # noqa: PLC0415 - loads pydantic

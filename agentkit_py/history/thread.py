@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
-from agentkit_py.history.config import HistoryConfig, HistoryContext, RunView
-from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore
+from agentkit_py._core.values import new_list
+from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.config import CreateThread, HistoryConfig, HistoryContext, RunView
+from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore, is_paged
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.history.state import State
@@ -77,28 +80,32 @@ class Thread:
     older: Older | None = field(default=None, init=False)
     """What of the thread was not loaded, where the store loads as much as is wanted."""
 
-    _results: list[str] = field(default_factory=list[str], init=False)
+    _results: list[str] = field(default_factory=new_list, init=False)
     _saves: int = field(default=0, init=False)
     _saved: int = field(default=0, init=False)
     _last: AgentResult | None = field(default=None, init=False)
     """The last result that is saved, or was there before; the one at `_saved` - 1."""
 
-    _made: list[AgentResult] = field(default_factory=list[AgentResult], init=False)
+    _made: list[AgentResult] = field(default_factory=new_list, init=False)
     """What the run made and nobody has saved yet."""
 
-    _sought: set[str] = field(default_factory=set[str], init=False)
+    _sought: frozenset[str] = field(default=frozenset(), init=False)
     """Ids of results of an earlier run for the same message, which are to be loaded."""
+
+    _found: tuple[int, Sequence[PagedResult]] | None = field(default=None, init=False)
+    """The newest results and how many there are, where they were loaded to look for the thread."""
 
     _refused: bool = field(default=False, init=False)
     """Whether the store did not take what it was given last."""
 
-    def _context(self) -> HistoryContext:
+    def _context(self, **facts: Any) -> HistoryContext:
         return HistoryContext(
             state=self.state,
             input=self.input,
             thread_id=self.state.thread_id,
             network=self.network,
             step=self.runtime.step,
+            **facts,
         )
 
     async def open(self, message_id: str | None = None, *, resume: bool = False) -> None:
@@ -112,7 +119,6 @@ class Thread:
             ThreadBusyError: Another run has the thread, and this one is not to wait.
         """
         if self.config is None:
-            self._remember()
             return
         self.state.thread_id = self.state.thread_id or None  # empty is none, as in TypeScript
         client_thread = self.state.thread_id
@@ -144,7 +150,7 @@ class Thread:
         own, newest = await self.turn.recall()
         done = own is not None and own.status == "completed"
         if own is not None:
-            self._sought = set(own.results) if done else {message_id}
+            self._sought = frozenset(own.results if done else (message_id,))
         kept = own if done else newest if resume else None
         if kept is not None and kept.state is not None:
             self.state.load(dict(kept.state))
@@ -193,7 +199,7 @@ class Thread:
         if self.config is None or self.config.get is None or thread_id is None:
             return
         if not self.state.is_seeded:
-            if self.config.lazy and isinstance(self.config, PagedStore):
+            if self.config.lazy and is_paged(self.config):
                 count, page = await self.config.newest(thread_id, FIRST_PAGE)
                 self._hold(*Older(self.config, thread_id, count).take(page))
             else:
@@ -223,7 +229,7 @@ class Thread:
         """Find what a state has not loaded that came from an earlier run, and load what is sure."""
         count, thread_id = self.state.not_loaded, self.state.thread_id
         if self.older is None and count:
-            if thread_id is not None and isinstance(config, PagedStore):
+            if thread_id is not None and is_paged(config):
                 first = await config.page(thread_id, count + 1, 1)
                 self.older = Older(config, thread_id, count, first[0].before) if first else None
             self._tell()
@@ -234,19 +240,37 @@ class Thread:
     async def _create(self, config: HistoryConfig) -> None:
         if config.create_thread is not None:
             offer = self.runtime.new_id(f"{self.prefix}/thread")
-            context = replace(self._context(), new_thread_id=offer)
-            create = partial(resolve_call, config.create_thread, context)
+            context = self._context(new_thread_id=offer)
+            create = partial(self._found_or_made, config, config.create_thread, context)
             created = await self._effect("create-thread", create)
             if created is not None:
                 self.state.thread_id = created
         if self.state.thread_id is None and config.get is not None:
             self.state.thread_id = self.runtime.new_id(f"{self.prefix}/thread")
 
+    async def _found_or_made(
+        self, config: HistoryConfig, create: CreateThread, context: HistoryContext
+    ) -> str | None:
+        """The thread's id. Most runs go on with a thread, and to look for it is to load it."""
+        thread_id = context.thread_id
+        if thread_id is not None and self._may_look(config) and is_paged(config):
+            with suppress(ThreadNotFoundError):
+                self._found = await config.newest(thread_id, FIRST_PAGE)
+                return thread_id
+        return await resolve_call(create, context)
+
+    def _may_look(self, config: HistoryConfig) -> bool:
+        """Whether the newest results may be loaded already when the thread is asked for."""
+        if config.turns is not None or self.runtime.durable:
+            # A turn is taken first; and what one step loads, the next cannot know.
+            return False
+        return config.looks_first and config.lazy and not self.state.is_seeded
+
     async def _load(self, config: HistoryConfig) -> None:
         thread_id = self.state.thread_id
-        if config.lazy and thread_id is not None and isinstance(config, PagedStore):
+        if config.lazy and thread_id is not None and is_paged(config):
             self._hold(await self._newest(config, thread_id), self.older)
-            missing = self._sought.difference(result.id for result in self.state.results)
+            missing = set(self._sought).difference(result.id for result in self.state.results)
             while missing and self.older is not None:
                 missing.difference_update(result.id for result in await self.load_older())
         elif config.get is not None:
@@ -258,7 +282,8 @@ class Thread:
         found: list[Sequence[PagedResult]] = []
 
         async def ask() -> int:
-            count, page = await config.newest(thread_id, FIRST_PAGE)
+            known, self._found = self._found, None
+            count, page = known or await config.newest(thread_id, FIRST_PAGE)
             found.append(page)
             return count
 
@@ -273,13 +298,15 @@ class Thread:
             message: The message, its id and time filled in.
             result: The same as it stands in the state; None where states keep no user turns.
         """
+        if self.config is None:
+            return
         if result is not None:
             self._remember()
-        if self.config is not None and self.config.append_user_message is not None:
+        if self.config.append_user_message is not None:
             stored = result or AgentResult.from_user(
                 message.content, id=message.id, created_at=message.client_timestamp
             )
-            context = replace(self._context(), user_message=message, user_result=stored)
+            context = self._context(user_message=message, user_result=stored)
             append = partial(self._append, self.config.append_user_message, context)
             await self._effect("append-user-message", append)
 
@@ -294,12 +321,14 @@ class Thread:
         Args:
             lost: The run has failed for good: there is nothing left to remember the saving for.
         """
+        if self.config is None or self.config.append_results is None:
+            return
         new = self.unsaved()
-        if self.config is None or self.config.append_results is None or not new:
+        if not new:
             return
         if lost and self._refused:
             return  # the store was asked, and that is why the run failed
-        context = replace(self._context(), new_results=new)
+        context = self._context(new_results=new)
         append = partial(self._append, self.config.append_results, context)
         self._refused = True
         await (append() if lost else self._effect(f"append-results.{self._saves}", append))
@@ -322,12 +351,12 @@ class Thread:
 
     def track(self, result: AgentResult) -> None:
         """The run has made ``result``; it is to be saved whatever becomes of the state's list."""
-        self._made.append(result)
+        if self.config is not None:
+            self._made.append(result)
 
     def unsaved(self) -> Sequence[AgentResult]:
         """The results of this run that are not saved yet."""
-        before = self.state.get_results_from(self._saved - 1)[:1] if self._saved else []
-        if (before[0] if before else None) is self._last:
+        if self.state.last_of(self._saved) is self._last:
             return self.state.get_results_from(self._saved)
         # A tool or hook put other results in place of those that were saved, so the place where
         # the new ones begin is lost; what the run made is known all the same.
@@ -336,4 +365,4 @@ class Thread:
     def _remember(self) -> None:
         self._made.clear()
         self._saved = self.state.result_count
-        self._last = self.state.get_results_from(self._saved - 1)[0] if self._saved else None
+        self._last = self.state.last_of(self._saved)

@@ -16,10 +16,12 @@ from agentkit_py.errors import (
     ModelError,
     ModelHTTPError,
     ModelResponseError,
+    ModelStreamError,
     ModelTimeoutError,
     ProviderUnavailableError,
     RateLimitError,
 )
+from agentkit_py.history.codec import message_from_dict, message_to_dict
 from agentkit_py.models.base import Model
 from agentkit_py.models.http_errors import error_from_response
 
@@ -98,7 +100,9 @@ def failure_to_json(error: ModelError) -> dict[str, Any]:
         "message": error.args[0] if error.args else "",
         "status": getattr(error, "status", None),
         "detail": getattr(error, "detail", None),
+        "request_id": getattr(error, "request_id", None),
         "excerpt": getattr(error, "excerpt", ""),
+        "messages": [message_to_dict(message) for message in getattr(error, "messages", ())],
     }
 
 
@@ -107,10 +111,14 @@ def failure_from_json(model: Model, record: dict[str, Any]) -> ModelError:
     where: dict[str, Any] = {"provider": model.provider, "model": model.model}
     kind = _TYPES.get(record["name"])
     if kind is not None and isinstance(record.get("status"), int):
-        return kind(record.get("detail") or "", **where, status=record["status"])
+        where.update(status=record["status"], request_id=record.get("request_id"))
+        return kind(record.get("detail") or "", **where)
     message = str(record.get("message", "")).removeprefix(
         f"{model.provider} model {model.model!r}: "
     )
+    if record["name"] == "ModelStreamError":
+        told = [message_from_dict(one) for one in record.get("messages", ())]
+        return ModelStreamError(message, **where, messages=told)
     if record["name"] == "ModelResponseError":
         return ModelResponseError(message, **where, excerpt=record.get("excerpt") or "")
     return ModelError(message, **where)

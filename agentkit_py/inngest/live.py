@@ -60,10 +60,15 @@ class LivePublisher:
 
     async def before_step(self, step_id: str) -> None:
         """A step is about to be asked for."""
-        if not self._memos.knows(step_id):
+        if self._memos.knows(step_id):
+            self.passed()
+        else:
             self._tell_all()
             await self._flush()
-        elif not self._groups:
+
+    def passed(self) -> None:
+        """A remembered step comes by: what led to it was told when it was new."""
+        if (self._held or self._untold) and not self._groups:
             self._held.clear()
             self._untold.clear()
 

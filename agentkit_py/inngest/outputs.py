@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import inngest
 
@@ -13,9 +14,12 @@ from agentkit_py._core.json import dumps, find_non_json
 from agentkit_py.errors import (
     AgentKitError,
     ConfigurationError,
+    MissingDependencyError,
+    MissingModelError,
     NonRetriableError,
     RetryAfterError,
     StateError,
+    ToolDefinitionError,
     passes_through,
 )
 from agentkit_py.runtime.port import Codec
@@ -43,8 +47,12 @@ def kept(value: T, codec: Codec[T] | None) -> dict[str, Any]:
     return {"value": dumped}
 
 
-def check_output(step_id: str, output: object) -> None:
+def check_output(step_id: str, output: T) -> T:
     """Refuse what Inngest would not keep, or would give back changed.
+
+    Returns:
+        The output, each half of a surrogate pair as U+FFFD: the server fails a run that holds one
+        ("error transforming request with JCS: Missing surrogate").
 
     Raises:
         StateError: It is no JSON, or too large.
@@ -52,7 +60,8 @@ def check_output(step_id: str, output: object) -> None:
     path = find_non_json(output, "output")
     if path is not None:
         raise StateError(f"Step {step_id!r} gave something that is not JSON, at {path!r}")
-    size = len(json.dumps(output))  # as the SDK sends it: spaces, and all in ASCII
+    text = json.dumps(output)  # as the SDK sends it: spaces, and all in ASCII
+    size = len(text)
     if size > MAX_OUTPUT:
         raise StateError(
             f"Step {step_id!r} gave {size:,} bytes; Inngest keeps at most {MAX_OUTPUT:,}. Store "
@@ -60,6 +69,16 @@ def check_output(step_id: str, output: object) -> None:
         )
     if size > MAX_OUTPUT * WARN_AT:
         logger.warning("Step %r gave %d of at most %d bytes", step_id, size, MAX_OUTPUT)
+    return _whole(output, text) if "\\ud" in text else output
+
+
+def _whole(output: T, text: str) -> T:
+    joined = json.dumps(json.loads(text), ensure_ascii=False)  # halves that meet are whole now
+    mended = _HALF.sub("\ufffd", joined)
+    return output if mended == joined else cast("T", json.loads(mended))
+
+
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def sdk_error(error: Exception) -> Exception:
@@ -82,12 +101,18 @@ def is_final(error: Exception) -> bool:
 
 def recorded(error: Exception) -> dict[str, Any]:
     """An error as a step's output."""
-    return {"raised": {"name": type(error).__name__, "message": str(error)}}
+    name = type(error).__name__
+    # Only what is ours: attributes of users' own errors may be secrets, and Inngest shows them.
+    facts = vars(error).copy() if name in _KINDS else {}
+    return {"raised": {"name": name, "message": str(error), "facts": facts}}
 
 
 def restored(record: dict[str, Any]) -> AgentKitError:
     """The error that a step recorded."""
-    return _KINDS.get(record["name"], NonRetriableError)(record["message"])
+    kind = _KINDS.get(record["name"], NonRetriableError)
+    error = kind.__new__(kind, record["message"])  # constructors take facts, not the message
+    vars(error).update(record.get("facts") or {})
+    return error
 
 
 def step_error(record: dict[str, Any]) -> inngest.StepError:
@@ -96,6 +121,12 @@ def step_error(record: dict[str, Any]) -> inngest.StepError:
 
 
 _KINDS: dict[str, type[AgentKitError]] = {
-    "StateError": StateError,
-    "ConfigurationError": ConfigurationError,
+    kind.__name__: kind
+    for kind in (
+        StateError,
+        ConfigurationError,
+        MissingModelError,
+        ToolDefinitionError,
+        MissingDependencyError,
+    )
 }

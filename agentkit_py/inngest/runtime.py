@@ -6,8 +6,6 @@ runs: ids are computed from the run's id, times come from the event and from ste
 
 from __future__ import annotations
 
-import hashlib
-import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
@@ -32,11 +30,13 @@ from agentkit_py.inngest.bridge import (
     failure_from_json,
     failure_to_json,
 )
+from agentkit_py.inngest.ids import uuid5
 from agentkit_py.inngest.live import LivePublisher, Publish
+from agentkit_py.inngest.replies import RunReplies, known_replies
 from agentkit_py.inngest.sdk import Memos, max_attempts
 from agentkit_py.inngest.steps import GuardedSteps, Ledger, inside, inside_step, scoped, within
 from agentkit_py.inngest.tape import Tape
-from agentkit_py.models.base import Model, RetryPolicy
+from agentkit_py.models.base import Model, ModelReply, RetryPolicy
 from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 from agentkit_py.runtime.watch import take_watch
@@ -75,10 +75,11 @@ class InngestRuntime:
         self._local = local or shared_runtime()
         self._memos = Memos(ctx)
         self._live = LivePublisher(publish, self._memos)
-        self._ledger = Ledger(self._live)
+        self._ledger = Ledger(self._live, self._memos)
         self._steps = GuardedSteps(ctx.step, self._ledger)
         self._claims: dict[str, int] = {}
         self._skips = 0
+        self._replies: RunReplies | None = None
         self._time = datetime.fromtimestamp((ctx.event.ts or 0) / 1000, UTC)
 
     @property
@@ -98,7 +99,7 @@ class InngestRuntime:
 
     def new_id(self, key: str) -> str:
         """A UUID computed from the run's id and ``key``."""
-        return _uuid5(f"inngest:{self.ctx.run_id}/{key}")
+        return uuid5(f"inngest:{self.ctx.run_id}/{key}")
 
     def remembers(self, step_id: str) -> bool:
         """Whether an earlier execution has done the step."""
@@ -117,55 +118,74 @@ class InngestRuntime:
         on_delta: DeltaSink | None = None,
     ) -> object:
         """Ask the model in a step: by the Inngest server, or here."""
-        if self._inference == "local" or model.respond is not None:
-            return await self._infer_here(step_id, model, make_body, on_delta)
-        await self._ledger.enter(step_id)
+        if self._inference == "offload" and model.respond is None:
+            return await self._infer_there(step_id, model, make_body)
+        tape = Tape(on_delta) if on_delta is not None else None
+        found = self._remembered(step_id)
+        if found is None:
+            try:
+                found = await self._run(
+                    step_id, partial(self._ask, step_id, model, make_body, tape)
+                )
+            except inngest.StepError as error:
+                raise error_of_step(model, error) from error
+        if tape is not None:
+            await tape.replay(found.get("deltas", []))
+        if "failed" in found:
+            failed = found["failed"]
+            raise failure_from_json(model, failed) from outputs.step_error(failed)
+        return found["reply"]
+
+    async def _infer_there(
+        self, step_id: str, model: Model, make_body: Callable[[], dict[str, Any]]
+    ) -> object:
         watch = take_watch()
-        bridge = Bridge(model, self._local.api_key(model) or "")
-        # The SDK wants a body even where it only repeats the answer.
-        asked = {} if self.remembers(step_id) else make_body()
-        try:
-            body = await self.ctx.step.ai.infer(step_id, adapter=bridge, body=asked)
-        except inngest.StepError as error:
-            failure = error_of_step(model, error)
-            if watch is not None:
-                watch.elsewhere(failure)
-            raise failure from error
+        body: object = self._ledger.recall(step_id)
+        if body is None:
+            await self._ledger.enter(step_id)
+            bridge = Bridge(model, self._local.api_key(model) or "")
+            # The SDK wants a body even where it only repeats the answer.
+            asked = {} if self.remembers(step_id) else make_body()
+            try:
+                body = await self.ctx.step.ai.infer(step_id, adapter=bridge, body=asked)
+            except inngest.StepError as error:
+                failure = error_of_step(model, error)
+                if watch is not None:
+                    watch.elsewhere(failure)
+                raise failure from error
         if watch is not None:
             watch.elsewhere(body)
         return body
 
-    async def _infer_here(
+    async def _ask(
         self,
         step_id: str,
         model: Model,
         make_body: Callable[[], dict[str, Any]],
-        on_delta: DeltaSink | None,
-    ) -> object:
-        tape = Tape(on_delta) if on_delta is not None else None
-
-        async def ask() -> dict[str, Any]:
-            try:
-                body = await self._local.infer(step_id, _without_retries(model), make_body, tape)
-            except ModelError as error:
-                if isinstance(error, ModelHTTPError) and error.retriable and error.retry_after:
-                    wait = timedelta(seconds=error.retry_after)
-                    raise inngest.RetryAfterError(str(error), wait) from error
-                if error.retriable:
-                    raise
-                return {"failed": failure_to_json(error)}
-            return {"reply": body, "deltas": tape.runs if tape is not None else []}
-
+        tape: Tape | None,
+    ) -> dict[str, Any]:
+        """Ask it here; what the step keeps of the answer."""
+        deltas = tape.runs if tape is not None else []
         try:
-            found = await self._run(step_id, ask)
-        except inngest.StepError as error:
-            raise error_of_step(model, error) from error
-        if "failed" in found:
-            failed = found["failed"]
-            raise failure_from_json(model, failed) from outputs.step_error(failed)
-        if tape is not None:
-            await tape.replay(found["deltas"])
-        return found["reply"]
+            body = await self._local.infer(step_id, _without_retries(model), make_body, tape)
+        except ModelError as error:
+            if isinstance(error, ModelHTTPError) and error.retriable and error.retry_after:
+                wait = timedelta(seconds=error.retry_after)
+                raise inngest.RetryAfterError(str(error), wait) from error
+            if error.retriable:
+                raise
+            return {"failed": failure_to_json(error), "deltas": deltas}
+        return {"reply": body, "deltas": deltas}
+
+    def decode(self, step_id: str, model: Model, body: object, author: str = "") -> ModelReply:
+        """Read it, unless a replay in this process has."""
+        if self._replies is None:
+            self._replies = known_replies.of(self.ctx.run_id)
+        return self._replies.decode(step_id, model, body, author)
+
+    def ended(self) -> None:
+        """The function will not run again: nothing is kept for its replays."""
+        known_replies.drop(self.ctx.run_id)
 
     async def effect(
         self,
@@ -175,19 +195,28 @@ class InngestRuntime:
         codec: Codec[T] | None = None,
     ) -> T:
         """Run a callback in a step; its result and what it changed are the step's output."""
-
-        async def call() -> dict[str, Any]:
-            before = changes.begin()
-            value = await handler()
-            return {**outputs.kept(value, codec), "changes": changes.record(before)}
-
-        found = await self._run(step_id, call)
+        found = self._remembered(step_id)
+        if found is None:
+            found = await self._run(step_id, partial(_changing, handler, changes, codec))
         changes.replay(found["changes"])
         if "cursor" in found:
             assert codec is not None
             return codec.resume(await handler(), found["cursor"])
         value = found["value"]
         return codec.load(value) if codec is not None else cast("T", value)
+
+    def recall(self, step_id: str, changes: Recordable) -> Any:
+        """The result of a callback that ran before, and what it changed."""
+        found = self._remembered(step_id)
+        if found is None:
+            return None
+        changes.replay(found["changes"])
+        return found["value"]
+
+    def _remembered(self, step_id: str) -> dict[str, Any] | None:
+        """The output of a step of `_run` that was done before; None: `_run` it."""
+        found = self._ledger.recall(step_id)
+        return None if found is None else self._read(found)
 
     async def _run(
         self, step_id: str, handler: Callable[[], Awaitable[dict[str, Any]]]
@@ -198,16 +227,23 @@ class InngestRuntime:
         async def recorded() -> dict[str, Any]:
             with inside(step_id):
                 try:
-                    output = await handler()
-                    outputs.check_output(step_id, output)
+                    output = outputs.check_output(step_id, await handler())
                 except Exception as error:
                     if not outputs.is_final(error):
-                        raise outputs.sdk_error(error) from error
+                        raise self._ledger.failed(outputs.sdk_error(error)) from error
                     output = outputs.recorded(error)
             return {**output, "at": datetime.now(UTC).timestamp()}
 
-        found = await self.ctx.step.run(step_id, recorded)
-        self._time = max(self._time, datetime.fromtimestamp(found["at"], UTC))
+        return self._read(await self.ctx.step.run(step_id, recorded))
+
+    def _read(self, found: dict[str, Any]) -> dict[str, Any]:
+        """What a step recorded, and when it did.
+
+        Raises:
+            AgentKitError: What it recorded is an error.
+        """
+        at = datetime.fromtimestamp(found["at"], UTC)
+        self._time = max(self._time, at)
         if "raised" in found:
             raised = found["raised"]
             raise outputs.restored(raised) from outputs.step_error(raised)
@@ -226,6 +262,7 @@ class InngestRuntime:
             branches = tuple(partial(settle, call) for call in calls)
             outcomes = list(await self.ctx.group.parallel(branches))
         if len(outcomes) < len(calls):
+            self._ledger.raise_failure()
             await self._leave_group()
         return outcomes
 
@@ -316,19 +353,14 @@ class InngestRuntime:
         return outputs.sdk_error(error)
 
 
-def _uuid5(name: str) -> str:
-    """`uuid.uuid5` of a URL, in a third of its time: each replay computes all ids again."""
-    digest = hashlib.sha1(_URLS + name.encode(), usedforsecurity=False).digest()
-    number = int.from_bytes(digest[:16], "big") & _UUID_BITS | _UUID5
-    text = f"{number:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+async def _changing(
+    handler: Callable[[], Awaitable[T]], changes: Recordable, codec: Codec[T] | None
+) -> dict[str, Any]:
+    """What a step keeps of a callback's result, and of what it changed."""
+    before = changes.begin()
+    value = await handler()
+    return {**outputs.kept(value, codec), "changes": changes.record(before)}
 
-
-_URLS = uuid.NAMESPACE_URL.bytes
-_UUID_BITS = ~((0xF << 76) | (0x3 << 62)) & ((1 << 128) - 1)
-"""All but those of version and variant (RFC 9562, 5.5)."""
-
-_UUID5 = (5 << 76) | (2 << 62)
 
 _NEVER_RETRIED = (NonRetriableError, ConfigurationError, StateError, ModelError)
 

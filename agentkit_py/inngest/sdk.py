@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import inngest
+
+from agentkit_py.inngest.ids import step_hash
 
 DEFAULT_ATTEMPTS = 5
 """Attempts where the server does not say: Inngest's default of four retries."""
@@ -20,23 +21,50 @@ def max_attempts(ctx: inngest.Context) -> int:
 
 
 class Memos:
-    """The remembered steps of this execution, needed to know which chunks are new."""
+    """The remembered steps of this execution: which chunks are new, and what steps gave."""
 
     def __init__(self, ctx: inngest.Context) -> None:
         """Look before any step is asked for."""
         execution: Any = getattr(ctx.step, "_execution", None)
-        self._memos = getattr(execution, "_memos", None)
-        found: Any = getattr(self._memos, "_memos", None) or ()
+        self._memos: Any = getattr(execution, "_memos", None)
+        found: Any = getattr(self._memos, "_memos", None) or {}
         self._ids: frozenset[str] = frozenset(found)
+        self._counts: Any = getattr(getattr(ctx.step, "_step_id_counter", None), "_counts", None)
+        # Anything else is another SDK than the one that `take` was written for.
+        self._takes: bool = (
+            type(execution).__name__ == "ExecutionV0"
+            and type(self._memos) is inngest.StepMemos
+            and type(found) is dict
+            and type(self._counts) is dict
+        )
         self._asked = ""
+        self._digest = ""
         self._known = False
 
     def knows(self, step_id: str) -> bool:
         """Whether the step was done in an earlier execution."""
-        if step_id != self._asked:  # the same is asked for twice: by the engine, and by the ledger
-            digest = hashlib.sha1(step_id.encode()).hexdigest()  # noqa: S324 - the SDK's
-            self._asked, self._known = step_id, digest in self._ids
+        if step_id != self._asked:  # asked for by the engine, by the ledger, and by `take`
+            self._digest = step_hash(step_id)
+            self._asked, self._known = step_id, self._digest in self._ids
         return self._known
+
+    def take(self, step_id: str) -> object | None:
+        """What a remembered step gave, and the SDK forgets it, as with a step of its own.
+
+        The SDK (0.5.19) describes each step to itself in full and copies all its memos before it
+        gives one back: two fifths of what a remembered step took. None: ask the SDK. It must be
+        asked for errors, for names that come twice, and for the last memo, with which it lets
+        middleware know that what follows is new.
+        """
+        if not self._takes or not self.knows(step_id) or step_id in self._counts:
+            return None
+        memos: dict[str, Any] = self._memos._memos  # noqa: SLF001
+        memo = memos.get(self._digest)
+        if memo is None or memo.error is not None or memo.data is None or len(memos) == 1:
+            return None
+        self._counts[step_id] = 1
+        del memos[self._digest]
+        return memo.data
 
     @property
     def left(self) -> int:

@@ -14,6 +14,7 @@ import inngest
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.inngest.live import LivePublisher
 from agentkit_py.inngest.outputs import WARN_AT, check_output, is_final, sdk_error
+from agentkit_py.inngest.sdk import Memos
 
 T = TypeVar("T")
 logger: logging.Logger = logging.getLogger("agentkit_py.inngest")
@@ -66,10 +67,12 @@ def scoped(name: str, separator: str) -> str:
 class Ledger:
     """Every step of this execution: no two with one name, and not too many."""
 
-    def __init__(self, live: LivePublisher) -> None:
+    def __init__(self, live: LivePublisher, memos: Memos) -> None:
         """Begin an execution."""
         self._live = live
+        self._memos = memos
         self._ids: set[str] = set()
+        self._failure: Exception | None = None
 
     async def enter(self, step_id: str) -> None:
         """A step is about to be asked for.
@@ -77,7 +80,37 @@ class Ledger:
         Raises:
             ConfigurationError: It is inside another step, has another's name, or is one too many.
         """
-        outer = inside_step()
+        self._check(step_id)
+        await self._live.before_step(step_id)
+
+    def recall(self, step_id: str) -> Any:
+        """Enter a remembered step; what it gave. None: nothing was done, the SDK is to be asked.
+
+        Raises:
+            ConfigurationError: As `enter`.
+        """
+        found = self._memos.take(step_id)
+        if found is not None:
+            self._check(step_id)
+            self._live.passed()
+        return found
+
+    def failed(self, outward: Exception) -> Exception:
+        """The step that this execution really runs raises this, in the SDK's words."""
+        self._failure = outward
+        return outward
+
+    def raise_failure(self) -> None:
+        """Raise what this execution's own step did.
+
+        The SDK (0.5.19) does not report a step's errors that say when to try again, or not to, but
+        the function's: one that stays inside a group is lost.
+        """
+        if self._failure is not None:
+            raise self._failure
+
+    def _check(self, step_id: str) -> None:
+        outer = _inside.get()
         if outer is not None:
             raise ConfigurationError(
                 f"Step {step_id!r} was begun inside the step {outer!r}, and Inngest knows no steps "
@@ -92,7 +125,6 @@ class Ledger:
         self._ids.add(step_id)
         if len(self._ids) >= _MANY:
             self._check_number(len(self._ids))
-        await self._live.before_step(step_id)
 
     def _check_number(self, number: int) -> None:
         if number > MAX_STEPS:
@@ -119,18 +151,22 @@ class GuardedSteps:
 
     async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
         """Run ``handler`` once; what it returns is remembered and must be JSON."""
-        named = await self._enter(step_id)
+        named = scoped(step_id, ".")
+        found = self._ledger.recall(named)
+        if found is not None:
+            return found
+        await self._ledger.enter(named)
 
         async def call() -> T:
             with inside(named):
                 try:
                     value = await handler()
-                    check_output(named, value)
+                    value = check_output(named, value)
                 except Exception as error:
+                    outward = sdk_error(error)
                     if is_final(error):
-                        message = f"{type(error).__name__}: {error}"
-                        raise inngest.NonRetriableError(message) from error
-                    raise sdk_error(error) from error
+                        outward = inngest.NonRetriableError(f"{type(error).__name__}: {error}")
+                    raise self._ledger.failed(outward) from error
             return value
 
         return await self._step.run(named, call)

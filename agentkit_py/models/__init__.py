@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentkit_py.models.answering import AnswerFunction, answering
 from agentkit_py.models.anthropic import anthropic
 from agentkit_py.models.azure_openai import azure_openai
 from agentkit_py.models.base import (
@@ -23,6 +24,7 @@ from agentkit_py.models.openai_responses import openai_responses
 
 __all__ = [
     "Adapter",
+    "AnswerFunction",
     "Assembler",
     "Model",
     "ModelReply",
@@ -32,6 +34,7 @@ __all__ = [
     "ToolChoice",
     "ToolSpec",
     "Usage",
+    "answering",
     "anthropic",
     "azure_openai",
     "gemini",

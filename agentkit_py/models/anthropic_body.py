@@ -6,30 +6,23 @@ Source: https://docs.claude.com/en/api/messages, and the messages with which the
 from __future__ import annotations
 
 import re
-from typing import Any, assert_never
+from typing import Any
 
 from agentkit_py._core.json import as_object
 from agentkit_py.messages import ReasoningMessage, TextMessage
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
 from agentkit_py.models.media import anthropic_block, encoded_parts, has_media
 from agentkit_py.models.schema import anthropic_form
+from agentkit_py.models.units import Exchange, Unit, WireIds, closing_text, units
 from agentkit_py.models.wire import (
     EMPTY_TURN,
     OPENING_TURN,
     PREFILL_TURN,
-    Exchange,
-    Unit,
-    WireIds,
-    call_result_text,
-    call_text,
     clean,
-    closing_text,
     closing_turn,
     named_choice,
     split_prefill,
-    system_text,
     texts,
-    units,
 )
 
 DEFAULT_MAX_TOKENS = 4096
@@ -41,6 +34,7 @@ _NO_PREFILL_SINCE = (4, 6)
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 Block = dict[str, Any]
+Content = str | list[Block]
 
 
 def encode_messages(model: Model, request: ModelRequest) -> dict[str, Any]:
@@ -48,23 +42,22 @@ def encode_messages(model: Model, request: ModelRequest) -> dict[str, Any]:
     parameters = model.default_parameters
     conversation, prefill = split_prefill(request)
     items = units(conversation)
-    turns = _Turns()
-    _add_units(turns, items, request, keeps_thinking=_thinking(parameters) != "disabled")
+    turns = _Turns(request, keeps_thinking=_thinking(parameters) != "disabled")
+    turns.read(items)
     _finish(turns, model, request, prefill)
     body: dict[str, Any] = {}
-    system = system_text(items)
-    if system:
-        body["system"] = system
+    if turns.system:
+        body["system"] = "\n\n".join(turns.system)
     body["model"] = model.model
     body["max_tokens"] = DEFAULT_MAX_TOKENS
-    body["messages"] = turns.messages()
+    body["messages"] = turns.turns
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
         body["tool_choice"] = _choice(request)
     body.update(parameters)
     if not body.get("tools"):
         body.pop("tool_choice", None)
-    if "thinking" in body and _cannot_think(body, turns):
+    if "thinking" in body and _cannot_think(body, turns.turns):
         del body["thinking"]
     return body
 
@@ -72,37 +65,117 @@ def encode_messages(model: Model, request: ModelRequest) -> dict[str, Any]:
 class _Turns:
     """Turns that alternate: what comes from one side in a row is one turn."""
 
-    def __init__(self) -> None:
-        self.turns: list[tuple[str, list[Block]]] = []
+    def __init__(self, request: ModelRequest, *, keeps_thinking: bool) -> None:
+        self.turns: list[dict[str, Any]] = []
+        self.system: list[str] = []
+        """All system messages, wherever they stand: Anthropic has one place for them."""
+
+        self._reader = request.agent
+        self._as_text = not request.tools
+        self._keeps_thinking = keeps_thinking
+        self._ids = WireIds()
+        self._role = ""
         self._thinking: list[Block] = []
 
-    def think(self, block: Block) -> None:
-        """A thinking block; it is sent with what the assistant says next, else not at all.
+    def read(self, items: list[Unit]) -> None:
+        """Add the whole conversation."""
+        turns, closing = self.turns, closing_text(items)
+        for unit in items:
+            if isinstance(unit, TextMessage):
+                role, content = unit.role, unit.content
+                if (
+                    unit is closing  # noqa: PLR1714 - a tuple for each message costs more
+                    or self._thinking
+                    or role == self._role
+                    or role == "system"
+                    or not isinstance(content, str)
+                ):
+                    self._add_text(unit, closing)
+                elif content.strip():  # most of them
+                    self._role = role
+                    text = content if content.isascii() else clean(content)
+                    turns.append({"role": role, "content": text})
+            elif isinstance(unit, Exchange):
+                self._add_exchange(unit)
+            elif self._keeps_thinking:
+                self._add_thinking(unit)
+
+    def add(self, role: str, content: Content) -> None:
+        """What one side says."""
+        if self._thinking:
+            if role == "assistant":
+                content = [*self._thinking, *_blocks(content)]
+            self._thinking = []
+        if role == self._role:
+            turn = self.turns[-1]
+            turn["content"] = said = _blocks(turn["content"])
+            said += _blocks(content)
+        else:
+            self._role = role
+            self.turns.append({"role": role, "content": content})
+
+    def _add_text(self, message: TextMessage, closing: TextMessage | None) -> None:
+        if message is closing:
+            text = closing_turn(message, "".join(texts(message)).strip(), self._reader)
+            self.add("user", text)
+        elif message.role == "system":
+            self.system += texts(message)
+        else:
+            blocks = _said(message)
+            if blocks:
+                self.add(message.role, _content(blocks))
+
+    def _add_thinking(self, message: ReasoningMessage) -> None:
+        """Keep a thinking block; it is sent with what the assistant says next, else not at all.
 
         "The final block in an assistant message cannot be `thinking`."
         """
-        self._thinking.append(block)
+        block = _own_thinking(message)
+        if block is not None:
+            self._thinking.append(block)
 
-    def add(self, role: str, blocks: list[Block]) -> None:
-        if not blocks:
-            return
-        if self._thinking:
-            if role == "assistant":
-                blocks = [*self._thinking, *blocks]
-            self._thinking = []
-        if self.turns and self.turns[-1][0] == role:
-            self.turns[-1][1].extend(blocks)
+    def _add_exchange(self, exchange: Exchange) -> None:
+        asked, answered = self._told(exchange) if self._as_text else self._called(exchange)
+        if self._role == "assistant" or self._thinking:
+            self.add("assistant", asked)
+            self.add("user", answered)
         else:
-            self.turns.append((role, blocks))
+            self._role = "user"
+            self.turns += (
+                {"role": "assistant", "content": asked},
+                {"role": "user", "content": answered},
+            )
 
-    def messages(self) -> list[dict[str, Any]]:
-        return [{"role": role, "content": _content(blocks)} for role, blocks in self.turns]
+    def _called(self, exchange: Exchange) -> tuple[Content, Content]:
+        rows = self._ids.inputs(exchange)
+        if len(rows) == 1:  # mostly, and without loops
+            wire_id, name, given, output = rows[0]
+            return (
+                [{"type": "tool_use", "id": wire_id, "input": given(), "name": name}],
+                [{"type": "tool_result", "tool_use_id": wire_id, "content": output}],
+            )
+        asked: list[Block] = []
+        results: list[Block] = []
+        for wire_id, name, given, output in rows:
+            asked.append({"type": "tool_use", "id": wire_id, "input": given(), "name": name})
+            results.append({"type": "tool_result", "tool_use_id": wire_id, "content": output})
+        return asked, results
+
+    def _told(self, exchange: Exchange) -> tuple[Content, Content]:
+        # "Requests which include `tool_use` or `tool_result` blocks must define tools."
+        called, answered = exchange.told
+        if len(called) == 1:
+            return called[0], answered[0]
+        return [_text(text) for text in called], [_text(text) for text in answered]
 
 
-def _content(blocks: list[Block]) -> str | list[Block]:
-    if len(blocks) == 1 and blocks[0]["type"] == "text":
-        return blocks[0]["text"]
-    return blocks
+def _content(blocks: list[Block]) -> Content:
+    """Blocks as a turn's content: one text is sent as it is."""
+    return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
+
+
+def _blocks(content: Content) -> list[Block]:
+    return [_text(content)] if isinstance(content, str) else content
 
 
 def _text(text: str) -> Block:
@@ -113,30 +186,6 @@ def _said(message: TextMessage) -> list[Block]:
     if message.role == "user" and has_media(message):
         return encoded_parts(message, lambda text: _text(clean(text)), anthropic_block)
     return [_text(piece) for piece in texts(message)]
-
-
-def _add_units(
-    turns: _Turns, items: list[Unit], request: ModelRequest, *, keeps_thinking: bool
-) -> None:
-    ids = WireIds()
-    closing = closing_text(items)
-    for unit in items:
-        match unit:
-            case ReasoningMessage():
-                block = _own_thinking(unit)
-                if block is not None and keeps_thinking:
-                    turns.think(block)
-            case TextMessage() if unit is closing:
-                text = closing_turn(unit, "".join(texts(unit)).strip(), request.agent)
-                turns.add("user", [_text(text)])
-            case TextMessage(role="system"):
-                pass  # see system_text
-            case TextMessage():
-                turns.add(unit.role, _said(unit))
-            case Exchange():
-                _add_exchange(turns, unit, ids, as_text=not request.tools)
-            case _:
-                assert_never(unit)
 
 
 def _own_thinking(message: ReasoningMessage) -> Block | None:
@@ -152,42 +201,17 @@ def _own_thinking(message: ReasoningMessage) -> Block | None:
             return None  # unsigned thinking is refused
 
 
-def _add_exchange(turns: _Turns, exchange: Exchange, ids: WireIds, *, as_text: bool) -> None:
-    if as_text:
-        # "Requests which include `tool_use` or `tool_result` blocks must define tools."
-        turns.add("assistant", [_text(call_text(call)) for call in exchange.calls])
-        answered = zip(exchange.calls, exchange.outputs, strict=True)
-        turns.add("user", [_text(call_result_text(call, output)) for call, output in answered])
-        return
-    wire_ids = [ids.take(call.id) for call in exchange.calls]
-    asked = [
-        {
-            "type": "tool_use",
-            "id": wire_id,
-            "input": given,
-            "name": name,
-        }
-        for wire_id, given, name in zip(wire_ids, exchange.inputs, exchange.names, strict=True)
-    ]
-    turns.add("assistant", asked)
-    results = [
-        {"type": "tool_result", "tool_use_id": wire_id, "content": output}
-        for wire_id, output in zip(wire_ids, exchange.outputs, strict=True)
-    ]
-    turns.add("user", results)
-
-
 def _finish(turns: _Turns, model: Model, request: ModelRequest, prefill: str) -> None:
-    if turns.turns and turns.turns[0][0] == "assistant":
-        turns.turns.insert(0, ("user", [_text(OPENING_TURN)]))
+    if turns.turns and turns.turns[0]["role"] == "assistant":
+        turns.turns.insert(0, {"role": "user", "content": OPENING_TURN})
     if prefill and _takes_prefill(model, request):
         if not turns.turns:
-            turns.add("user", [_text(EMPTY_TURN)])
-        turns.add("assistant", [_text(prefill)])
+            turns.add("user", EMPTY_TURN)
+        turns.add("assistant", prefill)
     elif prefill:
-        turns.add("user", [_text(PREFILL_TURN.format(text=prefill))])
+        turns.add("user", PREFILL_TURN.format(text=prefill))
     if not turns.turns:
-        turns.add("user", [_text(EMPTY_TURN)])
+        turns.add("user", EMPTY_TURN)
 
 
 def _takes_prefill(model: Model, request: ModelRequest) -> bool:
@@ -210,7 +234,7 @@ def _thinking(parameters: Any) -> str:
     return "" if thinking is None else str(thinking.get("type", ""))
 
 
-def _cannot_think(body: dict[str, Any], turns: _Turns) -> bool:
+def _cannot_think(body: dict[str, Any], turns: list[dict[str, Any]]) -> bool:
     """Whether this request is refused if it asks for thinking.
 
     "Thinking may not be enabled when tool_choice forces tool use", and "a final assistant message
@@ -221,11 +245,11 @@ def _cannot_think(body: dict[str, Any], turns: _Turns) -> bool:
         return _thinking(body) != "disabled"
     if _thinking(body) != "enabled":
         return False
-    for role, blocks in reversed(turns.turns):
-        if role == "assistant":
-            calls = any(block["type"] == "tool_use" for block in blocks)
-            return calls and blocks[0]["type"] not in _THINKING
-    return False
+    last = next((turn for turn in reversed(turns) if turn["role"] == "assistant"), None)
+    if last is None or isinstance(last["content"], str):
+        return False
+    kinds = [block["type"] for block in last["content"]]
+    return "tool_use" in kinds and kinds[0] not in _THINKING
 
 
 def _choice(request: ModelRequest) -> dict[str, str]:

@@ -6,7 +6,7 @@ Source: https://platform.openai.com/docs/api-reference/chat/create
 from __future__ import annotations
 
 import re
-from typing import Any, assert_never
+from typing import Any
 
 from agentkit_py._core.json import as_list, as_object
 from agentkit_py.messages import (
@@ -34,15 +34,8 @@ from agentkit_py.models.reply import (
     whole_number,
 )
 from agentkit_py.models.schema import openai_form
-from agentkit_py.models.wire import (
-    EMPTY_TURN,
-    Exchange,
-    WireIds,
-    clean,
-    named_choice,
-    texts,
-    units,
-)
+from agentkit_py.models.units import Exchange, WireIds, units
+from agentkit_py.models.wire import EMPTY_TURN, clean, named_choice, texts
 
 # The o-series answers "Unsupported parameter: 'parallel_tool_calls'". The family's name must stand
 # alone in the model's: o3, o4-mini, openai/o1, my-o3-finetune; not gpt-4o or a name like "foo1".
@@ -90,23 +83,24 @@ def encode_chat(
 def _messages(
     request: ModelRequest, media: MediaEncoder, *, refuses_empty: bool
 ) -> list[dict[str, Any]]:
-    ids = WireIds()
+    rows_of = WireIds().rows
     result: list[dict[str, Any]] = []
-    empty = EMPTY_RESULT if refuses_empty else ""
     for unit in units(request.messages):
-        match unit:
-            case TextMessage():
-                if not refuses_empty or texts(unit):
-                    content = unit.content
-                    if not isinstance(content, str) or not content.isascii():
-                        content = _content(unit, media)
-                    result.append({"role": unit.role, "content": content})
-            case Exchange():
-                _add_exchange(result, unit, ids, empty)
-            case ReasoningMessage():
-                pass  # chat completions take no reasoning back
-            case _:
-                assert_never(unit)
+        if isinstance(unit, TextMessage):
+            if not refuses_empty or texts(unit):
+                content = unit.content
+                if not isinstance(content, str) or not content.isascii():
+                    content = _content(unit, media)
+                result.append({"role": unit.role, "content": content})
+        elif isinstance(unit, Exchange):
+            calls: list[dict[str, Any]] = []
+            result.append({"role": "assistant", "content": None, "tool_calls": calls})
+            for wire_id, name, arguments, output in rows_of(unit):
+                function = {"name": name, "arguments": arguments}
+                calls.append({"id": wire_id, "type": "function", "function": function})
+                said = output or (EMPTY_RESULT if refuses_empty else "")
+                result.append({"role": "tool", "tool_call_id": wire_id, "content": said})
+        # Chat completions take no reasoning back.
     return result
 
 
@@ -124,18 +118,6 @@ def _content(message: TextMessage, media: MediaEncoder) -> str | list[dict[str, 
 
 def _text_part(text: str) -> dict[str, Any]:
     return {"type": "text", "text": clean(text)}
-
-
-def _add_exchange(
-    result: list[dict[str, Any]], exchange: Exchange, ids: WireIds, empty: str
-) -> None:
-    calls: list[dict[str, Any]] = []
-    result.append({"role": "assistant", "content": None, "tool_calls": calls})
-    for call_id, fits, name, arguments, output in exchange.rows:
-        wire_id = ids.take(call_id, fits=fits)
-        function = {"name": name, "arguments": arguments}
-        calls.append({"id": wire_id, "type": "function", "function": function})
-        result.append({"role": "tool", "tool_call_id": wire_id, "content": output or empty})
 
 
 def _choice(request: ModelRequest) -> object:
@@ -192,7 +174,8 @@ def _choice_messages(model: Model, body: object, choice: dict[str, Any]) -> list
     if isinstance(reasoning, str) and reasoning.strip():
         result.append(ReasoningMessage(reasoning))
     content = message.get("content")
-    text = (_read_text(content) if content else "") or text_or_empty(message.get("refusal"))
+    text = content if isinstance(content, str) else _read_parts(content)
+    text = text or text_or_empty(message.get("refusal"))
     if text.strip():
         stop: StopReason = "tool" if calls else "stop"
         result.append(TextMessage("assistant", text, stop_reason=stop))
@@ -201,9 +184,7 @@ def _choice_messages(model: Model, body: object, choice: dict[str, Any]) -> list
     return result
 
 
-def _read_text(content: object) -> str:
-    if isinstance(content, str):
-        return content
+def _read_parts(content: object) -> str:
     parts = [as_object(part) or {} for part in as_list(content) or []]
     return "".join(text_or_empty(part.get("text")) for part in parts)
 
@@ -223,9 +204,11 @@ def _usage(usage: object) -> Usage | None:
         return None
     asked = whole_number(found.get("prompt_tokens"))
     answered = whole_number(found.get("completion_tokens"))
-    reasoning = count(found.get("completion_tokens_details"), "reasoning_tokens")
+    details = found.get("completion_tokens_details")
+    prompt_details = found.get("prompt_tokens_details")
+    reasoning = count(details, "reasoning_tokens") if details else 0
     # xAI counts reasoning beside the completion, OpenAI as a part of it; the total tells.
     if reasoning and count(usage, "total_tokens") == asked + answered + reasoning:
         answered += reasoning
-    cached = count(found.get("prompt_tokens_details"), "cached_tokens")
+    cached = count(prompt_details, "cached_tokens") if prompt_details else 0
     return Usage(asked, answered, cached, reasoning)

@@ -11,6 +11,10 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.models.base import Adapter, Model, RetryPolicy
 
 _URL = re.compile(r"https?://[^\s/?#]+[^\s?#]*")
+_ADDRESS = re.compile(r"https?://(\[[^\]\s@]+\]|[^\s/@:\[\]]+)(:\d{1,5})?(/|$)")
+"""Nothing but a host (RFC 3986: a name, an IPv4 address, or what is in brackets) and a port
+stands before the path."""
+
 _UNSAFE_IN_HEADER = re.compile(r"[^\x21-\x7e]")
 
 
@@ -60,16 +64,31 @@ def checked_name(argument: str, value: object) -> str:
 
 
 def checked_url(argument: str, value: object) -> str:
-    """``value`` without trailing slashes if it is an HTTP URL without query.
+    """``value`` without trailing slashes if it is an HTTP URL without query, user and password.
 
     Raises:
-        ConfigurationError: It is not.
+        ConfigurationError: It is not; what may be a secret in it is not shown.
     """
     if not isinstance(value, str) or _URL.fullmatch(value) is None:
         raise ConfigurationError(
-            f"{argument}={value!r}: pass an http:// or https:// URL without query and fragment."
+            f"{argument}={_shown(value)}: pass an http:// or https:// URL without query and "
+            "fragment."
+        )
+    if _ADDRESS.match(value) is None:
+        raise ConfigurationError(
+            f"{argument}: this URL (it is not shown here) has a user, a password or a port that is "
+            "no number before its path. Addresses stand in logs and errors: pass a key as "
+            "api_key=…, and a password as headers={'Authorization': 'Basic …'}."
         )
     return value.rstrip("/")
+
+
+def _shown(value: object) -> str:
+    """What an error may show of an address."""
+    if not isinstance(value, str):
+        return repr(value)
+    address = re.split("[?#]", value)[0]
+    return "(not shown here)" if "@" in address else repr(address)
 
 
 def _check_key(provider: str, api_key: object) -> None:

@@ -7,27 +7,23 @@ https://ai.google.dev/gemini-api/docs/thought-signatures
 from __future__ import annotations
 
 import re
-from typing import Any, assert_never
+from typing import Any
 
 from agentkit_py._core.json import JsonObject, as_object
 from agentkit_py.messages import ReasoningMessage, TextMessage
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
 from agentkit_py.models.media import encoded_parts, gemini_part, has_media
 from agentkit_py.models.schema import gemini_form
+from agentkit_py.models.units import Exchange, Unit, closing_text, units
 from agentkit_py.models.wire import (
     EMPTY_TURN,
     OPENING_TURN,
     PREFILL_TURN,
-    Exchange,
-    Unit,
     clean,
-    closing_text,
     closing_turn,
     named_choice,
     split_prefill,
-    system_text,
     texts,
-    units,
 )
 
 PLACEHOLDER_SIGNATURE = "skip_thought_signature_validator"
@@ -46,18 +42,17 @@ def encode_contents(model: Model, request: ModelRequest) -> dict[str, Any]:
     replace the conversation or the tools.
     """
     conversation, prefill = split_prefill(request)
-    items = units(conversation)
-    contents = _contents(model, request, items)
+    turns = _Turns(request.agent, signed=_wants_signatures(model.model))
+    turns.read(units(conversation))
     if prefill:
         # Gemini takes a closing model turn for the end of the conversation, not for a beginning.
-        _add(contents, "user", [{"text": PREFILL_TURN.format(text=prefill)}])
-    if not contents:
-        _add(contents, "user", [{"text": EMPTY_TURN}])
+        turns.add("user", [{"text": PREFILL_TURN.format(text=prefill)}])
+    if not turns.contents:
+        turns.add("user", [{"text": EMPTY_TURN}])
     body: dict[str, Any] = {}
-    system = system_text(items)
-    if system:
-        body["systemInstruction"] = {"parts": [{"text": system}]}
-    body["contents"] = contents
+    if turns.system:
+        body["systemInstruction"] = {"parts": [{"text": "\n\n".join(turns.system)}]}
+    body["contents"] = turns.contents
     if request.tools:
         body["tools"] = [{"functionDeclarations": [_tool(spec) for spec in request.tools]}]
         body["toolConfig"] = {"functionCallingConfig": _choice(request)}
@@ -66,44 +61,83 @@ def encode_contents(model: Model, request: ModelRequest) -> dict[str, Any]:
     return body
 
 
-def _contents(model: Model, request: ModelRequest, items: list[Unit]) -> list[dict[str, Any]]:
-    contents: list[dict[str, Any]] = []
-    closing = closing_text(items)
-    signed = _wants_signatures(model.model)
-    for unit in items:
-        match unit:
-            case ReasoningMessage():
-                _add(contents, "model", _thought(unit))
-            case TextMessage() if unit is closing:
-                text = closing_turn(unit, "".join(texts(unit)).strip(), request.agent)
-                _add(contents, "user", [{"text": text}])
-            case TextMessage(role="system"):
-                pass  # see system_text
-            case TextMessage():
-                _add(contents, "user" if unit.role == "user" else "model", _text_parts(unit))
-            case Exchange():
-                _add(contents, "model", _calls(unit, signed=signed))
-                _add(contents, "user", _responses(unit))
-            case _:
-                assert_never(unit)
-    return _without_closing_thoughts(contents)
+class _Turns:
+    """Turns that alternate: what comes from one side in a row is one turn."""
 
+    def __init__(self, reader: str, *, signed: bool) -> None:
+        self.contents: list[dict[str, Any]] = []
+        self.system: list[str] = []
+        """All system messages, wherever they stand: Gemini has one place for them."""
 
-def _add(contents: list[dict[str, Any]], role: str, parts: list[Part]) -> None:
-    """Add parts to the last turn if it is of the same side: turns have to alternate."""
-    if not parts:
-        return
-    if not contents and role == "model":
-        contents.append({"role": "user", "parts": [{"text": OPENING_TURN}]})
-    if contents and contents[-1]["role"] == role:
-        contents[-1]["parts"].extend(parts)
-    else:
-        contents.append({"role": role, "parts": parts})
+        self._reader = reader
+        self._signed = signed
+        self._role = ""
 
+    def read(self, items: list[Unit]) -> None:
+        """Add the whole conversation."""
+        contents, closing = self.contents, closing_text(items)
+        for unit in items:
+            if isinstance(unit, TextMessage):
+                role, content = ("user" if unit.role == "user" else "model"), unit.content
+                if (
+                    unit is closing
+                    or unit.provider_metadata
+                    or role == self._role
+                    or not isinstance(content, str)
+                    or not contents
+                    or unit.role == "system"
+                ):
+                    self._add_text(unit, role, closing)
+                elif content.strip():  # most of them
+                    self._role = role
+                    text = content if content.isascii() else clean(content)
+                    contents.append({"role": role, "parts": [{"text": text}]})
+            elif isinstance(unit, Exchange):
+                self._add_exchange(unit)
+            else:
+                self.add("model", _thought(unit))
+        if self._role == "model":  # nothing but thoughts: the last word is the user's
+            contents.pop()
+            self._role = contents[-1]["role"] if contents else ""
 
-def _without_closing_thoughts(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Drop a closing turn of nothing but thoughts: the last word is the user's."""
-    return contents[:-1] if contents and contents[-1]["role"] == "model" else contents
+    def add(self, role: str, parts: list[Part]) -> None:
+        """Add parts to the last turn if it is of the same side: turns have to alternate."""
+        if not parts:
+            return
+        if not self.contents and role == "model":
+            self.contents.append({"role": "user", "parts": [{"text": OPENING_TURN}]})
+        if role == self._role:
+            self.contents[-1]["parts"] += parts
+        else:
+            self._role = role
+            self.contents.append({"role": role, "parts": parts})
+
+    def _add_text(self, message: TextMessage, role: str, closing: TextMessage | None) -> None:
+        if message is closing:
+            text = closing_turn(message, "".join(texts(message)).strip(), self._reader)
+            self.add("user", [{"text": text}])
+        elif message.role == "system":
+            self.system += texts(message)
+        else:
+            self.add(role, _text_parts(message))
+
+    def _add_exchange(self, exchange: Exchange) -> None:
+        """Add the calls, and one response for each in their order, in TypeScript's envelope."""
+        called: list[Part] = []
+        answered: list[Part] = []
+        for _, name, given, content in exchange.inputs:
+            called.append({"functionCall": {"name": name, "args": given()}})
+            response = {"name": name, "content": content}
+            answered.append({"functionResponse": {"name": name, "response": response}})
+        if exchange.has_metadata:
+            for part, call in zip(called, exchange.calls, strict=True):
+                part.update(_signature(call.provider_metadata))
+        if self._signed and "thoughtSignature" not in called[0]:
+            # Of parallel calls only the first is signed.
+            called[0]["thoughtSignature"] = PLACEHOLDER_SIGNATURE
+        self.add("model", called)
+        self._role = "user"
+        self.contents.append({"role": "user", "parts": answered})
 
 
 def _text_parts(message: TextMessage) -> list[Part]:
@@ -112,8 +146,7 @@ def _text_parts(message: TextMessage) -> list[Part]:
     pieces = texts(message)
     if not pieces:
         return []
-    part: Part = {"text": "".join(pieces)}
-    return [{**part, **_signature(message.provider_metadata)}]
+    return [{"text": "".join(pieces), **_signature(message.provider_metadata)}]
 
 
 def _thought(message: ReasoningMessage) -> list[Part]:
@@ -128,26 +161,6 @@ def _signature(metadata: JsonObject | None) -> Part:
     own = as_object((metadata or {}).get("gemini")) or {}
     signature = own.get("thoughtSignature")
     return {"thoughtSignature": signature} if isinstance(signature, str) and signature else {}
-
-
-def _calls(exchange: Exchange, *, signed: bool) -> list[Part]:
-    called = zip(exchange.names, exchange.inputs, exchange.calls, strict=True)
-    parts: list[Part] = [
-        {"functionCall": {"name": name, "args": given}, **_signature(call.provider_metadata)}
-        for name, given, call in called
-    ]
-    if signed and "thoughtSignature" not in parts[0]:
-        # Of parallel calls only the first is signed.
-        parts[0]["thoughtSignature"] = PLACEHOLDER_SIGNATURE
-    return parts
-
-
-def _responses(exchange: Exchange) -> list[Part]:
-    """One response for each call, in the order of the calls, in TypeScript's envelope."""
-    return [
-        {"functionResponse": {"name": name, "response": {"name": name, "content": content}}}
-        for name, content in zip(exchange.names, exchange.outputs, strict=True)
-    ]
 
 
 def _wants_signatures(name: str) -> bool:

@@ -8,22 +8,16 @@ messages with which the API refuses.
 from __future__ import annotations
 
 import re
-from typing import Any, assert_never
+from collections.abc import Sequence
+from typing import Any
 
-from agentkit_py._core.json import JsonObject, as_list, as_object
+from agentkit_py._core.json import JsonObject, as_list, as_object, copied
 from agentkit_py.messages import ReasoningMessage, TextMessage
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
-from agentkit_py.models.media import encoded_parts, has_media, responses_part, text_pieces
+from agentkit_py.models.media import encoded_parts, has_media, responses_part
 from agentkit_py.models.schema import openai_form
-from agentkit_py.models.wire import (
-    EMPTY_TURN,
-    Exchange,
-    Unit,
-    WireIds,
-    clean,
-    named_choice,
-    units,
-)
+from agentkit_py.models.units import Exchange, Unit, WireIds, units
+from agentkit_py.models.wire import EMPTY_TURN, clean, named_choice, texts
 
 PROVIDER = "openai-responses"
 ENCRYPTED = "reasoning.encrypted_content"
@@ -50,8 +44,7 @@ def encode_responses(
     Nothing is stored at OpenAI: the reasoning comes encrypted and goes back with the history.
     """
     items = _Items(keep_reasoning=keep_reasoning)
-    for unit in units(request.messages):
-        items.add(unit)
+    items.add(units(request.messages))
     body: dict[str, Any] = {
         "model": model.model,
         "input": items.found or [_said("user", [_text("user", EMPTY_TURN)])],
@@ -84,18 +77,28 @@ class _Items:
         self._keep_reasoning = keep_reasoning
         self._waiting: dict[str, Item] = {}
 
-    def add(self, unit: Unit) -> None:
-        match unit:
-            case ReasoningMessage():
-                item = own_reasoning(unit)
-                if item is not None and self._keep_reasoning:
-                    self._waiting[item["id"]] = item
-            case TextMessage():
-                self._add_text(unit)
-            case Exchange():
+    def add(self, items: Sequence[Unit]) -> None:
+        found, waiting = self.found, self._waiting
+        for unit in items:
+            if isinstance(unit, TextMessage):
+                role, content = unit.role, unit.content
+                if unit.provider_metadata or not isinstance(content, str) or waiting:
+                    self._add_text(unit)
+                elif content.strip():  # most of them
+                    text = content if content.isascii() else clean(content)
+                    part: Item = {"type": "input_text", "text": text}
+                    if role == "assistant":
+                        part = {"type": "output_text", "text": text, "annotations": []}
+                    found.append({"type": "message", "role": role, "content": [part]})
+            elif isinstance(unit, Exchange):
                 self._add_exchange(unit)
-            case _:
-                assert_never(unit)
+            elif self._keep_reasoning:
+                self._keep(unit)
+
+    def _keep(self, message: ReasoningMessage) -> None:
+        item = own_reasoning(message)
+        if item is not None:
+            self._waiting[item["id"]] = item
 
     def _add_text(self, message: TextMessage) -> None:
         parts = _parts(message)
@@ -103,7 +106,7 @@ class _Items:
             return
         if message.role != "assistant":
             self._waiting.clear()
-        item = _said(message.role, parts)
+        item: Item = {"type": "message", "role": message.role, "content": parts}
         named = self._add_reasoning(message.provider_metadata)
         if named:
             item |= {**named, "status": "completed"}
@@ -111,16 +114,25 @@ class _Items:
         self.found.append({**item, "phase": phase} if isinstance(phase, str) else item)
 
     def _add_exchange(self, exchange: Exchange) -> None:
-        wire_ids = [self._ids.take(call.id) for call in exchange.calls]
-        texts_ = zip(wire_ids, exchange.names, exchange.arguments, exchange.calls, strict=True)
-        for wire_id, name, arguments, call in texts_:
-            item = {"type": "function_call", "call_id": wire_id, "name": name}
-            item["arguments"] = arguments
-            self.found.append(item | self._add_reasoning(call.provider_metadata))
-        for wire_id, content in zip(wire_ids, exchange.outputs, strict=True):
-            output = {"type": "function_call_output", "call_id": wire_id}
-            self.found.append({**output, "output": content})
-        self._waiting.clear()
+        found, rows = self.found, self._ids.rows(exchange)
+        for wire_id, name, arguments, _ in rows:
+            found.append(
+                {"type": "function_call", "call_id": wire_id, "name": name, "arguments": arguments}
+            )
+        if exchange.has_metadata:
+            self._add_reasoning_of(exchange)
+        for wire_id, _, _, output in rows:
+            found.append({"type": "function_call_output", "call_id": wire_id, "output": output})
+        if self._waiting:
+            self._waiting.clear()
+
+    def _add_reasoning_of(self, exchange: Exchange) -> None:
+        """Add to the calls that were just added what led to them, each in its place."""
+        first = len(self.found) - len(exchange.calls)
+        items, self.found[first:] = self.found[first:], []
+        for item, call in zip(items, exchange.calls, strict=True):
+            named = self._add_reasoning(call.provider_metadata)
+            self.found.append(item | named)
 
     def _add_reasoning(self, metadata: JsonObject | None) -> dict[str, str]:
         """Add the reasoning that led to the next item, all of it or none.
@@ -149,7 +161,7 @@ def own_reasoning(message: ReasoningMessage) -> Item | None:
     match item:
         case {"type": "reasoning", "id": str(), "summary": list(), "encrypted_content": str(text)}:
             kept = ("type", "id", "summary", "encrypted_content")
-            return {name: item[name] for name in kept} if text else None
+            return {name: copied(item[name]) for name in kept} if text else None
         case _:
             return None
 
@@ -159,17 +171,17 @@ def _said(role: str, parts: list[Item]) -> Item:
 
 
 def _text(role: str, text: str) -> Item:
+    text = text if text.isascii() else clean(text)
     if role == "assistant":
-        return {"type": "output_text", "text": clean(text), "annotations": []}
-    return {"type": "input_text", "text": clean(text)}
+        return {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "input_text", "text": text}
 
 
 def _parts(message: TextMessage) -> list[Item]:
     """What a message says: texts that hold more than white space, and what a user shows."""
     if message.role == "user" and has_media(message):
         return encoded_parts(message, lambda text: _text("user", text), responses_part)
-    pieces = text_pieces(message.content)
-    return [_text(message.role, piece) for piece in pieces if piece.strip()]
+    return [_text(message.role, piece) for piece in texts(message)]
 
 
 def _choice(request: ModelRequest) -> object:

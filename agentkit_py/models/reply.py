@@ -17,13 +17,10 @@ def checked_body(model: Model, body: object) -> dict[str, Any]:
     Raises:
         ModelResponseError: It is not.
     """
-    error = error_in_body(model, body)
-    if error is not None:
-        raise error
     found = as_object(body)
-    if found is None:
-        raise unexpected(model, body, "the answer is no JSON object")
-    return found
+    if found is not None and not found.get("error"):
+        return found
+    raise error_in_body(model, body) or unexpected(model, body, "the answer is no JSON object")
 
 
 def unexpected(model: Model, body: object, what: str) -> ModelResponseError:

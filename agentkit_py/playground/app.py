@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -29,6 +29,7 @@ from agentkit_py.events.approvals import ApprovalAnswer
 from agentkit_py.playground.answers import Answer, told
 from agentkit_py.playground.describe import call_json, target_json, thread_json, threads_json
 from agentkit_py.playground.edits import Edit, ask_again, rehearse
+from agentkit_py.playground.masking import CALL, masked
 from agentkit_py.playground.recorder import Recorded
 from agentkit_py.playground.runs import BusyError, Playground, Run
 from agentkit_py.playground.security import Access, Guard
@@ -130,6 +131,10 @@ class _Api:
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, self._playground.message)
         return self._playground
 
+    def _told(self, found: Any, also: Collection[str] = ()) -> Response:
+        """An answer with its words masked, where the store masks them."""
+        return Answer(masked(found, self.playground.redactor, also))
+
     def end(self) -> None:
         """End the streams of events: the server waits for them before it ends."""
         self._ended.set()
@@ -170,11 +175,14 @@ class _Api:
     async def threads(self, request: Request) -> Response:
         """The threads, those changed last first."""
         del request
-        return Answer({"threads": await threads_json(self.playground)})
+        return self._told({"threads": await threads_json(self.playground)})
 
     async def thread(self, request: Request) -> Response:
-        """A thread: what is stored, and the runs that are kept."""
-        return Answer(await thread_json(self.playground, request.path_params["thread"]))
+        """A thread: what is stored, and the runs that are kept; or what came ``after``."""
+        after = request.query_params.get("after", "")
+        place = int(after) if after.isdecimal() else None
+        thread = request.path_params["thread"]
+        return self._told(await thread_json(self.playground, thread, place))
 
     async def events(self, request: Request) -> Response:
         """Events of a thread's runs, as they happen."""
@@ -188,8 +196,15 @@ class _Api:
         if isinstance(self._playground, Broken):
             await self._ended.wait()  # until another process answers
             return
+        redactor = self._playground.redactor
         async for seq, run, event in self._playground.follow(thread, after):
-            yield told({"run": run, "seq": seq, **event}, id=f"{self._boot}:{seq}")
+            if redactor is None:
+                found = event
+            elif event["kind"] == "delta":
+                continue  # no pattern finds what a piece holds half of
+            else:
+                found = masked(event, redactor)
+            yield told({"run": run, "seq": seq, **found}, id=f"{self._boot}:{seq}")
 
     async def start(self, request: Request) -> Response:
         """Begin a run."""
@@ -205,17 +220,17 @@ class _Api:
 
     async def call(self, request: Request) -> Response:
         """All about one model call."""
-        return Answer(call_json(self._call(request)))
+        return self._told(call_json(self._call(request)), CALL)
 
     async def look(self, request: Request) -> Response:
         """What an edited call would send."""
         edit = await _body(request, Edit)
-        return Answer(await rehearse(_traced(self._call(request)), edit))
+        return self._told(await rehearse(_traced(self._call(request)), edit), CALL)
 
     async def again(self, request: Request) -> Response:
         """Make an edited call."""
         edit, prices = await _body(request, Edit), self.playground.prices
-        return Answer(await ask_again(_traced(self._call(request)), edit, prices))
+        return self._told(await ask_again(_traced(self._call(request)), edit, prices), CALL)
 
     async def approve(self, request: Request) -> Response:
         """Answer a question."""

@@ -88,16 +88,27 @@ async def threads_json(playground: Playground) -> list[dict[str, Any]]:
     ]
 
 
-async def thread_json(playground: Playground, thread_id: str) -> dict[str, Any]:
-    """A thread: what is stored, the runs that are kept, and the number of the last event."""
+async def thread_json(
+    playground: Playground, thread_id: str, after: int | None = None
+) -> dict[str, Any]:
+    """A thread: what is stored, the runs that are kept, and the number of the last event.
+
+    Args:
+        playground: Where it is.
+        thread_id: Its id.
+        after: Position from which on results are wanted; then runs come without their events.
+    """
     # Before anything is awaited, so that no event is in neither of the two.
     seq = playground.seq
-    runs = [run.to_dict() for run in playground.runs.values() if run.thread_id == thread_id]
+    own = [run for run in playground.runs.values() if run.thread_id == thread_id]
+    runs = [run.to_dict(events=after is None) for run in own]
     results: list[AgentResult] = []
     store, count = playground.store, 0
     if store is not None and await store.thread_exists(thread_id):
         count = await store.count_results(thread_id)
-        results = [one.result for one in await store.page(thread_id, count, MAX_RESULTS)]
+        wanted = MAX_RESULTS if after is None or after > count else min(count - after, MAX_RESULTS)
+        page = await store.page(thread_id, count, wanted) if wanted else []
+        results = [one.result for one in page]
     return {
         "id": thread_id,
         "seq": seq,

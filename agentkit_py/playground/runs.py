@@ -18,6 +18,8 @@ from agentkit_py.events.types import RunStarted
 from agentkit_py.playground.prices import Prices
 from agentkit_py.playground.recorder import Recorder
 from agentkit_py.playground.witness import RecordingRuntime
+from agentkit_py.processors.redactor import Redactor
+from agentkit_py.stores._delegating import redactor_of
 from agentkit_py.stores.base import HistoryStore
 
 Target: TypeAlias = Network | Agent
@@ -69,8 +71,9 @@ class Run:
         bodies = sum(len(call.request or "") + len(call.reply or "") for call in calls)
         self.size = bodies + sum(len(str(event)) for event in self.events.values())
 
-    def to_dict(self) -> dict[str, Any]:
-        """The run with all its events."""
+    def to_dict(self, *, events: bool = True) -> dict[str, Any]:
+        """The run, with all its events or with none."""
+        told = self.events.items() if events else ()
         return {
             "id": self.id,
             "thread": self.thread_id,
@@ -79,7 +82,7 @@ class Run:
             "first": self.first,
             "last": self.last,
             "beganAt": self.began_at.isoformat(),
-            "events": [event | {"seq": seq} for seq, event in self.events.items()],
+            "events": [event | {"seq": seq} for seq, event in told],
         }
 
 
@@ -123,6 +126,11 @@ class Playground:
         """The target's store, if its history is one."""
         history = self.target.history
         return history if isinstance(history, HistoryStore) else None
+
+    @property
+    def redactor(self) -> Redactor | None:
+        """What masks all that is stored, so that the page shows it masked, too."""
+        return None if self.store is None else redactor_of(self.store)
 
     async def start(self, text: str, thread_id: str | None) -> Run:
         """Begin a run; returns once its thread is known.

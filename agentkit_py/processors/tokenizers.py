@@ -105,9 +105,9 @@ class TiktokenTokenizer:
         encoder = load_encoding(self.encoding)
         if encoder is None:
             raise ConfigurationError(
-                f"tiktoken cannot load the encoding {self.encoding!r} here. Point "
-                "TIKTOKEN_CACHE_DIR at a folder that has it (scripts/tiktoken_cache.py), or use "
-                "default_tokenizer(), which estimates where tiktoken cannot count."
+                f"tiktoken cannot load the encoding {self.encoding!r} here. Fill a folder with "
+                "`python -m agentkit_py.tiktoken_cache FOLDER` and point TIKTOKEN_CACHE_DIR at it, "
+                "or use default_tokenizer(), which estimates where tiktoken cannot count."
             )
         return _counting_with(encoder)(text)
 
@@ -240,12 +240,7 @@ def message_counter(tokenizer: Tokenizer) -> Callable[[Message], float]:
         encoder = load_encoding(tokenizer.encoding)
         plain = tokenizer.count if encoder is None else _counting_with(encoder)
 
-    def count(message: Message, text: str) -> float:
-        if message.type == "text" and not isinstance(message.content, str):
-            return plain(text) + media_tokens(message)
-        return plain(text)
-
-    return counter(tokenizer.key, count)
+    return counter(tokenizer.key, plain, media_tokens)
 
 
 def count_messages(messages: Sequence[Message], tokenizer: Tokenizer) -> int:

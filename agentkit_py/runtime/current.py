@@ -7,6 +7,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.runtime.port import Runtime
@@ -27,7 +28,8 @@ def choose_runtime(
     Raises:
         ConfigurationError: The run would not be durable and must be, or ``context`` is none.
     """
-    chosen = explicit or _of_context(context) or _ambient.get() or _direct()
+    given = explicit if context is None else explicit or _of_context(context)
+    chosen = given or _ambient.get() or _direct()
     if require_durable and not chosen.durable:
         raise ConfigurationError(
             "This run must be durable (require_durable=True) and is not in an Inngest function. "
@@ -36,9 +38,7 @@ def choose_runtime(
     return chosen
 
 
-def _of_context(context: object) -> Runtime | None:
-    if context is None:
-        return None
+def _of_context(context: object) -> Runtime:
     if not type(context).__module__.startswith("inngest"):
         raise ConfigurationError(
             f"ctx must be the context of an Inngest function, got {context!r:.80}"
@@ -47,6 +47,7 @@ def _of_context(context: object) -> Runtime | None:
     return importlib.import_module("agentkit_py.inngest.runtime").runtime_of(context)
 
 
+@cache
 def _direct() -> Runtime:
     # Imported here because httpx costs time and a durable run may never need it.
     from agentkit_py.runtime.direct import shared_runtime

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from agentkit_py._core.json import JsonValue
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.messages import Delta
-from agentkit_py.models.base import Model
+from agentkit_py.models.base import Model, ModelReply
 
 T = TypeVar("T")
 
@@ -151,6 +151,17 @@ class Runtime(Protocol):
         """
         ...
 
+    def decode(self, step_id: str, model: Model, body: object, author: str = "") -> ModelReply:
+        """`Model.decode` of what `infer` gave; a replay need not read the same again.
+
+        What is not read again may be signed already, as `AgentResult` signs messages, by
+        ``author``.
+
+        Raises:
+            ModelResponseError: The answer is not what the API promises.
+        """
+        ...
+
     async def effect(
         self,
         step_id: str,
@@ -161,6 +172,13 @@ class Runtime(Protocol):
         """Run a user's callback once, and apply what it changed again on every replay.
 
         What the callback returns must be JSON where no ``codec`` is given.
+        """
+        ...
+
+    def recall(self, step_id: str, changes: Recordable) -> Any:
+        """What `effect` would only repeat, at once; None: ask `effect`.
+
+        For callbacks that never give None.
         """
         ...
 

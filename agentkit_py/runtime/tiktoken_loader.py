@@ -7,7 +7,7 @@ that lock, and waited for a bounded time. What was decided first holds for the p
 that all counts of one run are made the same way; a download that finishes later has filled the
 cache for the next process.
 
-Without network, fill a folder beforehand (``scripts/tiktoken_cache.py``) and name it in
+Without network, fill a folder beforehand (``python -m agentkit_py.tiktoken_cache``) and name it in
 ``TIKTOKEN_CACHE_DIR``.
 """
 
@@ -111,7 +111,8 @@ class _Loader:
         if encoder is None:
             _log.warning(
                 "tiktoken cannot load the encoding %r (%s): token counts are approximate. Fill a "
-                "folder with scripts/tiktoken_cache.py and point TIKTOKEN_CACHE_DIR at it.",
+                "folder with `python -m agentkit_py.tiktoken_cache FOLDER` and point "
+                "TIKTOKEN_CACHE_DIR at it.",
                 name,
                 why,
             )

@@ -96,7 +96,7 @@ class StoredMessage(TypedDict):
 
 
 class ThreadAnswer(TypedDict):
-    """A thread and its messages, oldest first."""
+    """A thread and its last messages, oldest first."""
 
     thread: ThreadSummary
     messages: list[StoredMessage]

@@ -41,7 +41,10 @@ class ServerLimits:
     """Runs of one user at the same time, those that wait for a person too."""
 
     runs: int = 1000
-    """Runs of this process at the same time."""
+    """Runs of this process at the same time, without those that wait for a person."""
+
+    waiting_runs: int = 10_000
+    """Runs of this process that wait for a person. With so many, no new one is begun."""
 
     run_seconds: float = 600.0
     """Seconds that a run may take, without the time that it waits for a person."""

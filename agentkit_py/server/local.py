@@ -38,7 +38,7 @@ class LocalRuns:
         self._hub = hub
         self._tokens = tokens
         self._runs: dict[str, list[LocalRun]] = {}
-        self._locks = ThreadLocks()
+        self._locks = self._new_locks()
         self._closing = False
 
     @property
@@ -63,7 +63,7 @@ class LocalRuns:
         run = LocalRun(
             job,
             lambda chunk: self._hub.publish(channel, chunk),
-            self._locks.turn(f"{job.user_id}\n{job.thread_id}"),
+            await self._locks.turn(f"{job.user_id}\n{job.thread_id}"),  # at once: there is room
         )
         self._runs.setdefault(job.user_id, []).append(run)
         limits = self._settings.limits
@@ -78,9 +78,14 @@ class LocalRuns:
         )
         run.task.add_done_callback(lambda task: self._forget(run, task))
 
+    def _new_locks(self) -> ThreadLocks:
+        return ThreadLocks(asyncio.Semaphore(self._settings.limits.runs))
+
     def open(self) -> None:
         """Take messages, also after a `close`."""
         self._closing = False
+        if not self._runs:
+            self._locks = self._new_locks()  # those there are may belong to another event loop
 
     def check_room(self, user_id: str) -> None:
         """Refuse what could not be begun.
@@ -89,7 +94,10 @@ class LocalRuns:
             Refusal: Too many runs, or the server is stopping.
         """
         limits = self._settings.limits
-        if self._closing or self.count >= limits.runs:
+        # Runs that were answered and wait for a place lock it, too: they come before new ones.
+        full = self._locks.places.locked()
+        waiting = self.count - self._locks.working
+        if self._closing or full or waiting >= limits.waiting_runs:
             raise Refusal(
                 503, "unavailable", "The server is busy. Please try again.", {"Retry-After": "5"}
             )

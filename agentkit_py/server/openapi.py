@@ -95,8 +95,15 @@ def _paging() -> list[dict[str, Any]]:
 
 def _parts() -> list[dict[str, Any]]:
     return [
-        _parameter("limit", "query", "Only so many messages, the last ones.", "integer"),
-        _parameter("before", "query", "Only messages before this position.", "integer"),
+        _parameter(
+            "limit", "query", "How many, the last ones, 1 to 1000; 200 unless given.", "integer"
+        ),
+        _parameter(
+            "before",
+            "query",
+            "Only messages before this position: that of the first one of the page that has more.",
+            "integer",
+        ),
     ]
 
 

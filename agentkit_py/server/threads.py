@@ -30,6 +30,8 @@ UNTITLED = "New conversation"
 """The title that the hook knows as none."""
 
 _MOST = 100
+_MESSAGES = 200
+_MOST_MESSAGES = 1000
 _FARTHEST = 10_000
 _DIGITS = 9
 
@@ -100,16 +102,17 @@ async def create_thread(api: Api, request: Request, user_id: str) -> Response:
 async def get_thread(api: Api, request: Request, user_id: str) -> Response:
     """`GET /api/threads/{threadId}`: the thread and its messages, oldest first.
 
-    With ``limit``, only the last messages (before the position ``before``), and whether there are
-    more. What a run has made that goes on is left out as long as a new reader of the stream gets
-    it from there; ``running`` names the messages that are being answered.
+    The last 200 messages, or ``limit`` (before the position ``before``), and whether there are more
+    before them: the first one's position is ``before`` of the next request. What a run has made
+    that goes on is left out as long as a new reader of the stream gets it from there; ``running``
+    names the messages that are being answered.
     """
     store = api.threads_of(user_id)
     thread_id = request.path_params["thread_id"]
     info = await store.get_thread(thread_id)
     count = await store.count_results(thread_id)
     before = min(count, _number(request, "before", count, 0, 10**8))
-    limit = _number(request, "limit", max(1, before), 1, 10**8)
+    limit = _number(request, "limit", _MESSAGES, 1, _MOST_MESSAGES)
     records = await store.page(thread_id, before, limit)
     running = api.backend.replayed(user_id, thread_id)
     return answer(

@@ -1,4 +1,4 @@
-"""One run at a time in a thread, in the order in which the messages came."""
+"""One run at a time in a thread, in the order in which the messages came, and so many at once."""
 
 from __future__ import annotations
 
@@ -9,15 +9,30 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class ThreadLocks:
-    """The locks of threads that somebody uses."""
+    """The locks of threads that somebody uses, and the places of the runs that work."""
+
+    places: asyncio.Semaphore
+    working: int = 0
+    """How many runs have a place."""
 
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
     _users: defaultdict[str, int] = field(default_factory=lambda: defaultdict[str, int](int))
 
-    def turn(self, key: str) -> ThreadTurn:
-        """A run's claim on a thread; nothing is locked yet."""
+    async def turn(self, key: str) -> ThreadTurn:
+        """A run's place, and its claim on a thread; that is not locked yet."""
+        await self.enter()
         self._users[key] += 1
         return ThreadTurn(self, key, self._locks.setdefault(key, asyncio.Lock()))
+
+    async def enter(self) -> None:
+        """Wait for a place."""
+        await self.places.acquire()
+        self.working += 1
+
+    def leave(self) -> None:
+        """Let others have the place."""
+        self.places.release()
+        self.working -= 1
 
     def forget(self, key: str) -> None:
         """A run has ended."""
@@ -30,13 +45,17 @@ class ThreadLocks:
 class ThreadTurn:
     """One run's turn, which pauses while the run waits for a person: that may take days.
 
-    The time that the run may take goes on only while it has the thread.
+    Meanwhile others have its thread and its place. The time that the run may take goes on only
+    while it has the thread.
     """
 
     locks: ThreadLocks
     key: str
     lock: asyncio.Lock
     held: bool = False
+    placed: bool = True
+    """Whether the run counts among those that work."""
+
     waits_for: set[str] = field(default_factory=set[str])
     """Ids of the questions that are not answered yet."""
 
@@ -75,15 +94,30 @@ class ThreadTurn:
         """The run waits for a person."""
         self.waits_for.add(question)
         self.give()
+        self._leave()
 
     async def answered(self, question: str) -> None:
-        """A question was answered, or has lapsed; the run goes on when it has the thread again."""
+        """A question was answered, or has lapsed; the run goes on when it has a place again.
+
+        The place comes before the thread, as with a new run: who has a thread has a place, so
+        that no two runs wait for what the other has.
+        """
         self.waits_for.discard(question)
-        if not self.waits_for and not self.held:
-            await self.take()
+        if self.waits_for or self.held:
+            return
+        if not self.placed:
+            await self.locks.enter()
+            self.placed = True
+        await self.take()
 
     def end(self) -> None:
         """The run is over."""
         self._timer = None
         self.give()
+        self._leave()
         self.locks.forget(self.key)
+
+    def _leave(self) -> None:
+        if self.placed:
+            self.placed = False
+            self.locks.leave()

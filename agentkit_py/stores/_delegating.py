@@ -8,6 +8,7 @@ from typing import Any
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py.history.runs import RunRecord, RunStore
+from agentkit_py.processors.redactor import Redactor
 from agentkit_py.processors.summaries import Summary, SummaryStore
 from agentkit_py.processors.vectors import Vector, VectorIndex
 from agentkit_py.stores.base import HistoryStore
@@ -21,6 +22,11 @@ def keeps_all(store: HistoryStore) -> bool:
     return known and isinstance(store, RunStore)
 
 
+def redactor_of(store: HistoryStore) -> Redactor | None:
+    """What masks all that is written to a store; None: nothing does."""
+    return store.redactor if isinstance(store, DelegatingThreads) else None
+
+
 class DelegatingThreads(HistoryStore):
     """Does with another store what it is asked to do; shares its connections."""
 
@@ -28,6 +34,11 @@ class DelegatingThreads(HistoryStore):
         super().__init__(processors=store.processors, turns=store.turns, lazy=store.lazy)
         self.counts_tokens = store.counts_tokens
         self._store: Any = store
+
+    @property
+    def redactor(self) -> Redactor | None:
+        """What masks all that is written; None: nothing does."""
+        return redactor_of(self._store)
 
     async def _own(self, thread_id: str) -> Any:
         """The store to ask for this thread."""

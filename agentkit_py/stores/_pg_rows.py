@@ -9,8 +9,10 @@ from typing import Any
 from psycopg.types.json import Json
 
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.result import USER
 from agentkit_py.processors.places import Extent
 from agentkit_py.stores._pg_server import Session
+from agentkit_py.stores.decoding import decode_rows
 from agentkit_py.stores.records import (
     Match,
     Row,
@@ -23,6 +25,7 @@ from agentkit_py.stores.records import (
     new_rows,
     prefilter,
 )
+from agentkit_py.stores.titles import title_in
 
 _ESCAPE = "\x1a"
 _NEWEST = (
@@ -86,7 +89,8 @@ async def append_rows(session: Session, thread_id: str, rows: Sequence[Row]) -> 
     ids = [kept(row.id) for row in rows if row.id is not None]
     async with session.connection.pipeline():
         locked = await session.run(
-            "SELECT results, messages, size, system FROM {threads} WHERE id = %s FOR UPDATE", key
+            "SELECT results, title, messages, size, system FROM {threads} WHERE id = %s FOR UPDATE",
+            key,
         )
         there = await session.run(
             "SELECT id, json::text FROM {results} WHERE thread_id = %s AND id = ANY(%s)", key, ids
@@ -99,7 +103,8 @@ async def append_rows(session: Session, thread_id: str, rows: Sequence[Row]) -> 
     new = new_rows(thread_id, stored, rows)
     if not new:
         return
-    total = Extent(*found[1:])
+    title = found[1] or await _first_title(session, key, new)
+    total = Extent(*found[2:])
     values: list[tuple[Any, ...]] = []
     for place, row in enumerate(new):
         values.append(_values(key, first + place, row, total))
@@ -109,14 +114,25 @@ async def append_rows(session: Session, thread_id: str, rows: Sequence[Row]) -> 
             "INSERT INTO {results} VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)", values
         )
         await session.run(
-            "UPDATE {threads} SET results = %s, messages = %s, size = %s, system = %s, "
+            "UPDATE {threads} SET title = %s, results = %s, messages = %s, size = %s, system = %s, "
             "updated_at = clock_timestamp() WHERE id = %s",
+            title,
             first + len(new),
             total.messages,
             total.size,
             total.system,
             key,
         )
+
+
+async def _first_title(session: Session, key: str, new: Sequence[Row]) -> str:
+    """The title of a thread that has none, unless a user has said something in it before."""
+    said = title_in(new)
+    if not said:
+        return ""  # an answer: nothing to look for
+    query = "SELECT 1 FROM {results} WHERE thread_id = %s AND agent_name = %s LIMIT 1"
+    before = await session.run(query, key, USER)
+    return kept(said) if await before.fetchone() is None else ""
 
 
 def _values(key: str, position: int, row: Row, before: Extent) -> tuple[Any, ...]:
@@ -157,13 +173,7 @@ async def records(session: Session, thread_id: str) -> list[StoredResult]:
     )
     if not rows and not await thread_exists(session, thread_id):
         raise ThreadNotFoundError(thread_id)
-    return [_decoded(thread_id, *row) for row in rows]
-
-
-def _decoded(
-    thread_id: str, position: int, json: str, beside: str | None, tokens: str | None, *before: int
-) -> StoredResult:
-    return decode_row(thread_id, position, json, beside, tokens, Extent(*before))
+    return decode_rows(thread_id, rows)
 
 
 async def page(session: Session, thread_id: str, before: int, limit: int) -> list[StoredResult]:
@@ -177,13 +187,22 @@ async def page(session: Session, thread_id: str, before: int, limit: int) -> lis
         before - limit,
         before,
     )
-    return [_decoded(thread_id, *row) for row in rows]
+    return decode_rows(thread_id, rows)
 
 
 async def newest(session: Session, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
-    """How many results a thread has, and the last ones."""
-    count = await count_results(session, thread_id)
-    return count, await page(session, thread_id, count, limit)
+    """How many results a thread has, and the last ones; asked at once, so of one moment."""
+    rows = await session.all(
+        "SELECT t.results, r.position, r.json::text, r.metadata::text, r.tokens::text, "
+        "r.messages, r.size, r.system FROM {threads} t LEFT JOIN {results} r "
+        "ON r.thread_id = t.id AND r.position >= t.results - %s AND r.position < t.results "
+        "WHERE t.id = %s ORDER BY r.position",
+        limit,
+        kept(thread_id),
+    )
+    if not rows:
+        raise ThreadNotFoundError(thread_id)
+    return rows[0][0], decode_rows(thread_id, [row[1:] for row in rows if row[1] is not None])
 
 
 async def get_thread(session: Session, thread_id: str) -> ThreadInfo:

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.processors.places import Extent
-from agentkit_py.stores.records import extent_of_json
+from agentkit_py.stores.decoding import extent_of_json
 
 if TYPE_CHECKING:
     from agentkit_py.stores._pg_server import Session

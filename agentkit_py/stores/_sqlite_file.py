@@ -1,6 +1,7 @@
 """One SQLite file: opening and migrating it, a pool of connections, transactions, errors by name.
 
-Everything here blocks and is called in worker threads. The module loads when a store is first used.
+What touches the file blocks, so it is done in threads of the file's own: one writes, since SQLite
+lets one connection write at a time, and a few read. The module loads when a store is first used.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from threading import Lock
 from typing import TypeVar
 
 from agentkit_py.errors import HistoryError, StoreVersionError
+from agentkit_py.stores._lanes import Lane
 from agentkit_py.stores._sqlite_schema import APPLICATION_ID, MIGRATIONS, VERSION
 
 T = TypeVar("T")
+
+_READERS = 8
+"""Threads that read, at the most: decoding needs Python's lock, so that more would only wait."""
 
 _RETRY_PAUSE = 0.01
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -34,6 +39,14 @@ class _Pooled:
     generation: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Threads:
+    """They end when this is forgotten and what was begun is done, as at the process's end."""
+
+    readers: Lane
+    writer: Lane
+
+
 class SqliteFile:
     """Connections to one file, each used by one thread at a time."""
 
@@ -45,10 +58,34 @@ class SqliteFile:
         self._lock = Lock()
         # SQLite lets one connection write and has the others poll; queueing here is quicker.
         self._writing = Lock()
+        self._threads: _Threads | None = None
         weakref.finalize(self, _close_own, self._idle, os.getpid())
 
-    def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """Run a query; it sees the file as of one moment."""
+        return await self._workers().readers.run(lambda: self._read(query))
+
+    async def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a change in a transaction: if it raises, or the process dies, nothing changed."""
+        asked = time.monotonic()
+        return await self._workers().writer.run(lambda: self._write(change, asked))
+
+    async def close(self) -> None:
+        """Close all connections; those in use close when they are done."""
+        with self._lock:
+            threads, self._threads = self._threads, None
+        if threads is not None:
+            await threads.readers.run(self._close)
+
+    def _workers(self) -> _Threads:
+        with self._lock:
+            if self._threads is None:
+                self._threads = _Threads(
+                    Lane("agentkit-sqlite-read", _READERS), Lane("agentkit-sqlite-write", 1)
+                )
+            return self._threads
+
+    def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         with (
             self._errors_named(),
             self._connection() as connection,
@@ -56,18 +93,17 @@ class SqliteFile:
         ):
             return query(connection)
 
-    def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a change in a transaction: if it raises, or the process dies, nothing changed."""
+    def _write(self, change: Callable[[sqlite3.Connection], T], asked: float) -> T:
         with (
             self._errors_named(),
             self._connection() as connection,
             self._turn(),
+            self._patience(connection, asked),
             _transaction(connection, "BEGIN IMMEDIATE"),
         ):
             return change(connection)
 
-    def close(self) -> None:
-        """Close all connections; those in use close when they are done."""
+    def _close(self) -> None:
         with self._lock:
             self._generation += 1
             _close_all(self._idle)
@@ -80,6 +116,20 @@ class SqliteFile:
             yield
         finally:
             self._writing.release()
+
+    @contextmanager
+    def _patience(
+        self, connection: sqlite3.Connection, asked: float
+    ) -> Generator[None, None, None]:
+        """A change that has been in line for the whole time-out waits for no other process."""
+        if time.monotonic() - asked < self._busy_timeout:
+            yield
+            return
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            yield
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._busy_timeout)}")
 
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection, None, None]:

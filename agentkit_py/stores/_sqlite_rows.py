@@ -7,8 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.result import USER
 from agentkit_py.processors.places import Extent
 from agentkit_py.stores._sqlite_beside import forget
+from agentkit_py.stores.decoding import decode_rows
 from agentkit_py.stores.records import (
     Match,
     Row,
@@ -23,6 +25,7 @@ from agentkit_py.stores.records import (
     now,
     prefilter,
 )
+from agentkit_py.stores.titles import title_in
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -56,12 +59,15 @@ def add_thread(
 
 def append_rows(connection: Connection, thread_id: str, rows: Sequence[Row]) -> None:
     """Add the rows that are new at the end of a thread."""
-    query = "SELECT results, messages, size, system FROM threads WHERE id = ?"
+    query = "SELECT results, title, messages, size, system FROM threads WHERE id = ?"
     found = connection.execute(query, (thread_id,)).fetchone()
     if found is None:
         raise ThreadNotFoundError(thread_id)
-    first = position = found[0]
-    total = Extent(*found[1:])
+    first, title = found[:2]
+    position = first
+    if not title and (said := title_in(rows)) and not _has_user(connection, thread_id):
+        title = said
+    total = Extent(*found[2:])
     for row in rows:
         if row.id is not None and _is_stored(connection, thread_id, row):
             continue
@@ -85,10 +91,16 @@ def append_rows(connection: Connection, thread_id: str, rows: Sequence[Row]) -> 
         total += row.extent
     if position > first:
         connection.execute(
-            "UPDATE threads SET updated_at = ?, results = ?, messages = ?, size = ?, system = ? "
-            "WHERE id = ?",
-            (now(), position, total.messages, total.size, total.system, thread_id),
+            "UPDATE threads SET title = ?, updated_at = ?, "
+            "results = ?, messages = ?, size = ?, system = ? WHERE id = ?",
+            (title, now(), position, total.messages, total.size, total.system, thread_id),
         )
+
+
+def _has_user(connection: Connection, thread_id: str) -> bool:
+    """Whether a user has said something in a thread."""
+    query = "SELECT 1 FROM results WHERE thread_id = ? AND agent_name = ? LIMIT 1"
+    return connection.execute(query, (thread_id, USER)).fetchone() is not None
 
 
 def _is_stored(connection: Connection, thread_id: str, row: Row) -> bool:
@@ -120,18 +132,7 @@ def records(connection: Connection, thread_id: str) -> list[StoredResult]:
     rows = connection.execute(query, (thread_id,)).fetchall()
     if not rows and not thread_exists(connection, thread_id):
         raise ThreadNotFoundError(thread_id)
-    return [_decoded(thread_id, *row) for row in rows]
-
-
-def _decoded(
-    thread_id: str,
-    position: int,
-    json: bytes,
-    beside: bytes | None,
-    tokens: str | None,
-    *before: int,
-) -> StoredResult:
-    return decode_row(thread_id, position, json, beside, tokens, Extent(*before))
+    return decode_rows(thread_id, rows)
 
 
 def page(connection: Connection, thread_id: str, before: int, limit: int) -> list[StoredResult]:
@@ -139,7 +140,7 @@ def page(connection: Connection, thread_id: str, before: int, limit: int) -> lis
     # Positions have no gaps, so that a range is a number of rows.
     query = f"{_RESULTS} WHERE thread_id = ? AND position >= ? AND position < ? ORDER BY position"
     rows = connection.execute(query, (thread_id, before - limit, before)).fetchall()
-    return [_decoded(thread_id, *row) for row in rows]
+    return decode_rows(thread_id, rows)
 
 
 def newest(connection: Connection, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from agentkit_py.processors.places import Extent
-from agentkit_py.stores.records import extent_of_json
+from agentkit_py.stores.decoding import extent_of_json
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

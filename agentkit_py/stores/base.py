@@ -75,6 +75,17 @@ class HistoryStore(HistoryConfig, ABC):
         )
         self.counts_tokens = lazy is True
 
+    @property
+    def looks_first(self) -> bool:
+        """Whether a thread that is there is left as it is, as long as nobody has changed that.
+
+        What a subclass does whenever a run asks for its thread, e.g. look whose it is, is done.
+        """
+        kind = type(self)
+        made = (self.create_thread, kind._create_for_run, kind.add_thread)  # noqa: SLF001 - its own class
+        own = (self._create_for_run, HistoryStore._create_for_run, HistoryStore.add_thread)
+        return made == own
+
     # What a database has to do.
 
     @abstractmethod

@@ -19,13 +19,13 @@ from agentkit_py.history.result import USER, AgentResult
 from agentkit_py.messages import Message, TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.beside import Beside, restore
+from agentkit_py.stores.recognising import Recognising
 from agentkit_py.stores.records import (
     Row,
     StoredResult,
     ThreadInfo,
     encode_row,
     known_tokens,
-    new_thread_id,
     remember_tokens,
 )
 from agentkit_py.stores.scoped import for_user
@@ -59,6 +59,9 @@ async def import_threads(
 ) -> list[str]:
     """Add threads from lines of any of the formats; what is there already is left out.
 
+    Results without ids are known by their thread, their words and how often these were said before;
+    threads without one get one made of their line. So the same lines add nothing a second time.
+
     Args:
         store: Where they are added.
         lines: The lines.
@@ -75,10 +78,12 @@ async def import_threads(
     store = store if user_id is None else for_user(store, user_id)
     found: dict[str, None] = {}
     times: dict[str, tuple[datetime, datetime]] = {}
+    known = Recognising(store)
     try:
         for number, line in enumerate(lines, 1):
             if line.strip():
-                found[await _import_line(store, line, f"line {number}", user_id, times)] = None
+                where = f"line {number}"
+                found[await _import_line(store, line, where, user_id, times, known)] = None
     finally:
         # Last, since each result that is added is a change.
         for thread_id, (created, updated) in times.items():
@@ -92,6 +97,7 @@ async def _import_line(
     where: str,
     user_id: str | None,
     times: dict[str, tuple[datetime, datetime]],
+    known: Recognising,
 ) -> str:
     try:
         record = as_object(json.loads(line))
@@ -103,7 +109,7 @@ async def _import_line(
     thread = as_object(archive.get("thread")) or {}
     records = [as_object(one) or {} for one in as_list(archive.get("results")) or ()]
     results = [AgentResult.from_dict(one, where=where) for one in records]
-    thread_id = thread.get("id") or new_thread_id()
+    thread_id = thread.get("id") or known.thread_id(record)
     is_new = not await store.thread_exists(thread_id)
     await store.add_thread(
         thread_id,
@@ -112,7 +118,11 @@ async def _import_line(
         metadata=thread.get("metadata"),
     )
     rows: list[Row] = []
-    for one, result in zip(records, results, strict=True):
+    whole = "thread_id" not in record or "messages" in record
+    stored = await known.are_stored(thread_id, results, whole=whole)
+    for one, result, is_stored in zip(records, results, stored, strict=True):
+        if is_stored:
+            continue
         remember_tokens(result, as_object(one.get("tokens")) or {})
         rows.append(encode_row(result, thread_id, as_object(one.get("metadata"))))
     await store.append_rows(thread_id, rows)

@@ -8,6 +8,7 @@ from datetime import datetime
 from threading import Lock
 
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.result import USER
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.turns import Turns
 from agentkit_py.processors.base import Processor
@@ -17,16 +18,17 @@ from agentkit_py.processors.vectors import MemoryIndex, Vector
 from agentkit_py.stores._memory_beside import Runs, Summaries
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.beside import Beside
+from agentkit_py.stores.decoding import decode_rows
 from agentkit_py.stores.records import (
     Row,
     StoredResult,
     ThreadInfo,
-    decode_row,
     encode_metadata,
     load_metadata,
     new_rows,
     now,
 )
+from agentkit_py.stores.titles import title_in
 
 
 @dataclass(slots=True)
@@ -96,11 +98,15 @@ class MemoryHistory(HistoryStore):
             new = new_rows(thread_id, thread.by_id, rows)
             if not new:
                 return
+            title = thread.info.title
+            if not title and (said := title_in(new)):
+                title = said if all(row.agent_name != USER for row in thread.rows) else ""
             thread.rows.extend(new)
             for row in new:
                 thread.extents.append(thread.extents[-1] + row.extent)
             thread.by_id.update({row.id: row.json for row in new if row.id is not None})
-            thread.info = replace(thread.info, updated_at=datetime.fromisoformat(now()))
+            time = datetime.fromisoformat(now())
+            thread.info = replace(thread.info, title=title, updated_at=time)
 
     async def records(self, thread_id: str) -> list[StoredResult]:
         """The results with their positions and what is kept beside them, oldest first."""
@@ -223,10 +229,11 @@ class MemoryHistory(HistoryStore):
 def _decoded(
     thread_id: str, rows: Sequence[Row], extents: Sequence[Extent], first: int
 ) -> list[StoredResult]:
-    return [
-        decode_row(thread_id, first + n, row.json, row.metadata, row.tokens, before)
-        for n, (row, before) in enumerate(zip(rows, extents, strict=False))
+    stored = [
+        (first + n, row.json, row.metadata, row.tokens, *(was.messages, was.size, was.system))
+        for n, (row, was) in enumerate(zip(rows, extents, strict=False))
     ]
+    return decode_rows(thread_id, stored)
 
 
 def _info(thread: _Thread) -> ThreadInfo:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
+from agentkit_py._core.quick_init import quick_init
 from agentkit_py.errors import HistoryError, InvalidRecordError
 from agentkit_py.history.codec import escape_surrogates
 from agentkit_py.history.result import AgentResult
@@ -107,6 +108,7 @@ def find_words(record: StoredResult, thread_id: str, words: str) -> Match | None
     return None if text is None else Match(thread_id, record.position, text)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class StoredResult:
     """A result and its place in its thread."""
@@ -203,7 +205,7 @@ def load_metadata(text: str, thread_id: str) -> JsonObject:
         InvalidRecordError: It is no JSON object.
     """
     where = f"Thread {thread_id!r}"
-    found = as_object(_from_json(text, where, "metadata"))
+    found = as_object(from_json(text, where, "metadata"))
     if found is None:
         raise InvalidRecordError("expected an object", where=where, field="metadata")
     return found
@@ -235,12 +237,12 @@ def decode_row(
         InvalidRecordError: It holds none; the error names the thread, the position and the field.
     """
     where = f"Thread {thread_id!r}, position {position}"
-    result = AgentResult.from_dict(_from_json(text, where, "(whole)"), where=where)
-    beside = {} if metadata is None else as_object(_from_json(metadata, where, "metadata"))
+    result = AgentResult.from_dict(from_json(text, where, "(whole)"), where=where)
+    beside = {} if metadata is None else as_object(from_json(metadata, where, "metadata"))
     if beside is None:
         raise InvalidRecordError("expected an object", where=where, field="metadata")
     if tokens is not None:
-        remember_tokens(result, as_object(_from_json(tokens, where, "tokens")) or {})
+        remember_tokens(result, as_object(from_json(tokens, where, "tokens")) or {})
     return StoredResult(position, result, beside, before)
 
 
@@ -252,18 +254,6 @@ def with_extents(records: Iterable[StoredResult]) -> list[StoredResult]:
         found.append(replace(record, before=total))
         total += extent_of(record.result.messages)
     return found
-
-
-def extent_of_json(text: str | bytes) -> Extent:
-    """How much a row's messages are, for rows that were stored before this was counted.
-
-    A damaged row counts as its length, since whoever reads it gets an error anyway.
-    """
-    try:
-        record = _from_json(text, "", "(whole)")
-        return extent_of(AgentResult.from_dict(record).messages)
-    except InvalidRecordError:
-        return Extent(size=len(text))
 
 
 def encode_run(run: RunRecord, thread_id: str) -> str:
@@ -283,17 +273,22 @@ def decode_run(thread_id: str, run_id: str, text: str) -> RunRecord:
         InvalidRecordError: It holds none.
     """
     where = f"Thread {thread_id!r}, run {run_id!r}"
-    return RunRecord.from_dict(run_id, _from_json(text, where, "(whole)"), where=where)
+    return RunRecord.from_dict(run_id, from_json(text, where, "(whole)"), where=where)
 
 
-_decode = json.JSONDecoder().decode
+read_json: Callable[[str], Any] = json.JSONDecoder().decode
 """What `json.loads` comes to, without looking at its options for each of a thread's rows."""
 
 
-def _from_json(text: str | bytes, where: str, name: str) -> Any:
+def from_json(text: str | bytes, where: str, name: str) -> Any:
+    """The value that a text in a database stands for.
+
+    Raises:
+        InvalidRecordError: It is no JSON; the error says ``where`` it is and the ``name`` it has.
+    """
     try:
         # Bytes are decoded by hand: json.loads would guess UTF-16 where zero bytes are.
-        return _decode(text.decode() if isinstance(text, bytes) else text)
+        return read_json(text.decode() if isinstance(text, bytes) else text)
     except (ValueError, RecursionError) as error:
         raise InvalidRecordError(f"not JSON: {error}", where=where, field=name) from error
 
@@ -339,7 +334,7 @@ def new_rows(thread_id: str, stored: Mapping[str, str], rows: Sequence[Row]) -> 
 
 
 def _said(text: str, where: str) -> list[object]:
-    record = as_object(_from_json(text, where, "(whole)")) or {}
+    record = as_object(from_json(text, where, "(whole)")) or {}
     return [record.get(key) for key in ("agentName", "output", "toolCalls")]
 
 

@@ -53,6 +53,11 @@ class _RedactedThreads(DelegatingThreads):
         self._redactor = redactor
         self._mask_state = mask_state
 
+    @property
+    def redactor(self) -> Redactor:
+        """What masks all that is written."""
+        return self._redactor
+
     def __repr__(self) -> str:
         return f"redacted({self._store!r}, {self._redactor.names})"
 

@@ -92,10 +92,10 @@ class SqliteHistory(HistoryStore):
             return self._files[process]
 
     async def _read(self, query: Callable[..., T], *arguments: Any) -> T:
-        return await _in_worker(lambda: self._file().read(lambda c: query(c, *arguments)))
+        return await self._file().read(lambda connection: query(connection, *arguments))
 
     async def _write(self, change: Callable[..., T], *arguments: Any) -> T:
-        return await _in_worker(lambda: self._file().write(lambda c: change(c, *arguments)))
+        return await self._file().write(lambda connection: change(connection, *arguments))
 
     async def setup(self) -> None:
         """Create the file and its tables, or bring it to this version.
@@ -108,12 +108,14 @@ class SqliteHistory(HistoryStore):
 
     async def close(self) -> None:
         """Close the file. A store that is used after that opens it again."""
-        await _in_worker(lambda: self._file().close())
+        await self._file().close()
 
     async def insert_thread(self, thread: ThreadInfo) -> None:
         """Add a thread, unless there is one of its id."""
         kept = encode_metadata(thread.metadata, thread.id)
-        await self._write(queries.add_thread, thread.id, thread.user_id, thread.title, kept)
+        # Each run asks for its thread; looking first does not make it wait for writers.
+        if not await self._read(queries.thread_exists, thread.id):
+            await self._write(queries.add_thread, thread.id, thread.user_id, thread.title, kept)
 
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
         """Add rows at the end, in order, those whose id is there already left out."""
@@ -214,13 +216,6 @@ class SqliteHistory(HistoryStore):
     async def load_run(self, thread_id: str, run_id: str | None = None) -> RunRecord | None:
         """A run, or the newest one that has a state; None if there is none."""
         return await self._read(beside.load_run, thread_id, run_id)
-
-
-async def _in_worker(work: Callable[[], T]) -> T:
-    from anyio import to_thread  # noqa: PLC0415 - anyio is not needed before a store is used
-
-    # A worker is never interrupted: what was begun when the caller is cancelled is finished.
-    return await to_thread.run_sync(work)
 
 
 def _checked(path: str | os.PathLike[str]) -> Path:

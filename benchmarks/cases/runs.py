@@ -33,9 +33,13 @@ from agentkit_py import (
     State,
     TextMessage,
     TokenLimiter,
+    anthropic,
+    gemini,
+    openai,
+    openai_responses,
     tool,
 )
-from agentkit_py.models.base import ModelRequest
+from agentkit_py.models.base import ModelRequest, ToolSpec
 
 
 def _agent(model: Model, function: Callable[..., Any], calls: int) -> Agent:
@@ -176,23 +180,29 @@ def _long_state(messages: int) -> Callable[[Session], list[Contender]]:
     return make
 
 
-def _request(session: Session) -> list[Contender]:
-    """The request body of a long history, made and written as JSON."""
-    history = [message for result in results(10_000) for message in result.messages]
-    model = model_of(Replies())
-    request = ModelRequest(messages=(TextMessage("system", SYSTEM), *history))
+def _request(model: Model, *, tools: bool = True) -> Callable[[Session], list[Contender]]:
+    """The request body of a long history, encoded before, made again and written as JSON."""
 
-    def ours(_: object) -> str:
-        return json.dumps(model.encode(request))
+    def make(session: Session) -> list[Contender]:
+        history = [message for result in results(10_000) for message in result.messages]
+        messages = (TextMessage("system", SYSTEM), *history)
+        request = ModelRequest(messages=messages, tools=(SPEC,) if tools else ())
+        made = model.encode(request)
+        expected = json.dumps(made)
 
-    def verify(body: str, _: int) -> None:
-        assert len(json.loads(body)["messages"]) == 10_001
+        def ours(_: object) -> str:
+            return json.dumps(model.encode(request))
 
-    made = model.encode(request)
-    return [
-        Timed("ours", ours, session.loop, verify=verify),
-        Timed("json.dumps of it", lambda _: json.dumps(made), session.loop, verify=verify),
-    ]
+        def verify(body: str, _: int) -> None:
+            assert body == expected
+            assert body.count(" has left Linz this morning ") == 2_500
+
+        return [
+            Timed("ours", ours, session.loop, verify=verify),
+            Timed("json.dumps of it", lambda _: json.dumps(made), session.loop, verify=verify),
+        ]
+
+    return make
 
 
 def _failed(session: Session) -> list[Contender]:
@@ -213,6 +223,15 @@ def _failed(session: Session) -> list[Contender]:
     return [Timed("ours", ours, session.loop, verify=verify)]
 
 
+SPEC = ToolSpec("track", "Look up where a parcel is.")
+BODIES = {
+    "OpenAI": _request(openai("gpt-4o", api_key="x"), tools=False),
+    "Responses": _request(openai_responses("gpt-5", api_key="x")),
+    "Anthropic": _request(anthropic("claude-sonnet-4-5", api_key="x")),
+    "Anthropic without tools": _request(anthropic("claude-sonnet-4-5", api_key="x"), tools=False),
+    "Gemini": _request(gemini("gemini-2.5-flash", api_key="x")),
+}
+
 CASES = [
     Case("run, text reply", "µs", _one_agent(0, track_async)),
     Case("run, one async tool call", "µs", _one_agent(1, track_async)),
@@ -223,5 +242,8 @@ CASES = [
     Case("run, model answers nonsense", "µs", _failed),
     Case("run, 100 messages behind TokenLimiter", "µs", _long_state(100)),
     Case("run, 10,000 messages behind TokenLimiter", "µs", _long_state(9_999 // 4 * 4)),
-    Case("request body of 10,000 messages", "ms", _request),
+    *[
+        Case(f"request body of 10,000 messages, {name}", "ms", make)
+        for name, make in BODIES.items()
+    ],
 ]

@@ -14,12 +14,12 @@ import subprocess
 import sys
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sized
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from measuring import Contender, Imported, NotHere, Retained, Sample, Session, Timed
 from problem import ANSWER, called, track_async, track_sync
@@ -49,6 +49,8 @@ class Steps:
         self.calls = calls
         self.seconds = seconds
         self.asked = 0
+        self.sizes: set[int] = set()
+        """How many messages the model got: runs of the same conversation differ in nothing."""
 
     def next(self) -> int | None:
         """The number of the tool call that the model makes, None for the answer."""
@@ -56,8 +58,9 @@ class Steps:
         self.asked += 1
         return step if step < self.calls else None
 
-    async def later(self) -> int | None:
+    async def later(self, messages: Sized) -> int | None:
         """The same, after the time that the model takes; at once if it takes none."""
+        self.sizes.add(len(messages))
         if self.seconds:
             await asyncio.sleep(self.seconds)
         return self.next()
@@ -66,6 +69,10 @@ class Steps:
 def arguments(number: int) -> dict[str, Any]:
     """What the model calls the tool with."""
     return {"parcel": number, "detailed": False}
+
+
+Conversation: TypeAlias = Callable[[], Awaitable[Any]]
+"""Begins a conversation without a past, asks the question, and gives the result."""
 
 
 class Framework(ABC):
@@ -80,9 +87,6 @@ class Framework(ABC):
     notes: tuple[str, ...] = ()
     """Which documented options are set and why, for the page."""
 
-    one_each: bool = False
-    """Whether an agent keeps its conversation, so that each run needs one of its own."""
-
     absent: dict[str, str] = {}  # noqa: RUF012 - overwritten as a whole
     """Why a work is left out, for the page."""
 
@@ -91,8 +95,12 @@ class Framework(ABC):
         """The tool ``track``, made once."""
 
     @abstractmethod
-    def agent(self, steps: Steps, tools: list[Any]) -> Any:
-        """A new agent whose model does ``steps``."""
+    def model(self, steps: Steps) -> Any:
+        """A new model that does ``steps``; agents share it, as they share a provider's client."""
+
+    @abstractmethod
+    def agent(self, model: Any, tools: list[Any]) -> Any:
+        """A new agent."""
 
     @abstractmethod
     async def run(self, agent: Any) -> Any:
@@ -111,16 +119,17 @@ class Framework(ABC):
         """Works that only some frameworks have something for."""
         return {}
 
-    def opened(self, _: Session, steps: Steps, tools: list[Any]) -> Callable[[], Any]:
-        """What gives `run` an agent without a conversation; this is not timed."""
-        if self.one_each:
-            return partial(self.agent, steps, tools)
-        agent = self.agent(steps, tools)
-        return lambda: agent
+    def conversations(self, model: Any, tools: list[Any]) -> Conversation:
+        """What begins a new conversation and asks the question, again and again; all is timed."""
+        return partial(self.run, self.agent(model, tools))
 
-    async def first(self, steps: Steps, tools: list[Any]) -> Any:
+    def conversations_at_once(self, model: Any) -> Conversation:
+        """The same where many go on at once."""
+        return self.conversations(model, [])
+
+    async def first(self, model: Any, tools: list[Any]) -> Any:
         """A new agent's first run, all of it."""
-        return await self.run(self.agent(steps, tools))
+        return await self.run(self.agent(model, tools))
 
     def works(self) -> dict[str, Callable[[Session], Contender]]:
         """All works that this framework does."""
@@ -140,82 +149,80 @@ class Framework(ABC):
         return {key: make for key, make in found.items() if key not in self.absent}
 
     def _create(self, session: Session) -> Contender:
-        steps, tools = Steps(), [self.tool(track_async)]
+        model, tools = self.model(Steps()), [self.tool(track_async)]
 
         def verify(agent: Any, _: int) -> None:
             assert agent is not None
 
-        return Timed("create", lambda _: self.agent(steps, tools), session.loop, verify=verify)
+        return Timed("create", lambda _: self.agent(model, tools), session.loop, verify=verify)
 
     def _first_run(self, session: Session) -> Contender:
         """What lazy frameworks put off: a new agent, offered its tool, answers with a text."""
         steps, tools = Steps(), [self.tool(track_async)]
+        model = self.model(steps)
 
         async def do(_: object) -> Any:
-            return await self.first(steps, tools)
+            return await self.first(model, tools)
 
         return Timed("first run", do, session.loop, verify=checked(steps, self.answer))
 
     def _memory(self, _: Session) -> Contender:
-        steps, tools = Steps(), [self.tool(track_async)]
-        return Retained("memory", lambda: self.agent(steps, tools))
+        model, tools = self.model(Steps()), [self.tool(track_async)]
+        return Retained("memory", lambda: self.agent(model, tools))
 
     def _runs(self, calls: int, function: Callable[..., Any] | None, session: Session) -> Contender:
         steps = Steps(calls)
         tools = [self.tool(function)] if function is not None else []
-        make = self.opened(session, steps, tools)
-        verify = checked(steps, self.answer)
-        return Timed("run", _awaited(self.run), session.loop, prepare=make, verify=verify)
+        ask = self.conversations(self.model(steps), tools)
+        return Timed("run", awaited(ask), session.loop, verify=checked(steps, self.answer))
 
     def _concurrent(self, session: Session) -> Contender:
         steps = Steps(seconds=SLEEP)
+        ask = self.conversations_at_once(self.model(steps))
 
-        make = self.opened(session, steps, [])
-
-        def prepare() -> list[Any]:
-            return [make() for _ in range(AT_ONCE)]
-
-        async def do(agents: list[Any]) -> list[Any]:
-            return await asyncio.gather(*(self.run(agent) for agent in agents))
+        async def do(_: object) -> list[Any]:
+            return await asyncio.gather(*(ask() for _ in range(AT_ONCE)))
 
         def verify(results: list[Any], done: int) -> None:
             assert all(self.answer(result) == ANSWER for result in results)
             assert len(results) == AT_ONCE
             assert steps.asked == done * AT_ONCE
+            assert len(steps.sizes) == 1, steps.sizes
 
-        return Timed("at once", do, session.loop, prepare=prepare, verify=verify)
+        return Timed("at once", do, session.loop, verify=verify)
 
 
 def checked(
-    steps: Steps, answer: Callable[[Any], str], asked: int | None = None
+    steps: Steps, answer: Callable[[Any], str], asked: int | None = None, *, anew: bool = True
 ) -> Callable[[Any, int], None]:
-    """What asserts that each run was answered, asked the model and called its tools as often."""
+    """What asserts that each run was answered, asked the model and called its tools as often.
+
+    ``anew``: that each began without a past, too.
+    """
     before = called[0]
     per_run = steps.calls + 1 if asked is None else asked
 
     def verify(last: Any, done: int) -> None:
         assert answer(last) == ANSWER, answer(last)
         assert steps.asked == done * per_run, (steps.asked, done)
+        assert not anew or len(steps.sizes) <= per_run, steps.sizes
         assert called[0] - before == done * steps.calls, (called[0] - before, done)
 
     return verify
 
 
 def pair(
-    session: Session,
-    steps: Steps,
-    run: Callable[[Any], Awaitable[Any]],
-    answer: Callable[[Any], str],
-    prepare: Callable[[], Any] | None = None,
+    session: Session, steps: Steps, ask: Conversation, answer: Callable[[Any], str]
 ) -> Contender:
-    """Two agents, one after the other; ``run`` gets what ``prepare`` made for it."""
-    verify = checked(steps, answer, 2)
-    return Timed("two agents", _awaited(run), session.loop, prepare=prepare, verify=verify)
+    """Two agents, one after the other, in a conversation of their own."""
+    return Timed("two agents", awaited(ask), session.loop, verify=checked(steps, answer, 2))
 
 
-def _awaited(run: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
-    async def do(agent: Any) -> Any:
-        return await run(agent)
+def awaited(ask: Conversation) -> Callable[[object], Awaitable[Any]]:
+    """The same as `Timed` calls it."""
+
+    async def do(_: object) -> Any:
+        return await ask()
 
     return do
 
@@ -233,6 +240,24 @@ def counted(
         assert size(left) in expected, size(left)
 
     return Timed("filter", do, session.loop, prepare=prepare, verify=verify)
+
+
+TURNS_BEFORE = 600
+"""By then an SQLite file's journal has the size it keeps (1,000 pages), as it has where a store is
+in use. Until then each save makes a file longer, which takes the disk longer; and the longer, the
+fewer pages are written: plain inserts would have been measured so, and stores not."""
+
+
+def saved_before(session: Session, do: Callable[[Any], Any], make: Callable[[], Any]) -> None:
+    """Take these turns; they are not timed."""
+
+    async def turns() -> None:
+        for _ in range(TURNS_BEFORE):
+            done = do(make())
+            if asyncio.iscoroutine(done):
+                await done
+
+    session.loop.run(turns())
 
 
 # ------------------------------------------------------------------------------- stored threads
@@ -322,18 +347,15 @@ def threads(
 def adds_to(
     session: Session,
     steps: Steps,
-    run: Callable[[], Awaitable[Any]],
+    run: Conversation,
     answer: Callable[[Any], str],
     seen: Callable[[], int],
 ) -> Contender:
     """A run that goes on with a stored thread; ``seen``: how many messages the model was given."""
-    verify_run = checked(steps, answer)
-
-    async def do(_: object) -> Any:
-        return await run()
+    verify_run = checked(steps, answer, anew=False)
 
     def verify(last: Any, done: int) -> None:
         verify_run(last, done)
         assert WINDOW // 2 <= seen() <= 2 * WINDOW, seen()
 
-    return Timed("stored thread", do, session.loop, verify=verify)
+    return Timed("stored thread", awaited(run), session.loop, verify=verify)

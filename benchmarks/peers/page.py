@@ -27,7 +27,15 @@ versions pinned in `benchmarks/peers/requirements`. Rounds alternate: in each, e
 once, and ratios are taken within the round. Figures are medians of the rounds, with the least and
 the most where they stand beside them. *floor* is plain Python without any library. That the work
 was done is asserted outside the timed part: the answer, the number of model calls and of tool
-calls, the number of messages.
+calls, the number of messages that the model got.
+
+A figure is the time of one operation in a program that has been running for a while, as a server
+has. In each round a framework works without a break: the operations are awaited one after another
+in one coroutine, and the first of them, which starts worker threads and fills caches, is not timed.
+Models and tools are made before the clock starts, and agents share a model, as they share a
+provider's client. All that a new conversation needs is in the time: where an agent keeps its
+conversation, that is resetting it, or making another, whichever the framework documents; each run
+then gets the same messages, and that is asserted as well.
 """
 
 

@@ -60,6 +60,7 @@ class Work:
 
 _HALF = (Goal(0.5, BEST),)
 _TRIM = (Goal(1.0, "langgraph", "window", "≤ langchain `trim_messages(len)`"),)
+_WIRE = "through OpenAI's wire format"
 _FLAT = "≤ 1.3 × the run on 100 messages"
 
 WORKS: tuple[Work, ...] = (
@@ -79,6 +80,9 @@ WORKS: tuple[Work, ...] = (
     Work("tool1_sync", "run, one sync tool call and reply", "µs", _HALF),
     Work("tool10_async", "run, ten async tool calls", "µs", _HALF),
     Work("tool10_sync", "run, ten sync tool calls", "µs", _HALF),
+    Work("text_wire", f"run, text reply, {_WIRE}", "µs"),
+    Work("tool1_wire", f"run, one async tool call, {_WIRE}", "µs"),
+    Work("tool10_wire", f"run, ten async tool calls, {_WIRE}", "µs"),
     Work("two_agents", "two agents, one after the other", "µs", _HALF),
     Work(
         "concurrent",

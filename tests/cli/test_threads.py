@@ -15,7 +15,7 @@ import pytest
 
 from agentkit_py import AgentResult, TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.errors import InvalidRecordError
-from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory
+from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory, redacted
 from agentkit_py.stores.interchange import Format, export_threads, import_threads
 from agentkit_py.stores.workspace import Workspace
 from agentkit_py.testing.replay.recording import conversation_of_line
@@ -114,6 +114,38 @@ def test_deleting_asks_first_and_takes_files_along(db: Path, tmp_path: Path) -> 
     assert [line.split()[0] for line in left] == ["b"]
     assert [files.files(name) for name in "abc"] == [[], ["x.txt"], []]
     assert "Name threads" in agentkit("delete", "--db", db, "--yes", code=2)
+
+
+def test_files_that_stay_are_named_when_threads_are_deleted(db: Path, tmp_path: Path) -> None:
+    """Where they are, only the application knows."""
+    assert "--workspace" in agentkit("delete", "a", "--db", db, "--yes")
+    assert "--workspace" not in agentkit("clean", "--db", db, "--older-than", "7d", "--yes")
+    folder = ["--workspace", tmp_path / "files"]
+    assert "--workspace" not in agentkit("delete", "b", "--db", db, "--yes", *folder)
+
+
+def test_calls_and_results_are_found_in_words(db: Path) -> None:
+    """As a transcript shows them; ids and brackets are for programs."""
+    call = ToolCall("c9", "price", {"hat": "Bowler Grün", "sizes": [54, 56]})
+    told = ToolResultMessage(call, {"data": {"price": 30, "note": "gelbes Band"}})
+    failed = ToolResultMessage(call, {"error": {"name": "LookupError", "message": "no fedora"}})
+    results = [
+        AgentResult("desk", [ToolCallMessage((call,))], [told], id="9"),
+        AgentResult("desk", [TextMessage("assistant", "Hm.")], [failed], id="10"),
+    ]
+
+    async def add() -> None:
+        async with SqliteHistory(db) as store:
+            await store.append("a", results)
+
+    asyncio.run(add())
+
+    def first(words: str) -> str:
+        return agentkit("search", words, "--db", db).splitlines()[0]
+
+    assert first("bowler grün") == 'a  price(hat="Bowler Grün", sizes=[54,56])'
+    assert first("GELBES") == 'a  price: {"price":30,"note":"gelbes Band"}'
+    assert first("fedora") == "a  price: LookupError: no fedora"
 
 
 def test_cleaning_takes_what_is_older_than_asked_for(db: Path) -> None:
@@ -240,6 +272,84 @@ async def test_lines_that_others_wrote_are_read(line: Any, expected: Sequence[st
         assert await import_threads(store, [json.dumps(line)], user_id="u") == ["x"]
     assert [result.agent_name for result in await store.load("x")] == expected
     assert (await store.get_thread("x")).user_id == "u"
+
+
+TIME = "2024-01-01T00:00:00.000Z"
+
+
+def spoken(text: str, author: str = "user") -> dict[str, Any]:
+    """A result of somebody else's, without an id."""
+    message = {"type": "text", "role": "user", "content": text}
+
+    return {"agentName": author, "output": [message], "toolCalls": [], "createdAt": TIME}
+
+
+SAID = ["Hello", "yes", "yes", "Hello"]
+WITHOUT_IDS: dict[str, list[dict[str, Any]]] = {
+    "archive": [
+        {"format": "agentkit/1", "thread": {"id": "x"}, "results": [spoken(one) for one in SAID]}
+    ],
+    "typescript": [
+        {"thread_id": "x", "message_type": "user", "content": one, "created_at": TIME}
+        for one in SAID
+    ],
+    "typescript with data": [{"thread_id": "x", "data": spoken(one)} for one in SAID],
+    "openai": [{"messages": [{"role": "user", "content": one} for one in SAID]}],
+}
+
+
+@pytest.mark.parametrize("lines", WITHOUT_IDS.values(), ids=WITHOUT_IDS.keys())
+async def test_results_without_ids_are_added_once(lines: list[Any]) -> None:
+    """Whoever says the same twice is heard twice, but a second import of the file adds nothing."""
+    store = MemoryHistory()
+    texts = [json.dumps(line) for line in lines]
+    (thread,) = await import_threads(store, texts)
+    first = await store.load(thread)
+    assert [message.text for r in first for message in r.output if message.type == "text"] == SAID
+    assert await import_threads(store, texts) == [thread]
+    assert await store.load(thread) == first
+    assert len(await store.list_threads(None)) == 1
+
+
+async def test_conversations_without_ids_are_told_apart() -> None:
+    """Two that are alike in one file are two, each time."""
+    line = json.dumps({"messages": [{"role": "user", "content": "hi"}]})
+    other = json.dumps({"messages": [{"role": "user", "content": "ho"}]})
+    store = MemoryHistory()
+    first = await import_threads(store, [line, other, line])
+    assert len(set(first)) == 3
+    assert await import_threads(store, [line, other, line]) == first
+    assert (await store.stats()).results == 3
+
+
+async def test_results_that_a_store_keeps_without_ids_come_back_once() -> None:
+    """What was exported is there already."""
+    store = MemoryHistory()
+    await store.add_thread("x")
+    await store.append("x", [AgentResult.from_user(one) for one in SAID])
+    for form in FORMATS:
+        await import_threads(store, await lines_of(store, form))
+        assert await store.count_results("x") == len(SAID)
+
+
+async def test_what_is_masked_when_it_is_stored_is_added_once_too() -> None:
+    """Though the file says it in the clear."""
+    store = redacted(MemoryHistory(), ["email"])
+    line = json.dumps({"thread_id": "x", "data": spoken("I am ann@example.com.")})
+    for _ in range(2):
+        await import_threads(store, [line, line])
+    said = [m.text for r in await store.load("x") for m in r.output if m.type == "text"]
+    assert said == ["I am [email]."] * 2
+
+
+async def test_a_file_that_has_grown_adds_what_is_new() -> None:
+    """At the end of the thread."""
+    store = MemoryHistory()
+    lines = [json.dumps(line) for line in WITHOUT_IDS["typescript"]]
+    await import_threads(store, lines[:2])
+    await import_threads(store, lines)
+    texts = [m.text for r in await store.load("x") for m in r.output if m.type == "text"]
+    assert texts == SAID
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "{}", '{"messages":1}', '{"messages":[1]}'])

@@ -17,10 +17,12 @@ from agentkit_py import (
     Network,
     NonRetriableError,
     RetryAfterError,
+    State,
+    Tool,
     ToolContext,
     tool,
 )
-from agentkit_py.testing import ScriptedModel, tool_call
+from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from agentkit_py.testing import error as error_reply
 
 from .world import EVENT, INFERENCES, Inference, Scenario, Stage, executor_for
@@ -298,3 +300,108 @@ async def test_our_errors_mean_the_same_in_the_functions_own_code(where: str) ->
     run = await executor_for(handler, check=False).run(EVENT)
     assert run.status == "failed"
     assert tries == [1]
+
+
+def in_a_group(failing_tool: Tool, effects: list[str]) -> Agent:
+    """An agent that calls two tools at the same time, of which one fails."""
+
+    @tool
+    def work() -> None:
+        """Work."""
+        effects.append("work")
+
+    model = ScriptedModel(tool_calls(("work", {}), (failing_tool.name, {})))
+    tools = [work, failing_tool]
+    return Agent(name="a", system="S", tools=tools, model=model, parallel_tools=True)
+
+
+SEEDS = pytest.mark.parametrize("seed", range(5))
+"""Orders in which the steps of a group are done."""
+
+
+@SEEDS
+async def test_an_error_with_a_time_is_tried_again_then_also_in_a_group(seed: int) -> None:
+    """Whether the call beside it is done or not."""
+    effects: list[str] = []
+
+    @tool
+    def fail() -> None:
+        """Fail."""
+        effects.append("fail")
+        raise RetryAfterError("later", timedelta(hours=1))
+
+    agent = in_a_group(fail, effects)
+
+    async def handler(ctx: inngest.Context) -> str:
+        return (await agent.run("go")).text
+
+    executor = executor_for(handler, retries=ATTEMPTS - 1, seed=seed)
+    began = executor.schedule.now
+    run = await executor.run(EVENT)
+    assert run.error is not None
+    assert (run.error["name"], run.error["message"]) == ("RetryAfterError", "later")
+    assert effects.count("fail") == ATTEMPTS
+    assert executor.schedule.now - began == pytest.approx((ATTEMPTS - 1) * 3600, abs=60)
+
+
+@SEEDS
+async def test_a_non_retriable_error_of_a_tools_own_step_is_tried_once_also_in_a_group(
+    seed: int,
+) -> None:
+    """Whether the call beside it is done or not."""
+    effects: list[str] = []
+
+    @tool(steps=True)
+    async def fail(ctx: ToolContext) -> None:
+        """Fail."""
+
+        async def inner() -> None:
+            effects.append("fail")
+            raise NonRetriableError("never")
+
+        await ctx.step.run("inner", inner)
+
+    agent = in_a_group(fail, effects)
+
+    async def handler(ctx: inngest.Context) -> str:
+        return (await agent.run("go")).text
+
+    run = await executor_for(handler, seed=seed).run(EVENT)
+    assert run.error is not None
+    assert "never" in run.error["message"]
+    assert effects.count("fail") == 1
+
+
+async def test_half_an_emoji_ends_no_run() -> None:
+    """The server fails a run of which a step's output holds one."""
+
+    @tool
+    def cut(ctx: ToolContext) -> str:
+        """Cut a text."""
+        ctx.state.data["cut"] = ["\ude00"]
+        return "cut \ud83d, \ud83d\ude00 and 😀"
+
+    @tool(steps=True)
+    async def cut_too(ctx: ToolContext) -> str:
+        """Cut a text in a step."""
+
+        async def inner() -> str:
+            return "\ud83d"
+
+        return await ctx.step.run("inner", inner)
+
+    model = ScriptedModel(tool_calls(("cut", {}), ("cut_too", {})), "Half: \ud83d")
+    agent = Agent(name="a", system="S", tools=[cut, cut_too], model=model, max_iter=2)
+
+    async def handler(ctx: inngest.Context) -> list[Any]:
+        state: State[Any] = State()
+        result = await agent.run("go", state=state)
+        read = [message.content for message in state.results[1].tool_calls]
+        return [read, state.data, result.text]
+
+    run = await executor_for(handler).run(EVENT)
+    assert run.output == [
+        [{"data": "cut \ufffd, 😀 and 😀"}, {"data": "\ufffd"}],
+        {"cut": ["\ufffd"]},
+        "Half: \ufffd",
+    ]

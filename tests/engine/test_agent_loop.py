@@ -28,6 +28,8 @@ from agentkit_py.runtime.current import use_runtime
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing import FakeProvider, Raw, ScriptedModel, text, tool_call, tool_calls
 
+from .runner import Runner
+
 
 def look() -> str:
     """Look something up."""
@@ -46,57 +48,60 @@ def agent_with(model: ScriptedModel, **options: Any) -> Agent:
 
 @pytest.mark.parametrize("max_iter", [None, 0, 1])
 async def test_without_more_iterations_a_turn_is_one_inference_with_its_tools(
+    runner: Runner,
     max_iter: int | None,
 ) -> None:
     """0 and 1 both mean one, as in TypeScript."""
     model = ScriptedModel(tool_call("look"))
-    result = await agent_with(model).run("q?", max_iter=max_iter)
+    result = await runner.run(agent_with(model), "q?", max_iter=max_iter)
     assert [m.content for m in result.tool_calls] == [{"data": "found"}]
     assert result.stop_reason == "max_iter"
     model.assert_finished()
 
 
-async def test_the_loop_ends_when_the_model_asks_for_no_tool() -> None:
+async def test_the_loop_ends_when_the_model_asks_for_no_tool(runner: Runner) -> None:
     """Though more iterations were allowed."""
     model = ScriptedModel(tool_call("look"), tool_call("look"), "done")
-    result = await agent_with(model, max_iter=10).run("q?")
+    result = await runner.run(agent_with(model, max_iter=10), "q?")
     assert (result.text, result.stop_reason) == ("done", None)
     model.assert_finished()
 
 
-async def test_the_loop_ends_at_max_iter_though_the_model_wants_more() -> None:
+async def test_the_loop_ends_at_max_iter_though_the_model_wants_more(runner: Runner) -> None:
     """After the tools of the last inference were run."""
     model = ScriptedModel(tool_call("look"), tool_call("look"))
     state = State[Any]()
-    result = await agent_with(model, max_iter=2).run("q?", state=state)
+    result = await runner.run(agent_with(model, max_iter=2), "q?", state=state)
     assert result.stop_reason == "max_iter"
     assert [len(r.tool_calls) for r in state.results] == [0, 1, 1]
     assert state.results[-1] == result
     model.assert_finished()
 
 
-async def test_a_runs_own_max_iter_overrides_the_agents() -> None:
+async def test_a_runs_own_max_iter_overrides_the_agents(runner: Runner) -> None:
     """Whichever is larger."""
     model = ScriptedModel(tool_call("look"), "done")
-    assert (await agent_with(model).run("q?", max_iter=2)).text == "done"
+    assert (await runner.run(agent_with(model), "q?", max_iter=2)).text == "done"
     model.assert_finished()
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "tool"])
-async def test_the_loop_goes_on_for_a_tool_call_whatever_the_finish_reason(finish: str) -> None:
+async def test_the_loop_goes_on_for_a_tool_call_whatever_the_finish_reason(
+    runner: Runner, finish: str
+) -> None:
     """Some servers say stop although there are calls."""
     model = ScriptedModel({**tool_call("look"), "finish": finish}, "done")
-    assert (await agent_with(model, max_iter=3).run("q?")).text == "done"
+    assert (await runner.run(agent_with(model, max_iter=3), "q?")).text == "done"
     model.assert_finished()
 
 
-async def test_every_inference_gives_a_result_and_the_last_one_is_returned() -> None:
+async def test_every_inference_gives_a_result_and_the_last_one_is_returned(runner: Runner) -> None:
     """All are in the state, in order, after the user's turn."""
     model = ScriptedModel(
         tool_calls(("look", {}), text="Let me see."), tool_call("look"), text("done")
     )
     state = State[Any]()
-    result = await agent_with(model, max_iter=5).run("q?", state=state)
+    result = await runner.run(agent_with(model, max_iter=5), "q?", state=state)
     assert [r.agent_name for r in state.results] == ["user", "a", "a", "a"]
     assert state.results[0].output[0].role == "user"
     assert state.results[1].text == "Let me see."
@@ -105,14 +110,14 @@ async def test_every_inference_gives_a_result_and_the_last_one_is_returned() -> 
     assert len({r.id for r in state.results}) == 4
 
 
-async def test_a_result_tells_what_was_sent_and_what_came() -> None:
+async def test_a_result_tells_what_was_sent_and_what_came(runner: Runner) -> None:
     """Prompt, history, raw reply, usage and the report."""
     usage = {"input_tokens": 10, "output_tokens": 5}
     model = ScriptedModel("old", text("new", usage=usage))
     state = State[Any]()
     agent = agent_with(model)
-    await agent.run("old?", state=state)
-    result = await agent.run("new?", state=state)
+    await runner.run(agent, "old?", state=state)
+    result = await runner.run(agent, "new?", state=state)
     assert [m.role for m in result.prompt] == ["system", "user"]
     assert [m.role for m in result.history] == ["user", "assistant"]
     assert result.raw is not None
@@ -123,16 +128,16 @@ async def test_a_result_tells_what_was_sent_and_what_came() -> None:
     assert result.output[0].agent == "a"
 
 
-async def test_tool_results_of_one_iteration_are_in_the_history_of_the_next() -> None:
+async def test_tool_results_of_one_iteration_are_in_the_history_of_the_next(runner: Runner) -> None:
     """TypeScript's own loop loses them."""
     model = ScriptedModel(tool_call("look", id="c1"), "done")
-    await agent_with(model, max_iter=2).run("q?")
+    await runner.run(agent_with(model, max_iter=2), "q?")
     assert model.bodies[1]["messages"][-1] == {
         "role": "tool", "tool_call_id": "c1", "content": '{"data":"found"}',
     }  # fmt: skip
 
 
-async def test_calls_run_one_after_another_in_their_order() -> None:
+async def test_calls_run_one_after_another_in_their_order(runner: Runner) -> None:
     """Unless the agent says otherwise."""
     order: list[str] = []
 
@@ -147,21 +152,21 @@ async def test_calls_run_one_after_another_in_their_order() -> None:
         order.append("two")
 
     model = ScriptedModel(tool_calls(("one", {}), ("two", {})))
-    await Agent(name="a", system="S", tools=[one, two], model=model).run("q?")
+    await runner.run(Agent(name="a", system="S", tools=[one, two], model=model), "q?")
     assert order == ["one begins", "one ends", "two"]
 
 
-async def test_the_runs_model_overrides_the_agents() -> None:
+async def test_the_runs_model_overrides_the_agents(runner: Runner) -> None:
     """The agent keeps its own."""
     own, given = ScriptedModel(), ScriptedModel("from the run's")
-    assert (await agent_with(own).run("q?", model=given)).text == "from the run's"
+    assert (await runner.run(agent_with(own), "q?", model=given)).text == "from the run's"
     own.assert_finished()
 
 
-async def test_an_agent_without_a_model_says_where_to_put_one() -> None:
+async def test_an_agent_without_a_model_says_where_to_put_one(runner: Runner) -> None:
     """Nothing was asked, so nothing is lost."""
     with pytest.raises(MissingModelError, match="Pass model=") as caught:
-        await Agent(name="lonely", system="S").run("q?")
+        await runner.run(Agent(name="lonely", system="S"), "q?")
     assert caught.value.agent == "lonely"
 
 
@@ -188,6 +193,7 @@ async def test_with_model_keeps_everything_else() -> None:
     assert [n for n in kept if getattr(copy, n) != getattr(agent, n)] == []
 
 
+@pytest.mark.direct_only("tools of several runs meet in one process; a function has one")
 async def test_an_agent_may_run_many_times_at_once() -> None:
     """It holds nothing of a run."""
     meeting = asyncio.Barrier(3)
@@ -239,10 +245,10 @@ def test_a_tool_choice_that_the_agent_does_not_have_is_refused(tools: list[Any])
 
 
 @pytest.mark.parametrize("choice", ["auto", "any", "look"])
-async def test_a_tool_choice_is_sent(choice: str) -> None:
+async def test_a_tool_choice_is_sent(runner: Runner, choice: str) -> None:
     """In the provider's own words."""
     model = ScriptedModel(tool_call("look"))
-    await agent_with(model, tool_choice=choice).run("q?")
+    await runner.run(agent_with(model, tool_choice=choice), "q?")
     named = {"type": "function", "function": {"name": "look"}}
     expected: dict[str, Any] = {"auto": "auto", "any": "required", "look": named}
     assert model.bodies[0].get("tool_choice", "auto") == expected[choice]
@@ -259,6 +265,7 @@ def test_create_agent_is_the_class_under_the_typescript_name() -> None:
     assert create_agent is Agent
 
 
+@pytest.mark.direct_only("the test chooses the runtime itself")
 async def test_the_ambient_runtime_is_used_where_none_is_given() -> None:
     """Inngest functions set it for everything inside."""
     fake = FakeProvider(["hi"], api_keys={"openai": "sk-ambient"})
@@ -271,105 +278,109 @@ async def test_the_ambient_runtime_is_used_where_none_is_given() -> None:
 # What a run may be given.
 
 
-async def test_a_user_message_keeps_its_id_in_the_state() -> None:
+async def test_a_user_message_keeps_its_id_in_the_state(runner: Runner) -> None:
     """So a client finds its own message again."""
     model = ScriptedModel("hi")
     state = State[Any]()
-    await agent_with(model).run(UserMessage("q?", "msg-1"), state=state)
+    await runner.run(agent_with(model), UserMessage("q?", "msg-1"), state=state)
     assert state.results[0].id == "msg-1"
 
 
-async def test_a_user_message_without_an_id_gets_one() -> None:
+async def test_a_user_message_without_an_id_gets_one(runner: Runner) -> None:
     """Each its own."""
     model = ScriptedModel("hi", "hi")
     state = State[Any]()
     agent = agent_with(model)
-    await agent.run("q?", state=state)
-    await agent.run(UserMessage("q?"), state=state)
+    await runner.run(agent, "q?", state=state)
+    await runner.run(agent, UserMessage("q?"), state=state)
     first, second = state.results[0].id, state.results[2].id
     assert first
     assert second
     assert first != second
 
 
-async def test_a_user_messages_system_prompt_follows_the_agents() -> None:
+async def test_a_user_messages_system_prompt_follows_the_agents(runner: Runner) -> None:
     """By itself and in networks, where TypeScript loses it."""
     model = ScriptedModel("hi", "hi")
     agent = agent_with(model)
     message = UserMessage("q?", system_prompt="Be kind.")
-    await agent.run(message)
+    await runner.run(agent, message)
     network = Network(name="n", agents=[agent], router=lambda c: None if c.call_count else agent)
-    await network.run(message)
+    await runner.run(network, message)
     for body in model.bodies:
         assert body["messages"][0] == {"role": "system", "content": "S\n\nBe kind."}
 
 
-async def test_content_parts_are_one_user_message() -> None:
+async def test_content_parts_are_one_user_message(runner: Runner) -> None:
     """For the model, the state and the router alike."""
     model = ScriptedModel("hi")
     parts = [TextContent("What "), TextContent("now?")]
-    inputs: list[str] = []
+    inputs: list[str] = runner.again([])
 
     def router(context: Any) -> Any:
         inputs.append(context.input)
         return None if context.call_count else "a"
 
     network = Network(name="n", agents=[agent_with(model)], router=router)
-    run = await network.run(UserMessage(parts))
+    run = await runner.run(network, UserMessage(parts))
     assert inputs[0] == "What now?"
     model.assert_saw("What ", "now?")
     assert [m.text for m in run.state.format_history() if m.type == "text"] == ["What now?", "hi"]
 
 
 @pytest.mark.parametrize("given", [None, 5, ["q?"], {"content": "q?"}])
-async def test_an_input_that_is_neither_text_nor_user_message_is_refused(given: Any) -> None:
+async def test_an_input_that_is_neither_text_nor_user_message_is_refused(
+    runner: Runner, given: Any
+) -> None:
     """Before anything happens."""
     with pytest.raises(ConfigurationError, match="input must be a str or a UserMessage"):
-        await agent_with(ScriptedModel()).run(given)
+        await runner.run(agent_with(ScriptedModel()), given)
 
 
-async def test_a_plain_dict_as_state_keeps_results_and_thread() -> None:
+async def test_a_plain_dict_as_state_keeps_results_and_thread(runner: Runner) -> None:
     """As TypeScript's clients send it."""
     model = ScriptedModel("hi")
     old = AgentResult.from_user("old?").to_dict()
     plain = {"data": {"k": 1}, "results": [old], "threadId": "t1"}
-    seen: list[Any] = []
+    seen: list[Any] = runner.again([])
 
     def system(context: Any) -> str:
         seen.append((context.state.data, context.state.thread_id))
         return "S"
 
-    await Agent(name="a", system=system, model=model).run("new?", state=plain)
+    await runner.run(Agent(name="a", system=system, model=model), "new?", state=plain)
     assert seen == [({"k": 1}, "t1")]
     model.assert_saw("old?", "new?")
 
 
 @pytest.mark.parametrize("given", [5, "state", [1]])
-async def test_a_state_that_is_none_is_refused(given: Any) -> None:
+async def test_a_state_that_is_none_is_refused(runner: Runner, given: Any) -> None:
     """With what it was."""
     with pytest.raises(ConfigurationError, match="state must be a State or a dict"):
-        await agent_with(ScriptedModel()).run("q?", state=given)
+        await runner.run(agent_with(ScriptedModel()), "q?", state=given)
 
 
-async def test_two_different_thread_ids_are_refused() -> None:
+async def test_two_different_thread_ids_are_refused(runner: Runner) -> None:
     """Nobody can say which one is meant."""
     with pytest.raises(ConfigurationError, match="'t2' was given with a state of thread 't1'"):
-        await agent_with(ScriptedModel()).run("q?", state=State(thread_id="t1"), thread_id="t2")
+        await runner.run(
+            agent_with(ScriptedModel()), "q?", state=State(thread_id="t1"), thread_id="t2"
+        )
 
 
-async def test_the_same_thread_id_twice_is_fine() -> None:
+async def test_the_same_thread_id_twice_is_fine(runner: Runner) -> None:
     """The state keeps it."""
     model = ScriptedModel("hi")
     state = State[Any](thread_id="t1")
-    await agent_with(model, history=MemoryHistory()).run("q?", state=state, thread_id="t1")
+    await runner.run(agent_with(model, history=MemoryHistory()), "q?", state=state, thread_id="t1")
     assert state.thread_id == "t1"
 
 
-async def test_an_option_that_run_does_not_have_is_refused() -> None:
+async def test_an_option_that_run_does_not_have_is_refused(runner: Runner) -> None:
     """A typo would otherwise be lost."""
     options: dict[str, Any] = {"max_iters": 3}
     with pytest.raises(ConfigurationError, match="no option 'max_iters'"):
-        await agent_with(ScriptedModel()).run("q?", **options)
+        await runner.run(agent_with(ScriptedModel()), "q?", **options)
 
 
 # Without an event loop.
@@ -399,7 +410,7 @@ async def test_run_sync_inside_a_running_loop_says_to_await() -> None:
         Network(name="n", agents=[agent]).run_sync("q?")
 
 
-async def test_a_reply_without_any_message_ends_the_turn() -> None:
+async def test_a_reply_without_any_message_ends_the_turn(runner: Runner) -> None:
     """Grok and others send empty texts at times."""
     choice = {
         "index": 0,
@@ -407,6 +418,6 @@ async def test_a_reply_without_any_message_ends_the_turn() -> None:
         "finish_reason": "stop",
     }
     model = ScriptedModel(Raw(json={"choices": [choice]}))
-    result = await agent_with(model, max_iter=4).run("q?")
+    result = await runner.run(agent_with(model, max_iter=4), "q?")
     assert (result.text, result.usage) == ("", None)
     model.assert_finished()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -28,6 +30,8 @@ from agentkit_py.errors import ConfigurationError, NonRetriableError
 from agentkit_py.events.approvals import resolution_of
 from agentkit_py.messages import ToolCall
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
+
+from .runner import Runner
 
 
 @dataclass
@@ -87,7 +91,7 @@ def refunds(*amounts: int) -> Any:
     return tool_calls(*(("refund", {"amount": amount}) for amount in amounts))
 
 
-async def results(made: Tool, reply: Any, **options: Any) -> list[Any]:
+async def results(runner: Runner, made: Tool, reply: Any, **options: Any) -> list[Any]:
     """Let a model call the tool, and return the contents it then reads."""
     model = ScriptedModel(reply, "done")
     parallel = options.pop("parallel", False)
@@ -100,7 +104,7 @@ async def results(made: Tool, reply: Any, **options: Any) -> list[Any]:
         parallel_tools=parallel,
     )
     state: State[Any] = options.setdefault("state", State())
-    await agent.run("q?", **options)
+    await runner.run(agent, "q?", **options)
     model.assert_finished()
     return [one.content for one in state.results[-2].tool_calls]
 
@@ -116,15 +120,17 @@ def bank() -> Bank:
     return Bank()
 
 
-async def test_an_approved_call_is_carried_out(bank: Bank) -> None:
+async def test_an_approved_call_is_carried_out(runner: Runner, bank: Bank) -> None:
     """Once, and the model reads its result."""
-    found = await results(bank.refund(needs_approval=True), refunds(50), approver=bank.says(True))
+    found = await results(
+        runner, bank.refund(needs_approval=True), refunds(50), approver=bank.says(True)
+    )
     assert (found, bank.refunds) == ([{"data": "paid 50"}], [50])
 
 
-async def test_the_person_sees_agent_tool_and_arguments(bank: Bank) -> None:
+async def test_the_person_sees_agent_tool_and_arguments(runner: Runner, bank: Bank) -> None:
     """And until when an answer counts."""
-    await results(bank.refund(needs_approval=True), refunds(50), approver=bank.says(True))
+    await results(runner, bank.refund(needs_approval=True), refunds(50), approver=bank.says(True))
     (request,) = bank.asked
     assert (request.agent, request.timeout) == ("clerk", 4 * 3600)
     assert [(call.name, call.input) for call in request.calls] == [("refund", {"amount": 50})]
@@ -132,10 +138,14 @@ async def test_the_person_sees_agent_tool_and_arguments(bank: Bank) -> None:
     assert request.expires_at == request.asked_at + timedelta(hours=4)
 
 
-async def test_a_denied_call_is_not_carried_out_and_the_model_reads_why(bank: Bank) -> None:
+async def test_a_denied_call_is_not_carried_out_and_the_model_reads_why(
+    runner: Runner, bank: Bank
+) -> None:
     """So that it does not simply try again."""
     answer = ApprovalAnswer(approved=False, reason="Too much for a late train.")
-    found = await results(bank.refund(needs_approval=True), refunds(50), approver=bank.says(answer))
+    found = await results(
+        runner, bank.refund(needs_approval=True), refunds(50), approver=bank.says(answer)
+    )
     assert bank.refunds == []
     assert [error_of(one) for one in found] == [
         (
@@ -145,64 +155,75 @@ async def test_a_denied_call_is_not_carried_out_and_the_model_reads_why(bank: Ba
     ]
 
 
-async def test_a_refusal_needs_no_reason(bank: Bank) -> None:
+async def test_a_refusal_needs_no_reason(runner: Runner, bank: Bank) -> None:
     """False is an answer."""
-    found = await results(bank.refund(needs_approval=True), refunds(50), approver=bank.says(False))
+    found = await results(
+        runner, bank.refund(needs_approval=True), refunds(50), approver=bank.says(False)
+    )
     assert error_of(found[0]) == ("ApprovalDeniedError", "A person refused the call of refund.")
 
 
-async def test_nobody_answers_in_time(bank: Bank) -> None:
+async def test_nobody_answers_in_time(runner: Runner, bank: Bank) -> None:
     """The question lapses, nothing is done, and the run goes on."""
     made = bank.refund(needs_approval=True, approval_timeout=timedelta(milliseconds=1))
-    found = await results(made, refunds(50), approver=nobody)
+    found = await results(runner, made, refunds(50), approver=nobody)
     assert bank.refunds == []
     assert error_of(found[0])[0] == "ApprovalTimeoutError"
 
 
-async def test_an_approver_may_be_async(bank: Bank) -> None:
+async def test_an_approver_may_be_async(runner: Runner, bank: Bank) -> None:
     """It asks over a network, say."""
 
     async def approver(request: ApprovalRequest) -> bool:
         await anyio.lowlevel.checkpoint()
         return request.calls[0].name == "refund"
 
-    found = await results(bank.refund(needs_approval=True), refunds(50), approver=approver)
+    found = await results(runner, bank.refund(needs_approval=True), refunds(50), approver=approver)
     assert found == [{"data": "paid 50"}]
 
 
-async def test_an_approver_that_answers_neither_yes_nor_no_approves_nothing(bank: Bank) -> None:
+async def test_an_approver_that_answers_neither_yes_nor_no_approves_nothing(
+    runner: Runner, bank: Bank
+) -> None:
     """A function without `return` is a mistake, not a yes."""
     with pytest.raises(ConfigurationError, match="must return True, False or an ApprovalAnswer"):
-        await results(bank.refund(needs_approval=True), refunds(50), approver=bank.says(None))
+        await results(
+            runner, bank.refund(needs_approval=True), refunds(50), approver=bank.says(None)
+        )
     assert bank.refunds == []
 
 
-async def test_without_anybody_to_ask_the_run_fails_and_says_what_to_do(bank: Bank) -> None:
+@pytest.mark.direct_only("an Inngest function can ask: it waits for an event")
+async def test_without_anybody_to_ask_the_run_fails_and_says_what_to_do(
+    runner: Runner, bank: Bank
+) -> None:
     """It must not wait for nobody, nor go on without an answer."""
     with pytest.raises(ConfigurationError, match=r"refund.*Pass approver=…"):
-        await results(bank.refund(needs_approval=True), refunds(50))
+        await results(runner, bank.refund(needs_approval=True), refunds(50))
     assert bank.refunds == []
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-async def test_several_calls_of_one_reply_are_one_question(bank: Bank, parallel: bool) -> None:
+async def test_several_calls_of_one_reply_are_one_question(
+    runner: Runner, bank: Bank, parallel: bool
+) -> None:
     """And each gets its own answer."""
     calls = {1: Decision(approved=False, reason="Not this one.")}
     answer = ApprovalAnswer(approved=True, calls=calls)
     made = bank.refund(needs_approval=True)
     reply = refunds(10, 20, 30)
-    found = await results(made, reply, approver=bank.says(answer), parallel=parallel)
+    found = await results(runner, made, reply, approver=bank.says(answer), parallel=parallel)
     assert [len(request.calls) for request in bank.asked] == [3]
     assert (found[0], found[2]) == ({"data": "paid 10"}, {"data": "paid 30"})
     assert error_of(found[1])[1].endswith("Reason: Not this one.")
     assert sorted(bank.refunds) == [10, 30]
 
 
-async def test_a_predicate_decides_which_calls_need_a_person(bank: Bank) -> None:
+async def test_a_predicate_decides_which_calls_need_a_person(runner: Runner, bank: Bank) -> None:
     """Small ones go through; indexes in the answer are those of the question."""
     made = bank.refund(needs_approval=large)
     answer = ApprovalAnswer(approved=True, calls={0: Decision(approved=False)})
-    found = await results(made, refunds(50, 200, 300), approver=bank.says(answer))
+    found = await results(runner, made, refunds(50, 200, 300), approver=bank.says(answer))
     assert [[call.input for call in request.calls] for request in bank.asked] == [
         [{"amount": 200}, {"amount": 300}]
     ]
@@ -210,30 +231,32 @@ async def test_a_predicate_decides_which_calls_need_a_person(bank: Bank) -> None
     assert error_of(found[1])[0] == "ApprovalDeniedError"
 
 
-async def test_a_predicate_may_be_async_and_read_the_state(bank: Bank) -> None:
+async def test_a_predicate_may_be_async_and_read_the_state(runner: Runner, bank: Bank) -> None:
     """Like every callback."""
 
     async def unless_trusted(ctx: ToolContext) -> bool:
         return not ctx.state.data["trusted"]
 
     made = bank.refund(needs_approval=unless_trusted)
-    found = await results(made, refunds(50), state=State({"trusted": True}))
+    found = await results(runner, made, refunds(50), state=State({"trusted": True}))
     assert found == [{"data": "paid 50"}]
 
 
-async def test_a_predicate_that_fails_lets_nothing_through(bank: Bank) -> None:
+async def test_a_predicate_that_fails_lets_nothing_through(runner: Runner, bank: Bank) -> None:
     """The model reads the error, as it reads a tool's."""
 
     def broken(_ctx: ToolContext) -> bool:
         raise KeyError("trusted")
 
-    found = await results(bank.refund(needs_approval=broken), refunds(50), approver=bank.says(True))
+    found = await results(
+        runner, bank.refund(needs_approval=broken), refunds(50), approver=bank.says(True)
+    )
     assert error_of(found[0]) == ("KeyError", "'trusted'")
     assert (bank.refunds, bank.asked) == ([], [])
 
 
 @pytest.mark.parametrize("trait", ["needs_approval", "check"])
-async def test_a_callback_can_end_the_run(bank: Bank, trait: str) -> None:
+async def test_a_callback_can_end_the_run(runner: Runner, bank: Bank, trait: str) -> None:
     """As a tool can."""
 
     def stop(_ctx: ToolContext) -> Any:
@@ -241,19 +264,23 @@ async def test_a_callback_can_end_the_run(bank: Bank, trait: str) -> None:
 
     traits = {"needs_approval": True, trait: stop}
     with pytest.raises(NonRetriableError, match="no database"):
-        await results(bank.refund(**traits), refunds(50), approver=bank.says(True))
+        await results(runner, bank.refund(**traits), refunds(50), approver=bank.says(True))
 
 
-async def test_nobody_is_asked_about_a_call_that_cannot_be_carried_out(bank: Bank) -> None:
+async def test_nobody_is_asked_about_a_call_that_cannot_be_carried_out(
+    runner: Runner, bank: Bank
+) -> None:
     """The check comes first."""
     made = bank.refund(needs_approval=True, check=bank.within_budget)
-    found = await results(made, refunds(5000, 10), approver=bank.says(True))
+    found = await results(runner, made, refunds(5000, 10), approver=bank.says(True))
     assert error_of(found[0]) == ("PreconditionError", "only 1000 left")
     assert [len(request.calls) for request in bank.asked] == [1]
     assert bank.refunds == [10]
 
 
-async def test_what_changed_while_a_person_thought_is_checked_again(bank: Bank) -> None:
+async def test_what_changed_while_a_person_thought_is_checked_again(
+    runner: Runner, bank: Bank
+) -> None:
     """An approval is for the world as the person saw it."""
 
     def meanwhile(_request: ApprovalRequest) -> bool:
@@ -261,53 +288,53 @@ async def test_what_changed_while_a_person_thought_is_checked_again(bank: Bank) 
         return True
 
     made = bank.refund(needs_approval=True, check=bank.within_budget)
-    found = await results(made, refunds(50), approver=bank.says(meanwhile))
+    found = await results(runner, made, refunds(50), approver=bank.says(meanwhile))
     assert error_of(found[0]) == ("PreconditionError", "only 5 left")
     assert bank.refunds == []
 
 
-async def test_a_check_sees_what_the_calls_before_it_did(bank: Bank) -> None:
+async def test_a_check_sees_what_the_calls_before_it_did(runner: Runner, bank: Bank) -> None:
     """Both fit alone, together they do not."""
     made = bank.refund(needs_approval=True, check=bank.within_budget)
-    found = await results(made, refunds(600, 600), approver=bank.says(True))
+    found = await results(runner, made, refunds(600, 600), approver=bank.says(True))
     assert bank.refunds == [600]
     assert error_of(found[1]) == ("PreconditionError", "only 400 left")
 
 
-async def test_a_check_also_guards_calls_that_need_nobody(bank: Bank) -> None:
+async def test_a_check_also_guards_calls_that_need_nobody(runner: Runner, bank: Bank) -> None:
     """Just before they are carried out."""
-    found = await results(bank.refund(check=bank.within_budget), refunds(600, 600))
+    found = await results(runner, bank.refund(check=bank.within_budget), refunds(600, 600))
     assert bank.refunds == [600]
     assert error_of(found[1])[0] == "PreconditionError"
 
 
-async def test_a_check_that_fails_is_an_objection(bank: Bank) -> None:
+async def test_a_check_that_fails_is_an_objection(runner: Runner, bank: Bank) -> None:
     """What cannot be checked is not done."""
 
     async def broken(_ctx: ToolContext) -> str | None:
         raise TimeoutError("no answer from the bank")
 
-    found = await results(bank.refund(check=broken), refunds(50))
+    found = await results(runner, bank.refund(check=broken), refunds(50))
     assert error_of(found[0]) == ("TimeoutError", "no answer from the bank")
     assert bank.refunds == []
 
 
-async def test_a_check_that_gives_no_sentence_is_a_mistake(bank: Bank) -> None:
+async def test_a_check_that_gives_no_sentence_is_a_mistake(runner: Runner, bank: Bank) -> None:
     """Is True "all is well" or "something is wrong"? Nobody has to guess."""
     with pytest.raises(ConfigurationError, match="must return a sentence or None, got True"):
-        await results(bank.refund(check=true), refunds(50))
+        await results(runner, bank.refund(check=true), refunds(50))
     assert bank.refunds == []
 
 
-async def test_nobody_is_asked_about_arguments_that_do_not_fit(bank: Bank) -> None:
+async def test_nobody_is_asked_about_arguments_that_do_not_fit(runner: Runner, bank: Bank) -> None:
     """The model has to mend them first."""
     reply = tool_calls(("refund", {"amount": "all of it"}), ("nothing", {}))
-    found = await results(bank.refund(needs_approval=True), reply, approver=bank.says(True))
+    found = await results(runner, bank.refund(needs_approval=True), reply, approver=bank.says(True))
     assert [error_of(one)[0] for one in found] == ["InvalidArgumentsError", "UnknownToolError"]
     assert bank.asked == []
 
 
-async def test_a_tool_may_ask_by_itself() -> None:
+async def test_a_tool_may_ask_by_itself(runner: Runner) -> None:
     """In its own words, and as often as it likes."""
     asked: list[tuple[str, int, float]] = []
 
@@ -322,12 +349,12 @@ async def test_a_tool_may_ask_by_itself() -> None:
         second = await ctx.approve("Sure?")
         return [first and first.data["seat"], second and second.approved]
 
-    found = await results(book, tool_call("book"), approver=approver)
+    found = await results(runner, book, tool_call("book"), approver=approver)
     assert found == [{"data": ["window", True]}]
     assert asked == [("Which seat?", 0, 300), ("Sure?", 0, 4 * 3600)]
 
 
-async def test_a_tool_learns_that_nobody_answered() -> None:
+async def test_a_tool_learns_that_nobody_answered(runner: Runner) -> None:
     """And decides what that means."""
 
     @tool(steps=True)
@@ -336,11 +363,11 @@ async def test_a_tool_learns_that_nobody_answered() -> None:
         answer = await ctx.approve("Sure?", timeout=timedelta(milliseconds=1))
         return "lapsed" if answer is None else "answered"
 
-    found = await results(book, tool_call("book"), approver=nobody)
+    found = await results(runner, book, tool_call("book"), approver=nobody)
     assert found == [{"data": "lapsed"}]
 
 
-async def test_time_in_which_a_person_thinks_is_not_the_tools_time() -> None:
+async def test_time_in_which_a_person_thinks_is_not_the_tools_time(runner: Runner) -> None:
     """A limit of seconds for tools must not cut off what takes minutes."""
 
     async def slow(_request: ApprovalRequest) -> bool:
@@ -353,12 +380,12 @@ async def test_time_in_which_a_person_thinks_is_not_the_tools_time() -> None:
         return "booked" if await ctx.approve("Sure?") else "not booked"
 
     limits = RunLimits(tool_timeout=0.001)
-    found = await results(book, tool_call("book"), approver=slow, limits=limits)
+    found = await results(runner, book, tool_call("book"), approver=slow, limits=limits)
     assert found == [{"data": "booked"}]
 
 
 @pytest.mark.parametrize("what", ["approve", "wait", "step"])
-async def test_only_a_tool_made_of_steps_may_wait(what: str) -> None:
+async def test_only_a_tool_made_of_steps_may_wait(runner: Runner, what: str) -> None:
     """Said in a direct run already, not when the network is deployed."""
 
     @tool
@@ -372,10 +399,11 @@ async def test_only_a_tool_made_of_steps_may_wait(what: str) -> None:
             await ctx.step.sleep("a while", timedelta(0))
 
     with pytest.raises(ConfigurationError, match=r"needs @tool\(steps=True\)"):
-        await results(book, tool_call("book"), approver=Bank().says(True))
+        await results(runner, book, tool_call("book"), approver=Bank().says(True))
 
 
-async def test_an_event_can_only_be_waited_for_in_an_inngest_function() -> None:
+@pytest.mark.direct_only("an Inngest function can wait for an event")
+async def test_an_event_can_only_be_waited_for_in_an_inngest_function(runner: Runner) -> None:
     """Nothing in a process hears of events."""
 
     @tool(steps=True)
@@ -384,10 +412,10 @@ async def test_an_event_can_only_be_waited_for_in_an_inngest_function() -> None:
         await ctx.wait_for_event("seat/freed", timeout=timedelta(hours=1))
 
     with pytest.raises(ConfigurationError, match=r"event 'seat/freed', which only an Inngest"):
-        await results(book, tool_call("book"))
+        await results(runner, book, tool_call("book"))
 
 
-async def test_each_call_has_a_key_of_its_own() -> None:
+async def test_each_call_has_a_key_of_its_own(runner: Runner) -> None:
     """With which other systems know it."""
     keys: list[str] = []
 
@@ -396,12 +424,12 @@ async def test_each_call_has_a_key_of_its_own() -> None:
         """Pay."""
         keys.extend([ctx.idempotency_key, ctx.idempotency_key])
 
-    await results(pay, tool_calls(("pay", {}), ("pay", {})))
+    await results(runner, pay, tool_calls(("pay", {}), ("pay", {})))
     assert (keys[0], keys[2]) == (keys[1], keys[3])
     assert keys[0] != keys[2]
 
 
-async def test_nothing_is_locked_while_a_person_thinks() -> None:
+async def test_nothing_is_locked_while_a_person_thinks(runner: Runner) -> None:
     """The same thread goes on meanwhile, in the same store."""
     store = MemoryHistory()
     bank = Bank()
@@ -410,7 +438,8 @@ async def test_nothing_is_locked_while_a_person_thinks() -> None:
         other = Agent(
             name="other", system="S", model=ScriptedModel("Your turn is noted."), history=store
         )
-        await other.run("Are you still there?", thread_id="t")
+        turn = Runner(runner.mode).run(other, "Are you still there?", thread_id="t")
+        await asyncio.create_task(turn, context=Context())  # another request, and no part of this
         return True
 
     model = ScriptedModel(refunds(50), "Paid.")
@@ -422,13 +451,13 @@ async def test_nothing_is_locked_while_a_person_thinks() -> None:
         max_iter=2,
         history=store,
     )
-    await agent.run("Refund, please.", thread_id="t", approver=meanwhile)
+    await runner.run(agent, "Refund, please.", thread_id="t", approver=meanwhile)
     texts = [m.text for r in await store.load("t") for m in r.output if m.type == "text"]
     assert (bank.refunds, texts[-1]) == ([50], "Paid.")
     assert "Your turn is noted." in texts
 
 
-async def test_the_question_and_the_answer_are_streamed(bank: Bank) -> None:
+async def test_the_question_and_the_answer_are_streamed(runner: Runner, bank: Bank) -> None:
     """With the names TypeScript declares; the calls are shown before they are asked about."""
     chunks: list[dict[str, Any]] = []
 
@@ -441,6 +470,7 @@ async def test_the_question_and_the_answer_are_streamed(bank: Bank) -> None:
         data={"resolvedBy": "u1", "resolvedAt": "2026-01-01T00:00:00Z"},
     )
     await results(
+        runner,
         bank.refund(needs_approval=True),
         refunds(10, 20),
         approver=bank.says(answer),
@@ -474,7 +504,7 @@ async def test_the_question_and_the_answer_are_streamed(bank: Bank) -> None:
     assert order.index("hitl.resolved") < order.index("tool_call.output.delta")
 
 
-async def test_a_question_without_calls_is_streamed_with_its_words() -> None:
+async def test_a_question_without_calls_is_streamed_with_its_words(runner: Runner) -> None:
     """What the tool asked stands where TypeScript has the reason."""
     chunks: list[dict[str, Any]] = []
 
@@ -488,6 +518,7 @@ async def test_a_question_without_calls_is_streamed_with_its_words() -> None:
         return "asked"
 
     await results(
+        runner,
         book,
         tool_call("book"),
         approver=nobody,

@@ -19,6 +19,8 @@ from agentkit_py import (
 )
 from agentkit_py.testing import EventLog, ScriptedModel, tool_call
 
+from .runner import Runner
+
 
 @tool
 def look(what: str, ctx: ToolContext) -> str:
@@ -43,7 +45,7 @@ def researcher(model: ScriptedModel | None, **more: Any) -> Agent:
     return Agent(name="researcher", system="R", model=model, tools=[look], **more)
 
 
-async def test_only_the_call_and_the_answer_come_back() -> None:
+async def test_only_the_call_and_the_answer_come_back(runner: Runner) -> None:
     """State, thread and history of the nested run are its own."""
     store = MemoryHistory()
     inner = ScriptedModel(tool_call("look", {"what": "x"}), "x is 7")
@@ -51,7 +53,7 @@ async def test_only_the_call_and_the_answer_come_back() -> None:
     nested = researcher(inner, history=store).as_tool(allowed_tools=["look"])
     parent = Agent(name="clerk", system="S", model=outer, tools=[nested], max_iter=3)
     state = State({"mine": 1}, thread_id="main-thread")
-    await parent.run("What is x?", state=state)
+    await runner.run(parent, "What is x?", state=state)
     outer.assert_finished()
     inner.assert_finished()
     assert state.data == {"mine": 1}
@@ -68,7 +70,7 @@ async def test_only_the_call_and_the_answer_come_back() -> None:
     assert len(await store.load(thread.id)) == 3
 
 
-async def test_each_call_begins_anew() -> None:
+async def test_each_call_begins_anew(runner: Runner) -> None:
     """Two calls are two contexts."""
     inner = ScriptedModel("One.", "Two.")
     outer = ScriptedModel(ask(), ask(), "Done.")
@@ -76,33 +78,33 @@ async def test_each_call_begins_anew() -> None:
         name="clerk", system="S", model=outer, tools=[researcher(inner).as_tool()], max_iter=4
     )
     state: State[Any] = State()
-    await parent.run("Go", state=state)
+    await runner.run(parent, "Go", state=state)
     ids = {answer_in(r)["context_id"] for r in state.results if r.tool_calls}
     assert len(ids) == 2
     inner.assert_not_saw("One.", request=1)
 
 
-async def test_it_may_use_no_tool_that_it_was_not_given() -> None:
+async def test_it_may_use_no_tool_that_it_was_not_given(runner: Runner) -> None:
     """Rights begin at none: the model is offered none, and may call none."""
     inner = ScriptedModel(tool_call("look", {"what": "x"}), "I cannot.", strict=False)
     outer = ScriptedModel(ask(), "Done.")
     agent = researcher(inner)
     parent = Agent(name="clerk", system="S", model=outer, tools=[agent.as_tool()], max_iter=3)
-    await parent.run("Go")
+    await runner.run(parent, "Go")
     assert "tools" not in inner.bodies[0]
     inner.assert_saw("may not be called now", request=1)
 
 
-async def test_it_may_be_given_all_of_its_own() -> None:
+async def test_it_may_be_given_all_of_its_own(runner: Runner) -> None:
     """As it has them by itself."""
     inner = ScriptedModel("Yes.")
     tool_of_it = researcher(inner).as_tool(allowed_tools="own")
     outer = ScriptedModel(ask(), "Done.")
-    await Agent(name="c", system="S", model=outer, tools=[tool_of_it], max_iter=2).run("Go")
+    await runner.run(Agent(name="c", system="S", model=outer, tools=[tool_of_it], max_iter=2), "Go")
     assert len(inner.bodies[0]["tools"]) == 1
 
 
-async def test_a_network_is_a_tool_too() -> None:
+async def test_a_network_is_a_tool_too(runner: Runner) -> None:
     """Each of its agents has only the tools that were given."""
     inner = ScriptedModel("One says.", "Two says.")
     network = Network(
@@ -113,39 +115,39 @@ async def test_a_network_is_a_tool_too() -> None:
     outer = ScriptedModel(ask("back_office"), "Done.")
     parent = Agent(name="clerk", system="S", model=outer, tools=[network.as_tool()], max_iter=2)
     state: State[Any] = State()
-    await parent.run("Go", state=state)
+    await runner.run(parent, "Go", state=state)
     answer = answer_in(next(r for r in state.results if r.tool_calls))
     assert (answer["ok"], answer["result"], answer["loops"]) == (True, "Two says.", 2)
     assert all("tools" not in body for body in inner.bodies)
 
 
-async def test_its_loops_end_at_its_own_limit() -> None:
+async def test_its_loops_end_at_its_own_limit(runner: Runner) -> None:
     """The parent reads that it was stopped, and goes on."""
     calls = [tool_call("look", {"what": str(n)}) for n in range(5)]
     inner = ScriptedModel(*calls)
     outer = ScriptedModel(ask(), "Done.")
     nested = researcher(inner).as_tool(allowed_tools="own", max_iter=2)
     state: State[Any] = State()
-    await Agent(name="c", system="S", model=outer, tools=[nested], max_iter=2).run(
-        "Go", state=state
+    await runner.run(
+        Agent(name="c", system="S", model=outer, tools=[nested], max_iter=2), "Go", state=state
     )
     answer = answer_in(next(r for r in state.results if r.tool_calls))
     assert (answer["ok"], answer["loops"]) == (False, 2)
     assert "max_iter" in answer["result"]
 
 
-async def test_its_model_calls_count_for_the_limits_of_the_whole() -> None:
+async def test_its_model_calls_count_for_the_limits_of_the_whole(runner: Runner) -> None:
     """Limits per network and over all of a run."""
     inner = ScriptedModel(*[tool_call("look", {"what": "x"}) for _ in range(9)])
     outer = ScriptedModel(ask(), "never")
     nested = researcher(inner).as_tool(allowed_tools="own", max_iter=9)
     parent = Agent(name="c", system="S", model=outer, tools=[nested], max_iter=5)
-    result = await parent.run("Go", limits=RunLimits(max_inferences=4))
+    result = await runner.run(parent, "Go", limits=RunLimits(max_inferences=4))
     assert result.stop_reason == "max_inferences"
     assert len(outer.requests) + len(inner.requests) == 4
 
 
-async def test_a_failure_is_an_answer() -> None:
+async def test_a_failure_is_an_answer(runner: Runner) -> None:
     """What the model reads says what was wrong."""
     inner = ScriptedModel()
     outer = ScriptedModel(ask(), "Then not.")
@@ -153,14 +155,14 @@ async def test_a_failure_is_an_answer() -> None:
     parent = Agent(
         name="c", system="S", model=outer, tools=[researcher(inner).as_tool()], max_iter=2
     )
-    result = await parent.run("Go", state=state)
+    result = await runner.run(parent, "Go", state=state)
     assert result.text == "Then not."
     answer = answer_in(next(r for r in state.results if r.tool_calls))
     assert answer["ok"] is False
     assert "ProviderUnavailableError" in answer["result"]
 
 
-async def test_errors_that_end_a_run_end_both() -> None:
+async def test_errors_that_end_a_run_end_both(runner: Runner) -> None:
     """`NonRetriableError` is nothing to read."""
 
     @tool
@@ -175,10 +177,10 @@ async def test_errors_that_end_a_run_end_both() -> None:
         name="c", system="S", model=outer, tools=[nested.as_tool(allowed_tools="own")], max_iter=2
     )
     with pytest.raises(NonRetriableError):
-        await parent.run("Go")
+        await runner.run(parent, "Go")
 
 
-async def test_nesting_is_bounded() -> None:
+async def test_nesting_is_bounded(runner: Runner) -> None:
     """An agent that could call itself for ever is told to do it itself."""
     model = ScriptedModel(
         ask("echo"), ask("echo"), ask("echo"), "deepest", "third", "second", "first"
@@ -191,28 +193,28 @@ async def test_nesting_is_bounded() -> None:
             tools=[inner.as_tool(allowed_tools="own", max_depth=2)], max_iter=3,
         )  # fmt: skip
     state: State[Any] = State()
-    await inner.run("Go", state=state)
+    await runner.run(inner, "Go", state=state)
     model.assert_saw("NestingError", "would stand in 3 runs, and may in 2", request=3)
 
 
-async def test_it_uses_the_callers_model_if_it_has_none() -> None:
+async def test_it_uses_the_callers_model_if_it_has_none(runner: Runner) -> None:
     """Or the one it is given for this."""
     outer = ScriptedModel(ask(), "inner answer", "Done.")
     parent = Agent(
         name="c", system="S", model=outer, tools=[researcher(None).as_tool()], max_iter=2
     )
-    await parent.run("Go")
+    await runner.run(parent, "Go")
     outer.assert_finished()
     own = ScriptedModel("inner answer")
     outer = ScriptedModel(ask(), "Done.")
     nested = researcher(None).as_tool(model=own)
-    await Agent(name="c", system="S", model=outer, tools=[nested], max_iter=2).run("Go")
+    await runner.run(Agent(name="c", system="S", model=outer, tools=[nested], max_iter=2), "Go")
     own.assert_finished()
 
 
-async def test_its_state_says_what_it_stands_in() -> None:
+async def test_its_state_says_what_it_stands_in(runner: Runner) -> None:
     """And may be made by the application."""
-    states: list[State[Any]] = []
+    states: list[State[Any]] = runner.again([])
 
     def make() -> State[Any]:
         states.append(State({"tenant": "a"}))
@@ -221,20 +223,20 @@ async def test_its_state_says_what_it_stands_in() -> None:
     inner = ScriptedModel("Yes.")
     outer = ScriptedModel(ask(), "Done.")
     nested = researcher(inner).as_tool(state=make)
-    await Agent(name="c", system="S", model=outer, tools=[nested], max_iter=2).run("Go")
+    await runner.run(Agent(name="c", system="S", model=outer, tools=[nested], max_iter=2), "Go")
     (state,) = states
     assert state.data["tenant"] == "a"
     assert state.data["context_id"] == state.thread_id
     assert state.data["parent_context"] == "main"
 
 
-async def test_observers_see_the_nested_run() -> None:
+async def test_observers_see_the_nested_run(runner: Runner) -> None:
     """With the run it belongs to."""
     log = EventLog()
     outer = ScriptedModel(ask(), "Done.")
     nested = researcher(ScriptedModel("Yes.")).as_tool()
-    await Agent(name="c", system="S", model=outer, tools=[nested], max_iter=2).run(
-        "Go", observer=log
+    await runner.run(
+        Agent(name="c", system="S", model=outer, tools=[nested], max_iter=2), "Go", observer=log
     )
     assert log.story.count("RunStarted agent researcher") == 1
 

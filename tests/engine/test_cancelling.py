@@ -21,6 +21,10 @@ from agentkit_py import (
 from agentkit_py.history.turns import Turns
 from agentkit_py.testing import ScriptedModel, tool_call
 
+pytestmark = pytest.mark.direct_only(
+    "a task is cancelled in this process; what becomes of a function: tests/durable/test_kills.py"
+)
+
 
 def waiting() -> tuple[Tool, asyncio.Event]:
     """A tool that never ends, and an event that says that it was called."""

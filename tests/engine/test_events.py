@@ -30,6 +30,8 @@ from agentkit_py.events.types import (
 )
 from agentkit_py.testing import EventLog, ScriptedModel, text, tool_call, tool_calls
 
+from .runner import Runner
+
 
 def look() -> str:
     """Look something up."""
@@ -51,11 +53,13 @@ def network_of(model: ScriptedModel, *names: str) -> Network:
     return Network(name="n", agents=agents, router=router)
 
 
-async def test_an_agents_run_tells_its_story_in_order() -> None:
+async def test_an_agents_run_tells_its_story_in_order(runner: Runner) -> None:
     """From its start to its end."""
     log = EventLog()
     model = ScriptedModel(tool_call("look"), "done")
-    await Agent(name="a", system="S", tools=[look], model=model, max_iter=2).run("q?", observer=log)
+    await runner.run(
+        Agent(name="a", system="S", tools=[look], model=model, max_iter=2), "q?", observer=log
+    )
     assert log.story == [
         "RunStarted agent a",
         "ContextBuilt a",
@@ -68,11 +72,11 @@ async def test_an_agents_run_tells_its_story_in_order() -> None:
     ]
 
 
-async def test_a_networks_run_tells_who_was_chosen_and_what_they_did() -> None:
+async def test_a_networks_run_tells_who_was_chosen_and_what_they_did(runner: Runner) -> None:
     """Agents' runs inside it name it as their parent."""
     log = EventLog()
     model = ScriptedModel("one", "two")
-    await network_of(model, "a", "b").run("q?", observer=log, thread_id="t1")
+    await runner.run(network_of(model, "a", "b"), "q?", observer=log, thread_id="t1")
     one_turn = ["RunStarted agent {0}", "ContextBuilt {0}", "ModelReplied {0}"]
     turn = [*one_turn, "RunCompleted agent {0}", "AgentsRouted n"]
     assert log.story == [
@@ -89,14 +93,14 @@ async def test_a_networks_run_tells_who_was_chosen_and_what_they_did() -> None:
     assert len({network.run_id, first.run_id, second.run_id}) == 3
 
 
-async def test_events_hold_what_happened() -> None:
+async def test_events_hold_what_happened(runner: Runner) -> None:
     """Messages, usage, calls, results, the report."""
     log = EventLog()
     usage = {"input_tokens": 3, "output_tokens": 2}
     model = ScriptedModel({**tool_calls(("look", {})), "usage": usage}, text("done", usage=usage))
     state = State[Any]()
     agent = Agent(name="a", system="S", tools=[look], model=model, max_iter=2)
-    await agent.run("q?", observer=log, state=state)
+    await runner.run(agent, "q?", observer=log, state=state)
     assert [e.messages for e in log.of(ModelReplied)] == [r.output for r in state.results[1:]]
     assert [e.usage for e in log.of(ModelReplied)] == [Usage(3, 2)] * 2
     (started,), (finished,) = log.of(ToolStarted), log.of(ToolFinished)
@@ -105,19 +109,19 @@ async def test_events_hold_what_happened() -> None:
     assert [e.report for e in log.of(ContextBuilt)] == [r.context for r in state.results[1:]]
 
 
-async def test_the_end_says_why_it_ended() -> None:
+async def test_the_end_says_why_it_ended(runner: Runner) -> None:
     """Limits, and the router's being done."""
     log = EventLog()
     model = ScriptedModel(tool_call("look"))
-    await network_of(model, "a").run("q?", observer=log)
+    await runner.run(network_of(model, "a"), "q?", observer=log)
     assert [e.stop_reason for e in log.of(RunCompleted)] == ["max_iter", "done"]
 
 
-async def test_a_failed_run_says_so_for_agent_and_network_and_nothing_after() -> None:
+async def test_a_failed_run_says_so_for_agent_and_network_and_nothing_after(runner: Runner) -> None:
     """TypeScript goes on to say that it completed."""
     log = EventLog()
     with pytest.raises(NonRetriableError) as caught:
-        await network_of(ScriptedModel(tool_call("stop")), "a").run("q?", observer=log)
+        await runner.run(network_of(ScriptedModel(tool_call("stop")), "a"), "q?", observer=log)
     failed = log.of(RunFailed)
     assert [event.scope for event in failed] == ["agent", "network"]
     assert all(event.error is caught.value for event in failed)
@@ -125,12 +129,12 @@ async def test_a_failed_run_says_so_for_agent_and_network_and_nothing_after() ->
     assert log.of(RunCompleted) == []
 
 
-async def test_every_run_that_started_ends_once() -> None:
+async def test_every_run_that_started_ends_once(runner: Runner) -> None:
     """By its id, completed or failed."""
     log = EventLog()
     model = ScriptedModel("one", tool_call("stop"))
     with pytest.raises(NonRetriableError):
-        await network_of(model, "a", "b").run("q?", observer=log)
+        await runner.run(network_of(model, "a", "b"), "q?", observer=log)
     started = sorted(event.run_id for event in log.of(RunStarted))
     ended = sorted(event.run_id for event in (*log.of(RunCompleted), *log.of(RunFailed)))
     assert started == ended
@@ -138,10 +142,10 @@ async def test_every_run_that_started_ends_once() -> None:
 
 @pytest.mark.parametrize("sync", [True, False])
 async def test_an_observer_that_fails_disturbs_nothing(
-    sync: bool, caplog: pytest.LogCaptureFixture
+    runner: Runner, sync: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has its error."""
-    count: list[Event] = []
+    count: list[Event] = runner.again([])
 
     def fail(event: Event) -> None:
         count.append(event)
@@ -153,23 +157,25 @@ async def test_an_observer_that_fails_disturbs_nothing(
     model = ScriptedModel(tool_call("look"), "done")
     agent = Agent(name="a", system="S", tools=[look], model=model, max_iter=2)
     with caplog.at_level(logging.ERROR, logger="agentkit_py"):
-        result = await agent.run("q?", observer=fail if sync else fail_later)
+        result = await runner.run(agent, "q?", observer=fail if sync else fail_later)
     assert result.text == "done"
     assert len(count) == 8
     assert "An observer failed on RunStarted" in caplog.text
 
 
-async def test_a_run_without_observer_tells_nobody() -> None:
+async def test_a_run_without_observer_tells_nobody(runner: Runner) -> None:
     """And says the same."""
-    assert (await Agent(name="a", system="S", model=ScriptedModel("hi")).run("q?")).text == "hi"
+    assert (
+        await runner.run(Agent(name="a", system="S", model=ScriptedModel("hi")), "q?")
+    ).text == "hi"
 
 
-async def test_the_start_names_the_thread_that_the_store_made() -> None:
+async def test_the_start_names_the_thread_that_the_store_made(runner: Runner) -> None:
     """TypeScript's leaves it out."""
     log = EventLog()
     agent = Agent(name="a", system="S", model=ScriptedModel("hi"), history=MemoryHistory())
     state = State[Any]()
-    await agent.run("q?", observer=log, state=state)
+    await runner.run(agent, "q?", observer=log, state=state)
     assert [event.thread_id for event in log.of(RunStarted)] == [state.thread_id]
     assert state.thread_id is not None
 
@@ -186,6 +192,7 @@ def test_an_event_log_finds_events_by_kind() -> None:
     assert log.story == ["RunStarted agent a", "RunCompleted agent a"]
 
 
+@pytest.mark.direct_only("a task is cancelled in this process")
 async def test_a_cancelled_run_says_that_it_was_interrupted() -> None:
     """Listeners learn of the end of a run that nobody waits for any more."""
     begun = asyncio.Event()
@@ -201,7 +208,9 @@ async def test_a_cancelled_run_says_that_it_was_interrupted() -> None:
     log = EventLog()
     run = asyncio.create_task(
         Network(name="n", agents=[agent], router=lambda _: agent).run(
-            "hi", observer=log, streaming=StreamingConfig(publish=chunks.append)
+            "hi",
+            observer=log,
+            streaming=StreamingConfig(publish=chunks.append),
         )
     )
     await begun.wait()

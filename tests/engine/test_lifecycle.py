@@ -26,6 +26,8 @@ from agentkit_py import (
 from agentkit_py.events.types import ModelReplied
 from agentkit_py.testing import EventLog, ScriptedModel, tool_call, tool_calls
 
+from .runner import Runner
+
 
 def look() -> str:
     """Look something up."""
@@ -55,10 +57,10 @@ def agent_with(model: ScriptedModel, lifecycle: Lifecycle, **options: Any) -> Ag
 
 
 @BOTH
-async def test_a_system_prompt_may_be_a_function(sync: bool) -> None:
+async def test_a_system_prompt_may_be_a_function(runner: Runner, sync: bool) -> None:
     """Asked before each inference."""
     model = ScriptedModel(tool_call("look"), "done")
-    times: list[int] = []
+    times: list[int] = runner.again([])
 
     def now() -> str:
         times.append(1)
@@ -69,7 +71,7 @@ async def test_a_system_prompt_may_be_a_function(sync: bool) -> None:
 
     system = now if sync else later
     agent = Agent(name="a", system=system, tools=[look], model=model, max_iter=2)
-    await agent.run("q?")
+    await runner.run(agent, "q?")
     assert [body["messages"][0]["content"] for body in model.bodies] == ["time 1", "time 2"]
 
 
@@ -84,26 +86,27 @@ def _now(context: AgentContext) -> str:
 
 @pytest.mark.parametrize("system", [_now, _later])
 async def test_a_system_prompt_function_may_take_the_context(
+    runner: Runner,
     system: Callable[[AgentContext], str | Awaitable[str]],
 ) -> None:
     """Agent, network and state."""
     model = ScriptedModel("hi", "hi")
     agent = Agent(name="a", system=system, model=model)
-    await agent.run("q?", state=State({"user": "Ada"}))
+    await runner.run(agent, "q?", state=State({"user": "Ada"}))
     network = Network(name="n", agents=[agent], router=lambda c: None if c.call_count else "a")
-    await network.run("q?", state=State({"user": "Ada"}))
+    await runner.run(network, "q?", state=State({"user": "Ada"}))
     prompts = [body["messages"][0]["content"] for body in model.bodies]
     assert prompts == ["a in nowhere for Ada", "a in n for Ada"]
 
 
-async def test_a_system_prompt_functions_own_defaults_stay_its_own() -> None:
+async def test_a_system_prompt_functions_own_defaults_stay_its_own(runner: Runner) -> None:
     """Loops bind names that way; only a required parameter gets the context."""
     model = ScriptedModel("hi", "hi")
     agents = [
         Agent(name=name, system=lambda name=name: f"You are {name}.", model=model) for name in "ab"
     ]
     for agent in agents:
-        await agent.run("q?")
+        await runner.run(agent, "q?")
     assert [body["messages"][0]["content"] for body in model.bodies] == [
         "You are a.",
         "You are b.",
@@ -114,13 +117,15 @@ async def test_a_system_prompt_functions_own_defaults_stay_its_own() -> None:
 
 
 @BOTH
-async def test_on_start_sees_everything_that_is_about_to_be_sent(sync: bool) -> None:
+async def test_on_start_sees_everything_that_is_about_to_be_sent(
+    runner: Runner, sync: bool
+) -> None:
     """Prompt, history as processors left it, and where it is."""
-    seen: list[StartContext] = []
+    seen: list[StartContext] = runner.again([])
     model = ScriptedModel("hi")
     lifecycle = Lifecycle(on_start=either(seen.append, sync))
     state = State[Any](messages=[TextMessage("user", "old")])
-    await agent_with(model, lifecycle, assistant="P").run("q?", state=state)
+    await runner.run(agent_with(model, lifecycle, assistant="P"), "q?", state=state)
     (context,) = seen
     assert [m.role for m in context.prompt] == ["system", "user", "assistant"]
     assert list(context.history) == state.messages
@@ -130,7 +135,7 @@ async def test_on_start_sees_everything_that_is_about_to_be_sent(sync: bool) -> 
 
 
 @BOTH
-async def test_on_start_may_change_prompt_and_history(sync: bool) -> None:
+async def test_on_start_may_change_prompt_and_history(runner: Runner, sync: bool) -> None:
     """The model sees what it returned; the state does not."""
 
     def change(context: StartContext) -> Start:
@@ -140,77 +145,76 @@ async def test_on_start_may_change_prompt_and_history(sync: bool) -> None:
     model = ScriptedModel("hi")
     state = State[Any](messages=[TextMessage("user", "old")])
     lifecycle = Lifecycle(on_start=either(change, sync))
-    result = await agent_with(model, lifecycle).run("q?", state=state)
+    result = await runner.run(agent_with(model, lifecycle), "q?", state=state)
     assert [m["content"] for m in model.bodies[0]["messages"]] == ["other", "made up", "q?"]
     assert [m.text for m in result.prompt if m.type == "text"] == ["other", "q?"]
     assert state.messages == [TextMessage("user", "old")]
 
 
-async def test_what_on_start_breaks_is_made_whole() -> None:
+async def test_what_on_start_breaks_is_made_whole(runner: Runner) -> None:
     """A result without its call is no request that a provider takes."""
 
     def tear(context: StartContext) -> Start:
         return Start(context.prompt, [m for m in context.history if m.type != "tool_call"])
 
     model = ScriptedModel(tool_call("look"), "done")
-    await agent_with(model, Lifecycle(on_start=tear), max_iter=2).run("q?")
+    await runner.run(agent_with(model, Lifecycle(on_start=tear), max_iter=2), "q?")
     assert [m["role"] for m in model.bodies[1]["messages"]] == ["system", "user"]
     model.assert_finished()
 
 
-async def test_on_start_sees_a_whole_history() -> None:
+async def test_on_start_sees_a_whole_history(runner: Runner) -> None:
     """Calls that nobody answered are answered before it is asked."""
-    seen: list[Any] = []
+    seen: list[Any] = runner.again([])
 
     def remember(context: StartContext) -> None:
         seen.extend(context.history)
 
     model = ScriptedModel("hi")
     state = State[Any](messages=[ToolCallMessage([ToolCall("c", "look")])])
-    await agent_with(model, Lifecycle(on_start=remember)).run("q?", state=state)
+    await runner.run(agent_with(model, Lifecycle(on_start=remember)), "q?", state=state)
     assert [m.type for m in seen] == ["tool_call", "tool_result"]
     model.assert_finished()
 
 
 def stop_at(iteration: int) -> Lifecycle:
     """Stop before this inference of a turn."""
-    times: list[int] = []
 
     def on_start(context: StartContext) -> Start | None:
-        times.append(1)
-        if len(times) - 1 == iteration:
+        # The user's turn is a result, too.
+        if context.state.result_count - 1 == iteration:
             return Start(context.prompt, context.history, stop=True)
         return None
 
     return Lifecycle(on_start=on_start, on_finish=lambda context: context.result)
 
 
-async def test_on_start_may_stop_the_turn_before_the_model_is_asked() -> None:
+async def test_on_start_may_stop_the_turn_before_the_model_is_asked(runner: Runner) -> None:
     """The result is blank and says why; by itself the agent keeps none."""
     model = ScriptedModel()
     state = State[Any]()
-    result = await agent_with(model, stop_at(0)).run("q?", state=state)
+    result = await runner.run(agent_with(model, stop_at(0)), "q?", state=state)
     assert (result.output, result.tool_calls, result.stop_reason) == ((), (), "on_start")
     assert [r.agent_name for r in state.results] == ["user"]
     model.assert_finished()
 
 
-async def test_in_a_network_a_stopped_turn_leaves_a_blank_result() -> None:
+async def test_in_a_network_a_stopped_turn_leaves_a_blank_result(runner: Runner) -> None:
     """As in TypeScript; the router goes on from there."""
     model = ScriptedModel()
     agent = agent_with(model, stop_at(0))
     network = Network(name="n", agents=[agent], router=lambda c: None if c.call_count else agent)
-    run = await network.run("q?")
+    run = await runner.run(network, "q?")
     assert [(r.agent_name, r.output) for r in run.results] == [("a", ())]
     assert run.last_result is run.results[0]
     model.assert_finished()
 
 
-async def test_on_start_may_stop_at_the_second_inference() -> None:
+async def test_on_start_may_stop_at_the_second_inference(runner: Runner) -> None:
     """The result of the first is returned, its tools were run."""
     model = ScriptedModel(tool_call("look"))
     state = State[Any]()
-    result = await agent_with(model, stop_at(1), max_iter=5).run("q?", state=state)
+    result = await runner.run(agent_with(model, stop_at(1), max_iter=5), "q?", state=state)
     assert [m.content for m in result.tool_calls] == [{"data": "found"}]
     assert state.results[-1] is result
     model.assert_finished()
@@ -220,7 +224,7 @@ async def test_on_start_may_stop_at_the_second_inference() -> None:
 
 
 @BOTH
-async def test_on_response_may_replace_the_output(sync: bool) -> None:
+async def test_on_response_may_replace_the_output(runner: Runner, sync: bool) -> None:
     """Before it is kept anywhere."""
 
     def shout(context: ResultContext) -> AgentResult:
@@ -229,38 +233,38 @@ async def test_on_response_may_replace_the_output(sync: bool) -> None:
     model = ScriptedModel("hi")
     log, state = EventLog(), State[Any]()
     lifecycle = Lifecycle(on_response=either(shout, sync))
-    result = await agent_with(model, lifecycle).run("q?", state=state, observer=log)
+    result = await runner.run(agent_with(model, lifecycle), "q?", state=state, observer=log)
     assert result.text == state.results[-1].text == "HI"
     assert result.output[0].agent == "a"
     (replied,) = log.of(ModelReplied)
     assert replied.messages == result.output
 
 
-async def test_on_response_that_returns_nothing_leaves_the_result() -> None:
+async def test_on_response_that_returns_nothing_leaves_the_result(runner: Runner) -> None:
     """It may just look."""
-    seen: list[str] = []
+    seen: list[str] = runner.again([])
 
     def look_at(context: ResultContext) -> None:
         seen.append(context.result.text)
 
     model = ScriptedModel("hi")
-    result = await agent_with(model, Lifecycle(on_response=look_at)).run("q?")
+    result = await runner.run(agent_with(model, Lifecycle(on_response=look_at)), "q?")
     assert (seen, result.text) == (["hi"], "hi")
 
 
-async def test_tool_calls_that_on_response_drops_are_not_made() -> None:
+async def test_tool_calls_that_on_response_drops_are_not_made(runner: Runner) -> None:
     """And the turn ends."""
 
     def drop(context: ResultContext) -> AgentResult:
         return context.result.with_messages([TextMessage("assistant", "no tools today")])
 
     model = ScriptedModel(tool_call("look"))
-    result = await agent_with(model, Lifecycle(on_response=drop), max_iter=5).run("q?")
+    result = await runner.run(agent_with(model, Lifecycle(on_response=drop), max_iter=5), "q?")
     assert (result.text, result.tool_calls, result.stop_reason) == ("no tools today", (), None)
     model.assert_finished()
 
 
-async def test_one_of_two_calls_may_be_dropped() -> None:
+async def test_one_of_two_calls_may_be_dropped(runner: Runner) -> None:
     """The other is made and answered."""
 
     def first_only(context: ResultContext) -> AgentResult:
@@ -272,12 +276,12 @@ async def test_one_of_two_calls_may_be_dropped() -> None:
     model = ScriptedModel(tool_calls(("look", {}), ("fly", {})), "done")
     lifecycle = Lifecycle(on_response=first_only)
     state = State[Any]()
-    await agent_with(model, lifecycle, max_iter=2).run("q?", state=state)
+    await runner.run(agent_with(model, lifecycle, max_iter=2), "q?", state=state)
     assert [m.tool.name for m in state.results[1].tool_calls] == ["look"]
     model.assert_finished()
 
 
-async def test_a_tool_call_that_on_response_makes_up_is_made() -> None:
+async def test_a_tool_call_that_on_response_makes_up_is_made(runner: Runner) -> None:
     """As if the model had asked for it."""
 
     def ask(context: ResultContext) -> AgentResult | None:
@@ -288,7 +292,9 @@ async def test_a_tool_call_that_on_response_makes_up_is_made() -> None:
 
     model = ScriptedModel("Let me see.", "done")
     state = State[Any]()
-    result = await agent_with(model, Lifecycle(on_response=ask), max_iter=3).run("q?", state=state)
+    result = await runner.run(
+        agent_with(model, Lifecycle(on_response=ask), max_iter=3), "q?", state=state
+    )
     assert result.text == "done"
     assert [m.content for m in state.results[1].tool_calls] == [{"data": "found"}]
     assert model.bodies[1]["messages"][-1]["tool_call_id"] == "ours"
@@ -299,9 +305,11 @@ async def test_a_tool_call_that_on_response_makes_up_is_made() -> None:
 
 
 @BOTH
-async def test_on_finish_is_called_once_after_the_tools_of_the_last_inference(sync: bool) -> None:
+async def test_on_finish_is_called_once_after_the_tools_of_the_last_inference(
+    runner: Runner, sync: bool
+) -> None:
     """What it returns is the turn's last result."""
-    seen: list[AgentResult] = []
+    seen: list[AgentResult] = runner.again([])
 
     def sign(context: ResultContext) -> AgentResult:
         seen.append(context.result)
@@ -310,26 +318,28 @@ async def test_on_finish_is_called_once_after_the_tools_of_the_last_inference(sy
     model = ScriptedModel(tool_call("look"), "done")
     state = State[Any]()
     lifecycle = Lifecycle(on_finish=either(sign, sync))
-    result = await agent_with(model, lifecycle, max_iter=2).run("q?", state=state)
+    result = await runner.run(agent_with(model, lifecycle, max_iter=2), "q?", state=state)
     assert [r.text for r in seen] == ["done"]
     assert result.text == state.results[-1].text == "signed"
     assert [len(r.tool_calls) for r in state.results] == [0, 1, 0]
 
 
-async def test_on_finish_sees_tool_results_when_the_turn_ends_with_them() -> None:
+async def test_on_finish_sees_tool_results_when_the_turn_ends_with_them(runner: Runner) -> None:
     """At max_iter."""
-    seen: list[Any] = []
+    seen: list[Any] = runner.again([])
 
     def remember(context: ResultContext) -> None:
         seen.extend(context.result.tool_calls)
 
     model = ScriptedModel(tool_call("look"))
-    result = await agent_with(model, Lifecycle(on_finish=remember)).run("q?")
+    result = await runner.run(agent_with(model, Lifecycle(on_finish=remember)), "q?")
     assert [m.content for m in seen] == [{"data": "found"}]
     assert result.stop_reason == "max_iter"
 
 
-async def test_a_result_that_on_finish_makes_keeps_the_reason_why_the_turn_ended() -> None:
+async def test_a_result_that_on_finish_makes_keeps_the_reason_why_the_turn_ended(
+    runner: Runner,
+) -> None:
     """Whatever the hook puts there."""
 
     def fresh(context: ResultContext) -> AgentResult:
@@ -337,12 +347,12 @@ async def test_a_result_that_on_finish_makes_keeps_the_reason_why_the_turn_ended
         return AgentResult("a", (ToolCallMessage([call]),), (ToolResultMessage(call, {"data": 1}),))
 
     model = ScriptedModel(tool_call("look"))
-    result = await agent_with(model, Lifecycle(on_finish=fresh)).run("q?")
+    result = await runner.run(agent_with(model, Lifecycle(on_finish=fresh)), "q?")
     assert result.stop_reason == "max_iter"
 
 
 @pytest.mark.parametrize("hook", ["on_start", "on_response", "on_finish"])
-async def test_a_hook_that_fails_fails_the_run(hook: str) -> None:
+async def test_a_hook_that_fails_fails_the_run(runner: Runner, hook: str) -> None:
     """Its own error, as it is."""
 
     def fail(context: Any) -> Any:
@@ -350,10 +360,10 @@ async def test_a_hook_that_fails_fails_the_run(hook: str) -> None:
 
     lifecycle = Lifecycle(**{hook: fail})
     with pytest.raises(LookupError, match="hook"):
-        await agent_with(ScriptedModel("hi"), lifecycle).run("q?")
+        await runner.run(agent_with(ScriptedModel("hi"), lifecycle), "q?")
 
 
-async def test_hooks_may_change_the_state() -> None:
+async def test_hooks_may_change_the_state(runner: Runner) -> None:
     """Each sees what the one before left."""
 
     def count(context: AgentContext) -> None:
@@ -361,5 +371,5 @@ async def test_hooks_may_change_the_state() -> None:
 
     lifecycle = Lifecycle(on_start=count, on_response=count, on_finish=count)
     state = State[Any]()
-    await agent_with(ScriptedModel("hi"), lifecycle).run("q?", state=state)
+    await runner.run(agent_with(ScriptedModel("hi"), lifecycle), "q?", state=state)
     assert state.data == {"n": 3}

@@ -21,6 +21,8 @@ from agentkit_py import (
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing import ScriptedModel, text, tool_call
 
+from .runner import Runner
+
 
 class Clock(DirectRuntime):
     """A runtime whose clock the test moves."""
@@ -57,27 +59,29 @@ def calls(count: int, usage: dict[str, int] | None = None) -> list[Any]:
     return [{**tool_call("look"), "usage": usage or {}} for _ in range(count)]
 
 
-async def test_a_number_of_inferences_ends_the_turn_with_whole_results() -> None:
+async def test_a_number_of_inferences_ends_the_turn_with_whole_results(runner: Runner) -> None:
     """The tools of the last one were run."""
     model = ScriptedModel(*calls(2))
     state = State[Any]()
-    result = await agent_with(model).run("q?", state=state, limits=RunLimits(max_inferences=2))
+    result = await runner.run(
+        agent_with(model), "q?", state=state, limits=RunLimits(max_inferences=2)
+    )
     assert result.stop_reason == "max_inferences"
     assert [len(r.tool_calls) for r in state.results] == [0, 1, 1]
     model.assert_finished()
 
 
-async def test_a_number_of_tokens_ends_the_turn() -> None:
+async def test_a_number_of_tokens_ends_the_turn(runner: Runner) -> None:
     """Input and output together, as the provider counts them."""
     model = ScriptedModel(*calls(2, {"input_tokens": 40, "output_tokens": 10}))
-    result = await agent_with(model).run("q?", limits=RunLimits(max_tokens=100))
+    result = await runner.run(agent_with(model), "q?", limits=RunLimits(max_tokens=100))
     assert result.stop_reason == "max_tokens"
     model.assert_finished()
 
 
-async def test_a_cost_ends_the_turn() -> None:
+async def test_a_cost_ends_the_turn(runner: Runner) -> None:
     """The price is the user's function of model and usage."""
-    asked: list[tuple[str, Usage]] = []
+    asked: list[tuple[str, Usage]] = runner.again([])
 
     def price(model: str, usage: Usage) -> float:
         asked.append((model, usage))
@@ -85,13 +89,13 @@ async def test_a_cost_ends_the_turn() -> None:
 
     model = ScriptedModel(*calls(2, {"input_tokens": 40, "output_tokens": 10}))
     limits = RunLimits(max_cost=1.0, price=price)
-    result = await agent_with(model).run("q?", limits=limits)
+    result = await runner.run(agent_with(model), "q?", limits=limits)
     assert result.stop_reason == "max_cost"
     assert asked == [("gpt-4o", Usage(40, 10))] * 2
     model.assert_finished()
 
 
-async def test_replies_without_usage_cost_nothing() -> None:
+async def test_replies_without_usage_cost_nothing(runner: Runner) -> None:
     """Some servers count no tokens; calls are counted all the same."""
     bare = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}}]}
 
@@ -102,10 +106,11 @@ async def test_replies_without_usage_cost_nothing() -> None:
     object.__setattr__(model, "respond", respond)
     network = Network(name="n", agents=[agent_with(model)], router=lambda context: "a")
     limits = RunLimits(max_tokens=1, max_inferences=3)
-    run = await network.run("q?", limits=limits)
+    run = await runner.run(network, "q?", limits=limits)
     assert (run.stop_reason, len(run.results), run.usage) == ("max_inferences", 3, Usage())
 
 
+@pytest.mark.direct_only("the clock is a runtime of the test's own")
 @pytest.mark.parametrize("deadline", [10, timedelta(seconds=10)])
 async def test_a_deadline_ends_the_turn(deadline: Any) -> None:
     """No further call is made after it."""
@@ -122,6 +127,7 @@ async def test_a_deadline_ends_the_turn(deadline: Any) -> None:
     model.assert_finished()
 
 
+@pytest.mark.direct_only("the clock is a runtime of the test's own")
 async def test_a_deadline_that_passes_at_any_moment_is_told_as_the_reason() -> None:
     """However the looks at the clock fall."""
     for step in range(1, 12):
@@ -134,6 +140,7 @@ async def test_a_deadline_that_passes_at_any_moment_is_told_as_the_reason() -> N
         assert len(finished) == (1 if result.output else 0)
 
 
+@pytest.mark.direct_only("the clock is a runtime of the test's own")
 async def test_without_a_deadline_nobody_looks_at_the_clock_for_it() -> None:
     """Each look is a step of a durable run."""
     clock = Clock()
@@ -141,10 +148,10 @@ async def test_without_a_deadline_nobody_looks_at_the_clock_for_it() -> None:
     assert [key for key in clock.asked if key.endswith("/limit")] == []
 
 
-async def test_a_limit_that_is_reached_at_once_asks_no_model() -> None:
+async def test_a_limit_that_is_reached_at_once_asks_no_model(runner: Runner) -> None:
     """The blank result says why."""
     model = ScriptedModel()
-    result = await agent_with(model).run("q?", limits=RunLimits(deadline=0), runtime=Clock())
+    result = await runner.run(agent_with(model), "q?", limits=RunLimits(deadline=0))
     assert (result.output, result.stop_reason) == ((), "deadline")
     model.assert_finished()
 
@@ -157,7 +164,9 @@ async def test_a_limit_that_is_reached_at_once_asks_no_model() -> None:
         (RunLimits(max_cost=1, price=lambda model, usage: 0.25), "max_cost", 4),
     ],
 )
-async def test_a_limit_ends_a_network(limits: RunLimits, reason: str, turns: int) -> None:
+async def test_a_limit_ends_a_network(
+    runner: Runner, limits: RunLimits, reason: str, turns: int
+) -> None:
     """It counts over all agents."""
     reply = text("hi", usage={"input_tokens": 49, "output_tokens": 1})
     model = ScriptedModel(*[reply] * turns)
@@ -167,31 +176,31 @@ async def test_a_limit_ends_a_network(limits: RunLimits, reason: str, turns: int
         return names[context.call_count % 2]
 
     agents = [Agent(name=name, system="S", model=model) for name in names]
-    run = await Network(name="n", agents=agents, router=router).run("q?", limits=limits)
+    run = await runner.run(Network(name="n", agents=agents, router=router), "q?", limits=limits)
     assert (run.stop_reason, len(run.results)) == (reason, turns)
     model.assert_finished()
 
 
-async def test_a_limit_in_the_middle_of_an_agents_turn_ends_its_network_too() -> None:
+async def test_a_limit_in_the_middle_of_an_agents_turn_ends_its_network_too(runner: Runner) -> None:
     """The agent's last result says so as well."""
     model = ScriptedModel(*calls(2))
     network = Network(name="n", agents=[agent_with(model)], router=lambda context: "a")
-    run = await network.run("q?", limits=RunLimits(max_inferences=2))
+    run = await runner.run(network, "q?", limits=RunLimits(max_inferences=2))
     assert run.stop_reason == "max_inferences"
     assert run.last_result is not None
     assert run.last_result.stop_reason == "max_inferences"
     model.assert_finished()
 
 
-async def test_on_finish_is_called_when_a_limit_ends_the_turn() -> None:
+async def test_on_finish_is_called_when_a_limit_ends_the_turn(runner: Runner) -> None:
     """It is the end of the turn, after all."""
-    seen: list[str] = []
+    seen: list[str] = runner.again([])
 
     def finish(context: ResultContext) -> None:
         seen.append(context.agent.name)
 
     agent = agent_with(ScriptedModel(*calls(1)), lifecycle=Lifecycle(on_finish=finish))
-    await agent.run("q?", limits=RunLimits(max_inferences=1))
+    await runner.run(agent, "q?", limits=RunLimits(max_inferences=1))
     assert seen == ["a"]
 
 

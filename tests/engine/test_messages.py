@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentkit_py import (
+    AgentResult,
     Message,
     ReasoningMessage,
     TextContent,
@@ -51,6 +53,38 @@ def test_a_message_cannot_be_changed(message: Message) -> None:
     with pytest.raises(FrozenInstanceError):
         message.agent = "b"  # type: ignore[misc]
     assert replace(message, agent="b").agent == "b"
+
+
+class Marked(TextMessage):
+    """A message of somebody's own, without slots."""
+
+
+def test_a_class_of_ones_own_is_made_signed_and_frozen_like_its_base() -> None:
+    """Messages are set up while they are thawed, which must not show in a subclass."""
+    made = Marked("assistant", "hi")
+    (signed,) = AgentResult("support", [made]).output
+    assert isinstance(signed, Marked)
+    assert signed == Marked("assistant", "hi", agent="support")
+    assert made.agent is None
+    with pytest.raises(FrozenInstanceError):
+        made.agent = "b"  # type: ignore[misc]
+
+
+def test_calls_without_arguments_share_none() -> None:
+    """Each gets a dict of its own, unless one is given."""
+    first, second = ToolCall("a", "look"), ToolCall("b", "look")
+    assert first.input == second.input == {}
+    assert first.input is not second.input
+    assert ToolCall("a", "look", {}, None, type="tool") == first
+
+
+def test_a_wrong_argument_is_named() -> None:
+    """As the standard library's dataclasses do."""
+    with pytest.raises(TypeError, match="nonsense"):
+        TextMessage("user", "hi", nonsense=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="content"):
+        TextMessage("user")  # type: ignore[call-arg]
+    assert [*inspect.signature(UserMessage).parameters][:2] == ["content", "id"]
 
 
 @EACH

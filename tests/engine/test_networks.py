@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from pydantic import BaseModel, ConfigDict
 
 from agentkit_py import (
     Agent,
+    AgentResult,
     ConfigurationError,
     Lifecycle,
     Network,
@@ -28,6 +31,8 @@ from agentkit_py import (
 from agentkit_py.errors import MissingModelError, RoutingError
 from agentkit_py.testing import ScriptedModel, text, tool_call
 
+from .runner import Runner
+
 
 def agents(*names: str, **options: Any) -> list[Agent]:
     """Agents by these names, without models of their own."""
@@ -36,8 +41,7 @@ def agents(*names: str, **options: Any) -> list[Agent]:
 
 def script(*answers: Any) -> Callable[[RouterContext], Any]:
     """A router that gives these answers one after another, and then None."""
-    left = list(answers)
-    return lambda context: left.pop(0) if left else None
+    return lambda c: answers[c.call_count] if c.call_count < len(answers) else None
 
 
 def network_of(model: ScriptedModel, router: Any, *names: str, **options: Any) -> Network:
@@ -53,17 +57,17 @@ def names(run: NetworkRun) -> list[str]:
 # Routers.
 
 
-async def test_a_router_function_names_the_next_agent_until_it_has_none() -> None:
+async def test_a_router_function_names_the_next_agent_until_it_has_none(runner: Runner) -> None:
     """Then the run is done."""
     model = ScriptedModel("one", "two")
-    run = await network_of(model, script("a", "b"), "a", "b").run("q?")
+    run = await runner.run(network_of(model, script("a", "b"), "a", "b"), "q?")
     assert names(run) == ["a", "b"]
     assert (run.stop_reason, run.text, run.name) == ("done", "two", "n")
     assert run.last_result is run.results[-1]
     model.assert_finished()
 
 
-async def test_a_router_may_be_async() -> None:
+async def test_a_router_may_be_async(runner: Runner) -> None:
     """It may ask a database."""
 
     async def router(context: RouterContext) -> str | None:
@@ -71,12 +75,12 @@ async def test_a_router_may_be_async() -> None:
         return None if context.call_count else "a"
 
     model = ScriptedModel("one")
-    assert names(await network_of(model, router, "a").run("q?")) == ["a"]
+    assert names(await runner.run(network_of(model, router, "a"), "q?")) == ["a"]
 
 
-async def test_a_router_sees_what_it_needs_to_decide() -> None:
+async def test_a_router_sees_what_it_needs_to_decide(runner: Runner) -> None:
     """Input, state, the number of turns, the last result, and who is scheduled."""
-    seen: list[RouterContext] = []
+    seen: list[RouterContext] = runner.again([])
     answers = script("a", ["b", "a"])
 
     def router(context: RouterContext) -> Any:
@@ -85,7 +89,7 @@ async def test_a_router_sees_what_it_needs_to_decide() -> None:
 
     model = ScriptedModel("one", "two", "three")
     message = UserMessage("q?", "m1")
-    run = await network_of(model, router, "a", "b").run(message)
+    run = await runner.run(network_of(model, router, "a", "b"), message)
     assert [c.call_count for c in seen] == [0, 1, 2, 3]
     assert [c.stack for c in seen] == [(), (), ("a",), ()]
     assert [c.last_result.text if c.last_result else None for c in seen] == [
@@ -96,94 +100,94 @@ async def test_a_router_sees_what_it_needs_to_decide() -> None:
     assert seen[0].network.state is run.state
 
 
-async def test_a_router_may_return_an_agent() -> None:
+async def test_a_router_may_return_an_agent(runner: Runner) -> None:
     """One of the network's, or another one, which joins this run only."""
     model = ScriptedModel("one", "two", "again")
     (guest,) = agents("guest")
     network = network_of(model, script(guest, "guest"), "a")
-    run = await network.run("q?")
+    run = await runner.run(network, "q?")
     assert names(run) == ["guest", "guest"]
     assert list(run.agents) == ["a", "guest"]
     assert [agent.name for agent in network.agents] == ["a"]
 
 
-async def test_the_networks_own_agent_comes_before_a_guest_of_its_name() -> None:
+async def test_the_networks_own_agent_comes_before_a_guest_of_its_name(runner: Runner) -> None:
     """A name means one agent in a run."""
     model = ScriptedModel("one")
     guest = Agent(name="a", system="I am somebody else.")
-    await network_of(model, script(guest), "a").run("q?")
+    await runner.run(network_of(model, script(guest), "a"), "q?")
     model.assert_saw("I am a.")
 
 
-async def test_a_router_may_return_several_who_then_take_turns() -> None:
+async def test_a_router_may_return_several_who_then_take_turns(runner: Runner) -> None:
     """Names and agents, mixed; each sees those before it."""
     model = ScriptedModel("one", "two", "three")
     first, second, third = agents("a", "b", "c")
     network = Network(
         name="n", agents=[first, second], default_model=model, router=script(["a", second, third])
     )
-    run = await network.run("q?")
+    run = await runner.run(network, "q?")
     assert names(run) == ["a", "b", "c"]
     model.assert_saw("one", "two")
 
 
 @pytest.mark.parametrize("nobody", [None, [], ()])
-async def test_a_router_that_has_nobody_at_once_ends_the_run(nobody: Any) -> None:
+async def test_a_router_that_has_nobody_at_once_ends_the_run(runner: Runner, nobody: Any) -> None:
     """No model was asked, the user's turn is kept."""
     model = ScriptedModel()
-    run = await network_of(model, script(nobody), "a").run("q?")
+    run = await runner.run(network_of(model, script(nobody), "a"), "q?")
     assert (run.stop_reason, run.results, run.text, run.last_result) == ("done", [], "", None)
     assert [r.agent_name for r in run.state.results] == ["user"]
     model.assert_finished()
 
 
-async def test_who_is_on_the_stack_is_next_though_the_router_has_nobody() -> None:
+async def test_who_is_on_the_stack_is_next_though_the_router_has_nobody(runner: Runner) -> None:
     """The run is done when both have nobody."""
     model = ScriptedModel("one", "two", "three")
-    run = await network_of(model, script(["a", "b"], None, "c"), "a", "b", "c").run("q?")
+    run = await runner.run(network_of(model, script(["a", "b"], None, "c"), "a", "b", "c"), "q?")
     assert names(run) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("wrong", [5, {"name": "a"}, object(), True])
-async def test_a_router_that_returns_something_else_is_an_error(wrong: Any) -> None:
+async def test_a_router_that_returns_something_else_is_an_error(runner: Runner, wrong: Any) -> None:
     """Which says what it was."""
     with pytest.raises(RoutingError, match="its router returned") as caught:
-        await network_of(ScriptedModel(), script(wrong), "a").run("q?")
+        await runner.run(network_of(ScriptedModel(), script(wrong), "a"), "q?")
     assert caught.value.network == "n"
 
 
-async def test_a_wrong_thing_in_a_routers_list_is_an_error() -> None:
+async def test_a_wrong_thing_in_a_routers_list_is_an_error(runner: Runner) -> None:
     """Also a routing agent, which is asked alone or not at all."""
     asked = RoutingAgent(name="r", system="S", lifecycle=Lifecycle(on_route=lambda context: None))
     with pytest.raises(RoutingError, match="5 in a list"):
-        await network_of(ScriptedModel(), script(["a", 5]), "a").run("q?")
+        await runner.run(network_of(ScriptedModel(), script(["a", 5]), "a"), "q?")
     with pytest.raises(RoutingError, match="routing agent 'r' in a list"):
-        await network_of(ScriptedModel(), script([asked]), "a").run("q?")
+        await runner.run(network_of(ScriptedModel(), script([asked]), "a"), "q?")
 
 
 @pytest.mark.parametrize("router", ["a", 5, Agent(name="a", system="S")])
-async def test_what_is_no_router_is_refused(router: Any) -> None:
+async def test_what_is_no_router_is_refused(runner: Runner, router: Any) -> None:
     """A plain agent cannot route; it would answer for ever."""
     with pytest.raises(ConfigurationError, match="router must be"):
         network_of(ScriptedModel(), router, "a")
     with pytest.raises(ConfigurationError, match="router must be"):
-        await network_of(ScriptedModel(), script(), "a").run("q?", router=router)
+        await runner.run(network_of(ScriptedModel(), script(), "a"), "q?", router=router)
 
 
-async def test_a_routers_own_error_fails_the_run() -> None:
+async def test_a_routers_own_error_fails_the_run(runner: Runner) -> None:
     """As it is."""
 
     def router(context: RouterContext) -> None:
         raise LookupError("router")
 
     with pytest.raises(LookupError, match="router"):
-        await network_of(ScriptedModel(), router, "a").run("q?")
+        await runner.run(network_of(ScriptedModel(), router, "a"), "q?")
 
 
-async def test_the_runs_router_overrides_the_networks() -> None:
+async def test_the_runs_router_overrides_the_networks(runner: Runner) -> None:
     """For tests and special cases."""
     model = ScriptedModel("one")
-    run = await network_of(model, script("b"), "a", "b").run("q?", router=script("a"))
+    run = await runner.run(network_of(model, script("b"), "a", "b"), "q?", router=script("a"))
     assert names(run) == ["a"]
 
 
@@ -191,10 +195,11 @@ async def test_the_runs_router_overrides_the_networks() -> None:
 
 
 async def test_max_iter_ends_the_run_and_the_router_is_not_asked_again(
+    runner: Runner,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The log says so: a router that never ends is a mistake."""
-    asked: list[int] = []
+    asked: list[int] = runner.again([])
 
     def router(context: RouterContext) -> list[str]:
         asked.append(context.call_count)
@@ -202,7 +207,7 @@ async def test_max_iter_ends_the_run_and_the_router_is_not_asked_again(
 
     model = ScriptedModel("one", "two")
     with caplog.at_level(logging.WARNING, logger="agentkit_py"):
-        run = await network_of(model, router, "a", max_iter=2).run("q?")
+        run = await runner.run(network_of(model, router, "a", max_iter=2), "q?")
     assert (run.stop_reason, asked, len(run.results)) == ("max_iter", [0, 1], 2)
     assert "stopped after 2 agent turns (max_iter); 2 scheduled" in caplog.text
     model.assert_finished()
@@ -210,31 +215,32 @@ async def test_max_iter_ends_the_run_and_the_router_is_not_asked_again(
 
 @pytest.mark.parametrize("max_iter", [0, None])
 async def test_without_max_iter_a_run_goes_on_until_the_router_is_done(
+    runner: Runner,
     max_iter: int | None,
 ) -> None:
     """Also after more turns than the default allows."""
     model = ScriptedModel(*["x"] * 60)
-    run = await network_of(model, script(*["a"] * 60), "a", max_iter=max_iter).run("q?")
+    run = await runner.run(network_of(model, script(*["a"] * 60), "a", max_iter=max_iter), "q?")
     assert (run.stop_reason, len(run.results)) == ("done", 60)
 
 
-async def test_a_run_ends_after_fifty_turns_where_nobody_says_otherwise() -> None:
+async def test_a_run_ends_after_fifty_turns_where_nobody_says_otherwise(runner: Runner) -> None:
     """Money is finite."""
     model = ScriptedModel(*["x"] * 50)
-    run = await network_of(model, script(*["a"] * 60), "a").run("q?")
+    run = await runner.run(network_of(model, script(*["a"] * 60), "a"), "q?")
     assert (run.stop_reason, len(run.results)) == ("max_iter", 50)
     model.assert_finished()
 
 
-async def test_an_unknown_name_ends_the_run_and_is_told() -> None:
+async def test_an_unknown_name_ends_the_run_and_is_told(runner: Runner) -> None:
     """What was done before it is kept."""
     model = ScriptedModel("one")
-    run = await network_of(model, script("a", "nobody"), "a").run("q?")
+    run = await runner.run(network_of(model, script("a", "nobody"), "a"), "q?")
     assert (run.stop_reason, run.stopped_at, names(run)) == ("unknown_agent", "nobody", ["a"])
 
 
 @pytest.mark.parametrize("sync", [True, False])
-async def test_a_disabled_agent_ends_the_run_and_is_told(sync: bool) -> None:
+async def test_a_disabled_agent_ends_the_run_and_is_told(runner: Runner, sync: bool) -> None:
     """Enabled is asked when its turn comes."""
 
     def enabled(context: Any) -> bool:
@@ -255,21 +261,24 @@ async def test_a_disabled_agent_ends_the_run_and_is_told(sync: bool) -> None:
     network = Network(
         name="n", agents=[desk, boss], default_model=model, router=script("desk", "boss", "desk")
     )
-    run = await network.run("q?", state=State({"open": True}))
+    run = await runner.run(network, "q?", state=State({"open": True}))
     assert (run.stop_reason, run.stopped_at) == ("disabled_agent", "desk")
     assert names(run) == ["desk", "boss"]
 
 
-async def test_a_network_whose_agents_are_all_disabled_cannot_run() -> None:
+async def test_a_network_whose_agents_are_all_disabled_cannot_run(runner: Runner) -> None:
     """Nobody could answer."""
     off = Lifecycle(enabled=lambda context: False)
     with pytest.raises(RoutingError, match="no agent is enabled"):
-        await Network(
-            name="n", agents=agents("a", "b", lifecycle=off), default_model=ScriptedModel()
-        ).run("q?")
+        await runner.run(
+            Network(
+                name="n", agents=agents("a", "b", lifecycle=off), default_model=ScriptedModel()
+            ),
+            "q?",
+        )
 
 
-async def test_an_agents_own_max_iter_counts_inside_a_network() -> None:
+async def test_an_agents_own_max_iter_counts_inside_a_network(runner: Runner) -> None:
     """One turn of it may be several inferences; the network counts turns."""
 
     def look() -> str:
@@ -283,7 +292,7 @@ async def test_an_agents_own_max_iter_counts_inside_a_network() -> None:
         name="n", agents=[patient, brief], default_model=model,
         router=script("patient", "brief"), max_iter=2,
     )  # fmt: skip
-    run = await network.run("q?")
+    run = await runner.run(network, "q?")
     assert names(run) == ["patient"] * 3 + ["brief"]
     assert run.stop_reason == "max_iter"
     model.assert_finished()
@@ -292,7 +301,7 @@ async def test_an_agents_own_max_iter_counts_inside_a_network() -> None:
 # Scheduling.
 
 
-async def test_a_tool_may_schedule_an_agent() -> None:
+async def test_a_tool_may_schedule_an_agent(runner: Runner) -> None:
     """Handing over; TypeScript's has no effect."""
 
     def hand_over(to: str, ctx: ToolContext) -> None:
@@ -303,12 +312,12 @@ async def test_a_tool_may_schedule_an_agent() -> None:
     model = ScriptedModel(tool_call("hand_over", {"to": "b"}), "from b")
     first, second = Agent(name="a", system="S", tools=[hand_over]), *agents("b")
     network = Network(name="n", agents=[first, second], default_model=model, router=script("a"))
-    run = await network.run("q?")
+    run = await runner.run(network, "q?")
     assert names(run) == ["a", "b"]
     model.assert_finished()
 
 
-async def test_a_router_may_schedule_agents_too() -> None:
+async def test_a_router_may_schedule_agents_too(runner: Runner) -> None:
     """They come before what it returns."""
     model = ScriptedModel("one", "two")
     (guest,) = agents("guest")
@@ -319,11 +328,11 @@ async def test_a_router_may_schedule_agents_too() -> None:
         context.network.schedule(guest)
         return "a"
 
-    run = await network_of(model, router, "a").run("q?")
+    run = await runner.run(network_of(model, router, "a"), "q?")
     assert names(run) == ["guest", "a"]
 
 
-async def test_scheduling_in_a_tool_of_an_agent_by_itself_is_not_there() -> None:
+async def test_scheduling_in_a_tool_of_an_agent_by_itself_is_not_there(runner: Runner) -> None:
     """It has no network."""
     seen: list[Any] = []
 
@@ -332,14 +341,14 @@ async def test_scheduling_in_a_tool_of_an_agent_by_itself_is_not_there() -> None
         seen.append(ctx.network)
 
     model = ScriptedModel(tool_call("look"))
-    await Agent(name="a", system="S", tools=[look], model=model).run("q?")
+    await runner.run(Agent(name="a", system="S", tools=[look], model=model), "q?")
     assert seen == [None]
 
 
 # State.
 
 
-async def test_agents_share_the_state() -> None:
+async def test_agents_share_the_state(runner: Runner) -> None:
     """What one puts there the next one finds."""
 
     def note(ctx: ToolContext) -> None:
@@ -356,12 +365,12 @@ async def test_agents_share_the_state() -> None:
         default_model=model,
         router=script("a", "b"),
     )
-    run = await network.run("q?")
+    run = await runner.run(network, "q?")
     assert run.state.data == {"noted": True}
     model.assert_saw("{'noted': True}")
 
 
-async def test_the_default_state_is_copied_for_each_run() -> None:
+async def test_the_default_state_is_copied_for_each_run(runner: Runner) -> None:
     """Nested data, too: TypeScript's leaks between runs."""
 
     def add(ctx: ToolContext) -> Any:
@@ -375,54 +384,166 @@ async def test_the_default_state_is_copied_for_each_run() -> None:
         default_state=default, router=lambda c: None if c.call_count else "a",
     )  # fmt: skip
     for _ in range(2):
-        run = await network.run("q?")
+        run = await runner.run(network, "q?")
         assert run.state.data == {"nested": {"list": [1]}}
         assert [m.text for m in run.state.messages if m.type == "text"] == ["seed"]
     assert default.data == {"nested": {"list": []}}
     assert default.results == []
 
 
-async def test_a_state_that_is_given_is_used_itself() -> None:
+async def test_a_state_that_is_given_is_used_itself(runner: Runner) -> None:
     """Not a copy: the caller reads it afterwards."""
     model = ScriptedModel("one", "two")
     state = State[Any]({"k": 1}, thread_id="t1")
     network = network_of(model, script("a", None, "a"), "a")
-    first = await network.run("q?", state=state)
-    second = await network.run("again?", state=state)
+    first = await runner.run(network, "q?", state=state)
+    second = await runner.run(network, "again?", state=state)
     assert first.state is second.state is state
     assert first.thread_id == "t1"
     assert [r.text for r in second.results] == ["two"]
     assert len(state.results) == 4
 
 
-async def test_a_plain_dict_as_state_keeps_its_thread_id() -> None:
+@dataclass
+class Basket:
+    """Typed data."""
+
+    items: list[str] = field(default_factory=list[str])
+    paid: bool = False
+
+
+class OpenBasket(BaseModel):
+    """Data that takes more than it declares."""
+
+    model_config = ConfigDict(extra="allow")
+
+    items: list[str] = []
+
+
+def items_of(data: Any) -> list[str]:
+    """What is in it, of whatever kind it is."""
+    return cast("dict[str, Any]", data)["items"] if isinstance(data, dict) else data.items
+
+
+KINDS: list[Any] = [lambda: {"items": list[str]()}, Basket, OpenBasket]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["dict", "dataclass", "pydantic"])
+async def test_the_data_that_was_given_is_what_tools_change(runner: Runner, kind: Any) -> None:
+    """Whoever made it reads it afterwards."""
+
+    def put(word: str, ctx: ToolContext) -> None:
+        """Put it in."""
+        items_of(ctx.state.data).append(word)
+
+    data = kind()
+    model = ScriptedModel(tool_call("put", {"word": "a"}), tool_call("put", {"word": "b"}))
+    agent = Agent(name="a", system="S", tools=[put], model=model, max_iter=2)
+    await runner.run(agent, "q?", state=State(data))
+    assert items_of(data) == ["a", "b"]
+
+
+def drop_key(data: Any) -> None:
+    """Take it out of a dict."""
+    del data["note"]
+
+
+def drop_extra(data: Any) -> None:
+    """Take it out of a model that does not declare it."""
+    del data.note
+
+
+@pytest.mark.parametrize(
+    ("data", "drop"),
+    [
+        (lambda: {"items": ["a"], "note": "old"}, drop_key),
+        (lambda: OpenBasket.model_validate({"items": ["a"], "note": "old"}), drop_extra),
+    ],
+    ids=["dict", "pydantic"],
+)
+async def test_what_a_tool_takes_out_of_the_data_is_gone(
+    runner: Runner, data: Callable[[], Any], drop: Callable[[Any], None]
+) -> None:
+    """Fields that are there no more are not put back."""
+
+    def forget(ctx: ToolContext) -> None:
+        """Take it out."""
+        drop(ctx.state.data)
+
+    state = State(data())
+    model = ScriptedModel(tool_call("forget"))
+    await runner.run(Agent(name="a", system="S", tools=[forget], model=model), "q?", state=state)
+    assert state.dump() == {"items": ["a"]}
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Data that cannot be changed, only replaced."""
+
+    count: int = 0
+
+
+async def test_data_that_a_tool_replaces_is_the_states(runner: Runner) -> None:
+    """Here because it is frozen."""
+
+    def count(ctx: ToolContext) -> None:
+        """Count."""
+        ctx.state.data = Fixed(ctx.state.data.count + 1)
+
+    model = ScriptedModel(tool_call("count"), tool_call("count"))
+    state = State(Fixed())
+    agent = Agent(name="a", system="S", tools=[count], model=model, max_iter=2)
+    await runner.run(agent, "q?", state=state)
+    assert state.data == Fixed(2)
+
+
+async def test_a_result_that_a_tool_adds_is_kept_and_seen(runner: Runner) -> None:
+    """By the next inference, and by the caller."""
+
+    def note(ctx: ToolContext) -> None:
+        """Add one."""
+        ctx.state.append_result(AgentResult("note", [TextMessage("assistant", "Noted.")]))
+
+    model = ScriptedModel(tool_call("note"), "done")
+    state = State[Any]()
+    agent = Agent(name="a", system="S", tools=[note], model=model, max_iter=2)
+    await runner.run(agent, "q?", state=state)
+    assert [r.agent_name for r in state.results] == ["user", "note", "a", "a"]
+    model.assert_saw("Noted.", request=1)
+
+
+async def test_a_plain_dict_as_state_keeps_its_thread_id(runner: Runner) -> None:
     """TypeScript loses it."""
     model = ScriptedModel("one")
-    run = await network_of(model, script("a"), "a").run("q?", state={"threadId": "t1", "data": {}})
+    run = await runner.run(
+        network_of(model, script("a"), "a"), "q?", state={"threadId": "t1", "data": {}}
+    )
     assert run.thread_id == "t1"
 
 
 # Models.
 
 
-async def test_the_runs_model_comes_before_the_agents_and_that_before_the_networks() -> None:
+async def test_the_runs_model_comes_before_the_agents_and_that_before_the_networks(
+    runner: Runner,
+) -> None:
     """As in TypeScript."""
     own, default, given = ScriptedModel("own"), ScriptedModel("default"), ScriptedModel("x", "y")
     members = [Agent(name="a", system="S", model=own), *agents("b")]
     network = Network(name="n", agents=members, default_model=default)
-    run = await network.run("q?", router=script("a", "b"))
+    run = await runner.run(network, "q?", router=script("a", "b"))
     assert [r.text for r in run.results] == ["own", "default"]
-    run = await network.run("q?", router=script("a", "b"), model=given)
+    run = await runner.run(network, "q?", router=script("a", "b"), model=given)
     assert [r.text for r in run.results] == ["x", "y"]
 
 
-async def test_an_agent_without_any_model_fails_the_run() -> None:
+async def test_an_agent_without_any_model_fails_the_run(runner: Runner) -> None:
     """It says whose model is missing."""
     with pytest.raises(MissingModelError, match="'a' has no model"):
-        await Network(name="n", agents=agents("a"), router=script("a")).run("q?")
+        await runner.run(Network(name="n", agents=agents("a"), router=script("a")), "q?")
 
 
-async def test_usage_adds_up_over_all_agents() -> None:
+async def test_usage_adds_up_over_all_agents(runner: Runner) -> None:
     """Those of routing agents included."""
     usage = {"input_tokens": 10, "output_tokens": 1}
 
@@ -431,7 +552,7 @@ async def test_usage_adds_up_over_all_agents() -> None:
 
     routing = RoutingAgent(name="r", system="S", lifecycle=Lifecycle(on_route=route))
     model = ScriptedModel(text("a", usage=usage), text("hi", usage=usage), text("", usage=usage))
-    run = await network_of(model, routing, "a").run("q?")
+    run = await runner.run(network_of(model, routing, "a"), "q?")
     assert run.usage == Usage(30, 3)
     assert run.usage.total_tokens == 33
 

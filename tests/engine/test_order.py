@@ -27,6 +27,8 @@ from agentkit_py.engine.lifecycle import ResultContext
 from agentkit_py.engine.prompt import assemble, join, split_sides
 from agentkit_py.testing import ScriptedModel, tool_call
 
+from .runner import Runner
+
 SYSTEM = TextMessage("system", "S")
 QUESTION = TextMessage("user", "Q")
 PREFILL = TextMessage("assistant", "P")
@@ -122,12 +124,12 @@ def test_typescript_order_is_the_prompt_and_then_all_history() -> None:
     assert (contents(joined), prefill) == ("SQP", 1)
 
 
-async def test_a_second_turn_sees_the_first_before_its_question() -> None:
+async def test_a_second_turn_sees_the_first_before_its_question(runner: Runner) -> None:
     """Chronological, user turns included."""
     model = ScriptedModel("one", "two")
     agent, state = Agent(name="a", system="S", model=model), State[Any]()
-    await agent.run("first?", state=state)
-    await agent.run("second?", state=state)
+    await runner.run(agent, "first?", state=state)
+    await runner.run(agent, "second?", state=state)
     assert said(model.bodies[1]) == [
         "system: S", "user: first?", "assistant: one", "user: second?",
     ]  # fmt: skip
@@ -135,13 +137,13 @@ async def test_a_second_turn_sees_the_first_before_its_question() -> None:
     model.assert_finished()
 
 
-async def test_calls_and_results_of_this_turn_follow_the_question() -> None:
+async def test_calls_and_results_of_this_turn_follow_the_question(runner: Runner) -> None:
     """Those of the turn before stand where they were made."""
     model = ScriptedModel(tool_call("look"), "one", tool_call("look"), "two")
     agent = Agent(name="a", system="S", tools=[look], model=model, max_iter=3)
     state = State[Any]()
-    await agent.run("first?", state=state)
-    await agent.run("second?", state=state)
+    await runner.run(agent, "first?", state=state)
+    await runner.run(agent, "second?", state=state)
     roles = [m["role"] for m in model.bodies[3]["messages"]]
     assert roles == [
         "system", "user", "assistant", "tool", "assistant", "user", "assistant", "tool",
@@ -149,23 +151,23 @@ async def test_calls_and_results_of_this_turn_follow_the_question() -> None:
     model.assert_finished()
 
 
-async def test_seed_messages_come_before_everything_else() -> None:
+async def test_seed_messages_come_before_everything_else(runner: Runner) -> None:
     """What a client remembers is old."""
     model = ScriptedModel("one")
     seed = [text("old?"), text("old", role="assistant")]
-    await Agent(name="a", system="S", model=model).run("new?", state=State(messages=seed))
+    await runner.run(Agent(name="a", system="S", model=model), "new?", state=State(messages=seed))
     assert said(model.bodies[0]) == ["system: S", "user: old?", "assistant: old", "user: new?"]
 
 
-async def test_a_seed_message_marked_as_new_is_old_all_the_same() -> None:
+async def test_a_seed_message_marked_as_new_is_old_all_the_same(runner: Runner) -> None:
     """Marks are for what processors and hooks make in a run; what comes before it is past."""
     model = ScriptedModel("one")
     seed = [text("old?", old=False), text("old", role="assistant")]
-    await Agent(name="a", system="S", model=model).run("new?", state=State(messages=seed))
+    await runner.run(Agent(name="a", system="S", model=model), "new?", state=State(messages=seed))
     assert said(model.bodies[0]) == ["system: S", "user: old?", "assistant: old", "user: new?"]
 
 
-async def test_what_a_hook_marked_as_new_is_old_in_the_next_run() -> None:
+async def test_what_a_hook_marked_as_new_is_old_in_the_next_run(runner: Runner) -> None:
     """The mark is kept in the state with the message, the run it speaks of is over."""
 
     def mark(context: ResultContext) -> AgentResult:
@@ -174,14 +176,14 @@ async def test_what_a_hook_marked_as_new_is_old_in_the_next_run() -> None:
     model = ScriptedModel("one", "two")
     agent = Agent(name="a", system="S", model=model, lifecycle=Lifecycle(on_response=mark))
     state = State[Any]()
-    await agent.run("first?", state=state)
-    await agent.run("second?", state=state)
+    await runner.run(agent, "first?", state=state)
+    await runner.run(agent, "second?", state=state)
     assert said(model.bodies[1]) == [
         "system: S", "user: first?", "assistant: marked", "user: second?",
     ]  # fmt: skip
 
 
-async def test_a_hooks_own_message_takes_the_side_where_it_puts_it() -> None:
+async def test_a_hooks_own_message_takes_the_side_where_it_puts_it(runner: Runner) -> None:
     """At the front it is old, at the end of this run's messages it is new."""
 
     def add(context: StartContext) -> Start:
@@ -193,7 +195,7 @@ async def test_a_hooks_own_message_takes_the_side_where_it_puts_it() -> None:
         name="a", system="S", tools=[look], model=model, max_iter=2,
         lifecycle=Lifecycle(on_start=add),
     )  # fmt: skip
-    await agent.run("q?", state=State(messages=[text("old")]))
+    await runner.run(agent, "q?", state=State(messages=[text("old")]))
     roles = [m["role"] for m in model.bodies[1]["messages"]]
     assert roles == ["system", "user", "user", "user", "assistant", "tool", "user"]
     assert [m["content"] for m in model.bodies[1]["messages"] if m["role"] == "user"] == [
@@ -202,7 +204,9 @@ async def test_a_hooks_own_message_takes_the_side_where_it_puts_it() -> None:
     model.assert_finished()
 
 
-async def test_the_second_agent_of_a_network_sees_the_first_after_the_question() -> None:
+async def test_the_second_agent_of_a_network_sees_the_first_after_the_question(
+    runner: Runner,
+) -> None:
     """The question is asked once, and answered by both in turn."""
     first, second = ScriptedModel("from one"), ScriptedModel("from two")
     agents = [
@@ -214,24 +218,24 @@ async def test_the_second_agent_of_a_network_sees_the_first_after_the_question()
         return ("one", "two", None)[context.call_count]
 
     network = Network(name="n", agents=agents, router=router)
-    await network.run("q?", state=State(messages=[text("old")]))
+    await runner.run(network, "q?", state=State(messages=[text("old")]))
     assert said(second.bodies[0]) == [
         "system: S2", "user: old", "user: q?", "assistant: from one",
     ]  # fmt: skip
 
 
-async def test_typescript_mode_puts_all_history_after_the_question() -> None:
+async def test_typescript_mode_puts_all_history_after_the_question(runner: Runner) -> None:
     """And keeps no user turns in the state."""
     model = ScriptedModel("one", "two")
     agent = Agent(name="a", system="S", model=model, history_mode="typescript")
     state = State[Any]()
-    await agent.run("first?", state=state)
-    await agent.run("second?", state=state)
+    await runner.run(agent, "first?", state=state)
+    await runner.run(agent, "second?", state=state)
     assert said(model.bodies[1]) == ["system: S", "user: second?", "assistant: one"]
     assert [r.agent_name for r in state.results] == ["a", "a"]
 
 
-async def test_typescript_mode_of_a_network_is_that_of_all_its_agents() -> None:
+async def test_typescript_mode_of_a_network_is_that_of_all_its_agents(runner: Runner) -> None:
     """Whatever they do when they run by themselves."""
     model = ScriptedModel("one")
     network = Network(
@@ -240,11 +244,11 @@ async def test_typescript_mode_of_a_network_is_that_of_all_its_agents() -> None:
         router=lambda context: None if context.call_count else "a",
         history_mode="typescript",
     )
-    await network.run("q?", state=State(messages=[text("old")]))
+    await runner.run(network, "q?", state=State(messages=[text("old")]))
     assert said(model.bodies[0]) == ["system: S", "user: q?", "user: old"]
 
 
-async def test_nothing_is_protected_in_typescript_mode() -> None:
+async def test_nothing_is_protected_in_typescript_mode(runner: Runner) -> None:
     """There, processors decide alone."""
     model = ScriptedModel(tool_call("look"), "done")
 
@@ -255,27 +259,27 @@ async def test_nothing_is_protected_in_typescript_mode() -> None:
         name="a", system="S", tools=[look], model=model, max_iter=2, processors=[nothing],
         history_mode="typescript",
     )  # fmt: skip
-    await agent.run("q?")
+    await runner.run(agent, "q?")
     assert said(model.bodies[1]) == ["system: S", "user: q?"]
 
 
-async def test_a_prefill_is_last_in_every_inference() -> None:
+async def test_a_prefill_is_last_in_every_inference(runner: Runner) -> None:
     """Anthropic goes on writing from it."""
     model = ScriptedModel(tool_call("look"), "done", provider="anthropic", model="claude-3-5-haiku")
     agent = Agent(
         name="a", system="S", assistant="Well,", tools=[look], model=model, max_iter=2
     )  # fmt: skip
-    await agent.run("q?")
+    await runner.run(agent, "q?")
     for body in model.bodies:
         assert body["messages"][-1] == {"role": "assistant", "content": "Well,"}
     model.assert_finished()
 
 
-async def test_an_empty_question_adds_nothing_to_prompt_or_state() -> None:
+async def test_an_empty_question_adds_nothing_to_prompt_or_state(runner: Runner) -> None:
     """An agent that goes on with what it has."""
     model = ScriptedModel("one")
     state = State[Any](messages=[text("old")])
-    await Agent(name="a", system="S", model=model).run("", state=state)
+    await runner.run(Agent(name="a", system="S", model=model), "", state=state)
     assert said(model.bodies[0]) == ["system: S", "user: old"]
     assert [r.agent_name for r in state.results] == ["a"]
 
@@ -294,34 +298,37 @@ def keep_the_question(ctx: ToolContext) -> str:
 
 @pytest.mark.parametrize("forget", [forget_all, keep_the_question])
 async def test_a_tool_may_replace_the_results_and_the_question_stays_single(
+    runner: Runner,
     forget: Callable[..., str],
 ) -> None:
     """What is left is seen once, and the call's own result follows."""
     model = ScriptedModel("one", tool_call(forget.__name__), "done")
     agent = Agent(name="a", system="S", tools=[forget], model=model, max_iter=2)
     state = State[Any]()
-    await agent.run("old?", state=state)
-    await agent.run("new?", state=state)
+    await runner.run(agent, "old?", state=state)
+    await runner.run(agent, "new?", state=state)
     roles = [m["role"] for m in model.bodies[2]["messages"]]
     assert roles == ["system", "user", "assistant", "tool"]
     model.assert_finished()
 
 
-async def test_calls_that_nobody_answered_are_answered_before_the_new_question() -> None:
+async def test_calls_that_nobody_answered_are_answered_before_the_new_question(
+    runner: Runner,
+) -> None:
     """A run that was killed leaves such a history."""
     model = ScriptedModel("one")
     call = ToolCall("c1", "look")
     state = State[Any](messages=[text("old"), ToolCallMessage([call])])
-    await Agent(name="a", system="S", tools=[look], model=model).run("q?", state=state)
+    await runner.run(Agent(name="a", system="S", tools=[look], model=model), "q?", state=state)
     roles = [m["role"] for m in model.bodies[0]["messages"]]
     assert roles == ["system", "user", "assistant", "tool", "user"]
     model.assert_finished()
 
 
-async def test_a_result_that_answers_nothing_is_not_sent() -> None:
+async def test_a_result_that_answers_nothing_is_not_sent(runner: Runner) -> None:
     """Providers refuse it."""
     model = ScriptedModel("one")
     orphan = ToolResultMessage(ToolCall("c1", "look"), {"data": 1})
-    await Agent(name="a", system="S", model=model).run("q?", state=State(messages=[orphan]))
+    await runner.run(Agent(name="a", system="S", model=model), "q?", state=State(messages=[orphan]))
     assert said(model.bodies[0]) == ["system: S", "user: q?"]
     model.assert_finished()

@@ -24,6 +24,8 @@ from agentkit_py.events import ContextBuilt
 from agentkit_py.testing import EventLog, ScriptedModel, tool_call
 from agentkit_py.testing import error as error_reply
 
+from .runner import Runner
+
 COUNT = ApproximateTokenizer(chars_per_token=1)
 TOO_LONG = error_reply(400, "This model's maximum context length is 8192 tokens.")
 
@@ -39,11 +41,11 @@ def clerk(model: ScriptedModel, **more: Any) -> Agent:
     return Agent(name="clerk", system="S", model=model, token_counter=COUNT, **more)
 
 
-async def test_half_of_it_is_sent_once_more() -> None:
+async def test_half_of_it_is_sent_once_more(runner: Runner) -> None:
     """The newest half; the report of the result names what was done, and is announced."""
     model = ScriptedModel(TOO_LONG, "Short enough.")
     log = EventLog()
-    result = await clerk(model).run("Now?", state=State(messages=past(40)), observer=log)
+    result = await runner.run(clerk(model), "Now?", state=State(messages=past(40)), observer=log)
     assert result.text == "Short enough."
     assert result.context is not None
     entry = result.context.entries[-1]
@@ -57,32 +59,32 @@ async def test_half_of_it_is_sent_once_more() -> None:
     assert len(result.history) == entry.messages_after
 
 
-async def test_a_second_refusal_is_the_typed_error() -> None:
+async def test_a_second_refusal_is_the_typed_error(runner: Runner) -> None:
     """There is one retry."""
     model = ScriptedModel(TOO_LONG, TOO_LONG, "never")
     with pytest.raises(ContextOverflowError):
-        await clerk(model).run("Now?", state=State(messages=past(40)))
+        await runner.run(clerk(model), "Now?", state=State(messages=past(40)))
     assert len(model.requests) == 2
 
 
-async def test_nothing_is_sent_twice_where_nothing_can_be_left_out() -> None:
+async def test_nothing_is_sent_twice_where_nothing_can_be_left_out(runner: Runner) -> None:
     """A question that is too long by itself."""
     model = ScriptedModel(TOO_LONG, "never")
     with pytest.raises(ContextOverflowError):
-        await clerk(model).run("x" * 9000)
+        await runner.run(clerk(model), "x" * 9000)
     assert len(model.requests) == 1
 
 
-async def test_the_typescript_mode_does_as_typescript() -> None:
+async def test_the_typescript_mode_does_as_typescript(runner: Runner) -> None:
     """It fails at once."""
     model = ScriptedModel(TOO_LONG, "never")
     agent = clerk(model, history_mode="typescript")
     with pytest.raises(ContextOverflowError):
-        await agent.run("Now?", state=State(messages=past(40)))
+        await runner.run(agent, "Now?", state=State(messages=past(40)))
     assert len(model.requests) == 1
 
 
-async def test_the_agents_own_calls_stay_with_shorter_results() -> None:
+async def test_the_agents_own_calls_stay_with_shorter_results(runner: Runner) -> None:
     """The model waits for them; the strict provider would refuse half of a call group."""
 
     def look() -> str:
@@ -91,7 +93,7 @@ async def test_the_agents_own_calls_stay_with_shorter_results() -> None:
 
     model = ScriptedModel(tool_call("look"), TOO_LONG, "Done.")
     agent = clerk(model, tools=[look], max_iter=3)
-    result = await agent.run("Go", state=State(messages=past(10)))
+    result = await runner.run(agent, "Go", state=State(messages=past(10)))
     model.assert_finished()
     assert result.text == "Done."
     model.assert_saw("characters left out")
@@ -100,7 +102,7 @@ async def test_the_agents_own_calls_stay_with_shorter_results() -> None:
     assert result.context.tokens_after < 7000 // 2
 
 
-async def test_calls_and_results_of_the_past_go_together() -> None:
+async def test_calls_and_results_of_the_past_go_together(runner: Runner) -> None:
     """Whatever the half is."""
     messages: list[Message] = []
     for n in range(15):
@@ -114,29 +116,29 @@ async def test_calls_and_results_of_the_past_go_together() -> None:
     for start in range(0, 40, 3):
         model = ScriptedModel(TOO_LONG, "Done.")
         state = State(messages=messages[start - start % 4 :])
-        await clerk(model, tools=[]).run("Go", state=state)
+        await runner.run(clerk(model, tools=[]), "Go", state=state)
         model.assert_finished()
 
 
-async def test_what_is_pinned_stays() -> None:
+async def test_what_is_pinned_stays(runner: Runner) -> None:
     """It survives everything."""
     model = ScriptedModel(TOO_LONG, "Done.")
     agent = clerk(model, processors=[Pin(lambda m: "0003" in getattr(m, "text", ""))])
-    await agent.run("Go", state=State(messages=past(40)))
+    await runner.run(agent, "Go", state=State(messages=past(40)))
     model.assert_saw("0003", "0039")
 
 
-async def test_the_hook_sees_the_reply_of_the_second_request() -> None:
+async def test_the_hook_sees_the_reply_of_the_second_request(runner: Runner) -> None:
     """And runs once."""
-    seen: list[AgentResult] = []
+    seen: list[AgentResult] = runner.again([])
     model = ScriptedModel(TOO_LONG, "Done.")
     lifecycle = Lifecycle(on_response=lambda context: seen.append(context.result))
-    await clerk(model, lifecycle=lifecycle).run("Go", state=State(messages=past(40)))
+    await runner.run(clerk(model, lifecycle=lifecycle), "Go", state=State(messages=past(40)))
     assert [result.text for result in seen] == ["Done."]
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "grok", "azure_openai"])
-async def test_every_providers_words_are_known(provider: Any) -> None:
+async def test_every_providers_words_are_known(runner: Runner, provider: Any) -> None:
     """As each says it."""
     words = {
         "openai": "This model's maximum context length is 128000 tokens. However, your messages "
@@ -149,7 +151,7 @@ async def test_every_providers_words_are_known(provider: Any) -> None:
         "tokens.",
     }[provider]
     model = ScriptedModel(error_reply(400, words), "Done.", provider=provider)
-    result = await clerk(model).run("Now?", state=State(messages=past(40)))
+    result = await runner.run(clerk(model), "Now?", state=State(messages=past(40)))
     assert result.text == "Done."
 
 

@@ -14,6 +14,8 @@ from agentkit_py import Agent, NonRetriableError, RetryAfterError, RunLimits, St
 from agentkit_py.errors import StateConflictError
 from agentkit_py.testing import EventLog, ScriptedModel, tool_calls
 
+from .runner import Runner
+
 
 def agent_with(*tools: Any, replies: list[Any], **options: Any) -> Agent:
     """An agent that runs tools together."""
@@ -21,6 +23,12 @@ def agent_with(*tools: Any, replies: list[Any], **options: Any) -> Agent:
     return Agent(name="a", system="S", tools=tools, model=model, parallel_tools=True, **options)
 
 
+ONE_PROCESS = pytest.mark.direct_only(
+    "in a function each call is a request, so none waits for another"
+)
+
+
+@ONE_PROCESS
 async def test_async_tools_are_under_way_at_the_same_time() -> None:
     """None gets on before all have begun."""
     meeting = asyncio.Barrier(3)
@@ -35,6 +43,7 @@ async def test_async_tools_are_under_way_at_the_same_time() -> None:
     assert [m.content for m in result.tool_calls] == [{"data": "a"}, {"data": "b"}, {"data": "c"}]
 
 
+@ONE_PROCESS
 async def test_sync_tools_are_under_way_at_the_same_time() -> None:
     """Each in a thread."""
     meeting = threading.Barrier(2, timeout=30)
@@ -47,6 +56,7 @@ async def test_sync_tools_are_under_way_at_the_same_time() -> None:
     assert [m.is_error for m in result.tool_calls] == [False, False]
 
 
+@ONE_PROCESS
 async def test_results_come_in_the_order_of_the_calls() -> None:
     """Whichever is done first."""
     second_done = asyncio.Event()
@@ -114,29 +124,29 @@ KINDS: list[Any] = [lambda: {"a": 0, "b": list[int]()}, Notes, Model]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_tools_changed_comes_together(kind: Any) -> None:
+async def test_what_tools_changed_comes_together(runner: Runner, kind: Any) -> None:
     """Dicts, dataclasses and pydantic models; nested changes too."""
     state = State[Any](kind())
     before = state.data
     agent = agent_with(set_a, add_b, replies=[tool_calls(("set_a", {}), ("add_b", {}))])
-    await agent.run("q?", state=state)
+    await runner.run(agent, "q?", state=state)
     assert (_get(state.data, "a"), _get(state.data, "b")) == (1, [2])
     assert state.data is before
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_two_tools_that_changed_one_key_are_an_error(kind: Any) -> None:
+async def test_two_tools_that_changed_one_key_are_an_error(runner: Runner, kind: Any) -> None:
     """It names key and tools; nothing is taken over."""
     state = State[Any](kind())
     calls = tool_calls(("set_a", {}), ("add_b", {}), ("also_set_a", {}))
     agent = agent_with(set_a, add_b, also_set_a, replies=[calls])
     with pytest.raises(StateConflictError, match="'set_a' and 'also_set_a'") as caught:
-        await agent.run("q?", state=state)
+        await runner.run(agent, "q?", state=state)
     assert (caught.value.keys, caught.value.tools) == (("a",), ("set_a", "also_set_a"))
     assert (_get(state.data, "a"), _get(state.data, "b")) == (0, [])
 
 
-async def test_a_tool_sees_the_state_as_it_was_before_all_of_them() -> None:
+async def test_a_tool_sees_the_state_as_it_was_before_all_of_them(runner: Runner) -> None:
     """Not what the others change meanwhile."""
     changed = asyncio.Event()
 
@@ -147,17 +157,18 @@ async def test_a_tool_sees_the_state_as_it_was_before_all_of_them() -> None:
 
     async def read(ctx: ToolContext) -> Any:
         """Read it."""
-        await changed.wait()
+        if runner.mode == "direct":  # in a function each call is a request, in any order
+            await changed.wait()
         return ctx.state.data["a"]
 
     state = State[Any]({"a": "old"})
     agent = agent_with(change, read, replies=[tool_calls(("change", {}), ("read", {}))])
-    result = await agent.run("q?", state=state)
+    result = await runner.run(agent, "q?", state=state)
     assert result.tool_calls[1].content == {"data": "old"}
     assert state.data == {"a": "changed"}
 
 
-async def test_a_key_that_a_tool_removed_is_gone() -> None:
+async def test_a_key_that_a_tool_removed_is_gone(runner: Runner) -> None:
     """Also one that another never touched."""
 
     async def remove(ctx: ToolContext) -> None:
@@ -169,11 +180,11 @@ async def test_a_key_that_a_tool_removed_is_gone() -> None:
 
     state = State[Any]({"a": 1, "b": 2})
     agent = agent_with(remove, nothing, replies=[tool_calls(("remove", {}), ("nothing", {}))])
-    await agent.run("q?", state=state)
+    await runner.run(agent, "q?", state=state)
     assert state.data == {"b": 2}
 
 
-async def test_a_single_call_works_on_the_state_itself() -> None:
+async def test_a_single_call_works_on_the_state_itself(runner: Runner) -> None:
     """Nothing is copied for it."""
     states: list[Any] = []
 
@@ -182,11 +193,11 @@ async def test_a_single_call_works_on_the_state_itself() -> None:
         states.append(ctx.state)
 
     state = State[Any]()
-    await agent_with(keep, replies=[tool_calls(("keep", {}))]).run("q?", state=state)
+    await runner.run(agent_with(keep, replies=[tool_calls(("keep", {}))]), "q?", state=state)
     assert states == [state]
 
 
-async def test_a_tools_error_is_its_own_and_the_others_go_on() -> None:
+async def test_a_tools_error_is_its_own_and_the_others_go_on(runner: Runner) -> None:
     """The model reads both."""
 
     async def fail() -> None:
@@ -195,11 +206,12 @@ async def test_a_tools_error_is_its_own_and_the_others_go_on() -> None:
 
     calls = tool_calls(("fail", {}), ("set_a", {}))
     state = State[Any]()
-    result = await agent_with(fail, set_a, replies=[calls]).run("q?", state=state)
+    result = await runner.run(agent_with(fail, set_a, replies=[calls]), "q?", state=state)
     assert [m.is_error for m in result.tool_calls] == [True, False]
     assert state.data == {"a": 1}
 
 
+@pytest.mark.direct_only("in a function an error with a time ends the request at once")
 async def test_a_control_error_fails_the_run_after_all_have_ended() -> None:
     """The first of them, in the order of the calls."""
     ended: list[str] = []
@@ -226,7 +238,7 @@ async def test_a_control_error_fails_the_run_after_all_have_ended() -> None:
     assert ended == ["work"]
 
 
-async def test_a_time_limit_is_each_tools_own() -> None:
+async def test_a_time_limit_is_each_tools_own(runner: Runner) -> None:
     """The others are not stopped by it."""
 
     async def wait() -> None:
@@ -235,17 +247,17 @@ async def test_a_time_limit_is_each_tools_own() -> None:
 
     calls = tool_calls(("wait", {}), ("set_a", {}))
     limits = RunLimits(tool_timeout=0.01)
-    result = await agent_with(wait, set_a, replies=[calls]).run("q?", limits=limits)
+    result = await runner.run(agent_with(wait, set_a, replies=[calls]), "q?", limits=limits)
     assert [m.is_error for m in result.tool_calls] == [True, False]
 
 
-async def test_the_next_inference_sees_all_results_in_order() -> None:
+async def test_the_next_inference_sees_all_results_in_order(runner: Runner) -> None:
     """And the strict provider takes them."""
     model = ScriptedModel(tool_calls(("set_a", {}), ("add_b", {}), ("fly", {})), "done")
     agent = Agent(
         name="a", system="S", tools=[set_a, add_b], model=model, parallel_tools=True, max_iter=2
     )
-    await agent.run("q?", state=State[Any](Notes()))
+    await runner.run(agent, "q?", state=State[Any](Notes()))
     ids = [m["tool_call_id"] for m in model.bodies[1]["messages"] if m["role"] == "tool"]
     assert ids == ["call_1", "call_2", "call_3"]
     model.assert_finished()

@@ -35,6 +35,8 @@ from agentkit_py.errors import ProcessorError
 from agentkit_py.processors.tokenizers import count_messages
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 
+from .runner import Runner
+
 
 def look(what: str = "") -> str:
     """Look something up."""
@@ -69,9 +71,9 @@ SEED = [TextMessage("user", "seed")]
 # The order.
 
 
-async def test_levels_follow_each_other_from_history_to_network_to_agent() -> None:
+async def test_levels_follow_each_other_from_history_to_network_to_agent(runner: Runner) -> None:
     """Each gets what the one before left; `on_start` comes after all of them."""
-    seen: list[str] = []
+    seen: list[str] = runner.again([])
 
     def on_start(context: StartContext) -> None:
         seen.extend(m.text for m in context.history if isinstance(m, TextMessage))
@@ -86,7 +88,7 @@ async def test_levels_follow_each_other_from_history_to_network_to_agent() -> No
         name="n", agents=[agent], router=once("a"), processors=[note("network")],
         history=HistoryConfig(processors=[note("history")]),
     )  # fmt: skip
-    run = await network.run("q?", state=State(messages=SEED))
+    run = await runner.run(network, "q?", state=State(messages=SEED))
     assert seen == ["seed>history>agents-history>network>agent1>agent2"]
     assert model.bodies[0]["messages"][1]["content"] == seen[0]
     (report,) = run.context
@@ -96,30 +98,30 @@ async def test_levels_follow_each_other_from_history_to_network_to_agent() -> No
     ]  # fmt: skip
 
 
-async def test_an_agent_by_itself_has_its_history_and_its_own_processors() -> None:
+async def test_an_agent_by_itself_has_its_history_and_its_own_processors(runner: Runner) -> None:
     """There is no network level."""
     model = ScriptedModel("hi")
     agent = Agent(
         name="a", system="S", model=model, processors=[note("agent")],
         history=HistoryConfig(processors=[note("history")]),
     )  # fmt: skip
-    await agent.run("q?", state=State(messages=SEED))
+    await runner.run(agent, "q?", state=State(messages=SEED))
     model.assert_saw("seed>history>agent")
 
 
-async def test_one_history_for_network_and_agent_is_applied_once() -> None:
+async def test_one_history_for_network_and_agent_is_applied_once(runner: Runner) -> None:
     """Its processors are no different for being named twice."""
     history = HistoryConfig(processors=[note("history")])
     model = ScriptedModel("hi")
     agent = Agent(name="a", system="S", model=model, history=history)
     network = Network(name="n", agents=[agent], router=once("a"), history=history)
-    await network.run("q?", state=State(messages=SEED))
+    await runner.run(network, "q?", state=State(messages=SEED))
     assert model.bodies[0]["messages"][1]["content"] == "seed>history"
 
 
-async def test_processors_run_again_before_each_inference() -> None:
+async def test_processors_run_again_before_each_inference(runner: Runner) -> None:
     """On the full history: what they left last time is not what they get."""
-    lengths: list[int] = []
+    lengths: list[int] = runner.again([])
 
     def count(messages: Sequence[Message]) -> Sequence[Message]:
         lengths.append(len(messages))
@@ -127,12 +129,12 @@ async def test_processors_run_again_before_each_inference() -> None:
 
     model = ScriptedModel(tool_call("look"), tool_call("look"), "done")
     agent = Agent(name="a", system="S", tools=[look], model=model, max_iter=3, processors=[count])
-    await agent.run("q?", state=State(messages=SEED))
+    await runner.run(agent, "q?", state=State(messages=SEED))
     assert lengths == [1, 3, 5]
     model.assert_finished()
 
 
-async def test_each_agent_sees_what_its_own_processors_leave() -> None:
+async def test_each_agent_sees_what_its_own_processors_leave(runner: Runner) -> None:
     """The state keeps everything, and the next agent sees it."""
     model = ScriptedModel(tool_call("look", {"what": "it"}), "blind", "seeing")
     agents = [
@@ -142,7 +144,7 @@ async def test_each_agent_sees_what_its_own_processors_leave() -> None:
     ]
     names = ["caller", "blind", "seeing", None]
     network = Network(name="n", agents=agents, router=lambda context: names[context.call_count])
-    run = await network.run("q?")
+    run = await runner.run(network, "q?")
     model.assert_not_saw("found it", request=1)
     model.assert_saw("found it", request=2)
     assert [m.type for m in run.state.format_history()] == [
@@ -151,9 +153,9 @@ async def test_each_agent_sees_what_its_own_processors_leave() -> None:
     model.assert_finished()
 
 
-async def test_a_processor_is_told_of_the_inference_it_prepares() -> None:
+async def test_a_processor_is_told_of_the_inference_it_prepares(runner: Runner) -> None:
     """Agent, network, thread, model, prompt, tokenizer, steps, and what is protected."""
-    seen: list[tuple[ProcessorContext, Sequence[Message]]] = []
+    seen: list[tuple[ProcessorContext, Sequence[Message]]] = runner.again([])
 
     async def remember(messages: Sequence[Message], context: ProcessorContext) -> Sequence[Message]:
         seen.append((context, messages))
@@ -165,7 +167,7 @@ async def test_a_processor_is_told_of_the_inference_it_prepares() -> None:
         token_counter=len,
     )  # fmt: skip
     network = Network(name="n", agents=[agent], router=once("a"))
-    await network.run("q?", state=State(messages=SEED, thread_id="t1"))
+    await runner.run(network, "q?", state=State(messages=SEED, thread_id="t1"))
     context, messages = seen[1]
     assert (context.agent, context.network, context.thread_id) == ("a", "n", "t1")
     assert (context.model, context.context_window) == ("gpt-4o", 1000)
@@ -175,7 +177,7 @@ async def test_a_processor_is_told_of_the_inference_it_prepares() -> None:
     assert context.tokenizer.count("four") == 4
     assert context.steps is not None
     assert seen[0][0].network == "n"
-    await agent.run("q?", state=State(messages=SEED), model=ScriptedModel("hi"))
+    await runner.run(agent, "q?", state=State(messages=SEED), model=ScriptedModel("hi"))
     assert seen[2][0].network is None
 
 
@@ -208,7 +210,7 @@ CRUEL: list[Any] = [nothing, reverse, twice, no_results, TokenLimiter(1), ToolCa
 @pytest.mark.parametrize("cruel", CRUEL, ids=lambda p: getattr(p, "__name__", str(p)))
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])
 async def test_an_agents_own_current_calls_stay_whatever_processors_do(
-    cruel: Any, provider: Any
+    runner: Runner, cruel: Any, provider: Any
 ) -> None:
     """The model asked for them and waits for their results."""
     model = ScriptedModel(
@@ -218,16 +220,16 @@ async def test_an_agents_own_current_calls_stay_whatever_processors_do(
         provider=provider,
     )
     agent = Agent(name="a", system="S", tools=[look], model=model, max_iter=3, processors=[cruel])
-    await agent.run("q?", state=State(messages=SEED))
+    await runner.run(agent, "q?", state=State(messages=SEED))
     model.assert_saw("q?", "found one", "found two", "found three")
     model.assert_finished()
 
 
-async def test_the_report_says_how_many_messages_were_put_back() -> None:
+async def test_the_report_says_how_many_messages_were_put_back(runner: Runner) -> None:
     """A processor that fights the engine should be seen."""
     model = ScriptedModel(tool_call("look"), "done")
     agent = Agent(name="a", system="S", tools=[look], model=model, max_iter=2, processors=[nothing])
-    result = await agent.run("q?", state=State(messages=SEED))
+    result = await runner.run(agent, "q?", state=State(messages=SEED))
     assert result.context is not None
     (entry,) = result.context.entries
     assert (entry.kept_back, entry.messages_before, entry.messages_after) == (2, 3, 2)
@@ -244,18 +246,18 @@ class DropAll(HistoryProcessor):
         return []
 
 
-async def test_a_processor_may_ask_to_drop_protected_calls_too() -> None:
+async def test_a_processor_may_ask_to_drop_protected_calls_too(runner: Runner) -> None:
     """Then it decides alone."""
     model = ScriptedModel(tool_call("look"), "done")
     agent = Agent(
         name="a", system="S", tools=[look], model=model, max_iter=2, processors=[DropAll()]
     )
-    await agent.run("q?")
+    await runner.run(agent, "q?")
     assert [m["role"] for m in model.bodies[1]["messages"]] == ["system", "user"]
     model.assert_finished()
 
 
-async def test_another_agents_calls_of_this_run_are_not_protected() -> None:
+async def test_another_agents_calls_of_this_run_are_not_protected(runner: Runner) -> None:
     """To keep them out is what filters are for."""
     model = ScriptedModel(tool_call("look"), tool_call("fly"), "done")
     agents = [
@@ -267,19 +269,19 @@ async def test_another_agents_calls_of_this_run_are_not_protected() -> None:
     ]  # fmt: skip
     names = ["a", "b", None]
     network = Network(name="n", agents=agents, router=lambda context: names[context.call_count])
-    await network.run("q?")
+    await runner.run(network, "q?")
     model.assert_not_saw("found", request=2)
     model.assert_saw("flown", request=2)
     model.assert_finished()
 
 
-async def test_an_agents_calls_of_an_earlier_run_are_not_protected() -> None:
+async def test_an_agents_calls_of_an_earlier_run_are_not_protected(runner: Runner) -> None:
     """They are past."""
     model = ScriptedModel(tool_call("look", {"what": "old"}), tool_call("look"), "done")
     agent = Agent(name="a", system="S", tools=[look], model=model, processors=[nothing])
     state = State[Any]()
-    await agent.run("q?", state=state)
-    await agent.run("again?", state=state, max_iter=2)
+    await runner.run(agent, "q?", state=state)
+    await runner.run(agent, "again?", state=state, max_iter=2)
     model.assert_not_saw("found old", request=2)
     model.assert_saw("again?", "found ", request=2)
     model.assert_finished()
@@ -299,7 +301,7 @@ def entries_add_up(report: ContextReport) -> None:
         assert entry.messages_before - len(entry.removed) + len(entry.added) == entry.messages_after
 
 
-async def test_the_reports_entries_follow_each_other_without_a_gap() -> None:
+async def test_the_reports_entries_follow_each_other_without_a_gap(runner: Runner) -> None:
     """Messages and tokens, from the full history to what was sent."""
     model = ScriptedModel(tool_call("look", {"what": "x" * 50}), "done")
     agent = Agent(
@@ -315,7 +317,7 @@ async def test_the_reports_entries_follow_each_other_without_a_gap() -> None:
         TextMessage("assistant", "newer"),
     ]
     state = State[Any](messages=seed)
-    await agent.run("q?", state=state)
+    await runner.run(agent, "q?", state=state)
     for result in state.results[1:]:
         report = result.context
         assert report is not None
@@ -334,14 +336,14 @@ async def test_the_reports_entries_follow_each_other_without_a_gap() -> None:
     assert figures[1]["sentTokens"] < figures[1]["historyTokens"]
 
 
-async def test_what_the_report_says_was_sent_is_what_the_provider_got() -> None:
+async def test_what_the_report_says_was_sent_is_what_the_provider_got(runner: Runner) -> None:
     """Message for message."""
     model = ScriptedModel(tool_calls(("look", {}), text="Let me see."), "done")
     agent = Agent(
         name="a", system="S", tools=[look], model=model, max_iter=2,
         processors=[note("noted")],
     )  # fmt: skip
-    result = await agent.run("q?", state=State(messages=SEED))
+    result = await runner.run(agent, "q?", state=State(messages=SEED))
     assert result.context is not None
     assert [m.role for m in result.context.sent] == [
         "system", "user", "user", "assistant", "assistant", "tool_result",
@@ -355,19 +357,23 @@ async def test_what_the_report_says_was_sent_is_what_the_provider_got() -> None:
     assert result.context.tokens_after == tokens
 
 
-async def test_without_processors_the_report_has_no_entries() -> None:
+async def test_without_processors_the_report_has_no_entries(runner: Runner) -> None:
     """And the history was sent as it is."""
     state = State[Any](messages=SEED)
-    result = await Agent(name="a", system="S", model=ScriptedModel("hi")).run("q?", state=state)
+    result = await runner.run(
+        Agent(name="a", system="S", model=ScriptedModel("hi")), "q?", state=state
+    )
     assert result.context is not None
     assert (result.context.entries, result.context.history) == ((), tuple(SEED))
 
 
-async def test_repairs_are_in_the_report_under_validity() -> None:
+async def test_repairs_are_in_the_report_under_validity(runner: Runner) -> None:
     """With what was done and why."""
     model = ScriptedModel("hi")
     seed = [ToolResultMessage(ToolCall("c", "look"), {"data": 1}), *SEED]
-    result = await Agent(name="a", system="S", model=model).run("q?", state=State(messages=seed))
+    result = await runner.run(
+        Agent(name="a", system="S", model=model), "q?", state=State(messages=seed)
+    )
     assert result.context is not None
     (entry,) = result.context.entries
     assert (entry.level, entry.name) == ("validity", "validity")
@@ -375,20 +381,20 @@ async def test_repairs_are_in_the_report_under_validity() -> None:
     assert entry.removed == [seed[0]]
 
 
-async def test_repairs_before_a_hook_that_changes_nothing_are_not_the_hooks() -> None:
+async def test_repairs_before_a_hook_that_changes_nothing_are_not_the_hooks(runner: Runner) -> None:
     """The report blames nobody for what validity did."""
     model = ScriptedModel("hi")
     seed = [ToolResultMessage(ToolCall("c", "look"), {"data": 1}), *SEED]
     agent = Agent(
         name="a", system="S", model=model, lifecycle=Lifecycle(on_start=lambda context: None)
     )
-    result = await agent.run("q?", state=State(messages=seed))
+    result = await runner.run(agent, "q?", state=State(messages=seed))
     assert result.context is not None
     assert [e.level for e in result.context.entries] == ["validity"]
     entries_add_up(result.context)
 
 
-async def test_what_on_start_changes_is_in_the_report_after_the_repairs() -> None:
+async def test_what_on_start_changes_is_in_the_report_after_the_repairs(runner: Runner) -> None:
     """Each entry begins where the one before ended."""
 
     def drop_first(context: StartContext) -> Start:
@@ -397,7 +403,7 @@ async def test_what_on_start_changes_is_in_the_report_after_the_repairs() -> Non
     model = ScriptedModel("hi")
     seed = [ToolCallMessage([ToolCall("c", "look")]), *SEED]
     agent = Agent(name="a", system="S", model=model, lifecycle=Lifecycle(on_start=drop_first))
-    result = await agent.run("q?", state=State(messages=seed))
+    result = await runner.run(agent, "q?", state=State(messages=seed))
     assert result.context is not None
     assert [e.level for e in result.context.entries] == ["validity", "on_start", "validity"]
     entries_add_up(result.context)
@@ -407,7 +413,7 @@ async def test_what_on_start_changes_is_in_the_report_after_the_repairs() -> Non
 # Failures.
 
 
-async def test_a_processor_that_fails_fails_the_run_and_is_named() -> None:
+async def test_a_processor_that_fails_fails_the_run_and_is_named(runner: Runner) -> None:
     """With its level and its own error as the cause."""
 
     def broken(messages: Sequence[Message]) -> Sequence[Message]:
@@ -415,12 +421,14 @@ async def test_a_processor_that_fails_fails_the_run_and_is_named() -> None:
 
     agent = Agent(name="a", system="S", model=ScriptedModel(), processors=[broken])
     with pytest.raises(ProcessorError, match=r"'broken' \(agent level\): it failed") as caught:
-        await agent.run("q?")
+        await runner.run(agent, "q?")
     assert isinstance(caught.value.__cause__, KeyError)
 
 
 @pytest.mark.parametrize("returned", [None, "text", 5, [1], {"a": 1}])
-async def test_a_processor_that_returns_nonsense_fails_the_run(returned: Any) -> None:
+async def test_a_processor_that_returns_nonsense_fails_the_run(
+    runner: Runner, returned: Any
+) -> None:
     """It names processor and level."""
 
     def broken(messages: Sequence[Message]) -> Any:
@@ -431,21 +439,23 @@ async def test_a_processor_that_returns_nonsense_fails_the_run(returned: Any) ->
         processors=[broken],
     )  # fmt: skip
     with pytest.raises(ProcessorError) as caught:
-        await network.run("q?")
+        await runner.run(network, "q?")
     assert (caught.value.processor, caught.value.level) == ("broken", "network")
 
 
-async def test_a_processors_control_error_is_its_own() -> None:
+async def test_a_processors_control_error_is_its_own(runner: Runner) -> None:
     """As a tool's."""
 
     def stop(messages: Sequence[Message]) -> Sequence[Message]:
         raise NonRetriableError("stop")
 
     with pytest.raises(NonRetriableError):
-        await Agent(name="a", system="S", model=ScriptedModel(), processors=[stop]).run("q?")
+        await runner.run(
+            Agent(name="a", system="S", model=ScriptedModel(), processors=[stop]), "q?"
+        )
 
 
-async def test_a_tool_sees_the_whole_state_whatever_the_model_saw() -> None:
+async def test_a_tool_sees_the_whole_state_whatever_the_model_saw(runner: Runner) -> None:
     """Canonical history is never rewritten."""
     counts: list[int] = []
 
@@ -455,5 +465,5 @@ async def test_a_tool_sees_the_whole_state_whatever_the_model_saw() -> None:
 
     model = ScriptedModel(tool_call("count"))
     agent = Agent(name="a", system="S", tools=[count], model=model, processors=[nothing])
-    await agent.run("q?", state=State(messages=[*SEED, *SEED]))
+    await runner.run(agent, "q?", state=State(messages=[*SEED, *SEED]))
     assert counts == [3]

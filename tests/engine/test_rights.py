@@ -25,6 +25,8 @@ from agentkit_py.engine.mentions import mentioned
 from agentkit_py.engine.todos import todos_of
 from agentkit_py.testing import ScriptedModel, tool_call
 
+from .runner import Runner
+
 
 @tool
 def look() -> str:
@@ -50,18 +52,18 @@ def names(body: Any) -> list[str]:
     return [found["function"]["name"] for found in body.get("tools", [])]
 
 
-async def test_only_allowed_tools_are_offered_and_called() -> None:
+async def test_only_allowed_tools_are_offered_and_called(runner: Runner) -> None:
     """The others are there, but not now."""
     model = ScriptedModel(tool_call("pay"), "I may not.", strict=False)
     agent = Agent(
         name="a", system="S", model=model, tools=[look, pay], allowed_tools=["look"], max_iter=2
     )
-    await agent.run("Go")
+    await runner.run(agent, "Go")
     assert names(model.bodies[0]) == ["look"]
     model.assert_saw("ToolNotAllowedError", "'pay' may not be called now. Available: look.")
 
 
-async def test_rights_follow_the_state_from_inference_to_inference() -> None:
+async def test_rights_follow_the_state_from_inference_to_inference(runner: Runner) -> None:
     """What a tool unlocks is there at the next one, and at the next run of the thread's state."""
 
     def allowed(context: AgentContext) -> list[str]:
@@ -73,38 +75,38 @@ async def test_rights_follow_the_state_from_inference_to_inference() -> None:
         allowed_tools=allowed,
     )  # fmt: skip
     state: State[Any] = State()
-    await agent.run("Go", state=state)
-    await agent.run("Again", state=State.from_dict(state.to_dict()))
+    await runner.run(agent, "Go", state=state)
+    await runner.run(agent, "Again", state=State.from_dict(state.to_dict()))
     assert [names(body) for body in model.bodies] == [
         ["unlock"], ["unlock", "pay"], ["unlock", "pay"], ["unlock", "pay"],
     ]  # fmt: skip
 
 
-async def test_a_function_may_allow_all() -> None:
+async def test_a_function_may_allow_all(runner: Runner) -> None:
     """By None; names that are no tools are left out."""
     model = ScriptedModel("One.", "Two.")
-    allowed: list[Any] = [None, ["look", "unheard-of"]]
+    allowed = runner.again([None, ["look", "unheard-of"]])
     agent = Agent(
         name="a", system="S", model=model, tools=[look, pay],
         allowed_tools=lambda _context: allowed.pop(0),
     )  # fmt: skip
-    await agent.run("Go")
-    await agent.run("Go")
+    await runner.run(agent, "Go")
+    await runner.run(agent, "Go")
     assert [names(body) for body in model.bodies] == [["look", "pay"], ["look"]]
 
 
-async def test_a_choice_that_is_not_allowed_is_no_choice() -> None:
+async def test_a_choice_that_is_not_allowed_is_no_choice(runner: Runner) -> None:
     """A provider would refuse to be told to call a tool that is not there."""
     model = ScriptedModel("Well.")
     agent = Agent(
         name="a", system="S", model=model, tools=[look, pay], tool_choice="pay",
         allowed_tools=["look"],
     )  # fmt: skip
-    await agent.run("Go")
+    await runner.run(agent, "Go")
     assert model.bodies[0].get("tool_choice", "auto") == "auto"
 
 
-async def test_rights_that_are_none_are_refused() -> None:
+async def test_rights_that_are_none_are_refused(runner: Runner) -> None:
     """At once where they are given, else when they are asked for."""
     with pytest.raises(ConfigurationError, match="payy"):
         Agent(name="a", system="S", tools=[pay], allowed_tools=["payy"])
@@ -113,10 +115,10 @@ async def test_rights_that_are_none_are_refused() -> None:
         allowed_tools=lambda _c: "pay",
     )  # fmt: skip
     with pytest.raises(ConfigurationError, match="list of names"):
-        await agent.run("Go")
+        await runner.run(agent, "Go")
 
 
-async def test_a_model_may_be_chosen_at_each_turn() -> None:
+async def test_a_model_may_be_chosen_at_each_turn(runner: Runner) -> None:
     """By what the state says, sync or async."""
     cheap, vision = ScriptedModel("cheap"), ScriptedModel("vision")
 
@@ -124,10 +126,10 @@ async def test_a_model_may_be_chosen_at_each_turn() -> None:
         return vision if context.state.data.get("image") else cheap
 
     agent = Agent(name="a", system="S", model=choose)
-    assert (await agent.run("Go")).text == "cheap"
-    assert (await agent.run("Go", state=State({"image": True}))).text == "vision"
+    assert (await runner.run(agent, "Go")).text == "cheap"
+    assert (await runner.run(agent, "Go", state=State({"image": True}))).text == "vision"
     with pytest.raises(ConfigurationError, match="'gpt-4o', no Model"):
-        await Agent(name="a", system="S", model=_no_model).run("Go")
+        await runner.run(Agent(name="a", system="S", model=_no_model), "Go")
 
 
 @pytest.mark.parametrize(
@@ -163,32 +165,32 @@ def desk(model: ScriptedModel, fallback: Any = None) -> Network:
     return Network(name="desk", agents=agents, default_model=model, router=mention_router(fallback))
 
 
-async def test_those_who_are_mentioned_take_one_turn_each() -> None:
+async def test_those_who_are_mentioned_take_one_turn_each(runner: Runner) -> None:
     """In the order of mention."""
-    run = await desk(ScriptedModel("One.", "Two.")).run("@bookings and @billing: hello")
+    run = await runner.run(desk(ScriptedModel("One.", "Two.")), "@bookings and @billing: hello")
     assert [r.agent_name for r in run.results][-2:] == ["bookings", "billing"]
     assert run.stop_reason == "done"
 
 
-async def test_where_nobody_is_mentioned_the_fallback_is_next() -> None:
+async def test_where_nobody_is_mentioned_the_fallback_is_next(runner: Runner) -> None:
     """An agent's name, a function, a routing agent, or nobody."""
     for fallback in ("billing", _billing_once):
-        run = await desk(ScriptedModel("One."), fallback).run("hello")
+        run = await runner.run(desk(ScriptedModel("One."), fallback), "hello")
         assert run.last_result is not None
         assert run.last_result.agent_name == "billing"
-    assert (await desk(ScriptedModel()).run("hello")).last_result is None
+    assert (await runner.run(desk(ScriptedModel()), "hello")).last_result is None
     router = RoutingAgent(
         name="router", system="Route.",
         lifecycle=Lifecycle(on_route=lambda c: () if len(c.state.results) > 1 else ("billing",)),
     )  # fmt: skip
-    run = await desk(ScriptedModel("r", "One.", "r"), router).run("hello")
+    run = await runner.run(desk(ScriptedModel("r", "One.", "r"), router), "hello")
     assert run.last_result is not None
     assert run.last_result.agent_name == "billing"
     with pytest.raises(ConfigurationError, match="mention_router"):
         mention_router(5)  # type: ignore[arg-type] - wrong on purpose
 
 
-async def test_a_list_of_tasks_is_kept_in_the_state() -> None:
+async def test_a_list_of_tasks_is_kept_in_the_state(runner: Runner) -> None:
     """The whole list each time, checked."""
     items = [{"content": "look", "status": "in_progress"}, {"content": "pay"}]
     two = [{"content": "a", "status": "in_progress"}, {"content": "b", "status": "in_progress"}]
@@ -199,8 +201,8 @@ async def test_a_list_of_tasks_is_kept_in_the_state() -> None:
         "Done.",
     )
     state: State[Any] = State()
-    await Agent(name="a", system="S", model=model, tools=[todo_write], max_iter=4).run(
-        "Go", state=state
+    await runner.run(
+        Agent(name="a", system="S", model=model, tools=[todo_write], max_iter=4), "Go", state=state
     )
     assert state.data["todos"] == [items[0], {"content": "pay", "status": "pending"}]
     assert [todo.content for todo in todos_of(state.data)] == ["look", "pay"]
@@ -222,13 +224,13 @@ class NoTasks:
     other: int = 0
 
 
-async def test_typed_states_have_a_list_or_say_that_they_have_none() -> None:
+async def test_typed_states_have_a_list_or_say_that_they_have_none(runner: Runner) -> None:
     """As an error that the model reads."""
     call = tool_call("todo_write", {"todos": [{"content": "look"}]})
     for data, expected in ((Tasks(), "looked up"), (NoTasks(), "has no 'todos'")):
         model = ScriptedModel(call, "Done.")
         agent = Agent(name="a", system="S", model=model, tools=[todo_write], max_iter=2)
-        await agent.run("Go", state=State(data))
+        await runner.run(agent, "Go", state=State(data))
         if isinstance(data, Tasks):
             assert [todo.content for todo in todos_of(data)] == ["look"]
         else:

@@ -27,6 +27,8 @@ from agentkit_py import (
 from agentkit_py.errors import RoutingError
 from agentkit_py.testing import EventLog, ScriptedModel, tool_call
 
+from .runner import Runner
+
 
 def by_text(context: ResultContext) -> list[str]:
     """The names that the model wrote, with spaces between."""
@@ -72,36 +74,36 @@ def done() -> dict[str, Any]:
 # Of our own.
 
 
-async def test_a_routing_agent_says_who_is_next_until_it_names_nobody() -> None:
+async def test_a_routing_agent_says_who_is_next_until_it_names_nobody(runner: Runner) -> None:
     """One or several at a time."""
     model = ScriptedModel("travel billing", "from travel", "", "from billing", "")
-    run = await network_of(model, routing_agent()).run("q?")
+    run = await runner.run(network_of(model, routing_agent()), "q?")
     assert [r.text for r in run.results] == ["from travel", "from billing"]
     assert [r.text for r in run.routing_results] == ["travel billing", "", ""]
     model.assert_finished()
 
 
-async def test_what_a_routing_agent_says_is_no_part_of_the_conversation() -> None:
+async def test_what_a_routing_agent_says_is_no_part_of_the_conversation(runner: Runner) -> None:
     """Neither in the state nor in what agents see; itself it sees the conversation."""
     model = ScriptedModel("travel", "from travel", "")
-    run = await network_of(model, routing_agent()).run("q?")
+    run = await runner.run(network_of(model, routing_agent()), "q?")
     assert [r.agent_name for r in run.state.results] == ["user", "travel"]
     model.assert_not_saw("Route!", request=1)
     model.assert_saw("Route!", "q?", "from travel", request=2)
 
 
-async def test_on_route_may_be_async() -> None:
+async def test_on_route_may_be_async(runner: Runner) -> None:
     """It may look something up."""
 
     async def later(context: ResultContext) -> list[str] | None:
         return by_text(context) or None
 
     model = ScriptedModel("travel", "from travel", "")
-    run = await network_of(model, routing_agent(later)).run("q?")
+    run = await runner.run(network_of(model, routing_agent(later)), "q?")
     assert [r.agent_name for r in run.results] == ["travel"]
 
 
-async def test_on_route_may_return_a_single_name() -> None:
+async def test_on_route_may_return_a_single_name(runner: Runner) -> None:
     """A text is one name, not a list of letters."""
     model = ScriptedModel("travel", "from travel", "")
 
@@ -109,23 +111,23 @@ async def test_on_route_may_return_a_single_name() -> None:
         return context.result.text or None
 
     router = routing_agent(one_name)
-    run = await network_of(model, router).run("q?")
+    run = await runner.run(network_of(model, router), "q?")
     assert ([r.agent_name for r in run.results], run.stop_reason) == (["travel"], "done")
 
 
-async def test_on_route_that_returns_something_else_is_an_error() -> None:
+async def test_on_route_that_returns_something_else_is_an_error(runner: Runner) -> None:
     """As with router functions."""
 
     def five(context: ResultContext) -> Any:
         return 5
 
     with pytest.raises(RoutingError, match="its router returned 5"):
-        await network_of(ScriptedModel("x"), routing_agent(five)).run("q?")
+        await runner.run(network_of(ScriptedModel("x"), routing_agent(five)), "q?")
 
 
-async def test_an_unknown_name_from_a_routing_agent_ends_the_run() -> None:
+async def test_an_unknown_name_from_a_routing_agent_ends_the_run(runner: Runner) -> None:
     """And says which."""
-    run = await network_of(ScriptedModel("nobody"), routing_agent()).run("q?")
+    run = await runner.run(network_of(ScriptedModel("nobody"), routing_agent()), "q?")
     assert (run.stop_reason, run.stopped_at) == ("unknown_agent", "nobody")
 
 
@@ -140,17 +142,17 @@ def test_create_routing_agent_is_the_class_under_the_typescript_name() -> None:
     assert create_routing_agent is RoutingAgent
 
 
-async def test_a_routing_agents_own_model_is_used() -> None:
+async def test_a_routing_agents_own_model_is_used(runner: Runner) -> None:
     """A small one may do."""
     small, large = ScriptedModel("travel", ""), ScriptedModel("from travel")
-    await network_of(large, routing_agent(model=small)).run("q?")
+    await runner.run(network_of(large, routing_agent(model=small)), "q?")
     small.assert_finished()
     large.assert_finished()
 
 
-async def test_a_routing_agents_history_goes_through_the_processors() -> None:
+async def test_a_routing_agents_history_goes_through_the_processors(runner: Runner) -> None:
     """Its own last, like everyone's."""
-    order: list[str] = []
+    order: list[str] = runner.again([])
 
     def level(name: str) -> Any:
         def process(messages: Sequence[Message], context: Any) -> Sequence[Message]:
@@ -167,12 +169,12 @@ async def test_a_routing_agents_history_goes_through_the_processors() -> None:
         history=HistoryConfig(processors=[level("history")]),
         processors=[level("network")],
     )
-    await network.run("q?", state=State(messages=seeds))
+    await runner.run(network, "q?", state=State(messages=seeds))
     assert order == ["history for router", "network for router", "agent for router"]
     assert [m["content"] for m in model.bodies[0]["messages"]] == ["Route!", "kept", "q?"]
 
 
-async def test_a_function_may_return_a_routing_agent() -> None:
+async def test_a_function_may_return_a_routing_agent(runner: Runner) -> None:
     """Code decides what is clear, a model the rest."""
     routing = routing_agent()
 
@@ -180,25 +182,27 @@ async def test_a_function_may_return_a_routing_agent() -> None:
         return "billing" if "refund" in context.input and not context.call_count else routing
 
     model = ScriptedModel("from billing", "")
-    run = await network_of(model, router).run("refund, please")
+    run = await runner.run(network_of(model, router), "refund, please")
     assert [r.agent_name for r in run.results] == ["billing"]
     model = ScriptedModel("travel", "from travel", "")
-    run = await network_of(model, router).run("Where to?")
+    run = await runner.run(network_of(model, router), "Where to?")
     assert [r.agent_name for r in run.results] == ["travel"]
     model.assert_finished()
 
 
-async def test_a_routing_agent_may_call_tools_before_it_decides() -> None:
+async def test_a_routing_agent_may_call_tools_before_it_decides(runner: Runner) -> None:
     """Its calls are no part of the conversation either."""
     model = ScriptedModel(tool_call("refund", {"booking": "b1"}), "travel", "from travel", "")
-    run = await network_of(model, routing_agent(tools=[refund], max_iter=2)).run("q?")
+    run = await runner.run(network_of(model, routing_agent(tools=[refund], max_iter=2)), "q?")
     assert [m.type for m in run.state.format_history()] == ["text", "text"]
 
 
-async def test_a_limit_that_is_reached_before_the_router_is_asked_ends_the_run() -> None:
+async def test_a_limit_that_is_reached_before_the_router_is_asked_ends_the_run(
+    runner: Runner,
+) -> None:
     """It is not taken for an answer that names nobody."""
     model = ScriptedModel()
-    run = await network_of(model, routing_agent()).run("q?", limits=RunLimits(deadline=0))
+    run = await runner.run(network_of(model, routing_agent()), "q?", limits=RunLimits(deadline=0))
     assert (run.stop_reason, run.results) == ("deadline", [])
     model.assert_finished()
 
@@ -206,12 +210,12 @@ async def test_a_limit_that_is_reached_before_the_router_is_asked_ends_the_run()
 # The default one.
 
 
-async def test_without_a_router_a_model_selects_agents_until_it_is_done() -> None:
+async def test_without_a_router_a_model_selects_agents_until_it_is_done(runner: Runner) -> None:
     """By two tools."""
     model = ScriptedModel(
         select("billing", reason="money"), "from billing", select("travel"), "from travel", done()
     )
-    run = await network_of(model).run("q?")
+    run = await runner.run(network_of(model), "q?")
     assert [r.agent_name for r in run.results] == ["billing", "travel"]
     assert run.stop_reason == "done"
     assert [r.tool_calls[0].content for r in run.routing_results] == [
@@ -220,10 +224,12 @@ async def test_without_a_router_a_model_selects_agents_until_it_is_done() -> Non
     model.assert_finished()
 
 
-async def test_the_default_routing_agent_is_told_of_each_agent_and_its_tools() -> None:
+async def test_the_default_routing_agent_is_told_of_each_agent_and_its_tools(
+    runner: Runner,
+) -> None:
     """Name, description, and the tools' names, descriptions and arguments."""
     model = ScriptedModel(done())
-    await network_of(model).run("q?")
+    await runner.run(network_of(model), "q?")
     prompt = model.bodies[0]["messages"][0]["content"]
     for expected in ("<name>billing</name>", "Money matters", "refund", "Refund a booking."):
         assert expected in prompt
@@ -233,50 +239,52 @@ async def test_the_default_routing_agent_is_told_of_each_agent_and_its_tools() -
     assert [t["function"]["name"] for t in model.bodies[0]["tools"]] == ["select_agent", "done"]
 
 
-async def test_a_disabled_agent_is_not_offered() -> None:
+async def test_a_disabled_agent_is_not_offered(runner: Runner) -> None:
     """And selecting it anyway ends the run."""
     model = ScriptedModel(select("closed"))
     closed = Agent(name="closed", system="S", lifecycle=Lifecycle(enabled=lambda context: False))
     network = Network(name="n", agents=[closed, Agent(name="o", system="S")], default_model=model)
-    run = await network.run("q?")
+    run = await runner.run(network, "q?")
     assert "<name>closed</name>" not in model.bodies[0]["messages"][0]["content"]
     assert (run.stop_reason, run.stopped_at) == ("disabled_agent", "closed")
 
 
-async def test_selecting_an_agent_that_is_not_there_ends_the_run() -> None:
+async def test_selecting_an_agent_that_is_not_there_ends_the_run(runner: Runner) -> None:
     """TypeScript's network dies of it."""
-    run = await network_of(ScriptedModel(select("nobody"))).run("q?")
+    run = await runner.run(network_of(ScriptedModel(select("nobody"))), "q?")
     assert (run.stop_reason, run.stopped_at) == ("unknown_agent", "nobody")
     content: Any = run.routing_results[0].tool_calls[0].content
     assert content["error"]["message"] == "There is no agent 'nobody'. Agents: billing, travel"
 
 
-async def test_an_answer_without_a_tool_call_ends_the_run() -> None:
+async def test_an_answer_without_a_tool_call_ends_the_run(runner: Runner) -> None:
     """Some models do that although a call was required."""
-    run = await network_of(ScriptedModel("I think we are done.")).run("q?")
+    run = await runner.run(network_of(ScriptedModel("I think we are done.")), "q?")
     assert (run.stop_reason, run.results) == ("done", [])
 
 
-async def test_done_comes_before_a_selection_in_the_order_of_the_calls() -> None:
+async def test_done_comes_before_a_selection_in_the_order_of_the_calls(runner: Runner) -> None:
     """The first of either counts; calls of other tools do not."""
     first_done = {"tool_calls": [{"name": "done"}, {"name": "select_agent"}]}
-    run = await network_of(ScriptedModel(first_done)).run("q?")
+    run = await runner.run(network_of(ScriptedModel(first_done)), "q?")
     assert run.stop_reason == "done"
     other = {"tool_calls": [{"name": "fly"}, {"name": "select_agent", "arguments": "{"}]}
-    run = await network_of(ScriptedModel(other)).run("q?")
+    run = await runner.run(network_of(ScriptedModel(other)), "q?")
     assert (run.stop_reason, run.stopped_at) == ("unknown_agent", "")
 
 
-async def test_the_default_routing_agent_cannot_run_by_itself() -> None:
+async def test_the_default_routing_agent_cannot_run_by_itself(runner: Runner) -> None:
     """It has nobody to choose from."""
     model = ScriptedModel()
     agent = get_default_routing_agent()
     assert agent is get_default_routing_agent()
     with pytest.raises(ConfigurationError, match="only run in a network"):
-        await agent.run("q?", model=model)
+        await runner.run(agent, "q?", model=model)
 
 
-async def test_the_default_routing_agent_says_when_all_agents_have_been_disabled() -> None:
+async def test_the_default_routing_agent_says_when_all_agents_have_been_disabled(
+    runner: Runner,
+) -> None:
     """In the middle of a run."""
     state = State[Any]({"open": True})
     agent = Agent(
@@ -289,13 +297,13 @@ async def test_the_default_routing_agent_says_when_all_agents_have_been_disabled
     )
     network = Network(name="n", agents=[agent], default_model=ScriptedModel(select("a"), "hi"))
     with pytest.raises(RoutingError, match="no agent is enabled"):
-        await network.run("q?", state=state)
+        await runner.run(network, "q?", state=state)
 
 
-async def test_observers_are_told_of_every_choice() -> None:
+async def test_observers_are_told_of_every_choice(runner: Runner) -> None:
     """With the names, and nothing when all is done."""
     log = EventLog()
     model = ScriptedModel(select("travel"), "from travel", done())
-    await network_of(model).run("q?", observer=log)
+    await runner.run(network_of(model), "q?", observer=log)
     chosen = [getattr(e, "agents", None) for e in log.events if type(e).__name__ == "AgentsRouted"]
     assert chosen == [("travel",), ()]

@@ -25,6 +25,8 @@ from agentkit_py import (
 from agentkit_py.errors import MissingModelError
 from agentkit_py.testing import EventLog, ScriptedModel, tool_call
 
+from .runner import Runner
+
 OLD = [AgentResult.from_user("old?"), AgentResult("a", [TextMessage("assistant", "old")])]
 
 
@@ -102,13 +104,14 @@ def texts(results: Sequence[AgentResult]) -> list[str]:
 
 @EITHER
 async def test_a_thread_that_the_client_names_is_loaded_before_the_message_is_saved(
+    runner: Runner,
     make: Any,
 ) -> None:
     """So the new message is never loaded as an old one."""
     store = Store(thread=None)
     model = ScriptedModel("new")
     state = State[Any]()
-    await make(store.config(), model).run("new?", thread_id="t1", state=state)
+    await runner.run(make(store.config(), model), "new?", thread_id="t1", state=state)
     assert store.calls == ["create_thread", "get", "append_user_message", "append_results"]
     assert {context.thread_id for context in store.contexts} == {"t1"}
     assert texts(store.saved) == ["new?", "new"]
@@ -118,12 +121,12 @@ async def test_a_thread_that_the_client_names_is_loaded_before_the_message_is_sa
 
 
 @EITHER
-async def test_a_new_thread_has_nothing_to_load(make: Any) -> None:
+async def test_a_new_thread_has_nothing_to_load(runner: Runner, make: Any) -> None:
     """Its id comes from the store."""
     store = Store()
     model = ScriptedModel("new")
     state = State[Any]()
-    await make(store.config(), model).run("new?", state=state)
+    await runner.run(make(store.config(), model), "new?", state=state)
     assert store.calls == ["create_thread", "append_user_message", "append_results"]
     assert [context.thread_id for context in store.contexts] == [None, "t-new", "t-new"]
     assert state.thread_id == "t-new"
@@ -135,70 +138,80 @@ async def test_a_new_thread_has_nothing_to_load(make: Any) -> None:
     "seed", [{"results": OLD[:1]}, {"messages": [TextMessage("user", "from the client")]}]
 )
 async def test_a_client_that_brings_results_or_messages_is_believed(
-    make: Any, seed: dict[str, Any]
+    runner: Runner, make: Any, seed: dict[str, Any]
 ) -> None:
     """Nothing is loaded, and only what is new is saved."""
     store = Store()
     model = ScriptedModel("new")
     state = State[Any](thread_id="t1", **seed)
-    await make(store.config(), model).run("new?", state=state)
+    await runner.run(make(store.config(), model), "new?", state=state)
     assert store.calls == ["create_thread", "append_user_message", "append_results"]
     assert texts(store.saved) == ["new?", "new"]
 
 
 @EITHER
-async def test_without_create_thread_a_store_that_loads_gets_an_id_made_up(make: Any) -> None:
+async def test_without_create_thread_a_store_that_loads_gets_an_id_made_up(
+    runner: Runner, make: Any
+) -> None:
     """Otherwise nobody could go on with the thread."""
     store = Store()
     state = State[Any]()
     history = store.config("get", "append_results")
-    await make(history, ScriptedModel("new")).run("q?", state=state)
+    await runner.run(make(history, ScriptedModel("new")), "q?", state=state)
     assert state.thread_id
     assert store.calls == ["append_results"]
 
 
 @EITHER
-async def test_a_store_that_only_writes_needs_no_thread(make: Any) -> None:
+async def test_a_store_that_only_writes_needs_no_thread(runner: Runner, make: Any) -> None:
     """A log, say."""
     store = Store()
     state = State[Any]()
-    await make(store.config("append_results"), ScriptedModel("new")).run("q?", state=state)
+    await runner.run(make(store.config("append_results"), ScriptedModel("new")), "q?", state=state)
     assert (state.thread_id, texts(store.saved)) == (None, ["new"])
 
 
 @EITHER
-async def test_a_store_without_callbacks_changes_nothing(make: Any) -> None:
+async def test_a_store_without_callbacks_changes_nothing(runner: Runner, make: Any) -> None:
     """It may be there for its processors only."""
     state = State[Any](thread_id="t1")
-    await make(HistoryConfig(), ScriptedModel("new")).run("q?", state=state)
+    await runner.run(make(HistoryConfig(), ScriptedModel("new")), "q?", state=state)
     assert (state.thread_id, texts(state.results)) == ("t1", ["q?", "new"])
 
 
 @EITHER
-async def test_a_store_that_returns_another_thread_moves_the_run_there(make: Any) -> None:
+async def test_a_store_that_returns_another_thread_moves_the_run_there(
+    runner: Runner, make: Any
+) -> None:
     """It has the last word."""
     store = Store(thread="t-other")
     state = State[Any](thread_id="t1")
-    await make(store.config(), ScriptedModel("new")).run("q?", state=state)
+    await runner.run(make(store.config(), ScriptedModel("new")), "q?", state=state)
     assert state.thread_id == "t-other"
     assert store.calls[:2] == ["create_thread", "get"]
 
 
-async def test_hooks_get_input_state_network_and_steps() -> None:
-    """And the user message with id and time filled in."""
+@pytest.mark.direct_only("each execution of a function has a run of its own; hooks are in a step")
+async def test_hooks_get_network_and_steps() -> None:
+    """The run itself, and steps that simply happen."""
     store = Store()
-    run = await network_with(store.config(), ScriptedModel("new")).run(
-        UserMessage("q?", state={"page": 3})
-    )
-    assert {context.input for context in store.contexts} == {"q?"}
+    run = await network_with(store.config(), ScriptedModel("new")).run("q?")
     for context in store.contexts:
-        assert context.state is run.state
         assert context.network is run
 
         async def work() -> int:
             return 1
 
         assert await context.step.run("s", work) == 1
+
+
+async def test_hooks_get_input_and_state(runner: Runner) -> None:
+    """And the user message with id and time filled in."""
+    store, state = Store(), State[Any]()
+    network = network_with(store.config(), ScriptedModel("new"))
+    run = await runner.run(network, UserMessage("q?", state={"page": 3}), state=state)
+    assert {context.input for context in store.contexts} == {"q?"}
+    assert {id(context.state) for context in store.contexts} == {id(state)} == {id(run.state)}
     saved = store.contexts[1].user_message
     assert saved is not None
     assert saved.id
@@ -209,20 +222,20 @@ async def test_hooks_get_input_state_network_and_steps() -> None:
     assert store.contexts[1].user_result.created_at == saved.client_timestamp
 
 
-async def test_all_results_of_a_turn_are_saved_together_at_the_end() -> None:
+async def test_all_results_of_a_turn_are_saved_together_at_the_end(runner: Runner) -> None:
     """Unless the store wants each at once."""
     store = Store()
     model = ScriptedModel(tool_call("look"), "new")
-    await agent_with(store.config(), model, max_iter=2).run("q?")
+    await runner.run(agent_with(store.config(), model, max_iter=2), "q?")
     assert store.calls.count("append_results") == 1
     assert [len(r.tool_calls) for r in store.saved] == [0, 1, 0]
 
 
-async def test_a_store_may_want_each_result_at_once() -> None:
+async def test_a_store_may_want_each_result_at_once(runner: Runner) -> None:
     """A crash later loses none of them; none is saved twice."""
     store = Store()
     model = ScriptedModel(tool_call("look"), "new")
-    await agent_with(store.config(save_each=True), model, max_iter=2).run("q?")
+    await runner.run(agent_with(store.config(save_each=True), model, max_iter=2), "q?")
     assert store.calls.count("append_results") == 2
     assert [len(c.new_results) for c in store.contexts if c.new_results] == [1, 1]
     assert [len(r.tool_calls) for r in store.saved] == [0, 1, 0]
@@ -230,16 +243,18 @@ async def test_a_store_may_want_each_result_at_once() -> None:
 
 @EITHER
 @pytest.mark.parametrize("save_each", [True, False])
-async def test_what_was_completed_before_a_failure_is_saved(make: Any, save_each: bool) -> None:
+async def test_what_was_completed_before_a_failure_is_saved(
+    runner: Runner, make: Any, save_each: bool
+) -> None:
     """Once; the error is the run's own."""
     store = Store()
     model = ScriptedModel(tool_call("look"), tool_call("stop"))
     with pytest.raises(NonRetriableError, match="stopped"):
-        await make(store.config(save_each=save_each), model, max_iter=3).run("q?")
+        await runner.run(make(store.config(save_each=save_each), model, max_iter=3), "q?")
     assert [len(r.tool_calls) for r in store.saved] == [0, 1]
 
 
-async def test_results_of_agents_before_the_one_that_failed_are_saved() -> None:
+async def test_results_of_agents_before_the_one_that_failed_are_saved(runner: Runner) -> None:
     """The conversation goes on from there."""
     store = Store()
     model = ScriptedModel("from a", tool_call("stop"))
@@ -248,13 +263,13 @@ async def test_results_of_agents_before_the_one_that_failed_are_saved() -> None:
         name="n", agents=agents, history=store.config(), router=lambda c: "ab"[c.call_count]
     )
     with pytest.raises(NonRetriableError):
-        await network.run("q?")
+        await runner.run(network, "q?")
     assert texts(store.saved) == ["q?", "from a"]
 
 
 @EITHER
 async def test_a_store_that_fails_while_the_run_fails_keeps_the_runs_error(
-    make: Any, caplog: pytest.LogCaptureFixture
+    runner: Runner, make: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The store's is in the log."""
     store = Store()
@@ -264,37 +279,38 @@ async def test_a_store_that_fails_while_the_run_fails_keeps_the_runs_error(
         caplog.at_level(logging.ERROR, logger="agentkit_py"),
         pytest.raises(NonRetriableError, match="stopped"),
     ):
-        await make(store.config(), model, max_iter=3).run("q?")
+        await runner.run(make(store.config(), model, max_iter=3), "q?")
     assert "append_results failed" in caplog.text
 
 
 @EITHER
 @pytest.mark.parametrize("name", ["create_thread", "get", "append_user_message"])
 async def test_a_store_that_fails_at_the_start_fails_the_run_before_any_model_is_asked(
-    make: Any, name: str
+    runner: Runner, make: Any, name: str
 ) -> None:
     """With its own error."""
     store = Store()
     store.broken.add(name)
     model = ScriptedModel()
-    with pytest.raises(OSError, match=f"{name} failed"):
-        await make(store.config(), model).run("q?", thread_id="t1")
+    with runner.raises(OSError, match=f"{name} failed"):
+        await runner.run(make(store.config(), model), "q?", thread_id="t1")
     model.assert_finished()
 
 
 @EITHER
 async def test_a_store_that_fails_at_the_end_fails_the_run_and_says_so_to_observers(
+    runner: Runner,
     make: Any,
 ) -> None:
     """A run whose results are lost is not complete."""
     store, log = Store(), EventLog()
     store.broken.add("append_results")
-    with pytest.raises(OSError, match="append_results failed"):
-        await make(store.config(), ScriptedModel("new")).run("q?", observer=log)
+    with runner.raises(OSError, match="append_results failed"):
+        await runner.run(make(store.config(), ScriptedModel("new")), "q?", observer=log)
     assert log.story[-1].startswith("RunFailed")
 
 
-async def test_inside_a_network_only_the_networks_store_is_used() -> None:
+async def test_inside_a_network_only_the_networks_store_is_used(runner: Runner) -> None:
     """An agent's own is for when it runs by itself; its processors apply."""
     of_network, of_agent = Store(), Store()
     model = ScriptedModel("new")
@@ -303,55 +319,57 @@ async def test_inside_a_network_only_the_networks_store_is_used() -> None:
         name="n", agents=[agent], history=of_network.config(),
         router=lambda c: None if c.call_count else "a",
     )  # fmt: skip
-    await network.run("q?")
+    await runner.run(network, "q?")
     assert of_agent.calls == []
     assert texts(of_network.saved) == ["q?", "new"]
 
 
 @EITHER
-async def test_an_empty_input_is_not_saved_as_a_message(make: Any) -> None:
+async def test_an_empty_input_is_not_saved_as_a_message(runner: Runner, make: Any) -> None:
     """Nobody said anything; the state does not have it either."""
     store = Store()
     state = State[Any]()
-    await make(store.config(), ScriptedModel("new")).run("", state=state)
+    await runner.run(make(store.config(), ScriptedModel("new")), "", state=state)
     assert "append_user_message" not in store.calls
     assert texts(store.saved) == texts(state.results) == ["new"]
 
 
-async def test_typescript_mode_saves_the_users_message_all_the_same() -> None:
+async def test_typescript_mode_saves_the_users_message_all_the_same(runner: Runner) -> None:
     """Only the state does without."""
     store = Store()
     state = State[Any]()
     agent = agent_with(store.config(), ScriptedModel("new"), history_mode="typescript")
-    await agent.run("q?", state=state)
+    await runner.run(agent, "q?", state=state)
     assert texts(store.saved) == ["q?", "new"]
     assert texts(state.results) == ["new"]
 
 
-async def test_a_state_that_is_used_again_saves_only_what_is_new() -> None:
+async def test_a_state_that_is_used_again_saves_only_what_is_new(runner: Runner) -> None:
     """Turn after turn."""
     store = Store()
     state = State[Any]()
     agent = agent_with(store.config(), ScriptedModel("one", "two"))
-    await agent.run("first?", state=state)
-    await agent.run("second?", state=state)
+    await runner.run(agent, "first?", state=state)
+    await runner.run(agent, "second?", state=state)
     assert texts(store.saved) == ["first?", "one", "second?", "two"]
     assert "get" not in store.calls
 
 
-async def test_runs_of_two_threads_in_one_store_stay_apart() -> None:
+async def test_runs_of_two_threads_in_one_store_stay_apart(runner: Runner) -> None:
     """At the same time."""
     history = MemoryHistory()
     model = ScriptedModel("hi", "hi")
     agent = agent_with(history, model)
     states = [State[Any](), State[Any]()]
-    await asyncio.gather(*(agent.run(f"from {i}", state=s) for i, s in enumerate(states)))
+    await asyncio.gather(*(runner.run(agent, f"from {i}", state=s) for i, s in enumerate(states)))
     for number, state in enumerate(states):
         assert state.thread_id is not None
         assert texts(await history.load(state.thread_id)) == [f"from {number}", "hi"]
 
 
-async def test_results_are_stored_also_when_a_tool_shortens_the_states_results() -> None:
+async def test_results_are_stored_also_when_a_tool_shortens_the_states_results(
+    runner: Runner,
+) -> None:
     """What a run makes is saved, whatever its tools do to the state's list."""
     store = MemoryHistory()
 
@@ -363,15 +381,15 @@ async def test_results_are_stored_also_when_a_tool_shortens_the_states_results()
     model = ScriptedModel(tool_call("forget", {}), "A fresh start.")
     agent = Agent(name="a", system="s", tools=[forget], max_iter=3, history=store, model=model)
     state = State(thread_id="t")
-    await agent.run("Forget it", state=state)
+    await runner.run(agent, "Forget it", state=state)
     stored = await store.load("t")
     assert [result.agent_name for result in stored] == ["user", "a", "a"]
     assert stored[-1].text == "A fresh start."
 
 
-async def test_no_thread_is_made_for_an_agent_without_a_model() -> None:
+async def test_no_thread_is_made_for_an_agent_without_a_model(runner: Runner) -> None:
     """The mistake is noticed before anything is saved."""
     store = Store()
     with pytest.raises(MissingModelError):
-        await Agent(name="a", system="S", history=store.config()).run("q?")
+        await runner.run(Agent(name="a", system="S", history=store.config()), "q?")
     assert store.calls == []

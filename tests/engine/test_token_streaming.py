@@ -17,6 +17,8 @@ from agentkit_py.models import ModelRequest
 from agentkit_py.testing import EventLog, Raw, ScriptedModel, tool_call
 from agentkit_py.testing.scripted_model import Provider
 
+from .runner import Runner
+
 ALL: tuple[Provider, ...] = (
     "openai",
     "openai_responses",
@@ -68,10 +70,12 @@ def without_ids(event: Event) -> Event:
 
 
 @EVERY
-async def test_a_streamed_run_has_the_events_of_a_plain_one_and_pieces(provider: Provider) -> None:
+async def test_a_streamed_run_has_the_events_of_a_plain_one_and_pieces(
+    runner: Runner, provider: Provider
+) -> None:
     """Nothing but `ReplyDelta` is added, nothing is changed."""
     plain, streamed = EventLog(), EventLog()
-    await agent_of(provider).run("q?", observer=plain)
+    await runner.run(agent_of(provider), "q?", observer=plain)
     agent = agent_of(provider)
     async for event in agent.stream("q?"):
         streamed(event)
@@ -102,11 +106,13 @@ async def test_the_pieces_of_a_reply_come_before_it_and_are_it(provider: Provide
 
 
 @EVERY
-async def test_streamed_chunks_have_each_part_once_and_whole(provider: Provider) -> None:
+async def test_streamed_chunks_have_each_part_once_and_whole(
+    runner: Runner, provider: Provider
+) -> None:
     """Created, told piece by piece, completed with all of it; outputs of tools as ever."""
     told = Told()
     config = StreamingConfig(publish=told)
-    await agent_of(provider).run("q?", streaming=config)
+    await runner.run(agent_of(provider), "q?", streaming=config)
     created = told.of("part.created")
     completed = {data["partId"]: data for data in told.of("part.completed")}
     assert sorted(completed) == sorted(data["partId"] for data in created)
@@ -128,11 +134,11 @@ async def test_streamed_chunks_have_each_part_once_and_whole(provider: Provider)
 DELTAS = ("text.delta", "reasoning.delta", "tool_call.arguments.delta", "tool_call.output.delta")
 
 
-async def test_without_tokens_a_reply_is_asked_for_in_one_piece() -> None:
+async def test_without_tokens_a_reply_is_asked_for_in_one_piece(runner: Runner) -> None:
     """``StreamingConfig(tokens=False)``, and a run that nobody streams."""
     agent = agent_of("openai", "Hi", "Hi")
-    await agent.run("q?", streaming=StreamingConfig(publish=Told(), tokens=False))
-    await agent.run("q?")
+    await runner.run(agent, "q?", streaming=StreamingConfig(publish=Told(), tokens=False))
+    await runner.run(agent, "q?")
     assert isinstance(agent.model, ScriptedModel)
     assert ["stream" in body for body in agent.model.bodies] == [False, False]
 
@@ -150,16 +156,24 @@ def masked(ctx: ResultContext) -> AgentResult:
     ("options", "pieces"), [({}, False), ({"stream_before_response": True}, True)]
 )
 async def test_text_is_held_back_until_on_response_has_seen_it(
-    options: dict[str, Any], pieces: bool
+    runner: Runner, options: dict[str, Any], pieces: bool
 ) -> None:
     """Unless the agent says that it may be told before."""
-    told, log = Told(), EventLog()
+    told = Told()
+    # Not put back between executions: a piece is told once, when the call really happens.
+    pieces_told: list[Event] = []
+
+    def observer(event: Event) -> None:
+        if isinstance(event, ReplyDelta):
+            pieces_told.append(event)
+
     lifecycle = Lifecycle(on_response=masked)
     agent = agent_of("openai", "The secret is 42.", lifecycle=lifecycle, **options)
-    result = await agent.run("q?", observer=log, streaming=StreamingConfig(publish=told))
+    config = StreamingConfig(publish=told)
+    result = await runner.run(agent, "q?", observer=observer, streaming=config)
     assert result.text == "The ****** is 42."
     deltas = "".join(data["delta"] for data in told.of("text.delta"))
-    assert bool(log.of(ReplyDelta)) is pieces
+    assert bool(pieces_told) is pieces
     assert deltas == ("The secret is 42." if pieces else "The ****** is 42.")
     assert [data["finalContent"] for data in told.of("part.completed")] == ["The ****** is 42."]
     assert isinstance(agent.model, ScriptedModel)
@@ -168,6 +182,7 @@ async def test_text_is_held_back_until_on_response_has_seen_it(
 
 @EVERY
 async def test_a_stream_that_breaks_off_fails_the_run_with_what_had_arrived(
+    runner: Runner,
     provider: Provider,
 ) -> None:
     """Its parts have failed, and nothing is tried again."""
@@ -175,7 +190,7 @@ async def test_a_stream_that_breaks_off_fails_the_run_with_what_had_arrived(
     whole = ScriptedModel("Hello there", provider=provider)
     agent = agent_of(provider, Raw(reply="Hello there", cut_after=await until(whole, b" ther")))
     with pytest.raises(ModelStreamError) as caught:
-        await agent.run("q?", observer=log, streaming=StreamingConfig(publish=told))
+        await runner.run(agent, "q?", observer=log, streaming=StreamingConfig(publish=told))
     assert caught.value.partial == "Hello"
     assert [event.error for event in log.of(RunFailed)] == [caught.value]
     assert [data["delta"] for data in told.of("text.delta")] == ["Hello"]
@@ -196,7 +211,7 @@ async def until(model: ScriptedModel, text: bytes) -> int:
     return answer.content.index(text)
 
 
-async def test_networks_stream_their_agents_replies() -> None:
+async def test_networks_stream_their_agents_replies(runner: Runner) -> None:
     """Each agent's under its own name; a routing agent's answers are no part of it."""
     told = Told()
 
@@ -207,7 +222,7 @@ async def test_networks_stream_their_agents_replies() -> None:
         Agent(name=name, system="S", model=ScriptedModel(f"I am {name}, hello")) for name in "ab"
     ]
     network = Network(name="n", agents=agents, router=names)
-    await network.run("q?", streaming=StreamingConfig(publish=told))
+    await runner.run(network, "q?", streaming=StreamingConfig(publish=told))
     spoken = {data["metadata"]["agentName"]: data["partId"] for data in told.of("part.created")}
     texts = {
         name: "".join(d["delta"] for d in told.of("text.delta") if d["partId"] == part)
@@ -216,11 +231,11 @@ async def test_networks_stream_their_agents_replies() -> None:
     assert texts == {"a": "I am a, hello", "b": "I am b, hello"}
 
 
-async def test_two_inferences_of_one_turn_number_their_parts_apart() -> None:
+async def test_two_inferences_of_one_turn_number_their_parts_apart(runner: Runner) -> None:
     """They share the message's id on the wire."""
     told = Told()
     agent = agent_of("anthropic", tool_call("look", {"q": "x"}), "one", "two")
-    await agent.run("q?", streaming=StreamingConfig(publish=told))
+    await runner.run(agent, "q?", streaming=StreamingConfig(publish=told))
     created = told.of("part.created")
     assert len({data["partId"] for data in created}) == len(created) == 3
     assert len({data["messageId"] for data in created}) == 1

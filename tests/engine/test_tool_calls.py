@@ -29,16 +29,23 @@ from agentkit_py import (
 from agentkit_py.errors import ConfigurationError, ToolDefinitionError, passes_through
 from agentkit_py.testing import ScriptedModel, tool_call
 
+from .runner import Runner
+
 
 async def call(
-    made: Any, arguments: Any = None, *, state: State[Any] | None = None, **options: Any
+    runner: Runner,
+    made: Any,
+    arguments: Any = None,
+    *,
+    state: State[Any] | None = None,
+    **options: Any,
 ) -> Any:
     """Let a model call one tool, and return the result's content as the model reads it."""
     name = made.name if hasattr(made, "name") else made.__name__
     model = ScriptedModel(tool_call(name, arguments), "done")
     agent = Agent(name="a", system="S", tools=[made], model=model, max_iter=2)
     state = State() if state is None else state
-    await agent.run("q?", state=state, **options)
+    await runner.run(agent, "q?", state=state, **options)
     model.assert_finished()
     return state.results[-2].tool_calls[0].content
 
@@ -48,27 +55,27 @@ def data(value: Any) -> dict[str, Any]:
     return {"data": value}
 
 
-async def test_a_sync_handler_runs_in_a_worker_thread() -> None:
+async def test_a_sync_handler_runs_in_a_worker_thread(runner: Runner) -> None:
     """So that one that blocks stops nothing else."""
 
     def where() -> bool:
         """Say where it runs."""
         return threading.current_thread() is threading.main_thread()
 
-    assert await call(where) == data(value=False)
+    assert await call(runner, where) == data(value=False)
 
 
-async def test_an_async_handler_runs_in_the_event_loop() -> None:
+async def test_an_async_handler_runs_in_the_event_loop(runner: Runner) -> None:
     """Where the run is."""
 
     async def where() -> bool:
         """Say where it runs."""
         return threading.current_thread() is threading.main_thread()
 
-    assert await call(where) == data(value=True)
+    assert await call(runner, where) == data(value=True)
 
 
-async def test_a_sync_handler_sees_the_callers_context_variables() -> None:
+async def test_a_sync_handler_sees_the_callers_context_variables(runner: Runner) -> None:
     """Tracing and request ids live there."""
     request = contextvars.ContextVar("request", default="none")
     request.set("r1")
@@ -77,10 +84,10 @@ async def test_a_sync_handler_sees_the_callers_context_variables() -> None:
         """Read it."""
         return request.get()
 
-    assert await call(read) == data("r1")
+    assert await call(runner, read) == data("r1")
 
 
-async def test_a_sync_handler_that_returns_an_awaitable_is_awaited() -> None:
+async def test_a_sync_handler_that_returns_an_awaitable_is_awaited(runner: Runner) -> None:
     """Wrappers often look sync."""
 
     async def work() -> str:
@@ -90,10 +97,10 @@ async def test_a_sync_handler_that_returns_an_awaitable_is_awaited() -> None:
         """Begin."""
         return work()
 
-    assert await call(start) == data("worked")
+    assert await call(runner, start) == data("worked")
 
 
-async def test_an_object_with_an_async_call_is_a_handler() -> None:
+async def test_an_object_with_an_async_call_is_a_handler(runner: Runner) -> None:
     """Tools with settings of their own."""
 
     class Greeter:
@@ -106,16 +113,16 @@ async def test_an_object_with_an_async_call_is_a_handler() -> None:
 
     made = tool(name="greet")(Greeter("Hello"))
     assert made.description == "Greet somebody."
-    assert await call(made, {"name": "Ada"}) == data("Hello Ada")
+    assert await call(runner, made, {"name": "Ada"}) == data("Hello Ada")
 
 
-async def test_a_handler_that_returns_nothing_says_it_was_executed() -> None:
+async def test_a_handler_that_returns_nothing_says_it_was_executed(runner: Runner) -> None:
     """A model takes an empty result for a failure."""
 
     def send() -> None:
         """Send it."""
 
-    assert await call(send) == data("send successfully executed")
+    assert await call(runner, send) == data("send successfully executed")
 
 
 class Colour(Enum):
@@ -154,14 +161,38 @@ class Order(BaseModel):
         ({"deep": [float("inf")]}, {"deep": ["Infinity"]}),
     ],
 )
-async def test_results_become_json(value: Any, expected: Any) -> None:
+async def test_results_become_json(runner: Runner, value: Any, expected: Any) -> None:
     """What Python programs return, as a model can read it."""
 
     def give() -> Any:
         """Give it."""
         return value
 
-    assert await call(give) == data(expected)
+    assert await call(runner, give) == data(expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({"\ud83d": 1}, {"\ufffd": 1}),
+        ({"\ud83d\ude00": 1}, {"😀": 1}),
+        (dict([("\ud83d", 1), ("\ude00", 2)]), {"\ufffd": 1, "\ufffd 2": 2}),  # noqa: C406 - one hash
+        ([{"deep": {"\ude00": 1}}], [{"deep": {"\ufffd": 1}}]),
+        ({"n": float("inf"), "t": "\ud83d"}, {"n": "Infinity", "t": "\ufffd"}),
+        (
+            {"o": Order(id="\ud83d", total=Decimal(1)), "\ude00": 1},
+            {"o": {"id": "\ufffd", "total": "1"}, "\ufffd": 1},
+        ),
+    ],
+)
+async def test_half_an_emoji_in_a_result_ends_no_run(runner: Runner, given: Any, read: Any) -> None:
+    """Names that were cut in the middle: halves that meet are joined, others replaced."""
+
+    def give() -> Any:
+        """Give it."""
+        return given
+
+    assert await call(runner, give) == data(read)
 
 
 def _circle() -> list[Any]:
@@ -181,6 +212,7 @@ def _deep() -> list[Any]:
     "make", [object, lambda: b"\xff\xfe", _circle, _deep, lambda: ValueError("no"), lambda: int]
 )
 async def test_a_result_without_a_json_form_is_the_developers_error(
+    runner: Runner,
     make: Callable[[], Any],
 ) -> None:
     """No model can help with it; the message names tool and type."""
@@ -190,32 +222,35 @@ async def test_a_result_without_a_json_form_is_the_developers_error(
         return make()
 
     with pytest.raises(ToolDefinitionError, match=r"'give': it returned .* no JSON form") as caught:
-        await call(give)
+        await call(runner, give)
     assert caught.value.tool == "give"
 
 
-async def test_an_exception_becomes_an_error_that_the_model_reads() -> None:
+async def test_an_exception_becomes_an_error_that_the_model_reads(runner: Runner) -> None:
     """Name and message; nothing of the machine."""
 
     def fail() -> None:
         """Fail."""
         raise LookupError("no booking 42")
 
-    content = await call(fail)
+    content = await call(runner, fail)
     assert content == {"error": {"name": "LookupError", "message": "no booking 42"}}
 
 
-async def test_an_exception_without_words_is_called_by_its_name() -> None:
+async def test_an_exception_without_words_is_called_by_its_name(runner: Runner) -> None:
     """An empty message says nothing."""
 
     async def fail() -> None:
         """Fail."""
         raise TimeoutError
 
-    assert (await call(fail))["error"] == {"name": "TimeoutError", "message": "TimeoutError"}
+    assert (await call(runner, fail))["error"] == {
+        "name": "TimeoutError",
+        "message": "TimeoutError",
+    }
 
 
-async def test_the_model_sees_neither_stack_nor_paths() -> None:
+async def test_the_model_sees_neither_stack_nor_paths(runner: Runner) -> None:
     """TypeScript sends the stack trace along."""
 
     def fail() -> None:
@@ -223,18 +258,18 @@ async def test_the_model_sees_neither_stack_nor_paths() -> None:
         raise RuntimeError("it broke")
 
     model = ScriptedModel(tool_call("fail"), "sorry")
-    await Agent(name="a", system="S", tools=[fail], model=model, max_iter=2).run("q?")
+    await runner.run(Agent(name="a", system="S", tools=[fail], model=model, max_iter=2), "q?")
     model.assert_saw("it broke")
     model.assert_not_saw("Traceback", "test_tool_calls", "raise RuntimeError")
 
 
-async def test_a_validation_error_says_which_argument_is_wrong_and_why() -> None:
+async def test_a_validation_error_says_which_argument_is_wrong_and_why(runner: Runner) -> None:
     """So that the model can correct itself."""
 
     def book(seats: int, day: date) -> None:
         """Book seats."""
 
-    content = await call(book, {"seats": "many", "extra": 1})
+    content = await call(runner, book, {"seats": "many", "extra": 1})
     assert content["error"]["name"] == "InvalidArgumentsError"
     issues = {issue["path"]: issue["message"] for issue in content["error"]["issues"]}
     assert set(issues) == {"seats", "day", "extra"}
@@ -244,17 +279,17 @@ async def test_a_validation_error_says_which_argument_is_wrong_and_why() -> None
 
 
 @pytest.mark.parametrize("arguments", ["[1]", "5", "true"])
-async def test_arguments_that_are_no_object_are_invalid(arguments: str) -> None:
+async def test_arguments_that_are_no_object_are_invalid(runner: Runner, arguments: str) -> None:
     """JSON, but not what tools take."""
 
     def book(seats: int) -> None:
         """Book seats."""
 
-    content = await call(book, arguments)
+    content = await call(runner, book, arguments)
     assert content["error"]["issues"][0]["path"] == "(arguments)"
 
 
-async def test_malformed_arguments_are_shown_to_the_model() -> None:
+async def test_malformed_arguments_are_shown_to_the_model(runner: Runner) -> None:
     """The handler is not called."""
     called: list[int] = []
 
@@ -262,7 +297,7 @@ async def test_malformed_arguments_are_shown_to_the_model() -> None:
         """Book seats."""
         called.append(seats)
 
-    content = await call(book, '{"seats": 2')
+    content = await call(runner, book, '{"seats": 2')
     assert content["error"]["name"] == "InvalidArgumentsError"
     assert '{"seats": 2' in content["error"]["message"]
     assert called == []
@@ -272,7 +307,7 @@ async def test_malformed_arguments_are_shown_to_the_model() -> None:
     ("tools", "offer"), [(True, "Available: look."), (False, "This agent has no tools.")]
 )
 async def test_an_unknown_tool_is_an_error_that_names_the_known_ones(
-    tools: bool, offer: str
+    runner: Runner, tools: bool, offer: str
 ) -> None:
     """The others of the same reply are run all the same."""
 
@@ -284,7 +319,7 @@ async def test_an_unknown_tool_is_an_error_that_names_the_known_ones(
         {"tool_calls": [{"name": "fly", "arguments": {}}, {"name": "look", "arguments": {}}]}
     )
     agent = Agent(name="a", system="S", tools=[look] if tools else [], model=model)
-    result = await agent.run("q?")
+    result = await runner.run(agent, "q?")
     first, second = result.tool_calls
     assert first.content == {
         "error": {"name": "UnknownToolError", "message": f"There is no tool 'fly'. {offer}"}
@@ -296,7 +331,9 @@ async def test_an_unknown_tool_is_an_error_that_names_the_known_ones(
 @pytest.mark.parametrize(
     "error", [NonRetriableError("stop"), RetryAfterError("later", timedelta(seconds=5))]
 )
-async def test_control_errors_of_a_tool_fail_the_run(error: Exception, sync: bool) -> None:
+async def test_control_errors_of_a_tool_fail_the_run(
+    runner: Runner, error: Exception, sync: bool
+) -> None:
     """They say that no model can help."""
 
     def refund() -> None:
@@ -308,8 +345,8 @@ async def test_control_errors_of_a_tool_fail_the_run(error: Exception, sync: boo
         raise error
 
     with pytest.raises(type(error)) as caught:
-        await call(refund if sync else refund_later)
-    assert caught.value is error
+        await call(runner, refund if sync else refund_later)
+    assert runner.is_same(caught.value, error)
 
 
 def test_the_sdks_control_errors_pass_through_by_name() -> None:
@@ -329,7 +366,7 @@ def test_retry_after_takes_seconds_or_a_timedelta() -> None:
     assert RetryAfterError("x", timedelta(minutes=1)).retry_after == 60.0
 
 
-async def test_a_cancelled_tool_cancels_the_run() -> None:
+async def test_a_cancelled_tool_cancels_the_run(runner: Runner) -> None:
     """Cancellation is no error of the tool's."""
 
     async def stop() -> None:
@@ -337,10 +374,11 @@ async def test_a_cancelled_tool_cancels_the_run() -> None:
         raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        await call(stop)
+        await call(runner, stop)
 
 
-async def test_cancelling_the_run_cancels_the_tool() -> None:
+@pytest.mark.direct_only("a task is cancelled in this process")
+async def test_cancelling_the_run_cancels_the_tool(runner: Runner) -> None:
     """Which may clean up."""
     began, ended = asyncio.Event(), asyncio.Event()
 
@@ -352,7 +390,7 @@ async def test_cancelling_the_run_cancels_the_tool() -> None:
         finally:
             ended.set()
 
-    running = asyncio.create_task(call(wait))
+    running = asyncio.create_task(call(runner, wait))
     await began.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -361,7 +399,7 @@ async def test_cancelling_the_run_cancels_the_tool() -> None:
 
 
 @pytest.mark.parametrize("sync", [True, False])
-async def test_a_tool_that_takes_too_long_is_given_up(sync: bool) -> None:
+async def test_a_tool_that_takes_too_long_is_given_up(runner: Runner, sync: bool) -> None:
     """The model reads an error, the run goes on."""
     release = threading.Event()
 
@@ -374,24 +412,24 @@ async def test_a_tool_that_takes_too_long_is_given_up(sync: bool) -> None:
         release.wait()
 
     try:
-        content = await call(block if sync else wait, limits=RunLimits(tool_timeout=0.01))
+        content = await call(runner, block if sync else wait, limits=RunLimits(tool_timeout=0.01))
     finally:
         release.set()
     assert content["error"]["name"] == "ToolTimeoutError"
     assert "took more than 0.01 s" in content["error"]["message"]
 
 
-async def test_a_tool_within_its_time_is_left_alone() -> None:
+async def test_a_tool_within_its_time_is_left_alone(runner: Runner) -> None:
     """A limit that is not reached changes nothing."""
 
     async def quick() -> str:
         """Be quick."""
         return "done"
 
-    assert await call(quick, limits=RunLimits(tool_timeout=60)) == data("done")
+    assert await call(runner, quick, limits=RunLimits(tool_timeout=60)) == data("done")
 
 
-async def test_a_context_tells_the_handler_where_it_is() -> None:
+async def test_a_context_tells_the_handler_where_it_is(runner: Runner) -> None:
     """Agent, state, thread, and the call as the model made it."""
     seen: list[ToolContext] = []
 
@@ -401,7 +439,7 @@ async def test_a_context_tells_the_handler_where_it_is() -> None:
         ctx.state.data["noted"] = what
 
     state = State[Any](thread_id="t1")
-    await call(note, {"what": "it"}, state=state)
+    await call(runner, note, {"what": "it"}, state=state)
     (context,) = seen
     assert (context.agent.name, context.network, context.thread_id) == ("a", None, "t1")
     assert (context.call.name, context.call.input) == ("note", {"what": "it"})
@@ -409,7 +447,7 @@ async def test_a_context_tells_the_handler_where_it_is() -> None:
     assert state.data == {"noted": "it"}
 
 
-async def test_the_context_is_not_shown_to_the_model() -> None:
+async def test_the_context_is_not_shown_to_the_model(runner: Runner) -> None:
     """Nor may the model pass it."""
 
     def by_hint(value: int, context: ToolContext) -> str:
@@ -423,12 +461,12 @@ async def test_the_context_is_not_shown_to_the_model() -> None:
     for made in (tool(by_hint), tool(by_name)):
         assert made.parameters is not None
         assert list(made.parameters["properties"]) == ["value"]  # type: ignore[arg-type,index,call-overload]
-        assert await call(made, {"value": 1}) == data("a")
-        wrong = await call(made, {"value": 1, "ctx": {}, "context": {}})
+        assert await call(runner, made, {"value": 1}) == data("a")
+        wrong = await call(runner, made, {"value": 1, "ctx": {}, "context": {}})
         assert wrong["error"]["name"] == "InvalidArgumentsError"
 
 
-async def test_steps_of_a_tool_simply_happen_in_a_direct_run() -> None:
+async def test_steps_of_a_tool_simply_happen_in_a_direct_run(runner: Runner) -> None:
     """The same tool is durable in an Inngest function."""
 
     @tool(steps=True)
@@ -443,10 +481,11 @@ async def test_steps_of_a_tool_simply_happen_in_a_direct_run() -> None:
         return await ctx.step.run("work", work)
 
     assert wait.steps
-    assert await call(wait) == data("worked")
+    assert await call(runner, wait) == data("worked")
 
 
-async def test_steps_that_need_inngest_say_so() -> None:
+@pytest.mark.direct_only("in a function these steps are there")
+async def test_steps_that_need_inngest_say_so(runner: Runner) -> None:
     """The developer's error, as the model cannot help; here it is caught as any other."""
 
     @tool(steps=True)
@@ -457,22 +496,24 @@ async def test_steps_that_need_inngest_say_so() -> None:
         with pytest.raises(ConfigurationError, match=r"ask\.call' invokes the function 'f'"):
             await ctx.step.invoke_by_id("call", function_id="f")
 
-    assert await call(ask) == data("ask successfully executed")
+    assert await call(runner, ask) == data("ask successfully executed")
 
 
-async def test_nulls_for_optional_arguments_stand_for_not_given() -> None:
+async def test_nulls_for_optional_arguments_stand_for_not_given(runner: Runner) -> None:
     """Strict schemas make every field required and optional ones nullable."""
 
     def search(query: str, limit: int = 10) -> list[Any]:
         """Search."""
         return [query, limit]
 
-    assert await call(search, {"query": "x", "limit": None}) == data(["x", 10])
+    assert await call(runner, search, {"query": "x", "limit": None}) == data(["x", 10])
 
 
-async def test_a_handler_without_described_arguments_gets_what_the_model_passed() -> None:
+async def test_a_handler_without_described_arguments_gets_what_the_model_passed(
+    runner: Runner,
+) -> None:
     """Whatever it is."""
     got: list[Any] = []
     made = create_tool(name="any", handler=got.append)
-    assert await call(made, {"x": 1}) == data("any successfully executed")
+    assert await call(runner, made, {"x": 1}) == data("any successfully executed")
     assert got == [{"x": 1}]

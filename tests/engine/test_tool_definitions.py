@@ -26,6 +26,8 @@ from agentkit_py.engine.tool import as_tool
 from agentkit_py.errors import MissingDependencyError, ToolDefinitionError
 from agentkit_py.testing import ScriptedModel, tool_call
 
+from .runner import Runner
+
 
 class City(BaseModel):
     """A city."""
@@ -40,13 +42,13 @@ def properties(made: Any) -> dict[str, Any]:
     return made.parameters["properties"]
 
 
-async def answer(made: Any, arguments: Any) -> Any:
+async def answer(runner: Runner, made: Any, arguments: Any) -> Any:
     """What the tool answers to a model's call with these arguments."""
     name = as_tool(made).name
     model = ScriptedModel(tool_call(name, arguments), "done")
     state = State[Any]()
     agent = Agent(name="a", system="S", tools=[made], model=model, max_iter=2)
-    await agent.run("q?", state=state)
+    await runner.run(agent, "q?", state=state)
     model.assert_finished()
     return state.results[1].tool_calls[0].content
 
@@ -80,9 +82,9 @@ def test_a_functions_hints_and_docstring_are_the_tool() -> None:
     assert made.parameters["additionalProperties"] is False
 
 
-async def test_a_bare_function_is_a_tool() -> None:
+async def test_a_bare_function_is_a_tool(runner: Runner) -> None:
     """Its defaults are its own."""
-    assert await answer(get_weather, {"city": "Paris"}) == {"data": "Paris c"}
+    assert await answer(runner, get_weather, {"city": "Paris"}) == {"data": "Paris c"}
 
 
 def test_a_bare_function_is_made_a_tool_once() -> None:
@@ -136,15 +138,17 @@ def test_annotated_fields_say_more_of_an_argument() -> None:
 @pytest.mark.parametrize(
     "name", ["json", "schema", "copy", "model_id", "model_config", "model_dump", "_private", "cls"]
 )
-async def test_an_argument_may_have_a_name_that_pydantic_uses_itself(name: str) -> None:
+async def test_an_argument_may_have_a_name_that_pydantic_uses_itself(
+    runner: Runner, name: str
+) -> None:
     """Without a warning, and under its own name for model and function."""
     source = f"def echo({name}: str) -> str:\n    return {name}\n"
     space: dict[str, Any] = {}
     exec(source, space)  # noqa: S102 - the same function under eight names
     made = tool(space["echo"])
     assert list(properties(made)) == [name]
-    assert await answer(made, {name: "v"}) == {"data": "v"}
-    wrong = await answer(made, {name: 5})
+    assert await answer(runner, made, {name: "v"}) == {"data": "v"}
+    wrong = await answer(runner, made, {name: 5})
     assert wrong["error"]["issues"][0]["path"] == name
 
 
@@ -239,7 +243,7 @@ def test_a_name_that_all_providers_take_is_taken(name: str) -> None:
     assert create_tool(name=name, handler=print).name == name
 
 
-async def test_a_pydantic_model_gives_the_handler_an_instance() -> None:
+async def test_a_pydantic_model_gives_the_handler_an_instance(runner: Runner) -> None:
     """With its defaults filled in."""
 
     def describe(city: City, ctx: ToolContext) -> str:
@@ -247,8 +251,8 @@ async def test_a_pydantic_model_gives_the_handler_an_instance() -> None:
 
     made = create_tool(name="describe", handler=describe, parameters=City, description="D")
     assert properties(made)["name"]["description"] == "Its name"
-    assert await answer(made, {"name": "Lyon"}) == {"data": "Lyon FR a"}
-    wrong = await answer(made, {})
+    assert await answer(runner, made, {"name": "Lyon"}) == {"data": "Lyon FR a"}
+    wrong = await answer(runner, made, {})
     assert wrong["error"]["message"] == "name: Field required"
 
 
@@ -266,18 +270,18 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-async def test_a_json_schema_gives_the_handler_a_checked_dict() -> None:
+async def test_a_json_schema_gives_the_handler_a_checked_dict(runner: Runner) -> None:
     """As it came."""
     made = create_tool(name="plan", handler=_same, parameters=SCHEMA)
-    assert await answer(made, {"city": "Rome", "days": [1]}) == {
+    assert await answer(runner, made, {"city": "Rome", "days": [1]}) == {
         "data": {"city": "Rome", "days": [1]}
     }
 
 
-async def test_what_does_not_fit_a_json_schema_is_named() -> None:
+async def test_what_does_not_fit_a_json_schema_is_named(runner: Runner) -> None:
     """Each problem with its path, in order."""
     made = create_tool(name="plan", handler=_same, parameters=SCHEMA)
-    content = await answer(made, {"days": [1, "two"]})
+    content = await answer(runner, made, {"days": [1, "two"]})
     paths = [issue["path"] for issue in content["error"]["issues"]]
     assert paths == ["(arguments)", "days.1"]
     assert "'city' is a required property" in content["error"]["message"]
@@ -329,10 +333,10 @@ def _optional(*, verbose: bool = False) -> Any:
     ("handler", "count"), [(_all, 2), (_two, 2), (_one, 1), (_none, 0), (_optional, 0)]
 )
 async def test_a_handler_takes_input_and_context_as_far_as_it_wants(
-    handler: Callable[..., Any], count: int
+    runner: Runner, handler: Callable[..., Any], count: int
 ) -> None:
     """``(input, ctx)``, ``(input)`` or nothing."""
-    assert await answer(create_tool(name="count", handler=handler), {}) == {"data": count}
+    assert await answer(runner, create_tool(name="count", handler=handler), {}) == {"data": count}
 
 
 def test_a_handler_that_needs_something_else_is_refused() -> None:

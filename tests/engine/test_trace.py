@@ -20,6 +20,8 @@ from agentkit_py.engine.trace import CallEdit, ModelCall, tracing
 from agentkit_py.messages import Message, text_of
 from agentkit_py.testing import ScriptedModel, tool_call
 
+from .runner import Runner
+
 
 def count(ctx: ToolContext) -> str:
     """Count up."""
@@ -37,41 +39,43 @@ def first_text(messages: tuple[Message, ...]) -> str:
     return text_of(messages[0])
 
 
-async def test_each_call_is_told_before_it_is_made_and_nothing_outside_the_block() -> None:
+async def test_each_call_is_told_before_it_is_made_and_nothing_outside_the_block(
+    runner: Runner,
+) -> None:
     """With the ids of the run and the step, and what the model is about to see."""
-    calls: list[ModelCall] = []
+    calls: list[ModelCall] = runner.again([])
     model = ScriptedModel(tool_call("count"), "Done.", "Again.")
     agent = Agent(name="a", system="S", tools=[count], model=model, max_iter=3)
     with tracing(calls.append):
-        result = await agent.run("Hi", state=State({}))
-    await agent.run("Hi", state=State({}))
+        result = await runner.run(agent, "Hi", state=State({}))
+    await runner.run(agent, "Hi", state=State({}))
     assert [call.step_id for call in calls] == ["a.0.infer", "a.1.infer"]
     assert len({call.run_id for call in calls}) == 1
     assert result.context is not None
     assert calls[1].report.sent == result.context.sent
 
 
-async def test_a_call_is_looked_at_again_on_the_state_of_its_time() -> None:
+async def test_a_call_is_looked_at_again_on_the_state_of_its_time(runner: Runner) -> None:
     """Also when the run has long gone on; the run's own state is not touched by it."""
-    calls: list[ModelCall] = []
+    calls: list[ModelCall] = runner.again([])
     model = ScriptedModel(tool_call("count"), tool_call("count"), "Done.")
     agent = Agent(name="a", system=system, tools=[count], model=model, max_iter=3)
     state = State({})
     with tracing(calls.append):
-        await agent.run("Hi", state=state)
+        await runner.run(agent, "Hi", state=state)
     seen = [first_text((await call.rehearse()).request.messages) for call in calls]
     assert seen == ["Counted 0.", "Counted 1.", "Counted 2."]
     assert state.data == {"count": 2}
     model.assert_finished()
 
 
-async def test_prompt_input_and_processors_can_be_otherwise() -> None:
+async def test_prompt_input_and_processors_can_be_otherwise(runner: Runner) -> None:
     """For one look only: the agent stays as it was."""
-    calls: list[ModelCall] = []
+    calls: list[ModelCall] = runner.again([])
     model = ScriptedModel("Done.")
     agent = Agent(name="a", system="S", model=model, processors=[ToolCallFilter()])
     with tracing(calls.append):
-        await agent.run("Hi")
+        await runner.run(agent, "Hi")
     edit = CallEdit(system="Other.", input="Bye", chains=[])
     made = await calls[0].rehearse(edit)
     assert [text_of(m) for m in made.request.messages] == ["Other.", "Bye"]
@@ -81,25 +85,25 @@ async def test_prompt_input_and_processors_can_be_otherwise() -> None:
     assert [entry.name for entry in again.report.entries] == ["ToolCallFilter"]
 
 
-async def test_a_hook_is_asked_again_and_may_stop() -> None:
+async def test_a_hook_is_asked_again_and_may_stop(runner: Runner) -> None:
     """`on_start` belongs to what a call sees."""
 
     def hook(context: StartContext) -> Start | None:
         stop = context.input == "Stop"
         return Start(context.prompt, context.history, stop=True) if stop else None
 
-    calls: list[ModelCall] = []
+    calls: list[ModelCall] = runner.again([])
     hooks = Lifecycle(on_start=hook)
     agent = Agent(name="a", system="S", model=ScriptedModel("Done."), lifecycle=hooks)
     with tracing(calls.append):
-        await agent.run("Hi")
+        await runner.run(agent, "Hi")
     assert not (await calls[0].rehearse()).stop
     assert (await calls[0].rehearse(CallEdit(input="Stop"))).stop
 
 
-async def test_agents_that_run_together_and_in_tools_are_traced_too() -> None:
+async def test_agents_that_run_together_and_in_tools_are_traced_too(runner: Runner) -> None:
     """Each with its own state."""
-    calls: list[ModelCall] = []
+    calls: list[ModelCall] = runner.again([])
     helper = Agent(name="helper", system="Help.", model=ScriptedModel("Helped."))
     left_model = ScriptedModel(tool_call("helper", {"task": "x"}), "Left.")
     left = Agent(name="left", system=system, tools=[helper.as_tool()], model=left_model, max_iter=2)
@@ -110,7 +114,7 @@ async def test_agents_that_run_together_and_in_tools_are_traced_too() -> None:
 
     network = Network(name="n", agents=[left, right], router=route)
     with tracing(calls.append):
-        await network.run("Hi", state=State({}))
+        await runner.run(network, "Hi", state=State({}))
     assert sorted(call.report.agent for call in calls) == ["helper", "left", "left", "right"]
     for call in calls:
         assert (await call.rehearse()).report.agent == call.report.agent

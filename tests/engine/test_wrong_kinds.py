@@ -17,6 +17,8 @@ from agentkit_py import (
 )
 from agentkit_py.testing import ScriptedModel
 
+from .runner import Runner
+
 
 @tool
 def look() -> str:
@@ -83,10 +85,12 @@ def test_a_network_names_the_option_that_is_wrong(option: str, value: Any) -> No
         ("max_iter", "3"),
     ],
 )
-async def test_a_run_names_the_option_that_is_wrong(option: str, value: Any) -> None:
+async def test_a_run_names_the_option_that_is_wrong(
+    runner: Runner, option: str, value: Any
+) -> None:
     """Before anything happens."""
     with pytest.raises(ConfigurationError, match=rf"run\(\).*{option}"):
-        await agent(model=ScriptedModel()).run("hi", **{option: value})
+        await runner.run(agent(model=ScriptedModel()), "hi", **{option: value})
 
 
 @pytest.mark.parametrize("plain", [{"a": 1}, {"dta": {"a": 1}}])

@@ -137,11 +137,45 @@ def test_a_model_needs_a_name(factory: Callable[..., Model], name: Any) -> None:
 
 
 @pytest.mark.parametrize("factory", [openai, anthropic, gemini, grok])
-@pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://x", "https://x?y=1", 3])
+@pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://x", "https://x?y=1", "http://[x", 3])
 def test_a_base_url_is_an_http_url(factory: Callable[..., Model], url: Any) -> None:
     """With a query the path could not be added."""
-    with pytest.raises(ConfigurationError, match="base_url="):
+    with pytest.raises(ConfigurationError, match="base_url"):
         factory("m", base_url=url)
+
+
+@pytest.mark.parametrize("factory", [openai, anthropic, gemini, grok])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://ann:secret@gateway.example/v1",
+        "https://secret@gateway.example",
+        "http://ann:sec%72et-secret@127.0.0.1:8080/v1/",
+        "https://ann:se/secret@gateway.example/v1",
+        "ann:secret@gateway.example/v1",
+        "https://gateway.example/v1?key=secret",
+        "https://gateway.example/v1#secret",
+    ],
+)
+def test_a_secret_in_an_address_is_refused_without_showing_it(
+    factory: Callable[..., Model], url: str
+) -> None:
+    """Addresses stand in logs, traces and errors."""
+    with pytest.raises(ConfigurationError, match="base_url") as caught:
+        factory("m", base_url=url)
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match="endpoint") as caught:
+        azure(endpoint=url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://a.b:8080/@me/v1", "http://[::1]:8080", "http://[fe80::1]/v1", "http://grüße.de"],
+)
+def test_other_addresses_are_taken(url: str) -> None:
+    """In a path an at sign names no user."""
+    assert openai("m", base_url=url).base_url == url
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class Server:
     Args:
         local: What knows the keys.
         transport: Where the server sends the models' requests.
-        note: Gets each step that the code asks for, in each execution.
+        note: Gets each step that the code asks the SDK for, in each execution.
     """
 
     def __init__(

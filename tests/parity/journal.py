@@ -65,6 +65,11 @@ class Journal:
         with self._lock:
             self.order.append(what)
 
+    def step(self, what: str) -> None:
+        """A step was asked for; a replay need not ask again."""
+        with self._lock:
+            self.order.once(what)
+
     def callback(self, kind: str, **facts: Json) -> None:
         """The scenario's own code was called."""
         with self._lock:

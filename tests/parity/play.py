@@ -56,7 +56,7 @@ class _Player:
         self._transport = ScriptedTransport(replies, self._journal.note)
         self._world = World(spec, self._journal, self._transport)
         self._runtime = DirectRuntime(environment={})
-        self._server = Server(self._runtime, self._transport, self._journal.note)
+        self._server = Server(self._runtime, self._transport, self._journal.step)
         self._problems: list[str] = []
 
     async def play(self) -> Played:

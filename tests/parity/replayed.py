@@ -57,6 +57,14 @@ class Log(list[T]):
             self._problems.append(f"a replay did {item!r:.200} instead of {self[self._at]!r:.200}")
         self._at += 1
 
+    def once(self, item: T, /) -> None:
+        """Something happened that a replay may leave out: a step, which remembers what it gave."""
+        if self._start is not None:
+            if item in self[self._start :]:
+                return
+            self._inside.add(len(self))
+        super().append(item)
+
     def _skip(self) -> None:
         while self._at in self._inside:
             self._at += 1

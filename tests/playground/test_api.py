@@ -334,6 +334,27 @@ async def test_only_the_last_runs_are_kept(api: httpx.AsyncClient, played: Playg
     assert len(thread["results"]) == 4
 
 
+async def test_a_page_asks_only_for_what_is_new_after_a_run(
+    api: httpx.AsyncClient, played: Playground
+) -> None:
+    """Results after the place it knows; runs without the events that it has followed."""
+    first = await run(api, played, "Hello", thread="t1")
+    path = "/dev-api/threads/t1"
+    whole = (await api.get(path)).json()
+    second = await run(api, played, "Hello again", thread="t1")
+    after = len(whole["results"])
+    news = (await api.get(f"{path}?after={after}")).json()
+    now = (await api.get(path)).json()
+    assert news["offset"] == after == first.last
+    assert whole["results"] + news["results"] == now["results"]
+    assert [one["events"] for one in news["runs"]] == [[], []]
+    assert (news["runs"][1]["first"], news["runs"][1]["last"]) == (second.first, second.last)
+    nothing = (await api.get(f"{path}?after={second.last}")).json()
+    assert (nothing["offset"], nothing["results"]) == (second.last, [])
+    shorter = (await api.get(f"{path}?after=999")).json()
+    assert shorter["results"] == now["results"]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [

@@ -138,6 +138,18 @@ def test_the_state_shows_which_tool_changed_what(page: Page) -> None:
     expect(change).to_contain_text('topic: "" → "Hello there"')
 
 
+def test_after_a_run_only_what_is_new_is_asked_for(page: Page) -> None:
+    """And the conversation is all there."""
+    say(page, "Hello")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    with page.expect_response("**/dev-api/threads/*"):
+        say(page, "Hello again")
+    threads = [url.partition("/threads/")[2] for url in asked if "/dev-api/threads/" in url]
+    assert [one.partition("?")[2] for one in threads] == ["after=4"]
+    expect(page.locator("#chat .said.user")).to_have_count(2)
+
+
 def test_a_person_approves_or_denies_on_a_card(page: Page) -> None:
     """The wait is in the timeline, and the model reads the reason."""
     say(page, "A refund please", wait=False)
@@ -215,6 +227,7 @@ def test_a_message_that_is_sent_before_the_page_is_ready_waits_for_it(
     def hold(route: Route) -> None:
         held.append(route)
 
+    page.goto("about:blank")  # what the first look still asks for is not what is held
     page.route("**/dev-api/threads", hold, times=1)
     with page.expect_request("**/dev-api/threads"):
         page.goto(address)

@@ -211,3 +211,104 @@ async def test_a_page_that_is_loaded_anew_sees_the_question_again() -> None:
     assert paid == [5]
     async with client_of(app) as client:
         assert (await client.get("/api/threads/t1")).json()["running"] == []
+
+
+async def test_a_run_that_waits_for_a_person_takes_no_place_from_others() -> None:
+    """With room for one run, others are answered while somebody thinks."""
+    paid: list[int] = []
+    replies = [tool_call("refund", {"amount": 5}), "meanwhile", "paid"]
+    app = app_of(support(*replies, tools=(refund(paid),)), limits=ServerLimits(runs=1))
+    async with served(app) as url, listening(url) as ada, listening(url, "bob") as bob:
+        await ask(url)
+        asked = (await ada.until("hitl.requested"))["data"]
+        assert (await post(url, "/api/chat", message("Hello?", "t2"), "bob")).status_code == 200
+        await bob.until("stream.ended")
+        assert bob.text == "meanwhile"
+        await decide(url, asked["requestId"])
+        await ada.until("stream.ended")
+    assert paid == [5]
+    assert ada.text == "paid"
+
+
+async def test_an_answered_run_waits_for_a_place_and_is_the_next_to_get_one() -> None:
+    """New messages are refused until it has one; its tool is not called before."""
+    paid: list[int] = []
+    wait, begun, go = waiting()
+    replies = [tool_call("refund", {"amount": 5}), tool_call("wait", {}), "bob's", "ada's"]
+    app = app_of(support(*replies, tools=(refund(paid), wait)), limits=ServerLimits(runs=1))
+    async with served(app) as url, listening(url) as ada, listening(url, "bob") as bob:
+        await ask(url)
+        asked = (await ada.until("hitl.requested"))["data"]
+        await post(url, "/api/chat", message("Hello?", "t2"), "bob")
+        await begun.wait()
+        await decide(url, asked["requestId"])
+        await ada.until("hitl.resolved")
+        assert paid == []
+        assert (await post(url, "/api/chat", message("Me?", "t3"), "eve")).status_code == 503
+        go.set()
+        await bob.until("stream.ended")
+        await ada.until("stream.ended")
+        await settled(app)
+        assert (await post(url, "/api/chat", message("Now?", "t3"), "eve")).status_code == 200
+        await settled(app)
+    assert (paid, ada.text, bob.text) == ([5], "ada's", "bob's")
+
+
+async def test_an_answered_run_waits_for_place_and_thread_without_standing_in_its_own_way() -> None:
+    """Others of its thread have both, ask in their turn, and all of them end."""
+    paid: list[int] = []
+    wait, begun, go = waiting()
+    asks = tool_call("refund", {"amount": 5})
+    replies = [asks, tool_call("wait", {}), tool_call("refund", {"amount": 6}), "a", "b"]
+    app = app_of(support(*replies, tools=(refund(paid), wait)), limits=ServerLimits(runs=1))
+    async with served(app) as url, listening(url) as stream:
+        await ask(url)
+        first = (await stream.until("hitl.requested"))["data"]
+        assert (await post(url, "/api/chat", message("Two", "t1"))).status_code == 200
+        await begun.wait()
+        await decide(url, first["requestId"])
+        await stream.until("hitl.resolved")
+        go.set()
+        second = (await stream.until("hitl.requested"))["data"]
+        await stream.until("stream.ended")
+        assert paid == [5]
+        await decide(url, second["requestId"])
+        await stream.until("stream.ended")
+    assert paid == [5, 6]
+
+
+async def test_a_cancelled_run_gives_its_place_back_once() -> None:
+    """Whether it waits for a person or, answered, for a place."""
+    paid: list[int] = []
+    wait, begun, go = waiting()
+    replies = [tool_call("refund", {"amount": 5}), tool_call("wait", {}), "bob's", "eve's"]
+    app = app_of(support(*replies, tools=(refund(paid), wait)), limits=ServerLimits(runs=1))
+    async with served(app) as url, listening(url) as ada:
+        await ask(url)
+        asked = (await ada.until("hitl.requested"))["data"]
+        await post(url, "/api/chat", message("Hello?", "t2"), "bob")
+        await begun.wait()
+        await decide(url, asked["requestId"])
+        await ada.until("hitl.resolved")
+        await post(url, "/api/chat/cancel", {"threadId": "t1"})
+        await ada.until("stream.ended")
+        assert (await post(url, "/api/chat", message("Me?", "t3"), "eve")).status_code == 503
+        go.set()
+        await settled(app)
+        assert (await post(url, "/api/chat", message("Now?", "t3"), "eve")).status_code == 200
+        await settled(app)
+    assert paid == []
+
+
+async def test_so_many_runs_may_wait_for_people() -> None:
+    """Then no new one is begun, though there are places: each that waits takes memory."""
+    paid: list[int] = []
+    network = support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),))
+    app = app_of(network, limits=ServerLimits(waiting_runs=1))
+    async with served(app) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]
+        assert (await post(url, "/api/chat", message("Me?", "t2"), "bob")).status_code == 503
+        await decide(url, asked["requestId"])
+        await stream.until("stream.ended")
+    assert paid == [5]

@@ -133,6 +133,31 @@ async def test_a_long_thread_can_be_read_in_parts(store: Any) -> None:
     assert nothing["messages"] == []
 
 
+async def test_a_thread_comes_page_by_page_also_where_nobody_says_how_long(store: Any) -> None:
+    """The hook names no limit: it gets the newest messages, and not a million of them."""
+    await store.add_thread("t1", user_id="ada")
+    turns = [AgentResult.from_user(f"message {n}", id=f"m{n}") for n in range(450)]
+    await store.append("t1", turns)
+    seen: list[int] = []
+    query: dict[str, Any] = {}
+    sizes: list[int] = []
+    async with client_of(app_of(support(), history=store)) as client:
+        while True:
+            page = (await client.get("/api/threads/t1", params=query)).json()
+            seen = [message["position"] for message in page["messages"]] + seen
+            sizes.append(len(page["messages"]))
+            if not page["hasMore"]:
+                break
+            query = {"before": seen[0]}
+        longest = (await client.get("/api/threads/t1?limit=1000")).json()
+        longer = await client.get("/api/threads/t1?limit=1001")
+    assert sizes == [200, 200, 50]
+    assert seen == list(range(450))
+    assert page["thread"]["messageCount"] == 450
+    assert len(longest["messages"]) == 450
+    assert (longer.status_code, "limit" in longer.json()["error"]["message"]) == (400, True)
+
+
 async def test_what_only_the_provider_reads_is_not_told(store: Any) -> None:
     """Signatures of thoughts stay in the store."""
     await store.add_thread("t1", user_id="ada")

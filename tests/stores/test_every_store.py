@@ -18,7 +18,14 @@ from agentkit_py.history.config import HistoryContext
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State
 from agentkit_py.history.thread import Thread
-from agentkit_py.messages import Message, TextMessage, ToolCall, ToolResultMessage, UserMessage
+from agentkit_py.messages import (
+    ImageContent,
+    Message,
+    TextMessage,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+)
 from agentkit_py.models.base import Usage
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory
@@ -273,6 +280,26 @@ async def test_a_new_thread_is_titled_by_its_first_message(store: HistoryStore) 
     assert info.title.startswith("Where is my order?")
     assert len(info.title) <= 80
     assert info.title.endswith("…")
+
+
+async def test_a_thread_that_was_made_first_is_titled_by_the_first_message_of_a_user(
+    store: HistoryStore, reply: Callable[[str], AgentResult]
+) -> None:
+    """Whatever stands before it; later ones, and a title that was given, change nothing."""
+    for name in ("t", "greeted", "shown"):
+        await store.add_thread(name)
+    await store.append("t", [AgentResult.from_user("Where is\n my order?\0", id="1")])
+    await store.append("t", [reply("a"), AgentResult.from_user("And the other?", id="2")])
+    await store.append("greeted", [reply("a")])
+    await store.append("greeted", [reply("b"), AgentResult.from_user("Hello", id="1")])
+    await store.append("shown", [AgentResult.from_user([ImageContent(url="https://a.b/c.png")])])
+    await store.append("shown", [AgentResult.from_user("What is it?", id="2")])
+    await store.add_thread("named", title="Mine")
+    await store.append("named", [AgentResult.from_user("Hello", id="1")])
+    threads = {thread.id: thread.title for thread in await store.list_threads()}
+    assert threads == {
+        "t": "Where is my order?\0", "greeted": "Hello", "shown": "", "named": "Mine"
+    }  # fmt: skip
 
 
 async def test_threads_are_listed_those_changed_last_first(store: HistoryStore) -> None:

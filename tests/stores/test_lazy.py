@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -14,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentkit_py import Agent, AgentResult, Model, Network, openai
+from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.config import HistoryContext
 from agentkit_py.history.paging import FIRST_PAGE
 from agentkit_py.messages import (
     ImageContent,
@@ -51,7 +54,7 @@ from agentkit_py.processors import (
     TruncateToolResults,
 )
 from agentkit_py.processors.apply import as_processor
-from agentkit_py.stores import HistoryStore, MemoryHistory, StoredResult
+from agentkit_py.stores import HistoryStore, MemoryHistory, StoredResult, for_user
 from agentkit_py.testing import ScriptedModel
 
 LENGTH = 400
@@ -224,6 +227,49 @@ async def test_no_more_is_read_than_the_processors_want() -> None:
         store = Counting()
         await seen(store, chain, 1)
         assert store.read == FIRST_PAGE
+
+
+class Watched(MemoryHistory):
+    """Does something of its own whenever a run asks for its thread."""
+
+    asked = 0
+
+    async def add_thread(self, thread_id: str | None = None, **options: Any) -> str:
+        self.asked += 1
+        return await super().add_thread(thread_id, **options)
+
+
+async def test_a_store_that_makes_threads_in_its_own_way_is_asked_in_each_run() -> None:
+    """To look for a thread by loading it is the library's own way."""
+    store, plain = Watched(), MemoryHistory()
+    hooks: list[str | None] = []
+    made = plain.create_thread
+    assert made is not None
+
+    def create(context: HistoryContext) -> Any:
+        hooks.append(context.thread_id)
+        return made(context)
+
+    plain.create_thread = create
+    for history in (store, plain):
+        agent = Agent(
+            name="desk", system="S", model=ScriptedModel("hello", "hello"), history=history
+        )
+        await agent.run("hi", thread_id="t")
+        await agent.run("hi", thread_id="t")
+    assert store.asked == 2
+    assert hooks == ["t", "t"]
+
+
+async def test_a_run_on_the_thread_of_another_user_is_refused(store: HistoryStore) -> None:
+    """Also where the thread is looked for by loading it."""
+    await store.add_thread("t", user_id="ada")
+    for user, count in (("ada", 2), ("bob", 2)):
+        seen = for_user(store, user)
+        agent = Agent(name="desk", system="S", model=ScriptedModel("hello"), history=seen)
+        with suppress(ThreadNotFoundError):
+            await agent.run("hi", thread_id="t")
+        assert await store.count_results("t") == count
 
 
 class Silent(HistoryProcessor):

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -250,7 +252,7 @@ async def test_a_disk_that_is_full_is_an_error_and_stores_nothing(path: Path) ->
     store = SqliteHistory(path)
     await store.add_thread("t")
     file = store._file()  # pyright: ignore[reportPrivateUsage] - the limit is per connection
-    file.read(lambda connection: connection.execute("PRAGMA max_page_count = 20").fetchone())
+    await file.read(lambda c: c.execute("PRAGMA max_page_count = 20").fetchone())
     big = [AgentResult.from_user("x" * 10_000) for _ in range(50)]
     with pytest.raises(HistoryError, match=r"the disk is full; nothing was saved"):
         await store.append("t", big)
@@ -264,6 +266,9 @@ async def test_a_disk_that_is_full_is_an_error_and_stores_nothing(path: Path) ->
         ("json = '{\"agentName\"'", "(whole)"),
         ("json = CAST(x'7bff7d' AS TEXT)", "(whole)"),
         ("json = '[]'", "(whole)"),
+        ("json = 'null'", "(whole)"),
+        ("json = json || '],[' || json", "(whole)"),
+        ("tokens = '{'", "tokens"),
         ("json = json_remove(json, '$.createdAt')", "createdAt"),
         ("json = json_set(json, '$.output[0].role', 'nobody')", "output[0].role"),
         ("metadata = '[1]'", "metadata"),
@@ -368,6 +373,48 @@ async def test_a_cancelled_save_is_stored_whole_or_not_at_all(
     await store.append("t", [AgentResult.from_user("after")])
     assert await store.count_results("t") in (1, 21)
     await store.close()
+
+
+def test_a_save_that_nobody_waits_for_any_more_is_done_before_the_process_ends(path: Path) -> None:
+    """The caller was cancelled when it had begun."""
+    script = """
+import asyncio, sys
+from agentkit_py.history.result import AgentResult
+from agentkit_py.stores import SqliteHistory
+
+async def main():
+    store = SqliteHistory(sys.argv[1])
+    await store.add_thread("t")
+    save = asyncio.create_task(store.append("t", [AgentResult.from_user("hi")] * 2000))
+    await asyncio.sleep(0)
+    save.cancel()
+    await asyncio.wait([save])
+    print(save.cancelled())
+
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, path], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "True"
+    assert asyncio.run(SqliteHistory(path).count_results("t")) == 2000
+
+
+@pytest.mark.parametrize("closed", [False, True])
+async def test_a_store_that_is_forgotten_leaves_no_threads(path: Path, closed: bool) -> None:
+    """A program may make many."""
+    before = set(threading.enumerate())
+    store = SqliteHistory(path)
+    await asyncio.gather(*(store.add_thread(f"{number}") for number in range(9)))
+    if closed:
+        await store.close()
+    workers = set(threading.enumerate()) - before
+    assert workers or closed
+    del store
+    gc.collect()
+    for worker in workers:
+        await asyncio.to_thread(worker.join, 10)
+    assert not any(worker.is_alive() for worker in workers)
 
 
 async def test_a_file_that_was_replaced_is_opened_anew(path: Path) -> None:

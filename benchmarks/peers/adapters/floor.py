@@ -22,6 +22,7 @@ from adapting import (
     adds_to,
     counted,
     pair,
+    saved_before,
     stored,
     threads,
 )
@@ -67,8 +68,8 @@ def scripted(steps: Steps) -> Callable[[dict[str, Any]], Any]:
     calls = [call_reply(number) for number in range(steps.calls)]
     last = text_reply()
 
-    async def respond(_: dict[str, Any]) -> Any:
-        number = await steps.later()
+    async def respond(body: dict[str, Any]) -> Any:
+        number = await steps.later(body["messages"])
         return last if number is None else calls[number]
 
     return respond
@@ -95,9 +96,13 @@ class Floor(Framework):
         """The function."""
         return function
 
-    def agent(self, steps: Steps, tools: list[Any]) -> Plain:
+    def model(self, steps: Steps) -> Any:
+        """A function."""
+        return scripted(steps)
+
+    def agent(self, model: Any, tools: list[Any]) -> Plain:
         """An object."""
-        return Plain("support", SYSTEM, scripted(steps), dict(zip(("track",), tools, strict=False)))
+        return Plain("support", SYSTEM, model, dict(zip(("track",), tools, strict=False)))
 
     async def run(self, agent: Plain) -> str:
         """A loop."""
@@ -117,6 +122,9 @@ class Floor(Framework):
     def extra(self) -> dict[str, Callable[[Session], Contender]]:
         """As ours."""
         return {
+            "text_wire": partial(self._runs, 0, None),
+            "tool1_wire": partial(self._runs, 1, track_async),
+            "tool10_wire": partial(self._runs, 10, track_async),
             "two_agents": _two,
             "filter_calls": partial(_filter, _without_calls, range(5_000, 5_001)),
             "recent_calls": partial(_filter, _recent, range(5_200, 5_201)),
@@ -135,7 +143,7 @@ def _two(session: Session) -> Contender:
     steps = Steps()
     model = scripted(steps)
 
-    async def run(_: object) -> str:
+    async def run() -> str:
         messages = _started()
         await bare_turn(messages, model, None, track_async)
         return await bare_turn(messages, model, None, track_async)
@@ -303,13 +311,14 @@ def _turn(session: Session) -> Contender:
             _insert(connection, text)
         return connection.total_changes
 
+    saved_before(session, do, lambda: None)
     return counted(session, do, lambda changes: changes % 2, range(1))
 
 
 def _body(session: Session) -> Contender:
-    from adapters.ours import MODEL, long_request  # noqa: PLC0415 - the same body as ours
+    from adapters.ours import OPENAI, long_request  # noqa: PLC0415 - the same body as ours
 
-    made = MODEL.encode(long_request())
+    made = OPENAI.encode(long_request())
 
     def verify(body: str, _: int) -> None:
         assert len(json.loads(body)["messages"]) == MANY + 1

@@ -1,10 +1,10 @@
-"""agentkit_py itself, through OpenAI's wire format: bodies are made and replies are read."""
+"""agentkit_py itself: its model is a function, and in rows of their own OpenAI's wire format."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -20,14 +20,18 @@ from adapting import (
     Idle,
     Steps,
     adds_to,
+    arguments,
+    awaited,
+    checked,
     counted,
     fingerprint,
     pair,
+    saved_before,
     stored,
     threads,
 )
 from measuring import Contender, NotHere, Session, Timed
-from problem import ANSWER, QUESTION, SYSTEM, Replies, call_reply, text_reply
+from problem import ANSWER, QUESTION, SYSTEM, Replies, call_reply, text_reply, track_async
 from workloads import conversation, model_of, results
 
 import agentkit_py
@@ -43,17 +47,24 @@ from agentkit_py import (
     SqliteHistory,
     TextMessage,
     TokenLimiter,
+    ToolCall,
     ToolCallFilter,
+    ToolCallMessage,
+    Usage,
+    answering,
     apply_processors,
     tool,
 )
-from agentkit_py.models.base import ModelRequest
+from agentkit_py.models import ModelReply, ModelRequest
 from agentkit_py.processors import HistoryProcessor
 from agentkit_py.runtime.tiktoken_loader import load_encoding
 
 ENCODING = "o200k_base"
 KEPT = 100
 """Tool calls that `RecentToolCalls` leaves."""
+
+MOST_TURNS = 11
+"""Model calls that a run may have: ten of them call a tool."""
 
 WINDOW_TOKENS = 300
 """Of which 40 of the stored messages have about as many."""
@@ -64,26 +75,34 @@ DATA = f"ours@{fingerprint(SOURCE / 'stores', SOURCE / 'history')}"
 
 @dataclass
 class _Scripted:
-    """What answers the model's requests."""
+    """Answers from the steps."""
 
     steps: Steps
     seen: int = 0
-    replies: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    last: dict[str, Any] = field(default_factory=text_reply)
 
-    async def __call__(self, body: dict[str, Any]) -> object:
-        """The next reply, as OpenAI's JSON."""
-        self.seen = len(body["messages"]) - 1  # without the system prompt
-        number = await self.steps.later()
-        return self.last if number is None else self.replies[number]
+    async def __call__(self, request: ModelRequest) -> ModelReply:
+        """The next reply."""
+        self.seen = len(request.messages) - 1  # without the system prompt
+        number = await self.steps.later(request.messages)
+        usage = Usage(input_tokens=120, output_tokens=12)
+        if number is None:
+            text = TextMessage("assistant", ANSWER, stop_reason="stop")
+            return ModelReply(messages=(text,), usage=usage, finish_reason="stop")
+        call = ToolCall(f"call_{number}", "track", arguments(number))
+        calls = ToolCallMessage((call,))
+        return ModelReply(messages=(calls,), usage=usage, finish_reason="tool_calls")
 
 
-def _scripted(steps: Steps) -> _Scripted:
-    return _Scripted(steps, replies=[call_reply(number) for number in range(steps.calls)])
+def _in_wire_format(steps: Steps) -> Model:
+    """A model that is asked and answers in OpenAI's JSON."""
+    calls = [call_reply(number) for number in range(steps.calls)]
+    last = text_reply()
 
+    async def respond(body: dict[str, Any]) -> object:
+        number = await steps.later(body["messages"])
+        return last if number is None else calls[number]
 
-def _model(steps: Steps) -> Model:
-    return replace(MODEL, respond=_scripted(steps))
+    return replace(OPENAI, respond=respond)
 
 
 class Ours(Framework):
@@ -93,23 +112,32 @@ class Ours(Framework):
     statement = "from agentkit_py import Agent, openai, tool"
     notes = (
         (
-            "The model speaks OpenAI's format: the time of ours has making the request's body and"
-            " reading the reply's JSON objects in it, which the peers' own model"
-            " interfaces leave out."
+            "The model is a function, `answering(function)`: messages in, a `ModelReply` out, as"
+            " the peers' own interfaces for models have it. The rows *through OpenAI's wire"
+            " format* are the same runs with `openai(…)`: the request's body is made, and the reply"
+            " read from its JSON objects. They are compared with the floor and with TypeScript,"
+            " whose models have no other way."
         ),
+        "The rows *request body* and *Inngest function* are in OpenAI's format, as their floors.",
         "Threads: `SqliteHistory(lazy=True)` and `TokenLimiter(300)`: about 40 messages.",
+        (
+            "SQLite turn: 40 messages are loaded, two are saved one after the other. Ours, the"
+            " floor and openai-agents use WAL with `synchronous=FULL`, one `fdatasync` for each"
+            " save; the floor loads nothing and uses no thread."
+        ),
     )
 
     def tool(self, function: Callable[..., Any]) -> Any:
         """A tool."""
         return tool(name="track")(function)
 
-    def agent(self, steps: Steps, tools: list[Any]) -> Agent:
+    def model(self, steps: Steps) -> Model:
+        """A model."""
+        return answering(_Scripted(steps))
+
+    def agent(self, model: Any, tools: list[Any]) -> Agent:
         """An agent."""
-        model = _model(steps)
-        return Agent(
-            name="support", system=SYSTEM, model=model, tools=tools, max_iter=steps.calls + 1
-        )
+        return Agent(name="support", system=SYSTEM, model=model, tools=tools, max_iter=MOST_TURNS)
 
     async def run(self, agent: Agent) -> AgentResult:
         """Run it."""
@@ -122,13 +150,16 @@ class Ours(Framework):
     def network(self) -> Network:
         """Five agents."""
         agents = [Agent(name=f"agent{n}", system=SYSTEM) for n in range(AGENTS_EACH)]
-        return Network(name="team", agents=agents, default_model=MODEL)
+        return Network(name="team", agents=agents, default_model=OPENAI)
 
     def extra(self) -> dict[str, Callable[[Session], Contender]]:
         """What issue 8 measures beyond runs."""
         limiter = TokenLimiter(LIMIT, use_tiktoken=False)
         sizes = (100, 10_000, 1_000_000)
         return {
+            "text_wire": partial(self._wire, 0),
+            "tool1_wire": partial(self._wire, 1),
+            "tool10_wire": partial(self._wire, 10),
             "two_agents": self._two,
             "filter_calls": partial(_filter, ToolCallFilter(), range(5_000, 5_001)),
             "recent_calls": partial(_filter, RecentToolCalls(KEPT), range(5_200, 5_201)),
@@ -145,25 +176,32 @@ class Ours(Framework):
 
     def _two(self, session: Session) -> Contender:
         steps = Steps()
-        agents = [replace(self.agent(steps, []), name=name) for name in ("first", "second")]
+        agent = self.agent(self.model(steps), [])
+        agents = [replace(agent, name=name) for name in ("first", "second")]
 
         def router(ctx: RouterContext) -> Agent | None:
             return agents[ctx.call_count] if ctx.call_count < len(agents) else None
 
         network = Network(name="pair", agents=agents, router=router)
 
-        async def run(_: object) -> NetworkRun:
+        async def run() -> NetworkRun:
             return await network.run(QUESTION)
 
         return pair(session, steps, run, lambda done: done.results[-1].text)
 
+    def _wire(self, calls: int, session: Session) -> Contender:
+        steps = Steps(calls)
+        tools = [self.tool(track_async)] if calls else []
+        ask = self.conversations(_in_wire_format(steps), tools)
+        return Timed("run", awaited(ask), session.loop, verify=checked(steps, self.answer))
+
     def _thread(self, session: Session, folder: Path) -> Contender:
         steps = Steps()
-        scripted = _scripted(steps)
+        scripted = _Scripted(steps)
         agent = Agent(
             name="support",
             system=SYSTEM,
-            model=replace(MODEL, respond=scripted),
+            model=answering(scripted),
             history=_store(session, folder),
             processors=[TokenLimiter(WINDOW_TOKENS)],
         )
@@ -218,14 +256,16 @@ def _turn(session: Session) -> Contender:
     store = _store(session, folder)
     numbers = count(1_000_000)
 
-    async def do(_: object) -> Any:
-        found = await store.page("t", await store.count_results("t"), WINDOW)
-        question, answer = _results(next(numbers))
+    async def do(said: Any) -> Any:
+        _, found = await store.newest("t", WINDOW)  # as a run asks for it
+        question, answer = said
         await store.append("t", [question])
         await store.append("t", [answer])
-        return found
+        return [message for one in found for message in one.result.messages]
 
-    return counted(session, do, len, range(WINDOW, WINDOW + 1))
+    prepare = lambda: _results(next(numbers))  # noqa: E731 - as the peer's items are made before
+    saved_before(session, do, prepare)
+    return counted(session, do, len, range(WINDOW, WINDOW + 1), prepare)
 
 
 def long_request() -> ModelRequest:
@@ -238,7 +278,7 @@ def _body(session: Session) -> Contender:
     request = long_request()
 
     def do(_: object) -> str:
-        return json.dumps(MODEL.encode(request))
+        return json.dumps(OPENAI.encode(request))
 
     def verify(body: str, _: int) -> None:
         assert len(json.loads(body)["messages"]) == MANY + 1
@@ -247,8 +287,8 @@ def _body(session: Session) -> Contender:
 
 
 def _inngest(_: Session) -> Contender:
-    return replaying.Replays(replaying.ours(_model))
+    return replaying.Replays(replaying.ours(_in_wire_format))
 
 
-MODEL = model_of(Replies(text_reply()))
+OPENAI = model_of(Replies(text_reply()))
 FRAMEWORK = Ours()

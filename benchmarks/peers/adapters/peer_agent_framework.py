@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 os.environ["ENABLE_INSTRUMENTATION"] = "false"
@@ -36,12 +36,12 @@ class Scripted(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer,
         super().__init__()
         self.steps = steps
 
-    def _inner_get_response(self, *, stream: bool, **_: Any) -> Any:
+    def _inner_get_response(self, *, messages: Sequence[Message], stream: bool, **_: Any) -> Any:
         assert not stream
-        return self._reply()
+        return self._reply(messages)
 
-    async def _reply(self) -> ChatResponse:
-        number = await self.steps.later()
+    async def _reply(self, messages: Sequence[Message]) -> ChatResponse:
+        number = await self.steps.later(messages)
         if number is None:
             content, reason = Content.from_text(ANSWER), "stop"
         else:
@@ -63,8 +63,9 @@ class AgentFramework(Framework):
         "`ENABLE_INSTRUMENTATION=false`, its documented switch.",
         "The model is a chat client with the layers that its own clients have.",
         (
-            "Two agents: a workflow of two agents made by `WorkflowBuilder`, one for each run, as a"
-            " workflow keeps its conversation; making it is not in the time."
+            "Two agents: two agents made once, and for each run a workflow of `WorkflowBuilder`,"
+            " which is in the time: a workflow keeps its conversation, and its guide on state"
+            " isolation says to build one for each task."
         ),
         (
             "Windows: `apply_compaction` with `SlidingWindowStrategy`, on new"
@@ -77,8 +78,11 @@ class AgentFramework(Framework):
     def tool(self, function: Callable[..., Any]) -> Any:
         return tool(function, name="track", approval_mode="never_require")
 
-    def agent(self, steps: Steps, tools: list[Any], name: str = "support") -> Agent:
-        return Agent(Scripted(steps), SYSTEM, name=name, tools=tools)
+    def model(self, steps: Steps) -> Scripted:
+        return Scripted(steps)
+
+    def agent(self, model: Any, tools: list[Any], name: str = "support") -> Agent:
+        return Agent(model, SYSTEM, name=name, tools=tools)
 
     async def run(self, agent: Agent) -> Any:
         return await agent.run(QUESTION)
@@ -92,18 +96,17 @@ class AgentFramework(Framework):
     def _two(self, session: Session) -> Contender:
         steps = Steps()
 
-        def prepare() -> Any:
-            first, second = self.agent(steps, [], "first"), self.agent(steps, [], "second")
-            made = WorkflowBuilder(start_executor=first, output_from=[second])
-            return made.add_edge(first, second).build()
+        model = self.model(steps)
+        first, second = self.agent(model, [], "first"), self.agent(model, [], "second")
 
-        async def run(workflow: Any) -> Any:
-            return await workflow.run(QUESTION)
+        async def run() -> Any:
+            made = WorkflowBuilder(start_executor=first, output_from=[second])
+            return await made.add_edge(first, second).build().run(QUESTION)
 
         def answer(result: Any) -> str:
             return result.get_outputs()[-1].text
 
-        return pair(session, steps, run, answer, prepare)
+        return pair(session, steps, run, answer)
 
 
 def _messages() -> list[Message]:

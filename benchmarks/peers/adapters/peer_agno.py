@@ -41,7 +41,7 @@ class Scripted(Model):
 
     async def ainvoke(self, messages: list[Message], **_: Any) -> ModelResponse:
         self.seen = len(messages)
-        number = await self.steps.later()
+        number = await self.steps.later(messages)
         usage = MessageMetrics(input_tokens=120, output_tokens=12, total_tokens=132)
         if number is None:
             return ModelResponse(role="assistant", content=ANSWER, response_usage=usage)
@@ -75,10 +75,13 @@ class Agno(Framework):
     def tool(self, function: Callable[..., Any]) -> Any:
         return tool(name="track")(function)
 
-    def agent(self, steps: Steps, tools: list[Any]) -> Agent:
+    def model(self, steps: Steps) -> Scripted:
+        return Scripted(steps)
+
+    def agent(self, model: Any, tools: list[Any]) -> Agent:
         return Agent(
             name="support",
-            model=Scripted(steps),
+            model=model,
             system_message=SYSTEM,
             tools=tools or None,
             telemetry=False,
@@ -109,10 +112,10 @@ class Agno(Framework):
 
     def _two(self, session: Session) -> Contender:
         steps = Steps()
-        names = ("first", "second")
-        agents = [Step(name=name, agent=self.agent(steps, [])) for name in names]
+        model, names = self.model(steps), ("first", "second")
+        agents = [Step(name=name, agent=self.agent(model, [])) for name in names]
         flow = Workflow(name="pair", steps=agents, telemetry=False)
-        return pair(session, steps, lambda _: flow.arun(input=QUESTION), self.answer)
+        return pair(session, steps, lambda: flow.arun(input=QUESTION), self.answer)
 
     async def _build(self, folder: Path, size: int) -> None:
         database = SqliteDb(db_file=str(folder / "agno.db"))

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from adapting import WINDOW, Framework, Steps, arguments, counted, pair
+from adapting import WINDOW, Conversation, Framework, Steps, arguments, counted, pair
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.base import TaskResult
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.teams import RoundRobinGroupChat
-from autogen_core import EVENT_LOGGER_NAME, FunctionCall
+from autogen_core import EVENT_LOGGER_NAME, CancellationToken, FunctionCall
 from autogen_core.model_context import BufferedChatCompletionContext
 from autogen_core.models import (
     AssistantMessage,
@@ -21,6 +22,7 @@ from autogen_core.models import (
     CreateResult,
     FunctionExecutionResult,
     FunctionExecutionResultMessage,
+    LLMMessage,
     ModelInfo,
     RequestUsage,
     UserMessage,
@@ -38,8 +40,8 @@ class Scripted(ChatCompletionClient):
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
 
-    async def create(self, *_: Any, **__: Any) -> CreateResult:
-        number = await self.steps.later()
+    async def create(self, messages: Sequence[LLMMessage], **_: Any) -> CreateResult:
+        number = await self.steps.later(messages)
         usage = RequestUsage(prompt_tokens=120, completion_tokens=12)
         if number is None:
             return CreateResult(finish_reason="stop", content=ANSWER, usage=usage, cached=False)
@@ -78,21 +80,24 @@ class Scripted(ChatCompletionClient):
 
 
 class AutoGen(Framework):
-    """An agent keeps its conversation, so each run gets one of its own, made before the clock."""
+    """An agent keeps its conversation: it is reset before each run, or a new one is made."""
 
     packages = ("autogen-agentchat", "autogen-core", "pydantic")
     statement = (
         "from autogen_agentchat.agents import AssistantAgent; "
         "from autogen_core.tools import FunctionTool"
     )
-    one_each = True
     notes = (
         (
-            "An agent keeps its conversation, so each run has one of its own;"
-            " making it is not in the"
-            " time of a run. `max_tool_iterations=11`, else it stops after one tool call."
+            "An agent keeps its conversation, so `on_reset`, its documented way back to the"
+            " beginning, comes before each run and is in the time. It must not be shared between"
+            " tasks: of the runs at once each makes an agent, in the time as well."
         ),
-        "Two agents: `RoundRobinGroupChat` with `MaxMessageTermination`, made before the clock.",
+        "`max_tool_iterations=11`, else it stops after one tool call.",
+        (
+            "Two agents: `RoundRobinGroupChat` with `MaxMessageTermination`; `reset()`, documented"
+            " for a task that has nothing to do with the one before, is in the time."
+        ),
         "Windows: `BufferedChatCompletionContext`, which keeps a window of a list.",
     )
     absent = {"thread": "it has `save_state` for programs to store, no database"}  # noqa: RUF012 - read only
@@ -100,10 +105,13 @@ class AutoGen(Framework):
     def tool(self, function: Callable[..., Any]) -> Any:
         return FunctionTool(function, name="track", description="Look up where a parcel is.")
 
-    def agent(self, steps: Steps, tools: list[Any], name: str = "support") -> AssistantAgent:
+    def model(self, steps: Steps) -> Scripted:
+        return Scripted(steps)
+
+    def agent(self, model: Any, tools: list[Any], name: str = "support") -> AssistantAgent:
         return AssistantAgent(
             name,
-            model_client=Scripted(steps),
+            model_client=model,
             tools=tools,
             system_message=SYSTEM,
             max_tool_iterations=11,
@@ -111,6 +119,18 @@ class AutoGen(Framework):
 
     async def run(self, agent: AssistantAgent) -> TaskResult:
         return await agent.run(task=QUESTION)
+
+    def conversations(self, model: Any, tools: list[Any]) -> Conversation:
+        agent = self.agent(model, tools)
+
+        async def ask() -> TaskResult:
+            await agent.on_reset(CancellationToken())
+            return await self.run(agent)
+
+        return ask
+
+    def conversations_at_once(self, model: Any) -> Conversation:
+        return partial(self.first, model, [])
 
     def answer(self, result: TaskResult) -> str:
         return result.messages[-1].content
@@ -121,14 +141,15 @@ class AutoGen(Framework):
     def _two(self, session: Session) -> Contender:
         steps = Steps()
 
-        def prepare() -> RoundRobinGroupChat:
-            agents = [self.agent(steps, [], name) for name in ("first", "second")]
-            return RoundRobinGroupChat(agents, termination_condition=MaxMessageTermination(3))
+        model = self.model(steps)
+        agents = [self.agent(model, [], name) for name in ("first", "second")]
+        team = RoundRobinGroupChat(agents, termination_condition=MaxMessageTermination(3))
 
-        async def run(team: RoundRobinGroupChat) -> TaskResult:
+        async def run() -> TaskResult:
+            await team.reset()
             return await team.run(task=QUESTION)
 
-        return pair(session, steps, run, self.answer, prepare)
+        return pair(session, steps, run, self.answer)
 
 
 def _window(session: Session) -> Contender:

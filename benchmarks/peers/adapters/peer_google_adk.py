@@ -15,7 +15,18 @@ from typing import Any
 
 warnings.filterwarnings("ignore", category=UserWarning, module="google.adk")
 
-from adapting import WINDOW, Framework, Steps, adds_to, arguments, counted, pair, stored, threads
+from adapting import (
+    WINDOW,
+    Conversation,
+    Framework,
+    Steps,
+    adds_to,
+    arguments,
+    counted,
+    pair,
+    stored,
+    threads,
+)
 from google.adk.agents import Agent
 from google.adk.agents.run_config import RunConfig
 from google.adk.events import Event
@@ -49,7 +60,7 @@ class Scripted(BaseLlm):
         stream: bool = False,  # noqa: ARG002, FBT001, FBT002 - the interface's argument
     ) -> AsyncGenerator[LlmResponse, None]:
         SEEN[0] = len(request.contents)
-        number = await self.steps.later()
+        number = await self.steps.later(request.contents)
         if number is None:
             part = types.Part(text=ANSWER)
         else:
@@ -79,9 +90,8 @@ class GoogleADK(Framework):
     )
     notes = (
         (
-            "Agent and `Runner` are made once and reused, with"
-            " `InMemorySessionService`; each run has a"
-            " new session, made before the clock. No tracer is set up."
+            "Agent and `Runner` are made once and reused, with `InMemorySessionService`; each run"
+            " has a new session, and making it is in the time. No tracer is set up."
         ),
         "Two agents: a `Workflow` with one edge (its `SequentialAgent` is deprecated).",
         "Threads: `SqliteSessionService`, `GetSessionConfig(num_recent_events=40)`.",
@@ -92,33 +102,22 @@ class GoogleADK(Framework):
         function.__name__ = "track"
         return FunctionTool(function)
 
-    def agent(self, steps: Steps, tools: list[Any], name: str = "support") -> Agent:
+    def model(self, steps: Steps) -> Scripted:
+        return Scripted(model="scripted", steps=steps)
+
+    def agent(self, model: Any, tools: list[Any], name: str = "support") -> Agent:
         return Agent(
             name=name,
-            model=Scripted(model="scripted", steps=steps),
+            model=model,
             instruction=SYSTEM,
             tools=tools,
         )
 
-    def opened(self, session: Session, steps: Steps, tools: list[Any]) -> Callable[[], Any]:
-        runner = _runner(self.agent(steps, tools))
-        numbers = count()
-
-        def make() -> Any:
-            name = f"s{next(numbers)}"
-            session.loop.run(runner.session_service.create_session(**WHERE, session_id=name))
-            return runner, name
-
-        return make
-
-    async def first(self, steps: Steps, tools: list[Any]) -> Any:
-        runner = _runner(self.agent(steps, tools))
-        await runner.session_service.create_session(**WHERE, session_id="s")
-        return await self.run((runner, "s"))
+    def conversations(self, model: Any, tools: list[Any]) -> Conversation:
+        return partial(_asked_anew, _runner(self.agent(model, tools)))
 
     async def run(self, agent: Any) -> Any:
-        runner, session_id = agent
-        return await _asked(runner, session_id)
+        return await _asked_anew(_runner(agent))
 
     def answer(self, result: Event) -> str:
         return result.content.parts[0].text
@@ -134,22 +133,17 @@ class GoogleADK(Framework):
 
     def _two(self, session: Session) -> Contender:
         steps = Steps()
-        first, second = self.agent(steps, [], "first"), self.agent(steps, [], "second")
+        model = self.model(steps)
+        first, second = self.agent(model, [], "first"), self.agent(model, [], "second")
         flow = Workflow(name="pair", edges=[("START", first, second)])
         runner = Runner(app_name="app", node=flow, session_service=InMemorySessionService())
-        numbers = count()
-
-        def prepare() -> Any:
-            name = f"s{next(numbers)}"
-            session.loop.run(runner.session_service.create_session(**WHERE, session_id=name))
-            return runner, name
-
-        return pair(session, steps, self.run, self.answer, prepare)
+        return pair(session, steps, partial(_asked_anew, runner), self.answer)
 
     def _thread(self, session: Session, folder: Path) -> Contender:
         steps = Steps()
         service = SqliteSessionService(str(folder / "adk.db"))
-        runner = Runner(app_name="app", agent=self.agent(steps, []), session_service=service)
+        agent = self.agent(self.model(steps), [])
+        runner = Runner(app_name="app", agent=agent, session_service=service)
         config = RunConfig(get_session_config=RECENT)
 
         async def run() -> Any:
@@ -160,6 +154,11 @@ class GoogleADK(Framework):
 
 def _runner(agent: Agent) -> Runner:
     return Runner(app_name="app", agent=agent, session_service=InMemorySessionService())
+
+
+async def _asked_anew(runner: Runner) -> Any:
+    session = await runner.session_service.create_session(**WHERE)
+    return await _asked(runner, session.id)
 
 
 async def _asked(runner: Runner, session_id: str, **options: Any) -> Any:

@@ -50,7 +50,7 @@ class Scripted(BaseChatModel):
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         SEEN[0] = len(messages)
-        number = await self.steps.later()
+        number = await self.steps.later(messages)
         usage = {"input_tokens": 120, "output_tokens": 12, "total_tokens": 132}
         if number is None:
             message = AIMessage(ANSWER, usage_metadata=usage)
@@ -97,8 +97,10 @@ class LangGraph(Framework):
             return StructuredTool.from_function(coroutine=function, name="track")
         return StructuredTool.from_function(function, name="track")
 
-    def agent(self, steps: Steps, tools: list[Any], **options: Any) -> Any:
-        model = Scripted(steps=steps)
+    def model(self, steps: Steps) -> Scripted:
+        return Scripted(steps=steps)
+
+    def agent(self, model: Any, tools: list[Any], **options: Any) -> Any:
         return create_agent(model, tools, system_prompt=SYSTEM, name="support", **options)
 
     async def run(self, agent: Any) -> Any:
@@ -120,18 +122,18 @@ class LangGraph(Framework):
 
     def _two(self, session: Session) -> Contender:
         steps = Steps()
-        graph = StateGraph(MessagesState)
-        graph.add_node("first", self.agent(steps, []))
-        graph.add_node("second", self.agent(steps, []))
+        graph, model = StateGraph(MessagesState), self.model(steps)
+        graph.add_node("first", self.agent(model, []))
+        graph.add_node("second", self.agent(model, []))
         graph.add_edge(START, "first")
         graph.add_edge("first", "second")
         graph.add_edge("second", END)
         agents = graph.compile()
-        return pair(session, steps, lambda _: self.run(agents), self.answer)
+        return pair(session, steps, lambda: self.run(agents), self.answer)
 
     async def _build(self, folder: Path, size: int) -> None:
         async with AsyncSqliteSaver.from_conn_string(str(folder / "graph.db")) as saver:
-            agent = self.agent(Steps(), [], checkpointer=saver)
+            agent = self.agent(self.model(Steps()), [], checkpointer=saver)
             messages: list[AnyMessage] = []
             for _ in range(size // 2):
                 messages += [HumanMessage(QUESTION), AIMessage(ANSWER)]
@@ -142,7 +144,8 @@ class LangGraph(Framework):
         opened = AsyncSqliteSaver.from_conn_string(str(folder / "graph.db"))
         saver = session.loop.run(opened.__aenter__())
         session.stack.callback(lambda: session.loop.run(opened.__aexit__(None, None, None)))
-        agent = self.agent(steps, [], checkpointer=saver, middleware=[window])
+        model = self.model(steps)
+        agent = self.agent(model, [], checkpointer=saver, middleware=[window])
 
         async def run() -> Any:
             return await agent.ainvoke(

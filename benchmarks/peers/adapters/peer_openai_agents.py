@@ -8,7 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from adapting import WINDOW, Framework, Steps, adds_to, arguments, counted, pair, stored, threads
+from adapting import (
+    WINDOW,
+    Framework,
+    Steps,
+    adds_to,
+    arguments,
+    counted,
+    pair,
+    saved_before,
+    stored,
+    threads,
+)
 from agents import (
     Agent,
     HandoffInputData,
@@ -40,7 +51,7 @@ class Scripted(Model):
 
     async def get_response(self, **asked: Any) -> ModelResponse:
         self.seen = len(asked["input"])
-        number = await self.steps.later()
+        number = await self.steps.later(asked["input"])
         usage = Usage(requests=1, input_tokens=120, output_tokens=12, total_tokens=132)
         if number is None:
             return ModelResponse([assistant_message(ANSWER)], usage, None)
@@ -69,8 +80,11 @@ class OpenAIAgents(Framework):
     def tool(self, function: Callable[..., Any]) -> Any:
         return function_tool(function, name_override="track")
 
-    def agent(self, steps: Steps, tools: list[Any]) -> Agent:
-        return Agent(name="support", instructions=SYSTEM, model=Scripted(steps), tools=tools)
+    def model(self, steps: Steps) -> Scripted:
+        return Scripted(steps)
+
+    def agent(self, model: Any, tools: list[Any]) -> Agent:
+        return Agent(name="support", instructions=SYSTEM, model=model, tools=tools)
 
     async def run(self, agent: Agent) -> RunResult:
         return await Runner.run(agent, QUESTION, max_turns=20)
@@ -89,9 +103,10 @@ class OpenAIAgents(Framework):
 
     def _two(self, session: Session) -> Contender:
         steps = Steps()
-        first, second = self.agent(steps, []), self.agent(steps, [])
+        model = self.model(steps)
+        first, second = self.agent(model, []), self.agent(model, [])
 
-        async def run(_: object) -> RunResult:
+        async def run() -> RunResult:
             done = await Runner.run(first, QUESTION)
             return await Runner.run(second, done.to_input_list())
 
@@ -99,7 +114,7 @@ class OpenAIAgents(Framework):
 
     def _thread(self, session: Session, folder: Path) -> Contender:
         steps = Steps()
-        agent = self.agent(steps, [])
+        agent = self.agent(self.model(steps), [])
         kept = SQLiteSession("t", folder / "agents.db")
         session.stack.callback(kept.close)
         config = RunConfig(session_settings=SessionSettings(limit=WINDOW))
@@ -123,6 +138,7 @@ class OpenAIAgents(Framework):
             await kept.add_items([answer])
             return found
 
+        saved_before(session, do, lambda: None)
         return counted(session, do, len, range(WINDOW, WINDOW + 1))
 
 

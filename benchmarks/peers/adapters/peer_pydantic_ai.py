@@ -10,8 +10,8 @@ from adapting import Framework, Steps, arguments, pair
 from measuring import Contender, Session
 from problem import ANSWER, QUESTION, SYSTEM
 from pydantic_ai import Agent, AgentRunResult, Tool
-from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
-from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 
@@ -35,17 +35,20 @@ class PydanticAI(Framework):
     def tool(self, function: Callable[..., Any]) -> Any:
         return Tool(function, name="track", takes_ctx=False)
 
-    def agent(self, steps: Steps, tools: list[Any]) -> Agent:
+    def model(self, steps: Steps) -> FunctionModel:
         usage = RequestUsage(input_tokens=120, output_tokens=12)
 
-        async def model(*_: Any) -> ModelResponse:
-            number = await steps.later()
+        async def reply(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+            number = await steps.later(messages)
             if number is None:
                 return ModelResponse([TextPart(ANSWER)], usage=usage)
             call = ToolCallPart("track", arguments(number), f"call_{number}")
             return ModelResponse([call], usage=usage)
 
-        return Agent(FunctionModel(model), instructions=SYSTEM, tools=tools, name="support")
+        return FunctionModel(reply)
+
+    def agent(self, model: Any, tools: list[Any]) -> Agent:
+        return Agent(model, instructions=SYSTEM, tools=tools, name="support")
 
     async def run(self, agent: Agent) -> AgentRunResult:
         return await agent.run(QUESTION)
@@ -58,9 +61,10 @@ class PydanticAI(Framework):
 
     def _two(self, session: Session) -> Contender:
         steps = Steps()
-        first, second = self.agent(steps, []), self.agent(steps, [])
+        model = self.model(steps)
+        first, second = self.agent(model, []), self.agent(model, [])
 
-        async def run(_: object) -> AgentRunResult:
+        async def run() -> AgentRunResult:
             done = await first.run(QUESTION)
             return await second.run(QUESTION, message_history=done.all_messages())
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterable, Callable
+from functools import partial
 from typing import Any
 
-from adapting import WINDOW, Framework, Steps, arguments, counted, pair
+from adapting import WINDOW, Conversation, Framework, Steps, arguments, counted, pair
 from measuring import Contender, Session
 from problem import ANSWER, QUESTION, SYSTEM, turn_of
 from strands import Agent, tool
 from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.models import Model
 from strands.multiagent import GraphBuilder
+from strands.types.content import Messages
 
 
 class Scripted(Model):
@@ -31,8 +33,8 @@ class Scripted(Model):
     def structured_output(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError
 
-    async def stream(self, *_: Any, **__: Any) -> AsyncIterable[Any]:
-        number = await self.steps.later()
+    async def stream(self, messages: Messages, *_: Any, **__: Any) -> AsyncIterable[Any]:
+        number = await self.steps.later(messages)
         yield {"messageStart": {"role": "assistant"}}
         if number is None:
             yield {"contentBlockStart": {"start": {}}}
@@ -49,19 +51,21 @@ class Scripted(Model):
 
 
 class Strands(Framework):
-    """An agent keeps its conversation, so each run gets one of its own, made before the clock."""
+    """An agent is a conversation, so each run makes one; the model is shared."""
 
     packages = ("strands-agents", "pydantic")
     statement = "from strands import Agent, tool"
-    one_each = True
     notes = (
         "`callback_handler=None`, its documented way not to print; no tracer is set up.",
         (
-            "An agent keeps its conversation and refuses runs at once, so each run"
-            " has an agent of its"
-            " own; making it is not in the time of a run."
+            "An agent keeps its conversation and refuses runs at once, so each run makes an agent,"
+            " which is in the time: its guide on session management says to make one for each"
+            " conversation and to share the model."
         ),
-        "Two agents: `GraphBuilder` with one edge; the graph is made before the clock as well.",
+        (
+            "Two agents: `GraphBuilder` with one edge; as its nodes keep their conversations, too,"
+            " each run makes the graph and its agents, in the time."
+        ),
         "Windows: `SlidingWindowConversationManager(window_size=40)`.",
     )
     absent = {"thread": "its sessions are files or S3, not SQLite"}  # noqa: RUF012 - read only
@@ -69,10 +73,13 @@ class Strands(Framework):
     def tool(self, function: Callable[..., Any]) -> Any:
         return tool(name="track")(function)
 
-    def agent(self, steps: Steps, tools: list[Any], name: str = "support") -> Agent:
+    def model(self, steps: Steps) -> Scripted:
+        return Scripted(steps)
+
+    def agent(self, model: Any, tools: list[Any], name: str = "support") -> Agent:
         return Agent(
             name=name,
-            model=Scripted(steps),
+            model=model,
             system_prompt=SYSTEM,
             tools=tools,
             callback_handler=None,
@@ -80,6 +87,9 @@ class Strands(Framework):
 
     async def run(self, agent: Agent) -> Any:
         return await agent.invoke_async(QUESTION)
+
+    def conversations(self, model: Any, tools: list[Any]) -> Conversation:
+        return partial(self.first, model, tools)
 
     def answer(self, result: Any) -> str:
         return str(result).strip()
@@ -90,21 +100,20 @@ class Strands(Framework):
     def _two(self, session: Session) -> Contender:
         steps = Steps()
 
-        def prepare() -> Any:
+        model = self.model(steps)
+
+        async def run() -> Any:
             graph = GraphBuilder()
-            graph.add_node(self.agent(steps, [], "first"), "first")
-            graph.add_node(self.agent(steps, [], "second"), "second")
+            graph.add_node(self.agent(model, [], "first"), "first")
+            graph.add_node(self.agent(model, [], "second"), "second")
             graph.add_edge("first", "second")
             graph.set_entry_point("first")
-            return graph.build()
-
-        async def run(graph: Any) -> Any:
-            return await graph.invoke_async(QUESTION)
+            return await graph.build().invoke_async(QUESTION)
 
         def answer(result: Any) -> str:
             return self.answer(result.results["second"].result)
 
-        return pair(session, steps, run, answer, prepare)
+        return pair(session, steps, run, answer)
 
     def _window(self, session: Session) -> Contender:
         manager = SlidingWindowConversationManager(window_size=WINDOW)
@@ -120,10 +129,10 @@ class Strands(Framework):
                 {"role": "user", "content": [{"toolResult": {**result, "content": content}}]},
                 {"role": "assistant", "content": [{"text": said.answer}]},
             ]
-        steps = Steps()
+        model = self.model(Steps())
 
         def prepare() -> Any:
-            agent = self.agent(steps, [])
+            agent = self.agent(model, [])
             agent.messages = list(messages)
             return agent
 

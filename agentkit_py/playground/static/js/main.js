@@ -147,9 +147,12 @@ async function restarted() {
 async function finished(run, thread) {
   await loadThreads();
   if (!thread || state.thread !== thread) return;
-  const found = await api.getThread(thread);
+  const found = await api.getNews(thread, state.offset + state.results.length);
   if (state.thread !== thread) return;
-  Object.assign(state, { results: found.results, offset: found.offset });
+  // Several runs may have ended, and asked for the same; places say what is where.
+  const known = found.offset - state.offset;
+  if (known >= 0 && known <= state.results.length) state.results = [...state.results.slice(0, known), ...found.results];
+  else Object.assign(state, { results: found.results, offset: found.offset });
   const record = found.runs.find((one) => one.id === run.id);
   if (record) Object.assign(run, { first: record.first, last: record.last });
   run.version += 1;

@@ -1,0 +1,214 @@
+"""Fill a folder with tiktoken's encodings without asking the host that tiktoken itself asks.
+
+tiktoken downloads its vocabulary on first use. Behind a firewall, in a container without network
+and in tests that may not depend on a foreign host, point ``TIKTOKEN_CACHE_DIR`` at a folder made by
+this program instead. The files come out of packages on the package indexes, which such places
+usually mirror: the wheels of ``llama-index-core`` and ``litellm``, or the npm package
+``gpt-tokenizer``. Each file is checked against the SHA-256 that the installed tiktoken expects, so
+it does not matter who delivered it.
+
+Run:
+    python -m agentkit_py.tiktoken_cache FOLDER [--encodings NAME ...] [--require]
+
+Ends with status 0 and a note when nothing could be had, since agentkit_py then counts tokens
+approximately; with ``--require`` that is status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_NEEDED = ("o200k_base", "cl100k_base")
+"""Encodings that are put there unless others are asked for."""
+
+_EXTRA = ("p50k_base", "r50k_base")
+_WHEELS = ("llama-index-core", "litellm")
+_NPM_PACKAGE = "gpt-tokenizer"
+_TIMEOUT = 300
+"""Seconds that one download may take."""
+
+_DECLARATION = re.compile(r'"(?P<url>[a-z]+://[^"]+)",\s*expected_hash="(?P<sha256>[0-9a-f]{64})"')
+
+
+@dataclass(frozen=True)
+class _Encoding:
+    """One vocabulary file as tiktoken looks for it."""
+
+    name: str
+    cache_name: str
+    """The file's name in the cache folder: the SHA-1 of the address tiktoken would ask."""
+    sha256: str
+
+    def fits(self, data: bytes) -> bool:
+        """Whether ``data`` is this vocabulary."""
+        return hashlib.sha256(data).hexdigest() == self.sha256
+
+
+def _encodings(names: Sequence[str]) -> list[_Encoding]:
+    """What the installed tiktoken expects for ``names``, read from its own source."""
+    from tiktoken_ext import openai_public  # pyright: ignore[reportMissingTypeStubs]
+
+    found: list[_Encoding] = []
+    for name in names:
+        match = _DECLARATION.search(inspect.getsource(getattr(openai_public, name)))
+        if match is None:
+            _say(f"this version of tiktoken does not say where {name} comes from: left out")
+            continue
+        cache_name = hashlib.sha1(match["url"].encode()).hexdigest()  # noqa: S324 - tiktoken's name
+        found.append(_Encoding(name, cache_name, match["sha256"]))
+    return found
+
+
+def _fill(folder: Path, wanted: list[_Encoding], *, extra: list[_Encoding]) -> list[_Encoding]:
+    """Put ``wanted`` (and what else of ``extra`` turns up on the way) into ``folder``.
+
+    Returns:
+        The encodings of ``wanted`` that are still missing.
+    """
+    missing = _missing(folder, wanted)
+    for source, label in _sources():
+        if not missing:
+            break
+        with tempfile.TemporaryDirectory(prefix="tiktoken-cache-") as scratch:
+            archive = source(Path(scratch))
+            if archive is None:
+                _say(f"{label}: could not be downloaded")
+                continue
+            _take(archive, folder, [*missing, *_missing(folder, extra)], label)
+        missing = _missing(folder, wanted)
+    return missing
+
+
+def _missing(folder: Path, wanted: list[_Encoding]) -> list[_Encoding]:
+    return [e for e in wanted if not _is_there(folder / e.cache_name, e)]
+
+
+def _is_there(path: Path, encoding: _Encoding) -> bool:
+    return path.is_file() and encoding.fits(path.read_bytes())
+
+
+def _sources() -> Iterator[tuple[Callable[[Path], Path | None], str]]:
+    for wheel in _WHEELS:
+        yield lambda scratch, wheel=wheel: _download_wheel(wheel, scratch), f"wheel {wheel}"
+    yield _download_npm, f"npm package {_NPM_PACKAGE}"
+
+
+def _download_wheel(name: str, scratch: Path) -> Path | None:
+    wanted = ["--no-deps", "--only-binary", ":all:", "--dest", str(scratch), name]
+    for pip in _pips():
+        if _run([*pip, "download", "--quiet", "--disable-pip-version-check", *wanted]):
+            return next(scratch.glob("*.whl"), None)
+    return None
+
+
+def _pips() -> Iterator[list[str]]:
+    """Ways to call pip: this Python's own, one that uv brings, one on PATH."""
+    yield [sys.executable, "-m", "pip"]
+    if shutil.which("uv"):
+        yield ["uv", "tool", "run", "--quiet", "pip"]
+    if pip := shutil.which("pip3"):
+        yield [pip]
+
+
+def _download_npm(scratch: Path) -> Path | None:
+    npm = shutil.which("npm")
+    if npm and _run([npm, "pack", "--silent", "--pack-destination", str(scratch), _NPM_PACKAGE]):
+        return next(scratch.glob("*.tgz"), None)
+    return None
+
+
+def _run(command: list[str]) -> bool:
+    try:
+        done = subprocess.run(  # noqa: S603 - our own command lines
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _take(archive: Path, folder: Path, wanted: list[_Encoding], label: str) -> None:
+    by_name = {key: e for e in wanted for key in (e.cache_name, f"{e.name}.tiktoken")}
+    for member, read in _members(archive):
+        encoding = by_name.get(Path(member).name)
+        if encoding is None:
+            continue
+        data = read()
+        if encoding.fits(data):
+            _write(folder / encoding.cache_name, data)
+            _say(f"{encoding.name} from {label}")
+        else:
+            _say(f"{label}: {member} is not the {encoding.name} that tiktoken expects, left out")
+
+
+def _members(archive: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            for name in wheel.namelist():
+                yield name, lambda name=name: wheel.read(name)
+        return
+    with tarfile.open(archive) as tarball:
+        for info in tarball:
+            content = tarball.extractfile(info)
+            if content is not None:
+                yield info.name, content.read
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole or not at all, also when two set-ups run at the same time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as draft:
+        draft.write(data)
+    Path(draft.name).chmod(0o644)
+    Path(draft.name).replace(path)
+
+
+def _say(text: str) -> None:
+    """One line for the person who runs the set-up."""
+    sys.stderr.write(f"tiktoken cache: {text}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line, fill the folder, say what is in it.
+
+    Args:
+        arguments: The command line; that of the process unless given.
+
+    Returns:
+        The exit status.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m agentkit_py.tiktoken_cache",
+        description="Fill a folder with tiktoken's encodings, which packages on the index hold.",
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--encodings", nargs="+", default=_NEEDED, choices=_NEEDED + _EXTRA)
+    parser.add_argument("--require", action="store_true", help="status 1 if one is missing")
+    options = parser.parse_args(arguments)
+    wanted = _encodings(options.encodings)
+    extra = [e for e in _encodings(_EXTRA) if e not in wanted]
+    if not _missing(options.folder, wanted):
+        return 0
+    missing = _fill(options.folder, wanted, extra=extra)
+    if not missing:
+        _say(f"complete; use it with TIKTOKEN_CACHE_DIR={options.folder}")
+        return 0
+    names = ", ".join(e.name for e in missing)
+    _say(f"NOT available: {names}. Without them token counts are approximate.")
+    return 1 if options.require else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""A model that is a function: what it is asked, what it may reply, and that a replay knows it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import inngest
+import pytest
+
+from agentkit_py import (
+    Agent,
+    ReasoningMessage,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    Usage,
+    answering,
+    explain,
+    tool,
+)
+from agentkit_py.errors import ModelResponseError
+from agentkit_py.inngest import create_functions
+from agentkit_py.models import Model, ModelReply, ModelRequest
+from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.testing.executor import ReplayExecutor
+
+CALL = ToolCall("c1", "track", {"parcel": 17}, provider_metadata={"function": {"seen": True}})
+REASONS = ReasoningMessage("They want a place.", provider_metadata={"function": {"key": "k"}})
+ASKS = ModelReply(
+    messages=(REASONS, ToolCallMessage((CALL,))),
+    usage=Usage(120, 12, 100, 7),
+    finish_reason="tool",
+)
+
+
+@tool
+def track(parcel: int) -> str:
+    """Say where a parcel is."""
+    return f"{parcel} is in Linz"
+
+
+def script(*replies: ModelReply | str) -> tuple[Model, list[ModelRequest]]:
+    """A model that gives these replies in order, and what it is asked."""
+    asked: list[ModelRequest] = []
+
+    async def function(request: ModelRequest) -> ModelReply | str:
+        asked.append(request)
+        return replies[len(asked) - 1]
+
+    return answering(function, model="rules"), asked
+
+
+async def run(model: Model) -> Any:
+    """Ask an agent that may track, without any environment."""
+    agent = Agent(name="support", system="Be brief.", model=model, tools=[track], max_iter=3)
+    return await agent.run("Where is 17?", runtime=DirectRuntime(environment={}))
+
+
+async def test_a_text_is_a_whole_reply() -> None:
+    """No key, no network, no wire format."""
+    model, asked = script("In Linz.")
+    result = await run(model)
+    assert result.text == "In Linz."
+    assert result.output[0].stop_reason == "stop"
+    assert [message.role for message in asked[0].messages] == ["system", "user"]
+    assert [spec.name for spec in asked[0].tools] == ["track"]
+
+
+async def test_a_reply_may_hold_reasoning_tool_calls_and_usage() -> None:
+    """The function sees the results in its next request."""
+    model, asked = script(ASKS, "In Linz.")
+    result = await run(model)
+    assert result.text == "In Linz."
+    assert asked[1].messages[-1].type == "tool_result"
+    assert {"data": "17 is in Linz"} in [getattr(m, "content", None) for m in asked[1].messages]
+
+
+async def test_the_answer_is_kept_as_json() -> None:
+    """As the answers of providers are, in results and wherever requests are shown."""
+    model, _ = script(ASKS)
+    request = ModelRequest(messages=(TextMessage("user", "Where is 17?"),))
+    body = model.with_parameters(mood="calm").encode(request)
+    assert json.loads(json.dumps(body)) == {"model": "rules", "mood": "calm"}
+    assert model.respond is not None
+    answer = await model.respond(body)
+    assert model.decode(answer) == ASKS
+    assert model.decode(json.loads(json.dumps(answer))) == ASKS
+    text, _ = script("hi")
+    assert json.loads((await run(text)).raw)["messages"] == [{"text": "hi", "stop_reason": "stop"}]
+
+
+@pytest.mark.parametrize(
+    ("reply", "says"),
+    [
+        (None, "gave no ModelReply and no text"),
+        (ModelReply(messages=(TextMessage("user", "hi"),)), "texts, calls, reasoning"),
+    ],
+)
+async def test_what_no_model_can_reply_is_an_error_of_the_model(reply: Any, says: str) -> None:
+    """A function that forgot its return is the usual case."""
+    model, _ = script(reply)
+    with pytest.raises(ModelResponseError, match=says):
+        await run(model)
+
+
+@pytest.mark.parametrize("body", [None, [], {}, {"messages": [{"said": "hi"}]}, {"choices": []}])
+def test_what_another_model_has_answered_is_refused(body: Any) -> None:
+    """A function whose model was changed while its run went on."""
+    model, _ = script()
+    with pytest.raises(ModelResponseError, match="no reply that this model has given"):
+        model.decode(body)
+
+
+async def test_errors_of_the_function_end_the_run() -> None:
+    """As they are."""
+
+    async def fails(_: ModelRequest) -> str:
+        raise LookupError("no rule for that")
+
+    with pytest.raises(LookupError, match="no rule for that"):
+        await run(answering(fails))
+
+
+async def test_explain_works_without_asking_the_function() -> None:
+    """It is dry."""
+    model, asked = script()
+    agent = Agent(name="support", system="Be brief.", model=model, tools=[track])
+    report = await explain(agent, input="Where is 17?")
+    assert [message.role for message in report.prompt] == ["system", "user"]
+    assert asked == []
+
+
+@pytest.mark.parametrize("inference", ["local", "offload"])
+async def test_an_inngest_run_asks_once_and_remembers_the_reply(inference: Any) -> None:
+    """However often the function is replayed."""
+    model, asked = script(ASKS, "In Linz.")
+    agent = Agent(name="support", system="Be brief.", model=model, tools=[track], max_iter=3)
+    client = inngest.Inngest(app_id="app", is_production=False)
+    functions = create_functions(client, agents=[agent], inference=inference)
+    executor = ReplayExecutor(client, functions)
+    done = await executor.run("app/agent-support", {"input": "Where is 17?"})
+    assert done.status == "completed", done.error
+    assert "In Linz." in json.dumps(done.output)
+    assert len(asked) == 2
+    assert asked[1].messages[-1].type == "tool_result"

@@ -1,0 +1,104 @@
+"""Bodies are made anew from what is remembered: whoever changes one changes no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from agentkit_py import (
+    Message,
+    Model,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+    anthropic,
+    gemini,
+    openai,
+    openai_responses,
+)
+from agentkit_py.models.base import ModelRequest, ToolSpec
+
+MODELS = {
+    "openai": openai("gpt-4o", api_key="x"),
+    "openai_responses": openai_responses("gpt-5", api_key="x"),
+    "anthropic": anthropic("claude-sonnet-4-5", api_key="x"),
+    "gemini": gemini("gemini-2.5-flash", api_key="x"),
+}
+CONVERSATION = {"messages", "input", "contents"}
+
+
+def conversation() -> list[Message]:
+    """Texts, and calls with flat, nested and several arguments."""
+    calls = [
+        ToolCall("a", "track", {"parcel": 1, "detailed": True}),
+        ToolCall("b", "track", {"parcels": [{"number": 2}], "by": {"name": "Ada"}}),
+        ToolCall("c", "track", {}),
+    ]
+    return [
+        TextMessage("system", "Be brief."),
+        TextMessage("user", "Where are my parcels?"),
+        ToolCallMessage((calls[0],)),
+        ToolResultMessage(calls[0], {"data": {"stops": ["Graz"]}}),
+        ToolCallMessage(tuple(calls[1:])),
+        ToolResultMessage(calls[1], "Linz"),
+        ToolResultMessage(calls[2], {"data": None}),
+        TextMessage("assistant", "In Linz."),
+        TextMessage("user", "Thanks!"),
+    ]
+
+
+def encoded(model: Model, messages: Sequence[Message], *, tools: bool) -> dict[str, Any]:
+    """The body of a request."""
+    specs = (ToolSpec("track"),) if tools else ()
+    return model.encode(ModelRequest(messages=tuple(messages), tools=specs))
+
+
+def emptied(value: Any) -> None:
+    """Empty every object and array in ``value``."""
+    if isinstance(value, dict | list):
+        held = cast("Any", value)
+        for item in [*(held.values() if isinstance(value, dict) else held)]:
+            emptied(item)
+        held.clear()
+
+
+@pytest.mark.parametrize("tools", [True, False])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_body_that_is_changed_changes_neither_later_ones_nor_the_messages(
+    name: str, tools: bool
+) -> None:
+    """Callers mark cache points in bodies, observers see them, fakes keep them."""
+    model, messages = MODELS[name], conversation()
+    first = encoded(model, messages, tools=tools)
+    expected = json.dumps(first)
+    for part in CONVERSATION & first.keys():
+        emptied(first[part])
+    assert json.dumps(encoded(model, messages, tools=tools)) == expected
+    assert messages == conversation()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_result_that_is_only_equal_is_encoded_as_what_it_is(name: str) -> None:
+    """In Python True is 1; in JSON it is not."""
+    call = ToolCall("a", "track", {})
+    asked, question = ToolCallMessage((call,)), TextMessage("user", "Well?")
+    for content, expected in (({"data": True}, "true"), ({"data": 1}, "1")):
+        answer = ToolResultMessage(call, content)
+        body = encoded(MODELS[name], [question, asked, answer], tools=True)
+        assert f'{{\\"data\\":{expected}}}' in json.dumps(body)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_call_at_the_end_without_its_result_gets_none_of_an_earlier_request(name: str) -> None:
+    """What was remembered of a call and its result is of no use where the result is not there."""
+    call = ToolCall("a", "track", {})
+    asked, question = ToolCallMessage((call,)), TextMessage("user", "Well?")
+    several = ToolCallMessage((call, ToolCall("b", "track", {})))
+    answers = [ToolResultMessage(one, "seen") for one in several.tools]
+    for group in ([asked, answers[0]], [several, *answers]):
+        assert "seen" in str(encoded(MODELS[name], [question, *group], tools=True))
+        assert "seen" not in str(encoded(MODELS[name], [question, group[0]], tools=True))
