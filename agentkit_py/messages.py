@@ -282,7 +282,7 @@ def counter(
         if known is None:
             known = _counted(message, memo, count, media)
             if memo.counted_by is None:
-                memo.counted_by, memo.count = key, known
+                memo.count, memo.counted_by = known, key  # the key last: other threads read it
             else:
                 token_memo(message)[key] = known
         return known

@@ -180,6 +180,22 @@ def _say(text: str) -> None:
     sys.stderr.write(f"tiktoken cache: {text}\n")
 
 
+def _folder(name: str) -> Path:
+    if not name:  # an unset variable in a script, and Path("") is the current folder
+        raise argparse.ArgumentTypeError("its name is empty")
+    return Path(name)
+
+
+def _make(folder: Path) -> str | None:
+    """Make the folder, before megabytes are fetched for it; why it cannot be written to, if so."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        return f"{folder} cannot be used: {error.strerror}"
+    return None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, fill the folder, say what is in it.
 
@@ -193,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m agentkit_py.tiktoken_cache",
         description="Fill a folder with tiktoken's encodings, which packages on the index hold.",
     )
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=_folder, help="is made if it is not there")
     parser.add_argument("--encodings", nargs="+", default=_NEEDED, choices=_NEEDED + _EXTRA)
     parser.add_argument("--require", action="store_true", help="status 1 if one is missing")
     options = parser.parse_args(arguments)
@@ -201,6 +217,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     extra = [e for e in _encodings(_EXTRA) if e not in wanted]
     if not _missing(options.folder, wanted):
         return 0
+    if refused := _make(options.folder):
+        parser.error(f"argument folder: {refused}")
     missing = _fill(options.folder, wanted, extra=extra)
     if not missing:
         _say(f"complete; use it with TIKTOKEN_CACHE_DIR={options.folder}")

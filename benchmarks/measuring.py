@@ -71,6 +71,14 @@ class Sample:
     cpu: float | None = None
     """The process's CPU seconds per operation, where time is what is measured."""
 
+    prepared: float = 0.0
+    """Seconds per operation that making its input took; they are in none of the others."""
+
+    @property
+    def own(self) -> float:
+        """CPU time where there is one, else wall time or bytes."""
+        return self.cpu or self.value
+
 
 class Contender(Protocol):
     """One way of doing what a row is about."""
@@ -121,7 +129,9 @@ class Timed:
         with it, worker threads for one, is there when the clock starts, as are caches.
         """
         make = self.prepare
+        begun = time.perf_counter()
         inputs = [None if make is None else make() for _ in range(count + 1)]
+        prepared = (time.perf_counter() - begun) / (count + 1)
         # What was there before is not looked at again: only what the calls make is collected.
         gc.collect()
         gc.freeze()
@@ -131,7 +141,7 @@ class Timed:
             wall, cpu = self._run(inputs)
         gc.unfreeze()
         self.done += count + 1
-        return Sample(wall / count, cpu / count)
+        return Sample(wall / count, cpu / count, prepared)
 
     def check(self) -> None:
         """Assert that the calls did what the row says."""
@@ -302,19 +312,24 @@ def calibrate(contender: Contender, fixed_count: int | None, effort: Effort) -> 
     By CPU time where there is one: on a busy machine wall time would make rounds so short that
     cold caches are measured.
     """
-    first = contender.sample(1)
+    found = contender.sample(1)
     contender.check()
     if fixed_count is not None:
         return fixed_count
-    if first.value > 10 * effort.seconds:
+    if found.value > 10 * effort.seconds:
         return 1
-    count, once = 1, first.cpu or first.value
-    end = time.perf_counter() + effort.budget / 5  # what has to be prepared may take long
-    while count * once < effort.seconds / 4 and count < MOST and time.perf_counter() < end:
-        count = min(4 * count, MOST)
+    count, most = 1, _most(found, effort)
+    end = time.perf_counter() + effort.budget / 5
+    while count * found.own < effort.seconds / 4 and count < most and time.perf_counter() < end:
+        count = min(4 * count, most)
         found = contender.sample(count)
-        once = found.cpu or found.value
-    return max(1, min(MOST, round(effort.seconds / max(once, 1e-7))))
+        most = _most(found, effort)
+    return max(1, min(most, round(effort.seconds / max(found.own, 1e-7))))
+
+
+def _most(found: Sample, effort: Effort) -> int:
+    """How many operations a round may have, so that preparing them does not take all the time."""
+    return max(1, round(min(MOST, effort.budget / 10 / max(found.prepared, 1e-7))))
 
 
 def _line(

@@ -12,20 +12,20 @@ _PAUSE = 0.01
 """Seconds."""
 
 
-def retried(work: Callable[[], T], *busy: type[Exception], seconds: float) -> T:
+def retried(work: Callable[[], T], is_busy: Callable[[Exception], bool], *, seconds: float) -> T:
     """What ``work`` gives, tried again for so many seconds while others are at it. Blocks.
 
     Processes that create one file at the same moment can be refused at once, without the usual
     waiting: SQLite does so where waiting could be a deadlock, in the change to WAL.
 
     Raises:
-        Exception: One of ``busy``, when the time is over.
+        Exception: Where it is none of ``is_busy``, or the time is over.
     """
     deadline = time.monotonic() + seconds
     while True:
         try:
             return work()
-        except busy:
-            if time.monotonic() > deadline:
+        except Exception as error:
+            if not is_busy(error) or time.monotonic() > deadline:
                 raise
         time.sleep(_PAUSE)

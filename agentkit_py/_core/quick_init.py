@@ -54,6 +54,16 @@ def thawed(kind: type[Any]) -> type[Any]:
     return type(f"{kind.__name__}Thawed", kind.__bases__, {**slots, **_PLAIN})
 
 
+def can_thaw(kind: type[Any]) -> bool:
+    """Whether nobody is told of the class that `thawed` makes beside ``kind``.
+
+    What a user derives may count its subclasses, or be `Generic`, which refuses to be a plain base.
+    """
+    return type(kind) is type and not any(
+        "__init_subclass__" in vars(base) for base in kind.__mro__[:-1]
+    )
+
+
 def _init_source(kind: type[Any], names: dict[str, Any]) -> str:
     """The text of ``__init__``; what it needs beside its arguments is put into ``names``."""
     written: Any = names["_written"]

@@ -135,6 +135,7 @@ def demo(  # noqa: PLR0913 - the options of the command
     turn happens in a second process, which answers from the thread of the first.
     """
     terminal: _Terminal = ctx.obj
+    _check_demo(db, resume, model, base_url, ask)
     chosen = DemoOptions(
         model=model,
         base_url=base_url,
@@ -146,8 +147,7 @@ def demo(  # noqa: PLR0913 - the options of the command
     )
     if resume is None:
         raise typer.Exit(run_interruptibly(play(terminal.console, chosen)))
-    if db is None or not db.is_file():
-        raise ConfigurationError("--resume needs --db, the file that the thread is in.")
+    assert db is not None
     with open_desk(chosen, db.absolute(), resume) as desk:
         if ask is not None:
             run_interruptibly(answer_later(desk, terminal.console, resume, ask, chosen))
@@ -157,6 +157,18 @@ def demo(  # noqa: PLR0913 - the options of the command
         _talk(
             Chat(desk.network, terminal.console, transcript, command, resume, debug=terminal.debug)
         )
+
+
+def _check_demo(
+    db: Path | None, resume: str | None, model: str | None, base_url: str | None, ask: str | None
+) -> None:
+    if base_url is not None and model is None and ask is None:
+        # The second process (ask) is told where the scripted model of the first one is.
+        raise ConfigurationError("--base-url needs --model.")
+    if resume is not None and db is None:
+        raise ConfigurationError("--resume needs --db, the file that the thread is in.")
+    if resume is not None and db is not None and not db.is_file():
+        raise ConfigurationError(f"--db: there is no file {str(db)!r}.")
 
 
 @app.command()

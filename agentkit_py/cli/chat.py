@@ -19,7 +19,7 @@ from agentkit_py._core.interrupting import interruptible
 from agentkit_py.cli.approvals import TerminalApprover
 from agentkit_py.cli.console import clean
 from agentkit_py.cli.context_table import print_context
-from agentkit_py.cli.target import Target
+from agentkit_py.cli.target import Target, check_file
 from agentkit_py.cli.thread_table import print_threads
 from agentkit_py.cli.transcript import Transcript
 from agentkit_py.engine.network import Network
@@ -51,11 +51,17 @@ Ctrl-C     stop the agents; what they had finished stays in the thread"""
 
 
 def with_history(target: Target, db: Path | None) -> tuple[Target, str]:
-    """The target with a place for its threads, and a sentence that says which."""
+    """The target with a place for its threads, and a sentence that says which.
+
+    Raises:
+        ConfigurationError: ``db`` cannot be a file.
+    """
     if target.history is not None:
         ignored = " (--db is not used)" if db is not None else ""
-        return target, f"Threads are kept by its own history, {target.history!r}{ignored}."
+        own = "in memory" if isinstance(target.history, MemoryHistory) else repr(target.history)
+        return target, f"Threads are kept by its own history, {own}{ignored}."
     if db is not None:
+        check_file(db)
         return replace(target, history=SqliteHistory(db)), f"Threads are kept in {db}."
     sentence = "It keeps no threads, so this one ends with the chat; --db FILE would keep it."
     return replace(target, history=MemoryHistory()), sentence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -83,12 +84,17 @@ def import_module(name: str) -> object:
         raise ConfigurationError(f"There is no module {name!r} in {here} or installed.") from error
     except AgentKitError as error:
         raise ConfigurationError(f"{name!r} cannot be imported: {error}") from error
+    except SystemExit as error:  # a script that calls sys.exit(main()) without looking at __name__
+        what = f"it ends the program (SystemExit: {error})"
+        raise ConfigurationError(f"{name!r} cannot be imported: {what}") from error
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         raise ConfigurationError(f"{name!r} cannot be imported: {what}") from error
 
 
 def _call(spec: str, factory: Callable[[], object]) -> object:
+    if inspect.iscoroutinefunction(factory):
+        raise ConfigurationError(f"{spec!r} is an async function; give one that is not async.")
     try:
         return factory()
     except Exception as error:
@@ -107,6 +113,18 @@ def _kind(value: object) -> str:
         if isinstance(value, type)
         else f"of type {type(value).__name__}"
     )
+
+
+def check_file(db: Path) -> None:
+    """Refuse a --db that cannot become a file.
+
+    Raises:
+        ConfigurationError: It is a folder, or stands in one that is not there.
+    """
+    if db.is_dir():
+        raise ConfigurationError(f"--db {db} is a folder.")
+    if not db.absolute().parent.is_dir():
+        raise ConfigurationError(f"The folder of --db {db} does not exist.")
 
 
 def load_model(spec: str, *, base_url: str | None = None) -> Model:

@@ -64,15 +64,20 @@ class Where:
         """The store.
 
         Raises:
-            ConfigurationError: The file is not there.
+            ConfigurationError: The file is not there, or the address is not PostgreSQL's.
         """
         if self.is_server:
+            scheme = self.db.partition("://")[0]  # what stands behind it may hold a password
+            if scheme not in ("postgresql", "postgres"):
+                raise ConfigurationError(
+                    f"--db: {scheme}:// is not known; give a file or postgresql://…."
+                )
             store: HistoryStore = PostgresHistory(
                 self.db, schema=self.schema, prefix=self.prefix, connections=2
             )
         else:
             if not self.new and not Path(self.db).is_file():  # noqa: ASYNC240 - all that runs
-                raise ConfigurationError(f"--db: there is no file {self.db}.")
+                raise ConfigurationError(f"--db: there is no file {self.db!r}.")
             store = SqliteHistory(self.db)
         async with store:
             yield store if self.user is None else for_user(store, self.user)

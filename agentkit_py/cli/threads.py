@@ -27,7 +27,7 @@ from agentkit_py.cli.thread_store import (
 )
 from agentkit_py.cli.thread_table import print_threads
 from agentkit_py.cli.transcript import Transcript, message_line
-from agentkit_py.errors import ConfigurationError
+from agentkit_py.errors import ConfigurationError, InvalidRecordError
 from agentkit_py.history.result import USER, AgentResult
 from agentkit_py.messages import text_of
 from agentkit_py.stores import HistoryStore, ThreadInfo
@@ -129,7 +129,7 @@ def search(
             place = text.lower().find(words.lower())
             line = shorten(text[max(0, place - 30) : place + 60], 90)
             console.print(Text(f"{clean(match.thread_id)}  {line}"), soft_wrap=True)
-        console.print(f"{len(found)} threads", style="dim")
+        console.print(_threads(len(found)), style="dim")
 
     Where(db, user, schema, prefix).run(ctx, work)
 
@@ -217,17 +217,27 @@ def import_(
 
     async def work(store: HistoryStore, console: Console) -> None:
         size = file.stat().st_size
-        with file.open(encoding="utf-8") as opened, progress("import", size) as advance:
+        with file.open("rb") as opened, progress("import", size) as advance:
             found = await import_threads(store, _told(opened, advance), user_id=user)
-        console.print(f"{len(found)} threads", style="dim")
+        console.print(_threads(len(found)), style="dim")
 
     Where(db, None, schema, prefix, new=True).run(ctx, work)
 
 
-def _told(lines: Iterable[str], advance: Callable[[float], None]) -> Iterator[str]:
-    for line in lines:
-        yield line
+def _told(lines: Iterable[bytes], advance: Callable[[float], None]) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        try:
+            # A byte order mark, as editors on Windows write it, stands before the first line.
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidRecordError(
+                f"not UTF-8 (byte {error.start + 1})", where=f"line {number}", field="(whole)"
+            ) from error
         advance(len(line))
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread" if count == 1 else f"{count} threads"
 
 
 @app.command()
@@ -291,13 +301,13 @@ def _delete(
             store.workspace = Workspace(workspace)
         found = await find(store)
         if found and not yes:
-            typer.confirm(f"Delete {len(found)} threads for good?", abort=True)
+            typer.confirm(f"Delete {_threads(len(found))} for good?", abort=True)
         gone = 0
         with progress("delete", len(found)) as advance:
             for thread in found:
                 gone += await store.delete_thread(thread.id)
                 advance(1)
-        console.print(f"{gone} threads deleted", style="dim")
+        console.print(f"{_threads(gone)} deleted", style="dim")
         if gone and workspace is None:
             line = "Files of theirs, if there are any, stay: their folder is given by --workspace."
             console.print(Text(line, "dim"), soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, cast
 from agentkit_py._core.json import JsonValue
 from agentkit_py.history.result import AgentResult
 from agentkit_py.history.state import State
-from agentkit_py.history.state_data import put_back
+from agentkit_py.history.state_data import differs, put_back
 
 Scheduled: TypeAlias = str | tuple[str, ...]
 """An agent that is next, or several that run at the same time."""
@@ -51,7 +51,7 @@ class RunChanges:
         """What has changed since ``before``."""
         found: dict[str, JsonValue] = {}
         data = self.state.dump()
-        if data != before.data:
+        if differs(data, before.data):
             found["state"] = data
         results = self.state.results
         if [*map(id, results)] != [*map(id, before.results)]:

@@ -67,7 +67,7 @@ class TurnHost:
         request = ModelRequest(messages=tuple(messages), agent=self.name)
         with self.scope.watching(step_id, model, request, self.run_id):
             body = await self.scope.runtime.infer(step_id, model, lambda: model.encode(request))
-        reply = self.scope.runtime.decode(step_id, model, body)
+        reply = model.decode(body)
         self.scope.meter.add(model.model, reply.usage)
         return reply
 

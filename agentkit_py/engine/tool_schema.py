@@ -43,8 +43,7 @@ class ModelArguments:
     def validate(self, given: JsonValue) -> BaseModel:
         """An instance of the model."""
         try:
-            # What `model_validate` calls, without its options.
-            return self.model.__pydantic_validator__.validate_python(given)
+            return self.model.model_validate(given)
         except ValidationError as error:
             raise InvalidArguments(_issues(error)) from error
 

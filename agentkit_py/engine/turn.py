@@ -140,7 +140,7 @@ class Turn:
             refused = error
         if refused is not None:
             body, seen = await self._send_less(view, seen, step, refused)
-        reply = scope.runtime.decode(step, model, body, agent.name)
+        reply = model.decode(body)
         scope.meter.add(model.model, reply.usage)
         report = seen.report
         result = AgentResult(

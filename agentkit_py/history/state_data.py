@@ -174,7 +174,22 @@ def changed_keys(base: object, fork: object) -> list[str]:
     before, after = fields_of(base), fields_of(fork)
     keys = [*before, *(key for key in after if key not in before)]
     missing = object()
-    return [key for key in keys if before.get(key, missing) != after.get(key, missing)]
+    return [key for key in keys if differs(before.get(key, missing), after.get(key, missing))]
+
+
+def differs(one: Any, other: Any) -> bool:
+    """Whether two values are not the same JSON: Python takes 0, 0.0 and False for equal."""
+    kinds: set[type] = {type(one), type(other)}
+    if len(kinds) == 1 and kinds <= _ROWS:
+        return len(one) != len(other) or any(map(differs, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        # With their order, which is seen by whoever writes them into a prompt.
+        return differs([*cast("Any", one).items()], [*cast("Any", other).items()])
+    return one != other or (len(kinds) == 2 and kinds <= _NUMBERS)  # noqa: PLR2004 - two values
+
+
+_ROWS: frozenset[type] = frozenset({list, tuple})
+_NUMBERS: frozenset[type] = frozenset({bool, int, float})
 
 
 def take_key(target: Any, source: object, key: str) -> None:

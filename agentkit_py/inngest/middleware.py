@@ -71,11 +71,9 @@ class AgentKitMiddleware(inngest.Middleware):
 
     async def transform_output(self, result: inngest.TransformOutputResult) -> None:
         """Say in the SDK's words what our errors mean, also those that the function raised."""
-        runtime, error = self._runtime, result.error
-        if runtime is None:
+        error = result.error
+        if not isinstance(error, AgentKitError) or self._runtime is None:
             return
-        if result.step is None and (error is None or runtime.is_final(error)):
-            runtime.ended()
         # A step may be tried again for what ends a run, such as a model that is overloaded.
-        if isinstance(error, AgentKitError) and (result.step is None or is_final(error)):
-            result.error = runtime.outward(error)
+        if result.step is None or is_final(error):
+            result.error = self._runtime.outward(error)

@@ -103,7 +103,8 @@ def recorded(error: Exception) -> dict[str, Any]:
     """An error as a step's output."""
     name = type(error).__name__
     # Only what is ours: attributes of users' own errors may be secrets, and Inngest shows them.
-    facts = vars(error).copy() if name in _KINDS else {}
+    facts = vars(error) if type(error) is _KINDS.get(name) else {}
+    facts = {key: fact for key, fact in facts.items() if find_non_json(fact) is None}
     return {"raised": {"name": name, "message": str(error), "facts": facts}}
 
 

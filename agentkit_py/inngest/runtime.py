@@ -32,11 +32,10 @@ from agentkit_py.inngest.bridge import (
 )
 from agentkit_py.inngest.ids import uuid5
 from agentkit_py.inngest.live import LivePublisher, Publish
-from agentkit_py.inngest.replies import RunReplies, known_replies
 from agentkit_py.inngest.sdk import Memos, max_attempts
 from agentkit_py.inngest.steps import GuardedSteps, Ledger, inside, inside_step, scoped, within
 from agentkit_py.inngest.tape import Tape
-from agentkit_py.models.base import Model, ModelReply, RetryPolicy
+from agentkit_py.models.base import Model, RetryPolicy
 from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 from agentkit_py.runtime.watch import take_watch
@@ -79,7 +78,6 @@ class InngestRuntime:
         self._steps = GuardedSteps(ctx.step, self._ledger)
         self._claims: dict[str, int] = {}
         self._skips = 0
-        self._replies: RunReplies | None = None
         self._time = datetime.fromtimestamp((ctx.event.ts or 0) / 1000, UTC)
 
     @property
@@ -177,16 +175,6 @@ class InngestRuntime:
             return {"failed": failure_to_json(error), "deltas": deltas}
         return {"reply": body, "deltas": deltas}
 
-    def decode(self, step_id: str, model: Model, body: object, author: str = "") -> ModelReply:
-        """Read it, unless a replay in this process has."""
-        if self._replies is None:
-            self._replies = known_replies.of(self.ctx.run_id)
-        return self._replies.decode(step_id, model, body, author)
-
-    def ended(self) -> None:
-        """The function will not run again: nothing is kept for its replays."""
-        known_replies.drop(self.ctx.run_id)
-
     async def effect(
         self,
         step_id: str,
@@ -231,7 +219,7 @@ class InngestRuntime:
                 except Exception as error:
                     if not outputs.is_final(error):
                         raise self._ledger.failed(outputs.sdk_error(error)) from error
-                    output = outputs.recorded(error)
+                    output = outputs.check_output(step_id, outputs.recorded(error))
             return {**output, "at": datetime.now(UTC).timestamp()}
 
         return self._read(await self.ctx.step.run(step_id, recorded))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import inngest
 
@@ -27,25 +27,30 @@ class Memos:
         """Look before any step is asked for."""
         execution: Any = getattr(ctx.step, "_execution", None)
         self._memos: Any = getattr(execution, "_memos", None)
-        found: Any = getattr(self._memos, "_memos", None) or {}
-        self._ids: frozenset[str] = frozenset(found)
-        self._counts: Any = getattr(getattr(ctx.step, "_step_id_counter", None), "_counts", None)
+        found: Any = getattr(self._memos, "_memos", None)
+        self._ids: frozenset[str] = frozenset(_dict_or_empty(found))
+        counts: Any = getattr(getattr(ctx.step, "_step_id_counter", None), "_counts", None)
+        self._counts: dict[str, int] = _dict_or_empty(counts)
         # Anything else is another SDK than the one that `take` was written for.
         self._takes: bool = (
             type(execution).__name__ == "ExecutionV0"
             and type(self._memos) is inngest.StepMemos
             and type(found) is dict
-            and type(self._counts) is dict
+            and self._counts is counts
         )
         self._asked = ""
         self._digest = ""
         self._known = False
 
     def knows(self, step_id: str) -> bool:
-        """Whether the step was done in an earlier execution."""
-        if step_id != self._asked:  # asked for by the engine, by the ledger, and by `take`
-            self._digest = step_hash(step_id)
-            self._asked, self._known = step_id, self._digest in self._ids
+        """Whether the step that comes next under this name was done in an earlier execution.
+
+        A function's own steps may have had the name before; the SDK numbers those after them.
+        """
+        name = step_id if step_id not in self._counts else f"{step_id}:{self._counts[step_id]}"
+        if name != self._asked:  # asked for by the engine, by the ledger, and by `take`
+            self._digest = step_hash(name)
+            self._asked, self._known = name, self._digest in self._ids
         return self._known
 
     def take(self, step_id: str) -> object | None:
@@ -71,3 +76,7 @@ class Memos:
         """How many remembered steps have not been asked for yet."""
         found = getattr(self._memos, "size", 0)
         return found if isinstance(found, int) else 0
+
+
+def _dict_or_empty(found: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", found) if type(found) is dict else {}

@@ -12,7 +12,8 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from agentkit_py.errors import KnowledgeError
+from agentkit_py._core.conninfo import conninfo_problem
+from agentkit_py.errors import ConfigurationError, KnowledgeError
 from agentkit_py.knowledge._tables import FOUND, VERSION, Run, Tables, hit, schema
 from agentkit_py.knowledge.compiling import compiled
 from agentkit_py.knowledge.documents import Chunk, Document, Hit
@@ -38,6 +39,8 @@ class PgServer:
     """A pool of connections, and what is asked of them."""
 
     def __init__(self, conninfo: str, schema_name: str, language: str, most: int) -> None:
+        if problem := conninfo_problem(conninfo):
+            raise ConfigurationError(f"PostgresKnowledge: {problem}")
         self._schema = schema_name
         self._language = language
         self._where = _where(conninfo)

@@ -74,7 +74,7 @@ class SqliteFile:
             self._connection = None
 
     def _open(self) -> apsw.Connection:
-        return retried(self._connect, apsw.BusyError, seconds=self._busy_timeout)
+        return retried(self._connect, _is_busy, seconds=self._busy_timeout)
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(self._path)
@@ -231,3 +231,7 @@ def _passing(condition: str) -> str:
         "SELECT c.id FROM knowledge_chunks c "  # noqa: S608 - parameters
         f"JOIN knowledge_documents d ON d.id = c.document WHERE {condition}"
     )
+
+
+def _is_busy(error: Exception) -> bool:
+    return isinstance(error, apsw.BusyError)

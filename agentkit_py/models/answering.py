@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from inspect import isawaitable
 from typing import Any, TypeAlias
 
+from agentkit_py._core.values import changed
+from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, ReasoningMessage, TextMessage, ToolCall, ToolCallMessage
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, Usage
 from agentkit_py.models.reply import unexpected
@@ -23,14 +26,23 @@ def answering(
 
     Args:
         function: Gives the reply: a text, or a `ModelReply` of the assistant's texts, tool calls
-            and reasoning. Anything else is a `ModelResponseError` in the run.
+            and reasoning. Anything else is a `ModelResponseError` in the run. Whose messages they
+            were does not matter: the agent that asked signs them.
         model: What the model is called in traces and usage.
         context_window: Tokens that prompt, history and answer may have together.
+
+    Raises:
+        ConfigurationError: ``function`` cannot be called; in the run, that it is not async.
     """
+    if not callable(function):
+        raise _no_async(function)
 
     async def respond(body: dict[str, Any]) -> object:
         assert isinstance(body, _Asked), "the body is what this model's own encode made"
-        said = await function(body.request)
+        given = function(body.request)
+        if not isawaitable(given):
+            raise _no_async(function)
+        said = await given
         if isinstance(said, str):
             said = ModelReply(messages=(TextMessage("assistant", said, stop_reason="stop"),))
         return _Said(made, said)
@@ -44,6 +56,12 @@ def answering(
         context_window=context_window,
     )
     return made
+
+
+def _no_async(function: object) -> ConfigurationError:
+    return ConfigurationError(
+        f"answering takes an async function that gives a text or a ModelReply, got {function!r:.80}"
+    )
 
 
 class _Asked(dict[str, Any]):
@@ -65,7 +83,7 @@ class _Said(dict[str, Any]):
         if (used := reply.usage) is not None:
             tokens = (used.input_tokens, used.output_tokens, used.cached_tokens)
             self["usage"] = [*tokens, used.reasoning_tokens]
-        self.reply = reply
+        self.reply = _unsigned(reply)
 
 
 class _InOurWords:
@@ -94,6 +112,14 @@ class _InOurWords:
         except (KeyError, TypeError, ValueError) as error:
             raise unexpected(model, body, "no reply that this model has given") from error
         return ModelReply(messages=messages, usage=usage, finish_reason=finish_reason)
+
+
+def _unsigned(reply: ModelReply) -> ModelReply:
+    """``reply`` without what its JSON here does not keep: each kind of run gets the same."""
+    if all(m.agent is None and m.from_history is None for m in reply.messages):
+        return reply
+    own = [changed(m, agent=None, from_history=None) for m in reply.messages]
+    return changed(reply, messages=tuple(own))
 
 
 def _to_json(model: Model, message: Message) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from agentkit_py._core.json import as_object
+from agentkit_py._core.json import as_object, copied
 from agentkit_py.messages import ReasoningMessage, TextMessage
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
 from agentkit_py.models.media import anthropic_block, encoded_parts, has_media
@@ -194,9 +194,9 @@ def _own_thinking(message: ReasoningMessage) -> Block | None:
         return None
     match block:
         case {"type": "thinking", "thinking": str(), "signature": str()}:
-            return block
+            return copied(block)
         case {"type": "redacted_thinking", "data": str()}:
-            return block
+            return copied(block)
         case _:
             return None  # unsigned thinking is refused
 

@@ -23,7 +23,7 @@ from agentkit_py.errors import (
     ModelResponseError,
 )
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
-from agentkit_py.models.base import Model, ModelReply, StreamingAdapter
+from agentkit_py.models.base import Model, StreamingAdapter
 from agentkit_py.models.http_errors import error_from_response, error_in_body, redact
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 from agentkit_py.runtime.reading import Told, error_of_transport, is_stream, read_reply
@@ -159,10 +159,6 @@ class DirectRuntime:
         if watch is None:
             return await self._infer(model, make_body, on_delta)
         return await watch.here(partial(self._infer, model, make_body), on_delta)
-
-    def decode(self, step_id: str, model: Model, body: object, author: str = "") -> ModelReply:  # noqa: ARG002
-        """Read it."""
-        return model.decode(body)
 
     async def _infer(
         self,

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from agentkit_py._core.json import JsonValue
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.messages import Delta
-from agentkit_py.models.base import Model, ModelReply
+from agentkit_py.models.base import Model
 
 T = TypeVar("T")
 
@@ -148,17 +148,6 @@ class Runtime(Protocol):
 
         Raises:
             ModelError: The call failed, and was tried as often as the model's policy says.
-        """
-        ...
-
-    def decode(self, step_id: str, model: Model, body: object, author: str = "") -> ModelReply:
-        """`Model.decode` of what `infer` gave; a replay need not read the same again.
-
-        What is not read again may be signed already, as `AgentResult` signs messages, by
-        ``author``.
-
-        Raises:
-            ModelResponseError: The answer is not what the API promises.
         """
         ...
 

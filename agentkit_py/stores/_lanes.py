@@ -11,15 +11,19 @@ import atexit
 import os
 import weakref
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import cache
-from queue import SimpleQueue
-from threading import Lock, Thread
-from typing import Any, TypeVar
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread, current_thread
+from typing import Generic, TypeVar, cast
 
 from anyio import CancelScope
 from anyio.lowlevel import checkpoint_if_cancelled
 
 T = TypeVar("T")
+
+_IDLE = 10.0
+"""Seconds that a thread waits for work before it ends: a process may use many files."""
 
 
 class Lane:
@@ -28,107 +32,151 @@ class Lane:
     What was given when the process ends is finished before that.
     """
 
-    def __init__(self, name: str, threads: int) -> None:
+    def __init__(self, name: str, threads: int, idle: float = _IDLE) -> None:
+        self._crew = _Crew(name, threads, idle)
+        weakref.finalize(self, self._crew.dismiss).atexit = False
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do ``work`` in a thread. It is finished, also if the caller is cancelled meanwhile."""
+        await checkpoint_if_cancelled()
+        job = Job(asyncio.get_running_loop(), work)
+        self._crew.give(job)
+        try:
+            with CancelScope(shield=True):
+                await job.done
+            return job.outcome()
+        finally:
+            del job  # or an error would hold what holds it, until garbage is collected
+
+
+class Job(Generic[T]):
+    """Work, who waits for it, and what came of it."""
+
+    __slots__ = ("_context", "_error", "_loop", "_value", "_work", "done")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Callable[[], T]) -> None:
+        self._loop = loop
+        self._work = work
+        self._context = copy_context()  # as with `to_thread`: traces tell whose query it is
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self.done: asyncio.Future[None] = loop.create_future()
+
+    def do(self) -> None:
+        """Do it, and keep what comes of it."""
+        try:
+            self._value = self._context.run(self._work)
+        except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001
+            self._error = error  # it is raised where the work was given
+
+    def wake(self) -> None:
+        """Wake whoever waits."""
+        try:
+            self._loop.call_soon_threadsafe(_settle, self.done)
+        except RuntimeError:
+            return  # the loop is closed: whoever waited was cancelled long ago
+
+    def outcome(self) -> T:
+        """What the work gave, or its error."""
+        if self._error is not None:
+            raise self._error
+        return cast("T", self._value)
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():  # else it was cancelled
+        future.set_result(None)
+
+
+class _Crew:
+    """The threads of a lane. They know it, but not the lane, which can be forgotten so."""
+
+    def __init__(self, name: str, most: int, idle: float) -> None:
         self._name = name
-        self._most = threads
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        self._threads: list[Thread] = []
+        self._most = most
+        self._idle = idle
+        self._queue: SimpleQueue[Job[object] | None] = SimpleQueue()
+        self._threads: set[Thread] = set()
         self._given = 0
         """How much work is not done yet."""
 
         self._lock = Lock()
         self._process = os.getpid()
-        weakref.finalize(self, _send_home, self._queue, self._threads).atexit = False
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """Do ``work`` in a thread. It is finished, also if the caller is cancelled meanwhile."""
-        await checkpoint_if_cancelled()
-        job = Job(self, asyncio.get_running_loop(), work)
+    def give(self, job: Job[T]) -> None:
+        """Have it done, by a thread more if all are at work and more are allowed.
+
+        Raises:
+            RuntimeError: There is no thread, and none can be started.
+        """
         with self._lock:
-            self._given += 1
-            if self._given > len(self._threads) and len(self._threads) < self._most:
+            if len(self._threads) < min(self._given + 1, self._most):
                 self._start()
-        self._queue.put(job)
-        with CancelScope(shield=True):
-            await job.future
-        return job.future.result()
+            self._given += 1
+            self._queue.put(cast("Job[object]", job))
 
-    def done(self) -> None:
-        """A thread has done what it was given."""
-        with self._lock:
-            self._given -= 1
+    def dismiss(self) -> None:
+        """End the threads when all is done; nothing more will be given.
+
+        It takes no lock: garbage may be collected in the midst of anything.
+        """
+        for _ in range(self._most):
+            self._queue.put(None)
 
     def finish(self) -> None:
-        """Wait until everything is done, and end the threads."""
+        """Wait until all is done, and end the threads."""
         if self._process != os.getpid():
             return  # a forked process has none of its parent's threads
-        _send_home(self._queue, self._threads)
-        for thread in self._threads:
+        with self._lock:
+            # Who gives work after this, e.g. as the process ends, has other threads started.
+            threads, self._threads = self._threads, set[Thread]()
+            for _ in threads:
+                self._queue.put(None)
+        for thread in threads:
             thread.join()
 
     def _start(self) -> None:
         _watched().add(self)
         # Python itself would wait for the thread, but not tell it to end.
-        thread = Thread(target=_serve, args=(self._queue,), name=self._name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-
-class Job:
-    """Work, and who waits for it."""
-
-    __slots__ = ("_lane", "_loop", "_work", "future")
-
-    def __init__(
-        self, lane: Lane, loop: asyncio.AbstractEventLoop, work: Callable[[], Any]
-    ) -> None:
-        self._lane = lane  # lives as long as there is work to do
-        self._loop = loop
-        self._work = work
-        self.future: asyncio.Future[Any] = loop.create_future()
-
-    def do(self) -> None:
-        """Do it, and wake whoever waits."""
-        value, error = None, None
+        thread = Thread(target=self._serve, name=self._name, daemon=True)
+        self._threads.add(thread)
         try:
-            value = self._work()
-        except Exception as raised:  # noqa: BLE001 - it is raised where the work was given
-            error = raised
-        self._lane.done()
-        try:
-            self._loop.call_soon_threadsafe(_settle, self.future, value, error)
+            thread.start()
         except RuntimeError:
-            return  # the loop is closed: whoever waited was cancelled long ago
+            self._threads.discard(thread)
+            if not self._threads:
+                raise  # else those there are will do it
 
+    def _serve(self) -> None:
+        while (job := self._next()) is not None:
+            job.do()
+            with self._lock:
+                self._given -= 1
+            job.wake()
+            del job  # or what it holds would live until the next one comes
+        self._threads.discard(current_thread())
 
-def _settle(future: asyncio.Future[Any], value: object, error: Exception | None) -> None:
-    if future.done():
-        return  # cancelled
-    if error is None:
-        future.set_result(value)
-    else:
-        future.set_exception(error)
-
-
-def _serve(queue: SimpleQueue[Job | None]) -> None:
-    while (job := queue.get()) is not None:
-        job.do()
-        del job  # or what it holds would live until the next one comes
-
-
-def _send_home(queue: SimpleQueue[Job | None], threads: list[Thread]) -> None:
-    for _ in threads:
-        queue.put(None)
+    def _next(self) -> Job[object] | None:
+        """The next job; None: there is nothing more to do for this thread."""
+        while True:
+            try:
+                return self._queue.get(timeout=self._idle)
+            except Empty:
+                with self._lock:
+                    if self._queue.empty():
+                        # In the lock, so that whoever gives work after this starts another.
+                        self._threads.discard(current_thread())
+                        return None
 
 
 @cache
-def _watched() -> weakref.WeakSet[Lane]:
-    """The lanes with threads. Made with the first one, so that its files are closed after it."""
-    lanes = weakref.WeakSet[Lane]()
+def _watched() -> weakref.WeakSet[_Crew]:
+    """The crews with threads. Made with the first one, so that its files are closed after it."""
+    crews = weakref.WeakSet[_Crew]()
 
     def finish() -> None:
-        for lane in list(lanes):
-            lane.finish()
+        for crew in list(crews):
+            crew.finish()
 
     atexit.register(finish)
-    return lanes
+    return crews

@@ -12,7 +12,7 @@ from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.result import USER
 from agentkit_py.processors.places import Extent
 from agentkit_py.stores._pg_server import Session
-from agentkit_py.stores.decoding import decode_rows
+from agentkit_py.stores.keeping import Decode
 from agentkit_py.stores.records import (
     Match,
     Row,
@@ -164,7 +164,7 @@ async def count_results(session: Session, thread_id: str) -> int:
     return row[0]
 
 
-async def records(session: Session, thread_id: str) -> list[StoredResult]:
+async def records(session: Session, thread_id: str, decode: Decode) -> list[StoredResult]:
     """A thread's results, oldest first."""
     rows = await session.all(
         "SELECT position, json::text, metadata::text, tokens::text, messages, size, system "
@@ -173,10 +173,12 @@ async def records(session: Session, thread_id: str) -> list[StoredResult]:
     )
     if not rows and not await thread_exists(session, thread_id):
         raise ThreadNotFoundError(thread_id)
-    return decode_rows(thread_id, rows)
+    return decode(thread_id, rows)
 
 
-async def page(session: Session, thread_id: str, before: int, limit: int) -> list[StoredResult]:
+async def page(
+    session: Session, thread_id: str, before: int, limit: int, decode: Decode
+) -> list[StoredResult]:
     """The last results before a position, oldest first."""
     rows = await session.all(
         "SELECT position, json::text, metadata::text, tokens::text, messages, size, system "
@@ -187,10 +189,12 @@ async def page(session: Session, thread_id: str, before: int, limit: int) -> lis
         before - limit,
         before,
     )
-    return decode_rows(thread_id, rows)
+    return decode(thread_id, rows)
 
 
-async def newest(session: Session, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
+async def newest(
+    session: Session, thread_id: str, limit: int, decode: Decode
+) -> tuple[int, list[StoredResult]]:
     """How many results a thread has, and the last ones; asked at once, so of one moment."""
     rows = await session.all(
         "SELECT t.results, r.position, r.json::text, r.metadata::text, r.tokens::text, "
@@ -202,7 +206,7 @@ async def newest(session: Session, thread_id: str, limit: int) -> tuple[int, lis
     )
     if not rows:
         raise ThreadNotFoundError(thread_id)
-    return rows[0][0], decode_rows(thread_id, [row[1:] for row in rows if row[1] is not None])
+    return rows[0][0], decode(thread_id, [row[1:] for row in rows if row[1] is not None])
 
 
 async def get_thread(session: Session, thread_id: str) -> ThreadInfo:

@@ -1,7 +1,8 @@
 """One SQLite file: opening and migrating it, a pool of connections, transactions, errors by name.
 
 What touches the file blocks, so it is done in threads of the file's own: one writes, since SQLite
-lets one connection write at a time, and a few read. The module loads when a store is first used.
+lets one connection write and has others poll, and a few read. The module loads when a store is
+first used.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
+from agentkit_py._core.busy import retried
 from agentkit_py.errors import HistoryError, StoreVersionError
 from agentkit_py.stores._lanes import Lane
 from agentkit_py.stores._sqlite_schema import APPLICATION_ID, MIGRATIONS, VERSION
@@ -26,7 +28,6 @@ T = TypeVar("T")
 _READERS = 8
 """Threads that read, at the most: decoding needs Python's lock, so that more would only wait."""
 
-_RETRY_PAUSE = 0.01
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -56,8 +57,6 @@ class SqliteFile:
         self._idle: list[_Pooled] = []
         self._generation = 0
         self._lock = Lock()
-        # SQLite lets one connection write and has the others poll; queueing here is quicker.
-        self._writing = Lock()
         self._threads: _Threads | None = None
         weakref.finalize(self, _close_own, self._idle, os.getpid())
 
@@ -97,7 +96,6 @@ class SqliteFile:
         with (
             self._errors_named(),
             self._connection() as connection,
-            self._turn(),
             self._patience(connection, asked),
             _transaction(connection, "BEGIN IMMEDIATE"),
         ):
@@ -107,15 +105,6 @@ class SqliteFile:
         with self._lock:
             self._generation += 1
             _close_all(self._idle)
-
-    @contextmanager
-    def _turn(self) -> Generator[None, None, None]:
-        if not self._writing.acquire(timeout=self._busy_timeout):
-            raise HistoryError(self._busy())
-        try:
-            yield
-        finally:
-            self._writing.release()
 
     @contextmanager
     def _patience(
@@ -155,16 +144,7 @@ class SqliteFile:
         return None
 
     def _open(self) -> _Pooled:
-        # Processes that create one file at the same moment can be refused at once, without the
-        # usual waiting: SQLite does so where waiting could be a deadlock, in the change to WAL.
-        deadline = time.monotonic() + self._busy_timeout
-        while True:
-            try:
-                return self._connect()
-            except sqlite3.OperationalError as error:
-                if _code(error) not in _BUSY or time.monotonic() > deadline:
-                    raise
-            time.sleep(_RETRY_PAUSE)
+        return retried(self._connect, _is_busy, seconds=self._busy_timeout)
 
     def _connect(self) -> _Pooled:
         connection = sqlite3.connect(
@@ -261,6 +241,10 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 def _code(error: sqlite3.Error) -> int:
     # The low byte is the kind, the rest says more. Errors of the Python module have no code.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _is_busy(error: Exception) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and _code(error) in _BUSY
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.result import USER
 from agentkit_py.processors.places import Extent
 from agentkit_py.stores._sqlite_beside import forget
-from agentkit_py.stores.decoding import decode_rows
+from agentkit_py.stores.keeping import Decode
 from agentkit_py.stores.records import (
     Match,
     Row,
@@ -126,27 +126,31 @@ def count_results(connection: Connection, thread_id: str) -> int:
     return found[0]
 
 
-def records(connection: Connection, thread_id: str) -> list[StoredResult]:
+def records(connection: Connection, thread_id: str, decode: Decode) -> list[StoredResult]:
     """A thread's results, oldest first."""
     query = f"{_RESULTS} WHERE thread_id = ? ORDER BY position"
     rows = connection.execute(query, (thread_id,)).fetchall()
     if not rows and not thread_exists(connection, thread_id):
         raise ThreadNotFoundError(thread_id)
-    return decode_rows(thread_id, rows)
+    return decode(thread_id, rows)
 
 
-def page(connection: Connection, thread_id: str, before: int, limit: int) -> list[StoredResult]:
+def page(
+    connection: Connection, thread_id: str, before: int, limit: int, decode: Decode
+) -> list[StoredResult]:
     """The last results before a position, oldest first."""
     # Positions have no gaps, so that a range is a number of rows.
     query = f"{_RESULTS} WHERE thread_id = ? AND position >= ? AND position < ? ORDER BY position"
     rows = connection.execute(query, (thread_id, before - limit, before)).fetchall()
-    return decode_rows(thread_id, rows)
+    return decode(thread_id, rows)
 
 
-def newest(connection: Connection, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
+def newest(
+    connection: Connection, thread_id: str, limit: int, decode: Decode
+) -> tuple[int, list[StoredResult]]:
     """How many results a thread has, and the last ones."""
     count = count_results(connection, thread_id)
-    return count, page(connection, thread_id, count, limit)
+    return count, page(connection, thread_id, count, limit, decode)
 
 
 def get_thread(connection: Connection, thread_id: str) -> ThreadInfo:

@@ -60,7 +60,7 @@ async def import_threads(
     """Add threads from lines of any of the formats; what is there already is left out.
 
     Results without ids are known by their thread, their words and how often these were said before;
-    threads without one get one made of their line. So the same lines add nothing a second time.
+    threads without one get one made of their line and user. So the same lines add nothing again.
 
     Args:
         store: Where they are added.
@@ -78,7 +78,7 @@ async def import_threads(
     store = store if user_id is None else for_user(store, user_id)
     found: dict[str, None] = {}
     times: dict[str, tuple[datetime, datetime]] = {}
-    known = Recognising(store)
+    known = Recognising(store, user_id)
     try:
         for number, line in enumerate(lines, 1):
             if line.strip():

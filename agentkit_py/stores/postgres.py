@@ -9,6 +9,7 @@ from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from agentkit_py._core.conninfo import conninfo_problem
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.turns import Turns
@@ -17,6 +18,7 @@ from agentkit_py.processors.summaries import Summary
 from agentkit_py.processors.vectors import Vector
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.beside import Beside
+from agentkit_py.stores.keeping import CACHE_BYTES, RowCache
 from agentkit_py.stores.records import (
     Match,
     Row,
@@ -42,9 +44,10 @@ class PostgresHistory(HistoryStore):
     Attributes:
         schema: Where the tables are.
         prefix: What their names begin with.
+        cache_bytes: How much memory decoded results may take.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a setting of its own
         self,
         conninfo: str,
         *,
@@ -55,6 +58,7 @@ class PostgresHistory(HistoryStore):
         prefix: str = "agentkit_",
         connections: int = 10,
         wait: float = 30.0,
+        cache_bytes: int = CACHE_BYTES,
     ) -> None:
         """Remember the database; nothing is connected yet.
 
@@ -69,9 +73,12 @@ class PostgresHistory(HistoryStore):
             prefix: What the tables' names begin with.
             connections: How many connections there are at the most.
             wait: Seconds to wait for a connection.
+            cache_bytes: About how much memory is used at the most to keep decoded results for the
+                next run on their thread; 0: none, each run decodes its results anew.
 
         Raises:
-            ConfigurationError: A name or number cannot be used, or psycopg is not installed.
+            ConfigurationError: The address, a name or a number cannot be used, or psycopg is not
+                installed.
         """
         super().__init__(processors=processors, turns=turns, lazy=lazy)
         try:
@@ -82,9 +89,13 @@ class PostgresHistory(HistoryStore):
             ) from error
         if connections < 1:
             raise ConfigurationError(f"connections must be 1 or more, not {connections}.")
+        if problem := conninfo_problem(conninfo):
+            raise ConfigurationError(f"PostgresHistory: {problem}")
         self._tables = Tables(schema, prefix)
         self.schema = schema
         self.prefix = prefix
+        self.cache_bytes = cache_bytes
+        self._kept = RowCache(cache_bytes)
         self._conninfo = conninfo
         self._connections = connections
         self._wait = wait
@@ -129,6 +140,7 @@ class PostgresHistory(HistoryStore):
 
     async def close(self) -> None:
         """Close the connections, when what was begun is done. It connects again if it is used."""
+        self._kept.here.forget()
         with self._lock:
             server = self._servers.pop(os.getpid(), None)
         if server is not None:
@@ -146,15 +158,15 @@ class PostgresHistory(HistoryStore):
 
     async def records(self, thread_id: str) -> list[StoredResult]:
         """The results with their positions and what is kept beside them, oldest first."""
-        return await self._do(_rows().records, thread_id)
+        return await self._do(_rows().records, thread_id, self._kept.here.decode)
 
     async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
         """The last ``limit`` results before the position ``before``, oldest first."""
-        return await self._do(_rows().page, thread_id, before, limit)
+        return await self._do(_rows().page, thread_id, before, limit, self._kept.here.decode)
 
     async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
         """How many results a thread has, and the last ``limit``, oldest first."""
-        return await self._do(_rows().newest, thread_id, limit)
+        return await self._do(_rows().newest, thread_id, limit, self._kept.here.decode)
 
     async def get_thread(self, thread_id: str) -> ThreadInfo:
         """What is known of a thread."""
@@ -184,7 +196,9 @@ class PostgresHistory(HistoryStore):
 
     async def remove_thread(self, thread_id: str) -> bool:
         """Remove a thread with all its results; False if there was none."""
-        return await self._do(_rows().delete_thread, thread_id)
+        removed = await self._do(_rows().delete_thread, thread_id)
+        self._kept.here.forget(thread_id)
+        return removed
 
     async def beside(self, thread_id: str) -> Beside:
         """All that is kept beside a thread, for exports."""

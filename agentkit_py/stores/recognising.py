@@ -32,13 +32,17 @@ class Recognising:
     store: HistoryStore
     """Where everything is added."""
 
+    user_id: str | None = None
+    """Whose threads are added; None: those of whoever the lines name."""
+
     _lines: Counter[str] = field(default_factory=Counter[str])
     _rows: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     _stored: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
     def thread_id(self, record: Mapping[str, Any]) -> str:
-        """An id for the thread of a line: the same for the same lines."""
-        return f"import-{_numbered(_digest(record), self._lines)}"
+        """An id for the thread of a line: the same for the same lines of the same user."""
+        known = record if self.user_id is None else [self.user_id, record]
+        return f"import-{_numbered(_digest(known), self._lines)}"
 
     async def are_stored(
         self, thread_id: str, results: Sequence[AgentResult], *, whole: bool

@@ -19,6 +19,7 @@ from agentkit_py.stores import _sqlite_beside as beside
 from agentkit_py.stores import _sqlite_rows as queries
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.beside import Beside
+from agentkit_py.stores.keeping import CACHE_BYTES, RowCache
 from agentkit_py.stores.records import (
     Match,
     Row,
@@ -45,6 +46,7 @@ class SqliteHistory(HistoryStore):
     Attributes:
         path: The file.
         busy_timeout: Seconds to wait for other writers.
+        cache_bytes: How much memory decoded results may take.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class SqliteHistory(HistoryStore):
         turns: Turns | None = None,
         lazy: bool | None = None,
         busy_timeout: float = 30.0,
+        cache_bytes: int = CACHE_BYTES,
     ) -> None:
         """Remember the file; nothing is opened yet.
 
@@ -67,13 +70,18 @@ class SqliteHistory(HistoryStore):
                 want to see, and `State.results` holds that. True: and tokens are counted at each
                 save, though the encoding has to be loaded for that.
             busy_timeout: Seconds to wait for other writers before a write fails.
+            cache_bytes: About how much memory is used at the most to keep decoded results for the
+                next run on their thread; 0: none, each run decodes its results anew.
 
         Raises:
-            ConfigurationError: ``path`` is no path of a file, e.g. ``":memory:"``.
+            ConfigurationError: ``path`` is no path of a file, e.g. ``":memory:"``, or
+                ``cache_bytes`` is less than 0.
         """
         super().__init__(processors=processors, turns=turns, lazy=lazy)
         self.path: Path = _checked(path)
         self.busy_timeout = busy_timeout
+        self.cache_bytes = cache_bytes
+        self._kept = RowCache(cache_bytes)
         self._files: dict[int, SqliteFile] = {}
         self._lock = Lock()
 
@@ -108,6 +116,7 @@ class SqliteHistory(HistoryStore):
 
     async def close(self) -> None:
         """Close the file. A store that is used after that opens it again."""
+        self._kept.here.forget()
         await self._file().close()
 
     async def insert_thread(self, thread: ThreadInfo) -> None:
@@ -123,15 +132,16 @@ class SqliteHistory(HistoryStore):
 
     async def records(self, thread_id: str) -> list[StoredResult]:
         """The results with their positions and what is kept beside them, oldest first."""
-        return await self._read(queries.records, thread_id)
+        return await self._read(queries.records, thread_id, self._kept.here.decode)
 
     async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
         """The last ``limit`` results before the position ``before``, oldest first."""
-        return await self._read(queries.page, thread_id, before, limit)
+        decode = self._kept.here.decode
+        return await self._read(queries.page, thread_id, before, limit, decode)
 
     async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
         """How many results a thread has, and the last ``limit``, oldest first."""
-        return await self._read(queries.newest, thread_id, limit)
+        return await self._read(queries.newest, thread_id, limit, self._kept.here.decode)
 
     async def get_thread(self, thread_id: str) -> ThreadInfo:
         """What is known of a thread."""
@@ -161,7 +171,9 @@ class SqliteHistory(HistoryStore):
 
     async def remove_thread(self, thread_id: str) -> bool:
         """Remove a thread with all its results; False if there was none."""
-        return await self._write(queries.delete_thread, thread_id)
+        removed = await self._write(queries.delete_thread, thread_id)
+        self._kept.here.forget(thread_id)
+        return removed
 
     async def beside(self, thread_id: str) -> Beside:
         """All that is kept beside a thread, for exports."""

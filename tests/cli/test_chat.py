@@ -44,6 +44,9 @@ def make():
 def needs(argument):
     return shop
 
+async def later():
+    return shop
+
 class Shop:
     instance = shop
 
@@ -52,6 +55,7 @@ number = 3
 
 WRONG = "import agentkit_py; agentkit_py.Agent(name='', system='')"
 BROKEN = "raise RuntimeError('no config file')\n"
+LEAVING = "import sys; sys.exit(3)\n"
 MISSING = "import not_installed_anywhere\n"
 
 
@@ -61,6 +65,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "shop.py").write_text(SHOP)
     (tmp_path / "broken.py").write_text(BROKEN)
     (tmp_path / "wrong.py").write_text(WRONG)
+    (tmp_path / "leaving.py").write_text(LEAVING)
     (tmp_path / "missing.py").write_text(MISSING)
     return tmp_path
 
@@ -378,6 +383,8 @@ def test_ctrl_c_stops_the_run_and_leaves_a_thread_that_goes_on(folder: Path) -> 
         ("shop:needs", "'shop:needs' was called without arguments: TypeError"),
         ("broken:shop", "'broken' cannot be imported: RuntimeError: no config file"),
         ("wrong:shop", "'wrong' cannot be imported: An agent's name must be"),
+        ("shop:later", "'shop:later' is an async function; give one that is not async"),
+        ("leaving:shop", "'leaving' cannot be imported: it ends the program (SystemExit: 3)"),
         ("missing:shop", "'missing' cannot be imported: No module named 'not_installed_anywhere'"),
     ],
 )
@@ -398,6 +405,19 @@ def test_resuming_a_thread_that_is_not_there_is_an_error(
     done = chat(folder, provider, "shop:shop", "--db", "chat.db", "--thread", "t-1", lines="Hi\n")
     assert (done.returncode, done.stderr) == (1, "agentkit: There is no thread 't-1'.\n")
     assert provider.requests == []
+
+
+@pytest.mark.parametrize(
+    ("db", "sentence"),
+    [("no/chat.db", "The folder of --db no/chat.db does not exist."), (".", "--db . is a folder.")],
+)
+def test_a_file_that_cannot_be_made_is_refused_before_anybody_types(
+    folder: Path, provider: FakeProvider, db: str, sentence: str
+) -> None:
+    """Status 2."""
+    done = chat(folder, provider, "shop:shop", "--db", db)
+    assert (done.returncode, done.stderr) == (2, f"agentkit: {sentence}\n")
+    assert done.stdout == ""
 
 
 def test_a_base_url_without_a_model_is_an_error(folder: Path, provider: FakeProvider) -> None:

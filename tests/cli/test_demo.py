@@ -268,6 +268,8 @@ def test_another_model_plays_the_demo_too() -> None:
         (["--model", "azure_openai:gpt-4o"], "needs AZURE_OPENAI_ENDPOINT"),
         (["--db", "no/such/folder/x.db"], "folder"),
         (["--resume", "demo-1"], "--resume needs --db"),
+        (["--resume", "demo-1", "--db", "nothing.db"], "--db: there is no file 'nothing.db'."),
+        (["--base-url", "http://127.0.0.1:1"], "--base-url needs --model"),
     ],
 )
 def test_what_cannot_work_is_said_in_one_line(arguments: list[str], sentence: str) -> None:

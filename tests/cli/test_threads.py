@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -75,7 +76,7 @@ def test_threads_are_listed_shown_found_and_counted(db: Path) -> None:
     assert "no thread 'b'" in agentkit("show", "b", "--db", db, "--user", "u1", code=1)
     found = agentkit("search", "WHERE IS B", "--db", db)
     assert found.splitlines()[0].startswith("b  Where is b?")
-    assert found.splitlines()[1] == "1 threads"
+    assert found.splitlines()[1] == "1 thread"
     counted = dict(line.split() for line in agentkit("stats", "--db", db).splitlines())
     assert [counted[key] for key in ("threads", "users", "results", "messages")] == [
         "3", "2", "9", "15",
@@ -201,6 +202,37 @@ def test_files_that_cannot_be_read_or_written_are_said_in_one_line(
     printed = agentkit("export", "--db", db, "-o", tmp_path / "no" / "out.jsonl", code=2)
     assert printed.startswith("agentkit: --output: ")
     assert "--last" in agentkit("show", "a", "--db", db, "--last", "-3", code=2)
+    binary = agentkit("import", db, "--db", new, code=1)
+    assert re.fullmatch(r"agentkit: line \d+, field \(whole\): not UTF-8 \(byte \d+\)\n", binary)
+    folder = agentkit("list", "--db", tmp_path, code=2)
+    assert folder == f"agentkit: --db: there is no file {str(tmp_path)!r}.\n"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(db: Path, tmp_path: Path) -> None:
+    """Editors on Windows write one."""
+    exported = tmp_path / "out.jsonl"
+    agentkit("export", "--db", db, "-o", exported)
+    exported.write_bytes(b"\xef\xbb\xbf" + exported.read_bytes())
+    assert agentkit("import", exported, "--db", tmp_path / "new.db") == "3 threads\n"
+
+
+def test_addresses_that_are_no_database_are_refused_without_their_password(tmp_path: Path) -> None:
+    """Of another kind of server, or with a password that is not percent-encoded."""
+    other = agentkit("list", "--db", "mysql://u:secret@localhost/x", code=2)
+    assert other == "agentkit: --db: mysql:// is not known; give a file or postgresql://….\n"
+    odd = agentkit("list", "--db", "postgresql://u:secret word@localhost/x", code=2)
+    assert "percent-encoded" in odd
+    assert "secret" not in odd
+
+
+async def test_ids_are_listed_whole_however_long_the_titles_are(tmp_path: Path) -> None:
+    """They are what other commands are given."""
+    thread_id, path = "a8375927-4121-4822-a2ea-5e69b47f3d25", tmp_path / "threads.db"
+    async with SqliteHistory(path) as store:
+        await store.add_thread(thread_id, user_id="somebody@example.com", title="long " * 30)
+    listed = await asyncio.to_thread(agentkit, "list", "--db", path)
+    assert thread_id in listed
+    assert len(listed.splitlines()) == 2
 
 
 def test_an_import_for_a_user_leaves_threads_of_others_alone(db: Path, tmp_path: Path) -> None:
@@ -320,6 +352,17 @@ async def test_conversations_without_ids_are_told_apart() -> None:
     assert len(set(first)) == 3
     assert await import_threads(store, [line, other, line]) == first
     assert (await store.stats()).results == 3
+
+
+async def test_the_same_conversation_of_two_users_is_two() -> None:
+    """What one has imported is not in the other's way."""
+    line = json.dumps({"messages": [{"role": "user", "content": "hi"}]})
+    store = MemoryHistory()
+    of_ada, of_bob, again = [
+        await import_threads(store, [line], user_id=user) for user in ("ada", "bob", "ada")
+    ]
+    assert of_ada == again != of_bob
+    assert (await store.stats("ada")).results == (await store.stats("bob")).results == 1
 
 
 async def test_results_that_a_store_keeps_without_ids_come_back_once() -> None:

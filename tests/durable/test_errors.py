@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import inngest
@@ -12,6 +14,7 @@ import pytest
 
 from agentkit_py import (
     Agent,
+    ConfigurationError,
     HistoryConfig,
     Lifecycle,
     Network,
@@ -20,6 +23,7 @@ from agentkit_py import (
     State,
     Tool,
     ToolContext,
+    create_tool,
     tool,
 )
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
@@ -405,3 +409,38 @@ async def test_half_an_emoji_ends_no_run() -> None:
         {"cut": ["\ufffd"]},
         "Half: \ufffd",
     ]
+
+
+class OwnError(NonRetriableError):
+    """A user's, by the name of one of ours."""
+
+
+OwnError.__name__ = "StateError"
+
+
+def _raise(error: Exception, _: object) -> None:
+    raise error
+
+
+async def test_what_an_error_cannot_be_remembered_with_is_left_out() -> None:
+    """What is no JSON, half an emoji, and whatever a user's own error holds."""
+    ours, theirs = ConfigurationError("half \ud83d"), OwnError("theirs")
+    vars(ours).update(path=object(), hint="kept")
+    vars(theirs).update(password="secret")
+
+    async def function(ctx: inngest.Context) -> list[Any]:
+        found: list[Any] = []
+        for raised in (ours, theirs):
+            tools = [create_tool(name="fail", handler=partial(_raise, raised))]
+            model = ScriptedModel(tool_call("fail", {}))
+            agent = Agent(name="a", system="S", tools=tools, model=model, max_iter=2)
+            try:
+                await agent.run("go")
+            except Exception as error:  # noqa: BLE001 - what came out is looked at
+                found.append([str(error.__cause__), vars(error.__cause__)])
+        return found
+
+    run = await executor_for(function).run(EVENT)
+    assert run.status == "completed", run.error
+    assert "secret" not in json.dumps(run.memos)
+    assert run.output == [["half \ufffd", {"hint": "kept"}], ["theirs", {}]]

@@ -17,6 +17,7 @@ from agentkit_py import (
     Network,
     State,
     TextContent,
+    TextMessage,
     ToolCallMessage,
     Usage,
     UserMessage,
@@ -297,6 +298,21 @@ async def test_a_user_message_without_an_id_gets_one(runner: Runner) -> None:
     assert first
     assert second
     assert first != second
+
+
+class Question(UserMessage):
+    """A user's message of somebody's own, made in its own way."""
+
+    def __init__(self, words: list[str]) -> None:
+        super().__init__(" ".join(words))
+
+
+async def test_a_user_message_of_a_class_of_ones_own_gets_an_id_too(runner: Runner) -> None:
+    """Its own way to be made is not gone again."""
+    state = State[Any]()
+    await runner.run(agent_with(ScriptedModel("ok")), Question(["How", "much?"]), state=state)
+    assert state.results[0].id
+    assert state.results[0].output == (TextMessage("user", "How much?"),)
 
 
 async def test_a_user_messages_system_prompt_follows_the_agents(runner: Runner) -> None:

@@ -6,7 +6,7 @@ import copy
 import inspect
 import pickle
 from dataclasses import FrozenInstanceError, replace
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
@@ -36,6 +36,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.messages import as_present, text_of, token_memo
 
+T = TypeVar("T")
 CALL = ToolCall("c1", "look", {"what": "x"})
 KINDS: list[Message] = [
     TextMessage("user", "hi", agent="a"),
@@ -68,6 +69,30 @@ def test_a_class_of_ones_own_is_made_signed_and_frozen_like_its_base() -> None:
     assert made.agent is None
     with pytest.raises(FrozenInstanceError):
         made.agent = "b"  # type: ignore[misc]
+
+
+class Listed(TextMessage, Generic[T]):
+    """One that knows its subclasses, and of what kind they are."""
+
+    kinds: ClassVar[list[type[Any]]] = []
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.kinds.append(cls)
+
+
+class Note(Listed[int]):
+    """The only one of them."""
+
+
+@pytest.mark.parametrize("kind", [Listed, Note])
+def test_a_class_that_is_told_of_its_subclasses_is_told_of_none_of_ours(kind: type[Any]) -> None:
+    """The thawed class is nobody's business."""
+    (signed,) = AgentResult("support", [kind("assistant", "hi")]).output
+    assert signed == kind("assistant", "hi", agent="support")
+    assert Listed.kinds == [Note]
+    with pytest.raises(FrozenInstanceError):
+        signed.agent = "b"  # type: ignore[misc]
 
 
 def test_calls_without_arguments_share_none() -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
@@ -254,6 +254,27 @@ async def test_a_pydantic_model_gives_the_handler_an_instance(runner: Runner) ->
     assert await answer(runner, made, {"name": "Lyon"}) == {"data": "Lyon FR a"}
     wrong = await answer(runner, made, {})
     assert wrong["error"]["message"] == "name: Field required"
+
+
+class Numbered(BaseModel):
+    """A parcel whose number models like to write with a sign before it."""
+
+    number: int
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """Take the sign away."""
+        return super().model_validate({"number": obj["number"].strip("#")}, **options)
+
+
+def _number(given: Numbered) -> int:
+    return given.number
+
+
+async def test_a_pydantic_model_may_validate_in_its_own_way(runner: Runner) -> None:
+    """`model_validate` is pydantic's documented way in, so it is what is called."""
+    made = create_tool(name="track", description="d", parameters=Numbered, handler=_number)
+    assert await answer(runner, made, {"number": "#17"}) == {"data": 17}
 
 
 def _same(given: Any) -> Any:

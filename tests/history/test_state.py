@@ -157,6 +157,16 @@ def test_keys_that_forks_add_and_remove_are_added_and_removed() -> None:
     assert model.data.model_extra == {"note": "x"}
 
 
+@pytest.mark.parametrize(("before", "after"), [(0, False), (1, 1.0), ([{"a": 1}], [{"a": True}])])
+def test_a_fork_that_writes_an_equal_value_has_changed_it(before: Any, after: Any) -> None:
+    """Python takes 0, 0.0 and False for the same; JSON does not."""
+    state = State[Any]({"key": before})
+    fork = state.fork()
+    fork.data["key"] = after
+    state.merge([("a", fork)])
+    assert repr(state.data) == repr({"key": after})
+
+
 def test_a_field_that_a_fork_lost_stays_in_a_model() -> None:
     """Models and dataclasses have no missing fields; only extra ones can go."""
     state = State(Order.model_validate({"note": "x"}))

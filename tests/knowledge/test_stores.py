@@ -229,6 +229,11 @@ async def test_a_database_that_is_not_there_is_named_without_its_password() -> N
         await store.count()
     assert "hunter2" not in f"{caught.value} {store!r}"
     await store.close()
+    odd = PostgresKnowledge("postgresql://ada:hunter 2@127.0.0.1/documents")
+    with pytest.raises(ConfigurationError, match="percent-encoded") as refused:
+        await odd.count()
+    assert "hunter" not in str(refused.value)
+    await odd.close()
 
 
 WRITER = """

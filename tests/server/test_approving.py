@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from agentkit_py import Tool, ToolContext, tool
+from agentkit_py import Agent, Network, Tool, ToolContext, tool
 from agentkit_py.server import ServerLimits
-from agentkit_py.testing import tool_call, tool_calls
+from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from tests.server.world import (
+    PATIENCE,
     app_of,
     client_of,
     listening,
     message,
+    once,
     post,
     served,
     settled,
@@ -275,6 +278,56 @@ async def test_an_answered_run_waits_for_place_and_thread_without_standing_in_it
         await decide(url, second["requestId"])
         await stream.until("stream.ended")
     assert paid == [5, 6]
+
+
+def asking_twice(ended: asyncio.Event, later: asyncio.Event) -> list[Tool]:
+    """Two tools that ask; an event that says the first has an answer, and one for the second."""
+
+    @tool(steps=True)
+    async def early(ctx: ToolContext) -> str:
+        """Ask at once."""
+        await ctx.approve("Early?")
+        ended.set()
+        return "early"
+
+    @tool(steps=True)
+    async def late(ctx: ToolContext) -> str:
+        """Ask later."""
+        await later.wait()
+        await ctx.approve("Late?")
+        return "late"
+
+    return [early, late]
+
+
+async def test_a_run_that_asks_once_more_before_it_has_a_place_gives_that_back() -> None:
+    """Of two parallel tools, one is answered; the other asks while the run waits for a place."""
+    ended, later = asyncio.Event(), asyncio.Event()
+    wait, begun, go = waiting()
+    tools = [*asking_twice(ended, later), wait]
+    both = tool_calls(("early", {}), ("late", {}))
+    model = ScriptedModel(both, tool_call("wait", {}), *"abc")
+    clerk = Agent(name="clerk", system="S", tools=tools, parallel_tools=True, max_iter=5)
+    network = Network(name="support", agents=[clerk], router=once, default_model=model)
+    app = app_of(network, limits=ServerLimits(runs=1))
+    async with served(app) as url, listening(url) as ada, listening(url, "bob") as bob:
+        await ask(url)
+        asked = (await ada.until("hitl.requested"))["data"]
+        await post(url, "/api/chat", message("Hello?", "t2"), "bob")
+        await begun.wait()
+        await decide(url, asked["requestId"])
+        await ada.until("hitl.resolved")
+        later.set()
+        again = (await ada.until("hitl.requested"))["data"]
+        go.set()
+        await bob.until("stream.ended")
+        async with asyncio.timeout(PATIENCE):
+            await ended.wait()
+        async with listening(url, "eve") as eve:
+            assert (await post(url, "/api/chat", message("Me?", "t3"), "eve")).status_code == 200
+            await eve.until("stream.ended")
+        await decide(url, again["requestId"])
+        await ada.until("stream.ended")
 
 
 async def test_a_cancelled_run_gives_its_place_back_once() -> None:

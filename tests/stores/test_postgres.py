@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 
 import psycopg
@@ -128,6 +129,14 @@ async def test_a_server_that_is_not_there_is_an_error_without_the_password() -> 
         await store.setup()
     await store.close()
     assert "secret" not in f"{caught.value} {store!r}"
+
+
+@pytest.mark.parametrize("address", ["mysql://u:secret@h/x", "postgresql://u:a secret@h/x"])
+def test_an_address_that_cannot_be_read_is_refused_without_quoting_it(address: str) -> None:
+    """Psycopg's own words quote it, password and all, and its pool logs them."""
+    with pytest.raises(ConfigurationError, match="cannot be read") as caught:
+        PostgresHistory(address)
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
 
 
 async def test_zero_bytes_in_ids_and_titles_come_back(make: Make) -> None:

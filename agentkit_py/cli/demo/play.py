@@ -20,10 +20,9 @@ from agentkit_py.cli.context_table import print_context
 from agentkit_py.cli.demo.network import support_network
 from agentkit_py.cli.demo.script import CUSTOMER, LATER, QUESTIONS, scripted_model
 from agentkit_py.cli.demo.travel import TravelData
-from agentkit_py.cli.target import load_model
+from agentkit_py.cli.target import check_file, load_model
 from agentkit_py.cli.transcript import Transcript
 from agentkit_py.engine.network import Network
-from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Usage
 from agentkit_py.models import openai
 from agentkit_py.models.base import Model
@@ -144,8 +143,8 @@ def _check(options: DemoOptions) -> None:
     """Refuse what cannot work before anything is shown or written."""
     if options.model is not None:
         load_model(options.model, base_url=options.base_url)
-    if options.db is not None and not options.db.absolute().parent.is_dir():
-        raise ConfigurationError(f"The folder of --db {options.db} does not exist.")
+    if options.db is not None:
+        check_file(options.db)
 
 
 @contextmanager

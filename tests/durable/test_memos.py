@@ -1,4 +1,4 @@
-"""Replies are decoded once in a process, and nobody who gets one can change it for another."""
+"""What remembered steps gave, taken from the SDK's memos: as the SDK would, and each time anew."""
 
 from __future__ import annotations
 
@@ -12,42 +12,21 @@ import pytest
 from agentkit_py import (
     Agent,
     Lifecycle,
-    NonRetriableError,
     ResultContext,
     State,
     ToolCallMessage,
     ToolContext,
-    anthropic,
     create_tool,
     openai,
     tool,
 )
-from agentkit_py.errors import ModelResponseError
 from agentkit_py.inngest import AgentKitMiddleware
-from agentkit_py.inngest.replies import KnownReplies, known_replies
 from agentkit_py.inngest.sdk import Memos
-from agentkit_py.testing import ScriptedModel, tool_call
+from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.testing import FakeProvider, ScriptedModel, tool_call
 from agentkit_py.testing.executor import ReplayExecutor
 
-from .world import EVENT, executor_for
-
-MODEL = openai("gpt-4o", api_key="x")
-
-
-def body_of(text: str = "Hello.", tokens: object = 3) -> dict[str, Any]:
-    """A reply of a few words."""
-    message = {"role": "assistant", "content": text}
-    usage = {"prompt_tokens": tokens, "completion_tokens": 1}
-    return {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
-
-
-def asking(arguments: object) -> dict[str, Any]:
-    """A reply that calls a tool."""
-    function = {"name": "look", "arguments": json.dumps(arguments)}
-    call = {"id": "call_1", "type": "function", "function": function}
-    message = {"role": "assistant", "content": None, "tool_calls": [call]}
-    return {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
-
+from .world import EVENT, INFERENCES, Inference, at, executor_for
 
 # ------------------------------------------------------------------ nobody changes it for others
 
@@ -129,130 +108,27 @@ async def test_a_tool_that_changes_its_arguments_does_not_change_what_the_model_
     assert [json.loads(one["arguments"]) for one in asked] == [{"names": [["a"]]}, {"all": [1]}]
 
 
-def test_whoever_gets_a_reply_has_it_for_himself() -> None:
-    """No object or list of it is another's, but what cannot be changed may be."""
-    run = KnownReplies().of("run")
-    body = asking({"deep": {"list": [1]}})
-    replies = [run.decode("step", MODEL, body, "support") for _ in range(3)]
-    assert replies[1] == replies[2]
-    for number, reply in enumerate(replies):
-        message = reply.messages[0]
-        assert isinstance(message, ToolCallMessage)
-        arguments: Any = message.tools[0].input
-        assert arguments == {"deep": {"list": [1]}}
-        arguments["deep"]["list"].append(number)
-        assert isinstance(message.tools, list)
-        message.tools.clear()
-    assert [message.agent for message in replies[2].messages] == ["support"]
+@pytest.mark.parametrize("found", [[False, 1, {"a": 0}], [0, 1, {"a": 0.0}]])
+async def test_a_tool_that_writes_an_equal_value_is_seen_to_have_changed_the_state(
+    found: list[Any],
+) -> None:
+    """Python takes 0, 0.0 and False for the same; a prompt that says one of them does not."""
 
+    def write(_: object, ctx: ToolContext) -> str:
+        ctx.state.data["found"] = found
+        return "written"
 
-def test_metadata_of_providers_is_everybodys_own_too() -> None:
-    """Reasoning comes with a signature, which goes back to the provider."""
-    model = anthropic("claude-sonnet-4-5", api_key="x")
-    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "s1"}
-    use = {"type": "tool_use", "id": "1", "name": "look", "input": {"at": [1]}}
-    body = {"content": [thinking, use], "usage": {"input_tokens": 1, "output_tokens": 2}}
-    run = KnownReplies().of("run")
-    plain = model.decode(body)
-    first, second = (run.decode("step", model, body, "") for _ in range(2))
-    assert first == second == plain
-    changed: Any = first.messages[0].provider_metadata
-    changed.clear()
-    assert run.decode("step", model, body, "") == plain
-
-
-# ------------------------------------------------------------------ what is not the same
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (body_of("Hello."), body_of("Hello!")),
-        (body_of(tokens=1), body_of(tokens=True)),
-        (body_of(tokens=1), body_of(tokens=1.0)),
-        (asking({"at": 1}), asking({"at": 1.0})),
-    ],
-)
-def test_a_changed_memo_is_read_again(before: Any, after: Any) -> None:
-    """Also where Python takes the two for equal."""
-    run = KnownReplies().of("run")
-    for body in (before, after, before, after):
-        reply = run.decode("step", MODEL, body, "")
-        assert repr(reply) == repr(MODEL.decode(body))
-
-
-def test_another_model_or_author_reads_it_again() -> None:
-    """A new version of the code may have another one."""
-    run = KnownReplies().of("run")
-    run.decode("step", MODEL, body_of(), "first")
-    assert run.decode("step", MODEL, body_of(), "second").messages[0].agent != "first"
-    other = openai("gpt-4o", api_key="x", base_url="http://other.invalid")
-    assert run.decode("step", other, body_of(), "second") is not None
-    wrong: Any = {"content": "none of OpenAI's"}
-    for _ in range(2):
-        with pytest.raises(ModelResponseError):
-            run.decode("step", MODEL, wrong, "")
-
-
-# ------------------------------------------------------------------ bounds, and the end
-
-
-def test_runs_and_bytes_are_bounded() -> None:
-    """The run that was idle for longest goes first; one that is too long alone keeps a part."""
-    known = KnownReplies(runs=2, size=10_000)
-    for name in ("one", "two", "one", "three"):
-        known.of(name).decode("step", MODEL, body_of(name), "")
-    assert known.runs == 2
-    before = known.size
-    known.of("one").decode("step", MODEL, body_of("one again"), "")
-    assert 0 < known.size - before < 100
-    long = known.of("one")
-    for number in range(20):
-        long.decode(f"step.{number}", MODEL, body_of(str(number)), "")
-        assert known.size <= 10_000
-    assert known.runs == 1
-    assert known.size > 5_000
-    known.of("two").decode("step", MODEL, body_of(), "")
-    assert known.size <= 10_000
-    known.drop("one")
-    known.drop("two")
-    known.drop("never")
-    assert (known.runs, known.size) == (0, 0)
-    # An execution that was still going on decodes as ever, and keeps nothing.
-    assert long.decode("step.0", MODEL, body_of(), "").messages[0].type == "text"
-    assert known.size == 0
-
-
-@pytest.mark.parametrize("fails", [False, True])
-async def test_nothing_is_kept_of_a_run_that_has_ended(fails: bool) -> None:
-    """While it goes on its replies are known, also between two attempts."""
-    model = ScriptedModel(tool_call("look", {}), tool_call("look", {}), "Done.")
-    kept: list[tuple[int, int]] = []
-
-    @tool
-    async def look() -> str:
-        """Look."""
-        kept.append((known_replies.runs, known_replies.size))
-        return "nothing"
-
-    agent = Agent(name="a", system="S", model=model, tools=[look], max_iter=3)
+    model = ScriptedModel(tool_call("write", {}), "Done.")
+    tools = [create_tool(name="write", handler=write)]
+    agent = Agent(name="a", system="S", model=model, tools=tools, max_iter=2)
 
     async def function(ctx: inngest.Context) -> str:
-        text = (await agent.run("Go.")).text
-        if fails and not ctx.attempt:
-            kept.append((known_replies.runs, known_replies.size))
-            raise ValueError("once more")
-        if fails:
-            raise NonRetriableError("not again")
-        return text
+        state = State[dict[str, Any]]({"found": [0, 1, {"a": 0}]})
+        await agent.run("Go.", state=state)
+        return json.dumps(state.data)
 
-    before = (known_replies.runs, known_replies.size)
-    run = await executor_for(function, check=False).run(EVENT)
-    assert run.status == ("failed" if fails else "completed"), run.error
-    assert [runs for runs, _ in kept] == [before[0] + 1] * len(kept)
-    sizes = [size for _, size in kept]
-    assert sizes == sorted(set(sizes))
-    assert (known_replies.runs, known_replies.size) == before
+    run = await executor_for(function).run(EVENT)
+    assert run.output == json.dumps({"found": found}), run.error
 
 
 # ------------------------------------------------------------------ steps that the SDK is not asked
@@ -353,9 +229,98 @@ async def test_own_steps_with_the_names_of_the_agents_are_counted_as_the_sdk_cou
     assert run.differences == []
 
 
-def test_of_another_sdk_nothing_is_taken() -> None:
+def looking(fake: FakeProvider) -> tuple[Agent, list[int]]:
+    """An agent that asks ``fake`` and has a tool; the arguments that the tool got."""
+    places: list[int] = []
+
+    @tool
+    async def look(place: int) -> str:
+        """Look."""
+        places.append(place)
+        return f"place {place}"
+
+    model = at(openai("gpt-4o", api_key="sk-test"), fake)
+    return Agent(name="a", system="S", model=model, tools=[look], max_iter=3), places
+
+
+def executor_with(
+    function: Any, fake: FakeProvider, inference: Inference, *middleware: Any
+) -> ReplayExecutor:
+    """An executor whose functions ask ``fake``."""
+    local = DirectRuntime(transport=fake.transport)
+    configured: Any = AgentKitMiddleware.configured(inference=inference, local=local)
+    client = inngest.Inngest(
+        app_id="test", is_production=False, middleware=[configured, *middleware]
+    )
+    make = client.create_function(fn_id="f", trigger=inngest.TriggerEvent(event=EVENT), retries=0)
+    return ReplayExecutor(client, [make(function)], transport=fake.transport, check=True)
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+@pytest.mark.parametrize("name", ["a.0.infer", "a.0.tool.0.look", "a.1.infer"])
+async def test_an_own_step_that_is_done_is_not_taken_for_the_agents_of_the_same_name(
+    name: str, inference: Inference
+) -> None:
+    """The agent's step comes second, and so is new: it needs its request, or its arguments."""
+    fake = FakeProvider([tool_call("look", {"place": 3}), "Done."])
+    agent, places = looking(fake)
+
+    async def own() -> str:
+        return "own"
+
+    async def function(ctx: inngest.Context) -> list[Any]:
+        return [await ctx.step.run(name, own), (await agent.run("Go.")).text]
+
+    run = await executor_with(function, fake, inference).run(EVENT)
+    assert run.output == ["own", "Done."], run.error
+    assert run.differences == []
+    assert places == [3]
+    bodies: list[Any] = [request.body for request in fake.requests]
+    assert [len(body["messages"]) for body in bodies] == [2, 4]
+
+
+class Sealing(inngest.Middleware):
+    """Keeps what steps give in another form, as middleware that encrypts does."""
+
+    async def transform_input(
+        self,
+        ctx: inngest.Context | inngest.ContextSync,
+        function: inngest.Function[Any],
+        steps: inngest.StepMemos,
+    ) -> None:
+        """Open all memos."""
+        for memo in steps.values():
+            sealed: Any = memo.data
+            if "sealed" in (sealed or ()):
+                memo.data = json.loads(sealed["sealed"])
+
+    async def transform_output(self, result: inngest.TransformOutputResult) -> None:
+        """Seal the output of a step."""
+        if result.step is not None and result.output is not None:
+            result.output = {"sealed": json.dumps(result.output)}
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+async def test_middleware_that_changes_memos_is_heard(inference: Inference) -> None:
+    """What is taken is what the SDK would give."""
+    fake = FakeProvider([*(tool_call("look", {"place": number}) for number in (1, 2)), "Done."])
+    agent, places = looking(fake)
+
+    async def function(ctx: inngest.Context) -> str:
+        return (await agent.run("Go.")).text
+
+    run = await executor_with(function, fake, inference, Sealing).run(EVENT)
+    assert run.output == "Done.", run.error
+    assert places == [1, 2]
+    assert "sealed" in json.dumps(run.memos)
+
+
+@pytest.mark.parametrize("memos", [None, [["a.0.infer"]], {"a.0.infer": "x"}, SimpleNamespace()])
+def test_of_another_sdk_nothing_is_taken(memos: object) -> None:
     """Its own steps give what they remember."""
-    memos = Memos(SimpleNamespace(step=SimpleNamespace()))  # pyright: ignore[reportArgumentType] - no context of the SDK
-    assert not memos.knows("a.0.infer")
-    assert memos.take("a.0.infer") is None
-    assert memos.left == 0
+    execution = SimpleNamespace(_memos=SimpleNamespace(_memos=memos))
+    for step in (SimpleNamespace(), SimpleNamespace(_execution=execution)):
+        found = Memos(SimpleNamespace(step=step))  # pyright: ignore[reportArgumentType] - no context of the SDK
+        assert not found.knows("a.0.infer")
+        assert found.take("a.0.infer") is None
+        assert found.left == 0

@@ -1,0 +1,26 @@
+"""Addresses of PostgreSQL databases, read before anybody else reads them."""
+
+from __future__ import annotations
+
+
+def conninfo_problem(conninfo: str) -> str | None:
+    """What to say of an address that PostgreSQL's client cannot read; None if it can.
+
+    Its own error quotes the address, password and all, and its pool writes that into the log.
+    Nothing of the address is in what this returns.
+
+    Args:
+        conninfo: ``postgresql://user:password@host/database``, or ``key=value`` pairs.
+    """
+    import psycopg  # an extra
+    from psycopg.conninfo import conninfo_to_dict  # an extra
+
+    try:
+        conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError:
+        return (
+            "the address of the database cannot be read. Write "
+            "postgresql://user:password@host/database, where what is special in a name or password "
+            "is percent-encoded, or key=value pairs."
+        )
+    return None
