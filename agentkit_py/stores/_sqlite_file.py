@@ -19,8 +19,8 @@ from threading import Lock
 from typing import TypeVar
 
 from agentkit_py._core.busy import retried
+from agentkit_py._core.lanes import Lane
 from agentkit_py.errors import HistoryError, StoreVersionError
-from agentkit_py.stores._lanes import Lane
 from agentkit_py.stores._sqlite_schema import APPLICATION_ID, MIGRATIONS, VERSION
 
 T = TypeVar("T")

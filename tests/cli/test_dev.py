@@ -98,8 +98,10 @@ def until(url: str, right: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
 def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
     """The exit code and the rest of the output after Ctrl-C."""
     os.killpg(process.pid, signal.SIGINT)
-    rest, _ = process.communicate(timeout=PATIENCE)
-    return process.returncode, rest
+    assert process.stdout is not None
+    # Not `communicate`: it would leave out what has been read ahead for `address`.
+    rest = process.stdout.read()
+    return process.wait(PATIENCE), rest
 
 
 def test_it_serves_a_target_again_when_code_changes_and_ends_on_ctrl_c(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentkit_py.stores._lanes import Lane
+from agentkit_py._core.lanes import Lane
 
 
 def done(script: str, path: Path) -> str:

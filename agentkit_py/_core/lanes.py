@@ -1,7 +1,8 @@
 """Threads that do one kind of work for whoever awaits it, in the order in which it was given.
 
-A query on a thread of messages is short, so that the way to a worker and back is much of what it
-costs: here half of what `anyio.to_thread` takes, and two thirds of `run_in_executor`.
+A query on a thread of messages and most tools are short, so that the way to a worker and back is
+much of what they cost: here half of what `anyio.to_thread` takes, and two thirds of
+`run_in_executor`.
 """
 
 from __future__ import annotations
@@ -36,13 +37,18 @@ class Lane:
         self._crew = _Crew(name, threads, idle)
         weakref.finalize(self, self._crew.dismiss).atexit = False
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """Do ``work`` in a thread. It is finished, also if the caller is cancelled meanwhile."""
+    async def run(self, work: Callable[[], T], *, abandon: bool = False) -> T:
+        """Do ``work`` in a thread. It is finished, also if the caller is cancelled meanwhile.
+
+        Args:
+            work: Called without arguments, in the caller's context.
+            abandon: Whether a caller who is cancelled does not wait for that.
+        """
         await checkpoint_if_cancelled()
         job = Job(asyncio.get_running_loop(), work)
         self._crew.give(job)
         try:
-            with CancelScope(shield=True):
+            with CancelScope(shield=not abandon):
                 await job.done
             return job.outcome()
         finally:
@@ -167,6 +173,24 @@ class _Crew:
                         # In the lock, so that whoever gives work after this starts another.
                         self._threads.discard(current_thread())
                         return None
+
+
+_of_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Lane] = weakref.WeakKeyDictionary()
+
+_TOOLS = 40
+"""Functions of one event loop that run at the same time at the most: as many as with anyio."""
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Do what may block in a thread of this event loop's own; who is cancelled does not wait.
+
+    Each loop has its threads, so that work that runs another loop waits for none of its own kind.
+    """
+    loop = asyncio.get_running_loop()
+    lane = _of_loops.get(loop)
+    if lane is None:
+        lane = _of_loops[loop] = Lane("agentkit-tools", _TOOLS)
+    return await lane.run(work, abandon=True)
 
 
 @cache
