@@ -46,7 +46,7 @@ MOST = 20_000
 """Operations in a round at the most."""
 
 SIZES = (1_000, 10_000, 100_000)
-THOROUGH = Effort(rounds=11, seconds=0.02, budget=2.0, least=3, sizes=SIZES)
+THOROUGH = Effort(rounds=11, seconds=0.02, budget=1.0, least=3, sizes=SIZES)
 QUICK = Effort(rounds=1, seconds=0.001, budget=0.05, least=1, sizes=SIZES[:2])
 
 
