@@ -36,10 +36,11 @@ def test_a_query_is_known_by_its_caller(path: Path) -> None:
     """Those who trace or log what a database is asked find the run by its context."""
     script = (
         "from contextvars import ContextVar; run = ContextVar('run', default='nobody')\n"
-        "hook = lambda name, _: name == 'sqlite3.connect' and print(run.get())\n"
+        "def hook(name, values):\n"
+        "    if name == 'sqlite3.connect' and str(values[0]) == sys.argv[1]: print(run.get())\n"
         "sys.addaudithook(hook); run.set('ada'); asyncio.run(SqliteHistory(sys.argv[1]).setup())"
     )
-    assert done(script, path) == "ada"
+    assert set(done(script, path).splitlines()) == {"ada"}  # who is refused tries again
 
 
 def test_a_system_without_threads_is_said_and_does_no_lasting_harm(path: Path) -> None:
