@@ -14,6 +14,9 @@ from agentkit_py import Agent, tool
 from agentkit_py.testing import ScriptedModel, tool_calls
 
 CALL = tool_calls(("look", {"what": "gate"}))
+MOST = 40
+"""Threads of a loop."""
+
 SHARED: ContextVar[str] = ContextVar("SHARED", default="nothing")
 
 
@@ -38,16 +41,18 @@ def test_loops_one_after_another_leave_no_threads() -> None:
 
 
 def test_tools_that_run_agents_do_not_wait_for_each_other() -> None:
-    """More of them at once than a loop has threads; each runs a loop and a sync tool of its own."""
+    """All threads of a loop are at it; each runs a loop and a sync tool of its own."""
+    together = threading.Barrier(MOST, timeout=60)
 
     @tool(name="look")
     def nested(what: str) -> str:
         """Look something up, with an agent."""
+        together.wait()
         return asking().run_sync(what).text
 
     many = [
         Agent(name="a", system="S", tools=[nested], model=ScriptedModel(CALL, "done"), max_iter=2)
-        for _ in range(60)
+        for _ in range(MOST)
     ]
 
     async def run() -> set[str]:
