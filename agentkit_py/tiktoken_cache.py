@@ -4,8 +4,8 @@ tiktoken downloads its vocabulary on first use. Behind a firewall, in a containe
 and in tests that may not depend on a foreign host, point ``TIKTOKEN_CACHE_DIR`` at a folder made by
 this program instead. The files come out of packages on the package indexes, which such places
 usually mirror: the wheels of ``llama-index-core`` and ``litellm``, or the npm package
-``gpt-tokenizer``. Each file is checked against the SHA-256 that the installed tiktoken expects, so
-it does not matter who delivered it.
+``gpt-tokenizer``. Each file is checked against the SHA-256 that tiktoken expects, so it does not
+matter who delivered it.
 
 Run:
     python -m agentkit_py.tiktoken_cache FOLDER [--encodings NAME ...] [--require]
@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import inspect
-import re
 import shutil
 import subprocess
 import sys
@@ -30,6 +28,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentkit_py.runtime.tiktoken_loader import FILES, cached_name
+
 _NEEDED = ("o200k_base", "cl100k_base")
 """Encodings that are put there unless others are asked for."""
 
@@ -38,8 +38,6 @@ _WHEELS = ("llama-index-core", "litellm")
 _NPM_PACKAGE = "gpt-tokenizer"
 _TIMEOUT = 300
 """Seconds that one download may take."""
-
-_DECLARATION = re.compile(r'"(?P<url>[a-z]+://[^"]+)",\s*expected_hash="(?P<sha256>[0-9a-f]{64})"')
 
 
 @dataclass(frozen=True)
@@ -57,18 +55,8 @@ class _Encoding:
 
 
 def _encodings(names: Sequence[str]) -> list[_Encoding]:
-    """What the installed tiktoken expects for ``names``, read from its own source."""
-    from tiktoken_ext import openai_public  # pyright: ignore[reportMissingTypeStubs]
-
-    found: list[_Encoding] = []
-    for name in names:
-        match = _DECLARATION.search(inspect.getsource(getattr(openai_public, name)))
-        if match is None:
-            _say(f"this version of tiktoken does not say where {name} comes from: left out")
-            continue
-        cache_name = hashlib.sha1(match["url"].encode()).hexdigest()  # noqa: S324 - tiktoken's name
-        found.append(_Encoding(name, cache_name, match["sha256"]))
-    return found
+    """What tiktoken expects for ``names``."""
+    return [_Encoding(name, cached_name(url), sha) for name in names for url, sha in FILES[name]]
 
 
 def _fill(folder: Path, wanted: list[_Encoding], *, extra: list[_Encoding]) -> list[_Encoding]:

@@ -72,8 +72,8 @@ class Job(Generic[T]):
         """Do it, and keep what comes of it."""
         try:
             self._value = self._context.run(self._work)
-        except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001
-            self._error = error  # it is raised where the work was given
+        except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - raised again where the work was given
+            self._error = error
 
     def wake(self) -> None:
         """Wake whoever waits."""

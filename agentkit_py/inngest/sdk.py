@@ -63,7 +63,7 @@ class Memos:
         """
         if not self._takes or not self.knows(step_id) or step_id in self._counts:
             return None
-        memos: dict[str, Any] = self._memos._memos  # noqa: SLF001
+        memos: dict[str, Any] = self._memos._memos  # noqa: SLF001 - the SDK has no other way to it
         memo = memos.get(self._digest)
         if memo is None or memo.error is not None or memo.data is None or len(memos) == 1:
             return None

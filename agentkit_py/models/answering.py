@@ -76,7 +76,7 @@ class _Said(dict[str, Any]):
     """The reply as JSON, which durable runs remember, and beside it as it was given."""
 
     def __init__(self, model: Model, reply: ModelReply) -> None:
-        if not isinstance(reply, ModelReply):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(reply, ModelReply):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
             raise unexpected(model, repr(reply), "the function gave no ModelReply and no text")
         messages = [_to_json(model, message) for message in reply.messages]
         super().__init__(messages=messages, finish_reason=reply.finish_reason)
@@ -95,7 +95,11 @@ class _InOurWords:
     def url(self, model: Model) -> str:  # noqa: ARG002 - the interface's argument
         return ""
 
-    def headers(self, model: Model, api_key: str | None) -> dict[str, str]:  # noqa: ARG002
+    def headers(
+        self,
+        model: Model,  # noqa: ARG002 - the interface's argument
+        api_key: str | None,  # noqa: ARG002 - the interface's argument
+    ) -> dict[str, str]:
         return {}
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:

@@ -267,7 +267,11 @@ class DirectRuntime:
         """Call ``handler``; what it changed stays changed."""
         return await handler()
 
-    def recall(self, step_id: str, changes: Recordable) -> Any:  # noqa: ARG002
+    def recall(
+        self,
+        step_id: str,  # noqa: ARG002 - the port's argument
+        changes: Recordable,  # noqa: ARG002 - the port's argument
+    ) -> Any:
         """Nothing."""
         return None
 

@@ -45,7 +45,7 @@ _P50K = (
         "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
     ),
 )
-_FILES: dict[str, tuple[tuple[str, str], ...]] = {
+FILES: dict[str, tuple[tuple[str, str], ...]] = {
     "o200k_base": _O200K,
     "o200k_harmony": _O200K,
     "cl100k_base": (
@@ -124,7 +124,7 @@ class _Loader:
         ready = tiktoken.registry.ENCODINGS.get(name)
         if ready is not None:
             return ready, ""
-        if name in _FILES and all(_is_cached(*file) for file in _FILES[name]):
+        if name in FILES and all(_is_cached(*file) for file in FILES[name]):
             return _build(name), ""
         return self._download(name)
 
@@ -194,7 +194,7 @@ def _build(name: str) -> Encoder:
 def _constructor(name: str) -> Callable[[], dict[str, Any]]:
     import tiktoken
     import tiktoken.registry
-    from tiktoken_ext import openai_public  # pyright: ignore[reportMissingTypeStubs]
+    from tiktoken_ext import openai_public  # pyright: ignore[reportMissingTypeStubs] - it has none
 
     known = cast("dict[str, Callable[[], dict[str, Any]]]", openai_public.ENCODING_CONSTRUCTORS)
     if name in known:
@@ -203,12 +203,17 @@ def _constructor(name: str) -> Callable[[], dict[str, Any]]:
     return (tiktoken.registry.ENCODING_CONSTRUCTORS or {})[name]
 
 
+def cached_name(url: str) -> str:
+    """What tiktoken calls the file of this address in its cache: as ``tiktoken/load.py`` does."""
+    return hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
+
+
 def _is_cached(url: str, sha256: str) -> bool:
     """Whether tiktoken's disk cache holds the file, intact: it fetches a damaged one again."""
     folder = _cache_folder()
     if not folder:
         return False
-    path = Path(folder) / hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
+    path = Path(folder) / cached_name(url)
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest() == sha256
     except OSError:

@@ -52,7 +52,7 @@ EACH = pytest.mark.parametrize("message", KINDS, ids=lambda m: m.type)
 def test_a_message_cannot_be_changed(message: Message) -> None:
     """Whoever wants another one makes one."""
     with pytest.raises(FrozenInstanceError):
-        message.agent = "b"  # type: ignore[misc]
+        message.agent = "b"  # type: ignore[misc] - what is tested
     assert replace(message, agent="b").agent == "b"
 
 
@@ -68,7 +68,7 @@ def test_a_class_of_ones_own_is_made_signed_and_frozen_like_its_base() -> None:
     assert signed == Marked("assistant", "hi", agent="support")
     assert made.agent is None
     with pytest.raises(FrozenInstanceError):
-        made.agent = "b"  # type: ignore[misc]
+        made.agent = "b"  # type: ignore[misc] - what is tested
 
 
 class Listed(TextMessage, Generic[T]):
@@ -92,7 +92,7 @@ def test_a_class_that_is_told_of_its_subclasses_is_told_of_none_of_ours(kind: ty
     assert signed == kind("assistant", "hi", agent="support")
     assert Listed.kinds == [Note]
     with pytest.raises(FrozenInstanceError):
-        signed.agent = "b"  # type: ignore[misc]
+        signed.agent = "b"  # type: ignore[misc] - what is tested
 
 
 def test_calls_without_arguments_share_none() -> None:
@@ -106,9 +106,9 @@ def test_calls_without_arguments_share_none() -> None:
 def test_a_wrong_argument_is_named() -> None:
     """As the standard library's dataclasses do."""
     with pytest.raises(TypeError, match="nonsense"):
-        TextMessage("user", "hi", nonsense=1)  # type: ignore[call-arg]
+        TextMessage("user", "hi", nonsense=1)  # type: ignore[call-arg] - what is tested
     with pytest.raises(TypeError, match="content"):
-        TextMessage("user")  # type: ignore[call-arg]
+        TextMessage("user")  # type: ignore[call-arg] - what is tested
     assert [*inspect.signature(UserMessage).parameters][:2] == ["content", "id"]
 
 
