@@ -155,12 +155,13 @@ class RunScope:
     def chains_of(self, agent: Agent) -> list[tuple[Level, Sequence[HistoryProcessor]]]:
         """The processors that an agent's history goes through, level by level."""
         network = None if self.network is None else self.network.network
-        shared, own = None if network is None else network.history, agent.history
+        shared = () if network is None or network.history is None else network.history.chain
+        own = () if agent.history is None else agent.history.chain
         chains: list[tuple[Level, Sequence[HistoryProcessor]]] = []
-        if shared is not None and shared.chain:
-            chains.append(("history", shared.chain))
-        if own is not None and own is not shared and own.chain:
-            chains.append(("history", own.chain))
+        if shared:
+            chains.append(("history", shared))
+        if own and own is not shared:
+            chains.append(("history", own))
         if network is not None and network.chain:
             chains.append(("network", network.chain))
         if agent.chain:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -27,6 +28,8 @@ from agentkit_py.inngest.sending import cancel_by_event
 from agentkit_py.inngest.stops import unless_stopped
 from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.scoped import for_user
 
 Handler: TypeAlias = Callable[[inngest.Context], Awaitable[dict[str, Any]]]
 
@@ -69,10 +72,20 @@ def create_functions(
     """Inngest functions for agents and networks, to be served by any of the SDK's frameworks.
 
     An agent becomes ``agent-{slug}``, a network ``network-{slug}``; each is started by the event
-    ``{app_id}/{function id}`` with ``data.input`` (text, or a user message) and, if wanted,
-    ``data.state``, ``data.threadId`` and ``data.userId``. The event `CANCEL_EVENT` with the same
-    thread and user stops it. A function returns ``{threadId, text,
-    stopReason, state, results}``.
+    ``{app_id}/{function id}`` and returns ``{threadId, text, stopReason, state, results}``. The
+    event's data:
+
+    - ``input``: a text, or a user message ``{content, id?, state?, clientTimestamp?,
+      systemPrompt?}``.
+    - ``threadId``: the thread to go on with.
+    - ``userId``: whose run it is. It opens only this user's threads (see
+      `agentkit_py.stores.for_user`); any other is not found, and the run fails. Without it the
+      event speaks for the application and opens every thread. Callbacks of a `HistoryConfig` of
+      your own check for themselves.
+    - ``state``: the state's data, or a whole state ``{data?, messages?, results?}``. Messages and
+      results are the client's history, as in ``network.run(state=…)``: the thread is not loaded.
+
+    The event `CANCEL_EVENT` with the same thread and user stops the run.
 
     Args:
         client: The SDK's client.
@@ -138,10 +151,10 @@ def _function(
 def _handler(client: inngest.Inngest, item: Agent | Network, *, realtime: bool) -> Handler:
     async def handler(ctx: inngest.Context) -> dict[str, Any]:
         data = ctx.event.data
-        given, state = _read(data, item)
-        user = data.get("userId")
+        given, state, user = _read(data, item)
+        opened = item if user is None else _for_user(item, user)
         streaming = None
-        if realtime and isinstance(user, str) and user:
+        if realtime and user is not None:
             send = unless_stopped(_for_hook(publisher(client, user)), user, data.get("threadId"))
             if "answerableBy" in data:  # sent by the HTTP API, for somebody's browser
                 send = _for_strangers(send)
@@ -149,10 +162,10 @@ def _handler(client: inngest.Inngest, item: Agent | Network, *, realtime: bool) 
                 publish=_held_back(ctx, send), extended=data.get("extended") is not False
             )
         options: dict[str, Any] = {"ctx": ctx, "state": state, "streaming": streaming}
-        if isinstance(item, Network):
-            run = await item.run(given, **options)
+        if isinstance(opened, Network):
+            run = await opened.run(given, **options)
             return _output(run.state, run.text, run.stop_reason, run.results)
-        result = await item.run(given, **options)
+        result = await opened.run(given, **options)
         return _output(state, result.text, result.stop_reason, _of_this_run(state))
 
     return handler
@@ -179,11 +192,31 @@ def _held_back(ctx: inngest.Context, send: Any) -> Any:
     return runtime.publish
 
 
-def _read(data: Mapping[str, Any], item: Agent | Network) -> tuple[str | UserMessage, State[Any]]:
+def _for_user(item: Agent | Network, user_id: str) -> Agent | Network:
+    """Return ``item`` on its store as one user may see it, and with nothing else changed."""
+    if not isinstance(item.history, HistoryStore):
+        return item
+    found = copy(item)
+    found.history = for_user(item.history, user_id)
+    return found
+
+
+def _read(
+    data: Mapping[str, Any], item: Agent | Network
+) -> tuple[str | UserMessage, State[Any], str | None]:
     try:
-        return _input(data), _state(data, item)
+        return _input(data), _state(data, item), _user(data)
     except AgentKitError as error:  # another attempt would read the same event
         raise inngest.NonRetriableError(f"{type(error).__name__}: {error}") from error
+
+
+def _user(data: Mapping[str, Any]) -> str | None:
+    user: object = data.get("userId")
+    if user is None:
+        return None
+    if not isinstance(user, str) or not user:
+        raise ConfigurationError(f"event.data.userId must be a text, got {user!r:.80}")
+    return user
 
 
 def _input(data: Mapping[str, Any]) -> str | UserMessage:
@@ -231,7 +264,7 @@ def _state(data: Mapping[str, Any], item: Agent | Network) -> State[Any]:
     default = item.default_state if isinstance(item, Network) else None
     if plain is not None:
         state = _given_state(
-            State.from_dict(plain if "data" in plain else {"data": plain}), default
+            State.from_dict(plain if _STATE_KEYS & plain.keys() else {"data": plain}), default
         )
     else:
         state = default.clone() if default is not None else State()
@@ -241,13 +274,17 @@ def _state(data: Mapping[str, Any], item: Agent | Network) -> State[Any]:
     return state
 
 
+_STATE_KEYS = {"data", "messages", "_messages", "results", "_results"}
+"""Keys of a whole state; an object without any of them is the state's data."""
+
+
 def _given_state(given: State[Any], default: State[Any] | None) -> State[Any]:
     """The state of the event, its data of the kind that the network's default state has."""
     if default is None or isinstance(default.data, dict):
         return given
     typed: State[Any] = State(default.data, messages=given.messages, results=given.results)
     typed.load(given.data)
-    typed.thread_id = given.thread_id
+    typed.thread_id, typed.not_loaded = given.thread_id, given.not_loaded
     return typed
 
 

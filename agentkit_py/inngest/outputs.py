@@ -19,6 +19,7 @@ from agentkit_py.errors import (
     NonRetriableError,
     RetryAfterError,
     StateError,
+    ThreadNotFoundError,
     ToolDefinitionError,
     passes_through,
 )
@@ -32,6 +33,9 @@ MAX_OUTPUT = 4 * 1024 * 1024
 
 MAX_INLINE = 256 * 1024
 """Bytes of a loaded thread that are kept in a step's output; longer ones are read again."""
+
+NEVER_RETRIED = (ConfigurationError, StateError, ThreadNotFoundError)
+"""Errors of steps that another attempt would only repeat."""
 
 WARN_AT = 0.8
 """Share of a limit at which a warning is logged."""
@@ -96,7 +100,7 @@ def is_final(error: Exception) -> bool:
     """
     if isinstance(error, RetryAfterError | inngest.RetryAfterError):
         return False
-    return isinstance(error, ConfigurationError | StateError) or passes_through(error)
+    return isinstance(error, NEVER_RETRIED) or passes_through(error)
 
 
 def recorded(error: Exception) -> dict[str, Any]:
@@ -129,5 +133,6 @@ _KINDS: dict[str, type[AgentKitError]] = {
         MissingModelError,
         ToolDefinitionError,
         MissingDependencyError,
+        ThreadNotFoundError,
     )
 }

@@ -15,13 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import inngest
 
-from agentkit_py.errors import (
-    ConfigurationError,
-    ModelError,
-    ModelHTTPError,
-    NonRetriableError,
-    StateError,
-)
+from agentkit_py.errors import ModelError, ModelHTTPError, NonRetriableError
 from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer, ApprovalRequest
 from agentkit_py.inngest import outputs
 from agentkit_py.inngest.bridge import (
@@ -350,7 +344,7 @@ async def _changing(
     return {**outputs.kept(value, codec), "changes": changes.record(before)}
 
 
-_NEVER_RETRIED = (NonRetriableError, ConfigurationError, StateError, ModelError)
+_NEVER_RETRIED = (NonRetriableError, ModelError, *outputs.NEVER_RETRIED)
 
 
 def _without_retries(model: Model) -> Model:

@@ -9,10 +9,12 @@ Needs fastapi and uvicorn (``pip install 'pyagentkit[serve]'``). On your machine
 
 # --8<-- [start:app]
 from datetime import timedelta
+from typing import Annotated
 
 import inngest
 import inngest.fast_api
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI, HTTPException
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from support import support_network
 
@@ -46,6 +48,21 @@ inngest.fast_api.serve(app, client, functions)
 
 
 # --8<-- [start:api]
+SESSIONS = {"5f8e03": "ada", "c3a17b": "bob", "77d0e1": "colleague"}
+"""Who is signed in, by session; yours is a database, or a signed token."""
+
+
+def signed_in(bearer: Annotated[object, Depends(HTTPBearer())]) -> str:
+    """The user's id, from the request's session and nothing else."""
+    user = SESSIONS.get(getattr(bearer, "credentials", ""))
+    if user is None:
+        raise HTTPException(401)
+    return user
+
+
+User = Annotated[str, Depends(signed_in)]
+
+
 class Question(BaseModel):
     """What a customer says."""
 
@@ -60,22 +77,28 @@ class Answer(BaseModel):
     reason: str = ""
 
 
-@app.post("/chat/{user_id}")
-async def chat(user_id: str, question: Question) -> list[str]:
-    """Start a run; the answer is streamed. Check who the user is before, as everywhere."""
-    data = {"input": question.text, "userId": user_id, "threadId": question.thread_id}
+@app.post("/chat")
+async def chat(user: User, question: Question) -> list[str]:
+    """Start a run; the answer is streamed.
+
+    The thread's id comes from the browser. Because the event names the user, the run opens the
+    thread only if it is this user's; a new one is made theirs.
+    """
+    data = {"input": question.text, "userId": user, "threadId": question.thread_id}
     return await client.send(inngest.Event(name="desk/network-support", data=data))
 
 
-@app.get("/token/{user_id}")
-async def token(user_id: str) -> dict[str, object]:
+@app.get("/token")
+async def token(user: User) -> dict[str, object]:
     """What a browser needs to listen to its user's channel."""
-    return await subscription_token(client, user_id)
+    return await subscription_token(client, user)
 
 
 @app.post("/approvals/{request_id}")
-async def approve(request_id: str, answer: Answer) -> None:
+async def approve(user: User, request_id: str, answer: Answer) -> None:
     """A colleague decides; `request_id` is in the chunk ``hitl.requested``."""
+    if user != "colleague":
+        raise HTTPException(403)
     data = {"approvalId": request_id, "approved": answer.approved, "reason": answer.reason}
     await client.send(inngest.Event(name="agentkit/approval.answered", data=data))
 

@@ -14,6 +14,7 @@ from agentkit_py import (
     Lifecycle,
     MemoryHistory,
     Message,
+    Model,
     Network,
     RouterContext,
     RoutingAgent,
@@ -75,7 +76,7 @@ async def _steps(
             await runnable.run(UserMessage(f"turn {number}", f"m{number}"), **options)
 
     model = runnable.model if isinstance(runnable, Agent) else None
-    transport = None if model is None else model.transport
+    transport = model.transport if isinstance(model, Model) else None
     executor = executor_for(handler, inference=inference, seed=0, transport=transport)
     run = await executor.run(EVENT, {}, answer=answer)
     assert (run.status, run.error, run.differences) == ("completed", None, [])
