@@ -8,6 +8,9 @@ from agentkit_py.errors import MissingDependencyError
 from agentkit_py.knowledge.reading import Format
 from agentkit_py.processors.settings import whole
 
+_WINDOW = 32
+"""Pieces' sizes that the splitter reads at once: its time grows with the square of a text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chunking:
@@ -41,5 +44,14 @@ class Chunking:
             raise MissingDependencyError(
                 "semantic-text-splitter", "knowledge", "Cutting a long text"
             ) from error
-        splitter = MarkdownSplitter if kind == "markdown" else TextSplitter
-        return splitter(self.size, overlap=self.overlap).chunks(text)
+        made = MarkdownSplitter if kind == "markdown" else TextSplitter
+        splitter = made(self.size, overlap=self.overlap)
+        chunks: list[str] = []
+        window, start = _WINDOW * self.size, 0
+        while start + window < len(text):
+            found = splitter.chunk_indices(text[start : start + window])
+            # The last chunk may go on after the window, so the next window begins with it.
+            last = found.pop()[0] if len(found) > 1 else window
+            chunks.extend(chunk for _, chunk in found)
+            start += last
+        return chunks + splitter.chunks(text[start:])

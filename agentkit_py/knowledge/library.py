@@ -18,7 +18,7 @@ from agentkit_py.knowledge.chunking import Chunking
 from agentkit_py.knowledge.documents import Added, Chunk, Document, Hit, Progress
 from agentkit_py.knowledge.filters import AND, FilterExpr
 from agentkit_py.knowledge.fusion import fused
-from agentkit_py.knowledge.metadata import Scalar, checked, is_plain
+from agentkit_py.knowledge.metadata import Scalar, checked, is_plain, plain
 from agentkit_py.knowledge.progress import ProgressTo, progress_sink
 from agentkit_py.knowledge.reading import FORMATS, Format, passages
 from agentkit_py.knowledge.searching import Precedence, Search
@@ -30,6 +30,9 @@ Filters: TypeAlias = FilterExpr | Sequence[FilterExpr]
 
 _AT_ONCE = 64
 """Texts in one call of an embedder."""
+
+_LONGEST_QUERY = 10_000
+"""Characters of a query that are read."""
 
 _CANDIDATES = 4
 """Times as many pieces as are wanted are looked at before two rankings become one."""
@@ -106,17 +109,17 @@ class Knowledge:
         """
         loaded = await _load(content, source, format)
         facts = checked(metadata)
-        document = self._document(loaded, facts)
+        document = await anyio.to_thread.run_sync(self._document, loaded, facts)
         known = await self.store.get(document.id)
+        texts = await anyio.to_thread.run_sync(loaded.cut, self._chunking)
         if known is not None and known.hash == document.hash:
-            return Added(id=document.id, chunks=len(loaded.cut(self._chunking)), changed=False)
+            return Added(id=document.id, chunks=len(texts), changed=False)
         if known is not None and not replace_metadata and dict(known.metadata) != facts:
             raise KnowledgeError(
                 f"There is a document {document.source!r} with other metadata "
                 f"({dumps(dict(known.metadata))}). Give this one another source=…, or pass "
                 "replace_metadata=True to change it."
             )
-        texts = await anyio.to_thread.run_sync(loaded.cut, self._chunking)
         chunks: list[Chunk] = []
         with progress_sink(progress) as tell:
             async for batch in self._embedded(texts):
@@ -135,6 +138,9 @@ class Knowledge:
     ) -> list[Hit]:
         """The pieces that fit a query best, best first.
 
+        Of a query the first 10,000 characters are read, and by words its first 32 telling words, of
+        each the first 256 letters.
+
         Args:
             query: A question or words.
             filters: What a document must pass; several: all of them.
@@ -149,7 +155,7 @@ class Knowledge:
         wanted = both(filters)
         count = whole(1)("search: k", self.k if k is None else k)
         how = self.mode if mode is None else _mode(mode)
-        query = "".join(char for char in query if is_plain(char))
+        query = plain(query[:_LONGEST_QUERY])
         most = max(50, count * _CANDIDATES) if how == "hybrid" else count
         near: list[Hit] = []
         worded: list[Hit] = []
@@ -158,7 +164,9 @@ class Knowledge:
             near = await self.store.nearest(vector, self.embedder.key, wanted, most)
         if how != "vector":
             worded = await self.store.matching(query, wanted, most)
-        found = fused(query, near, worded) if how == "hybrid" else [*near, *worded]
+        found = [*near, *worded]
+        if how == "hybrid":
+            found = await anyio.to_thread.run_sync(fused, query, near, worded)
         # Stores filter; this is the second lock on the door.
         return [one for one in found if wanted is None or wanted.matches(one.metadata)][:count]
 

@@ -19,6 +19,7 @@ Kind: TypeAlias = Literal["text", "number", "bool"]
 KEY = re.compile(r"[^\W\d][\w.-]{0,62}")
 _MOST_EXACT = 2**53
 _MOST_TEXT = 1000
+_UNSAFE = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,12 @@ def check_scalar(value: object, where: str) -> Scalar:
 
 def is_plain(text: str) -> bool:
     """Whether every database can keep the text as it is."""
-    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+    return _UNSAFE.search(text) is None
+
+
+def plain(text: str) -> str:
+    """The text without what databases cannot keep."""
+    return _UNSAFE.sub("", text)
 
 
 def checked(metadata: Mapping[str, Any] | None) -> dict[str, Scalar | list[Scalar]]:

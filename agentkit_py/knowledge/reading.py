@@ -9,8 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 from agentkit_py.errors import KnowledgeError, MissingDependencyError
+from agentkit_py.knowledge.metadata import is_plain
 
 Format: TypeAlias = Literal["text", "markdown", "pdf", "csv", "json"]
+
+_LONGEST_LABEL = 100
+"""Characters of a column's or field's name that a piece repeats."""
 
 FORMATS: dict[str, Format] = {
     ".txt": "text",
@@ -48,9 +52,10 @@ def passages(content: str | bytes, kind: Format, source: str) -> list[str]:
 
 def _text(content: str | bytes) -> str:
     text = content if isinstance(content, str) else content.decode("utf-8-sig")
-    if any("\ud800" <= char <= "\udfff" for char in text):
+    text = text.replace("\0", "")
+    if not is_plain(text):
         raise ValueError("it is not valid Unicode")
-    return text.replace("\0", "")
+    return text
 
 
 def _plain(content: str | bytes) -> list[str]:
@@ -67,25 +72,35 @@ def _cells(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:
     for index, cell in enumerate(row):
         if cell.strip():
             name = header[index] if index < len(header) else f"column {index + 1}"
-            yield f"{name}: {cell}"
+            yield f"{_label(name)}: {cell}"
+
+
+def _label(name: str) -> str:
+    """Return the end of a long name: it is written once for each value."""
+    return name if len(name) <= _LONGEST_LABEL else f"…{name[-_LONGEST_LABEL:]}"
 
 
 def _json(content: str | bytes) -> list[str]:
     found: Any = json.loads(_text(content))
     items = cast("list[Any]", found) if isinstance(found, list) else [found]
-    return ["\n".join(_leaves(item, "")) for item in items]
+    return ["\n".join(_leaves(item)) for item in items]
 
 
-def _leaves(value: Any, path: str) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, one in cast("dict[str, Any]", value).items():
-            yield from _leaves(one, f"{path}.{key}" if path else key)
-    elif isinstance(value, list):
-        for one in cast("list[Any]", value):
-            yield from _leaves(one, path)
-    else:
-        shown = value if isinstance(value, str) else json.dumps(value)
-        yield f"{path}: {shown}" if path else shown
+def _leaves(root: Any) -> Iterator[str]:
+    """Yield ``path: value`` of each value; not recursive, so depth costs nothing."""
+    waiting: list[tuple[str, Any]] = [("", root)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict):
+            inner = cast("dict[str, Any]", value)
+            waiting.extend(
+                (_label(f"{path}.{key}" if path else key), inner[key]) for key in reversed(inner)
+            )
+        elif isinstance(value, list):
+            waiting.extend((path, one) for one in reversed(cast("list[Any]", value)))
+        else:
+            shown = value if isinstance(value, str) else json.dumps(value)
+            yield f"{path}: {shown}" if path else shown
 
 
 def _pdf(content: str | bytes) -> list[str]:

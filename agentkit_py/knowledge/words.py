@@ -6,9 +6,15 @@ import math
 import re
 
 _WORD = re.compile(r"[^\W_]+")
-_JOINED = re.compile(r"[^\W_]+(?:[-_./:#][^\W_]+)+")
+_JOINED = re.compile(r"[^\W_]+(?:[-_./:#][^\W_]+)*")
+"""Matches every word, so that no text makes it go back and read a word again."""
 _DIGIT = re.compile(r"\d")
-_MOST = 32
+MAX_WORDS = 32
+"""Words of a query that are searched for."""
+
+MAX_WORD = 256
+"""Letters of a word that are searched for and kept; the rest of a longer one is cut off."""
+
 _LONGEST = 64
 _NUMBER = 5
 _CODE = 4
@@ -30,17 +36,18 @@ def words(text: str) -> list[str]:
     ``err4012``. The parts stand in many texts, the whole in few.
     """
     plain = text.casefold()
-    wholes = ("".join(_WORD.findall(found)) for found in _JOINED.findall(plain))
+    parts = _WORD.findall(plain)
+    wholes = ["".join(_WORD.findall(one)) for one in _JOINED.findall(plain) if not one.isalnum()]
     return [
-        *_WORD.findall(plain),
-        *(one for one in wholes if _DIGIT.search(one) and len(one) <= _LONGEST),
+        *(one[:MAX_WORD] for one in parts),
+        *(one for one in wholes if len(one) <= _LONGEST and _DIGIT.search(one)),
     ]
 
 
 def telling(query: str) -> list[str]:
     """The words of a query that say something, each once; all, if none does."""
     found = list(dict.fromkeys(words(query)))
-    return ([word for word in found if word not in _IGNORED] or found)[:_MOST]
+    return ([word for word in found if word not in _IGNORED] or found)[:MAX_WORDS]
 
 
 def identifiers(query: str) -> set[str]:
