@@ -7,7 +7,7 @@ place is masked at all.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
@@ -34,6 +34,8 @@ Mask: TypeAlias = Callable[[str], str]
 """Gets a text and returns it masked."""
 
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+_RUN_ENDS = r"(?=\d{1,23}+(?!\w|-(?![\d(])))"
+"""Refuses digits that run into a word or a dash, before all ways of grouping them are tried."""
 
 BUILT_IN: Mapping[str, re.Pattern[str]] = {
     # Before phone numbers, which a part of a longer number could pass for.
@@ -41,17 +43,22 @@ BUILT_IN: Mapping[str, re.Pattern[str]] = {
     "card": re.compile(
         r"(?<![\w.-])(?:\d{4}([ -])\d{4}\1\d{4}\1\d{4}|\d{4}[ -]\d{6}[ -]\d{5}|\d{13,19})(?![\w-])"
     ),
-    "email": re.compile(r"[\w.+%-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"),
+    # Takes each run of characters whole, an address or not, so that no run is read twice.
+    "email": re.compile(r"[\w.+%-]++(@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]+)+)?"),
     "ssn": re.compile(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])"),
     "ip": re.compile(rf"(?<![\w.])(?:{_BYTE}\.){{3}}{_BYTE}(?!\w|\.\d)"),
     "phone": re.compile(
-        r"(?<![\w.-])(?:\+\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d{1,4}(?:[ .-]?\d{2,4}){1,4}"
+        rf"(?<![\w.-])(?:\+{_RUN_ENDS}\d{{1,3}}[ .-]?(?:\(\d{{1,4}}\)[ .-]?)?{_RUN_ENDS}\d{{1,4}}"
+        rf"(?:[ .-]?{_RUN_ENDS}\d{{2,4}}){{1,4}}"
         r"|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4})(?![\w-])"
     ),
 }
 """IBAN (ISO 13616), payment card (13 to 19 digits that pass the Luhn check, ISO/IEC 7812), e-mail
 address, US social security number, IPv4 address, and phone number (international with +, or
-North American)."""
+North American). All take time linear in the text."""
+
+LONGEST_MATCH = 4_000
+"""Characters that a match of an expression of one's own is sure to be found with."""
 
 _OPAQUE = frozenset({"signature", "data", "encrypted_content", "thoughtSignature", "id", "type"})
 """Fields of providers' own data that hold no words."""
@@ -65,6 +72,11 @@ class Redactor:
             by the name that is put in their place (``{"code": "BK[0-9]+"}`` gives ``[code]``);
             or a function that gets a text and returns it masked. A bare regular expression gives
             ``[redacted]``.
+
+    Built-in patterns take time linear in the text. Python's `re` can take the square of it or more
+    for expressions of one's own, so texts of more than 8,000 characters are searched in windows:
+    time grows with the text, and a match that is longer than 4,000 characters may be found in
+    parts or not at all. An expression that is exponential in one window (``(a+)+$``) stays so.
 
     Raises:
         ConfigurationError: There is nothing to look for, or an expression is none.
@@ -97,11 +109,7 @@ class Redactor:
                 raise ConfigurationError(f"The function of a Redactor returned {masked!r:.80}.")
             return text if masked == text else masked
         for name, pattern in self.patterns:
-            mask = f"[{name}]"
-            if pattern is BUILT_IN["card"]:
-                text = pattern.sub(lambda m, mask=mask: mask if _luhn(m[0]) else m[0], text)
-            else:
-                text = pattern.sub(mask, text)
+            text = _sub(pattern, f"[{name}]", text)
         return text
 
     def value(self, value: JsonValue) -> JsonValue:
@@ -120,14 +128,16 @@ class Redactor:
 
     def _object(self, value: Mapping[str, JsonValue]) -> JsonValue:
         made: dict[str, JsonValue] = {}
+        last_numbers: dict[str, int] = {}
         changed = False
         for key, item in value.items():
             masked_key, masked = self.text(key), self.value(item)
             changed = changed or masked_key != key or masked is not item
-            name, number = masked_key, 1
+            name, number = masked_key, last_numbers.get(masked_key, 1)
             while name in made:
                 number += 1
                 name = f"{masked_key} {number}"
+            last_numbers[masked_key] = number
             made[name] = masked
         return made if changed else value
 
@@ -232,6 +242,41 @@ def _compiled(pattern: object) -> re.Pattern[str]:
         except re.error as error:
             raise ConfigurationError(f"{pattern!r} is no regular expression: {error}.") from error
     raise ConfigurationError(f"A pattern is a name or a regular expression, not {pattern!r:.80}.")
+
+
+def _sub(pattern: re.Pattern[str], mask: str, text: str) -> str:
+    """Replace the matches of ``pattern`` in time linear in ``text``."""
+    if pattern is BUILT_IN["email"]:
+        return pattern.sub(lambda m: mask if m[1] else m[0], text) if "@" in text else text
+    if pattern is BUILT_IN["card"]:
+        return pattern.sub(lambda m: mask if _luhn(m[0]) else m[0], text)
+    if pattern in BUILT_IN.values() or len(text) <= 2 * LONGEST_MATCH:
+        return pattern.sub(lambda _: mask, text)
+    pieces: list[str] = []
+    done = 0
+    for start, stop in _spans(pattern, text):
+        pieces += (text[done:start], mask)
+        done = stop
+    return "".join((*pieces, text[done:])) if pieces else text
+
+
+def _spans(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    """Starts and ends of the matches, searched in overlapping windows of the text."""
+    start, extends = 0, True
+    while start < len(text):
+        middle, end = start + LONGEST_MATCH, start + 2 * LONGEST_MATCH
+        start = middle
+        for match in pattern.finditer(text, middle - LONGEST_MATCH, end):
+            if match.start() >= middle:
+                break
+            stop = match.end()
+            if stop == end < len(text) and extends:
+                # Reading on succeeds as often as it likes, since what it takes is not read again.
+                longer = pattern.match(text, match.start())
+                extends = longer is not None and longer.end() > stop
+                stop = longer.end() if longer is not None and extends else stop
+            yield match.start(), stop
+            start = max(middle, stop)
 
 
 def _luhn(digits: str) -> bool:
