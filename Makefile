@@ -44,11 +44,11 @@ docs: setup-dev  ## Build the documentation into site/
 
 bench: setup-dev  ## Measure this machine
 	@$(PYTHON) scripts/tiktoken_cache.py
-	@$(PYTHON) benchmarks/run.py $(ARGS)
+	@$(PYTHON) benchmarks/run.py --ours $(ARGS)
 
 bench-peers: setup-dev  ## Compare with other frameworks, each in an environment of its own
 	@$(PYTHON) scripts/tiktoken_cache.py
-	@$(PYTHON) benchmarks/peers/run.py $(ARGS)
+	@$(PYTHON) benchmarks/run.py $(ARGS)
 
 crash: setup-dev  ## Kill writers of both databases a thousand times, and count what is lost
 	@$(PYTHON) tests/soak/crash_stores.py --kills 520 $(ARGS)

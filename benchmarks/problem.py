@@ -1,4 +1,4 @@
-"""What every contender works on. Imports no library, so that each can be measured alone."""
+"""The work of every contender. Imports no library, so that each is measured alone."""
 
 from __future__ import annotations
 
@@ -40,12 +40,10 @@ class Replies:
     def __init__(self, *replies: dict[str, Any]) -> None:
         self.replies = replies
         self.asked = 0
-        self.recorded: list[dict[str, Any]] | None = None
 
     async def __call__(self, body: dict[str, Any]) -> object:
         """The next reply, as OpenAI's JSON."""
-        if self.recorded is not None:
-            self.recorded.append(body)
+        assert body
         reply = self.replies[self.asked % len(self.replies)]
         self.asked += 1
         return reply
@@ -61,11 +59,6 @@ def call_reply(number: int) -> dict[str, Any]:
     function = {"name": "track", "arguments": f'{{"parcel":{number},"detailed":false}}'}
     call = {"id": f"call_{number}", "type": "function", "function": function}
     return _reply({"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls")
-
-
-def replies_of(calls: int) -> Replies:
-    """So many calls of the tool, one after the other, and then an answer."""
-    return Replies(*(call_reply(number) for number in range(calls)), text_reply())
 
 
 def _reply(message: dict[str, Any], reason: str) -> dict[str, Any]:

@@ -1,10 +1,8 @@
-"""What is worked on: a model that answers at once, tools, and conversations of any length."""
+"""Conversations of any length, and a model that answers at once."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
 
 from problem import Replies, turn_of
 
@@ -28,8 +26,6 @@ def model_of(replies: Replies) -> Model:
 
 
 PICTURE = ImageContent("iVBORw0KGgo=", media_type="image/png")
-KEPT = ("track", "refund")
-"""The tools whose calls a filter with ``include`` leaves."""
 
 
 def conversation(count: int) -> list[Message]:
@@ -81,19 +77,4 @@ def results(count: int) -> list[AgentResult]:
             AgentResult("support", (calls,), (answer,), id=f"calls-{number}"),
             AgentResult("support", (text,), id=f"text-{number}"),
         ]
-    return found
-
-
-def as_dicts(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The same in OpenAI's format, as a program without a library would keep it."""
-    found: list[dict[str, Any]] = []
-    for message in messages:
-        match message:
-            case ToolCallMessage():
-                calls = [{"id": c.id, "function": {"name": c.name}} for c in message.tools]
-                found.append({"role": "assistant", "tool_calls": calls})
-            case ToolResultMessage():
-                found.append({"role": "tool", "tool_call_id": message.tool.id, "content": "{}"})
-            case _:
-                found.append({"role": message.role, "content": message.content})
     return found

@@ -1,8 +1,10 @@
-"""The benchmarks run and measure what they say. How long things take decides no test."""
+"""Benchmarks do the work that they name and report it as measured. No peer runs here."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,142 +12,188 @@ from typing import Any
 
 import pytest
 
-SECONDS = 280
-SIZES = ("1,000", "10,000")
-"""Of a quick run; a thorough one has another."""
-PROCESSORS = (
-    "validity",
-    "ToolCallFilter()",
-    "ToolCallFilter(include)",
-    "TokenLimiter(2000), approximate",
-    "TokenLimiter(all), approximate, first",
-    "TokenLimiter(all), approximate, again",
-    "TokenLimiter(all), tiktoken, first",
-    "TokenLimiter(all), tiktoken, again",
-)
-POLICIES = (
-    "RecentToolCalls(100)",
-    "MessageWindow(40)",
-    "DropUnanswered()",
-    "CompressToolResults(100)",
-    "TruncateToolResults(30)",
-    "ClearToolResults(1000)",
-    "ByAuthor(drop)",
-    "HandoffView()",
-    "Deduplicate()",
-    "Pin(users)",
-    "StripImages()",
-    "KeepImages(1)",
-    "Redact(email, card)",
-    "Threshold(MessageWindow)",
-    "Chain(MessageWindow)",
-    "Budget(8000)",
-    "Summarize(8000, 4000), no summary",
-    "Recall(3)",
-)
-ROWS = [
-    "import agentkit_py",
-    "create an agent, prebuilt tool",
-    "create an agent, bare function it knows",
-    "create an agent, new bare function",
-    "memory of an agent, prebuilt tool",
-    "run, text reply",
-    "run, one async tool call",
-    "run, ten async tool calls",
-    "run, one sync tool call",
-    "run, ten sync tool calls",
-    "run, two agents in a network",
-    "run, one async tool call, observed",
-    "run, one async tool call, streamed",
-    "run, one async tool call, reports read",
-    "run, one async tool call, and validity",
-    "1,000 runs at once, model of 50 ms",
-    *(
-        f"request body of 10,000 messages, {name}"
-        for name in ("OpenAI", "Responses", "Anthropic", "Anthropic without tools", "Gemini")
-    ),
-    "memory of a network with five agents",
-    *(f"{name}, {size} messages" for name in PROCESSORS for size in SIZES),
-    *(f"{name}, 10,000 messages" for name in POLICIES),
-    "stored turn, SQLite, new thread",
-    "stored turn, SQLite, 100 messages",
-    "search 500 pieces, SQLite",
-    "search 500 pieces, PostgreSQL",
-]
-HAS_NO_FLOOR = {"run, model answers nonsense"}
+QUICK = ("create", "text", "tool1_async", "tool1_sync", "two_agents", "validity", "streamed")
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def run(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run the benchmarks as a user would."""
-    return subprocess.run(
-        [sys.executable, "benchmarks/run.py", *options],
+    """Run the command of `make bench`."""
+    command = [sys.executable, "benchmarks/run.py", *options]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+
+
+def printed_json(root: Path, script: str, given: object = None) -> Any:
+    """Run a script that imports the benchmarks' modules and read what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import json, sys; sys.path.insert(0, 'benchmarks')\n{script}"],
         cwd=root,
+        input=json.dumps(given),
         capture_output=True,
         text=True,
-        timeout=SECONDS,
         check=False,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
     )
-
-
-@pytest.fixture(scope="module")
-def measured(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
-    """What one quick run printed, and what it wrote."""
-    file = tmp_path_factory.mktemp("benchmarks") / "figures.json"
-    done = run(root, "--quick", "--json", str(file))
     assert done.returncode == 0, done.stderr
-    return done.stdout, json.loads(file.read_text(encoding="utf-8"))
+    return json.loads(done.stdout)
 
 
-def test_every_row_is_in_the_table_with_a_figure_and_a_ratio(
-    measured: tuple[str, dict[str, Any]],
+def test_ours_and_the_floor_do_the_work_and_each_round_gives_ratios(
+    root: Path, tmp_path: Path
 ) -> None:
-    """Whether each was what it says is asserted while it is measured: exit status 0."""
-    printed, written = measured
-    rows = {row["name"]: row for row in written["rows"]}
-    assert [name for name in ROWS if name not in rows] == []
-    assert [name for name in rows if f"\n{name} " not in printed] == []
-    for name, row in rows.items():
-        if row["missing"] is not None:
-            assert "tiktoken" in name, row["missing"]
-            continue
-        ours, *others = row["contenders"]
-        assert 0 < ours["value"]["low"] <= ours["value"]["median"] <= ours["value"]["high"]
-        assert bool(others) == (name not in HAS_NO_FLOOR)
-        assert all(other["ratio"]["median"] > 0 for other in others)
+    """The adapters assert the work: a failure would be listed under ``missing``."""
+    file = tmp_path / "figures.json"
+    done = run(root, "--ours", "--quick", "--only", ",".join(QUICK), "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(file.read_text(encoding="utf-8"))["rows"]
+    for key in QUICK:
+        assert rows[key]["missing"] == {}, key
+        assert set(rows[key]["figures"]) == {"ours", "floor"}
+        median, low, high = rows[key]["figures"]["ours"]["value"]
+        assert 0 < low <= median <= high
+        assert rows[key]["figures"]["ours"]["ours"] == [1.0, 1.0, 1.0]
+    assert "| run, text reply | CPU |" in done.stdout
 
 
-def test_it_says_where_it_was_measured(measured: tuple[str, dict[str, Any]]) -> None:
-    """A figure without its machine says nothing."""
-    printed, written = measured
-    machine = written["machine"]
-    assert {"processor", "cores", "system", "python", "packages"} <= machine.keys()
-    assert machine["processor"] in printed
-    assert f"pydantic {machine['packages']['pydantic']}" in printed
+def test_a_row_that_does_not_exist_is_an_error_that_lists_all_rows(root: Path) -> None:
+    """Nothing is measured then."""
+    done = run(root, "--only", "no such row")
+    assert done.returncode == 2
+    assert "tool10_async" in done.stderr
 
 
-def test_real_tiktoken_is_measured_where_it_is_there(
-    measured: tuple[str, dict[str, Any]], real_tiktoken: Path
-) -> None:
-    """On CI it is."""
-    missing = [row["name"] for row in measured[1]["rows"] if row["missing"]]
-    assert missing == []
+SAMPLED = """
+import asyncio, threading
+import anyio.to_thread
+from harness import Timed
+
+called, timed = [], []
+
+async def do(number):
+    thread = await anyio.to_thread.run_sync(threading.get_ident)
+    called.append([number, thread, id(asyncio.current_task())])
+
+numbers = iter(range(100))
+with asyncio.Runner() as loop:
+    contender = Timed(do, loop, prepare=lambda: next(numbers))
+    for _ in range(2):
+        contender.sample(5)
+        timed.append(contender.done)
+print(json.dumps([called, timed]))
+"""
 
 
-def test_a_thorough_run_has_longer_lists_too(root: Path) -> None:
-    """They take longer than a test may."""
-    listed = run(root, "--list").stdout.splitlines()
-    assert [name for name in ROWS if name not in listed and "search" not in name] == []
-    assert [
-        f"{name}, 100,000 messages"
-        for name in PROCESSORS
-        if f"{name}, 100,000 messages" not in listed
-    ] == []
+def test_operations_of_a_sample_share_a_coroutine_and_its_worker_thread(root: Path) -> None:
+    """As runs in a server do; the first of them, which starts the thread, is not timed."""
+    called, done = printed_json(root, SAMPLED)
+    assert done == [6, 12]
+    for sample in (called[:6], called[6:]):
+        assert len({thread for _, thread, _ in sample}) == 1
+        assert len({task for _, _, task in sample}) == 1
+    assert [number for number, _, _ in called] == list(range(12))
 
 
-def test_only_some_rows_can_be_measured(root: Path) -> None:
-    """``--only`` takes part of a name, in any case; what fits nothing is an error."""
-    some = run(root, "--list", "--only", "RUN, * SYNC")
-    assert some.stdout.splitlines() == ["run, one sync tool call", "run, ten sync tool calls"]
-    none = run(root, "--only", "no such row")
-    assert none.returncode == 2
-    assert "no such row" in none.stderr
+CONTINUED = """
+from harness import Steps, checked
+from problem import ANSWER
+import asyncio
+
+def verdict(*sizes):
+    steps = Steps(0)
+    verify = checked(steps, str)
+    for size in sizes:
+        asyncio.run(steps.later(range(size)))
+    try:
+        verify(ANSWER, len(sizes))
+    except AssertionError as error:
+        return str(error)
+
+print(json.dumps([verdict(2, 2, 2), verdict(2, 4, 6)]))
+"""
+
+
+def test_a_conversation_that_continues_in_the_next_run_is_noticed(root: Path) -> None:
+    """Agents that keep their conversation would be asked something else each time."""
+    fresh, kept = printed_json(root, CONTINUED)
+    assert fresh is None
+    assert "{2, 4, 6}" in kept
+
+
+def recorded() -> dict[str, Any]:
+    """Figures as a run keeps them: ours 100 µs, agno 250, autogen 70, the floor 2."""
+
+    def times(factor: float, floor: float) -> dict[str, Any]:
+        ratio, value = [1 / factor] * 3, [factor * 1e-4] * 3
+        keys = {"value": value, "cpu": value, "ours": ratio, "ours_cpu": ratio}
+        return {**keys, "floor": [floor] * 3}
+
+    figures = {
+        "ours": times(1.0, 50.0),
+        "agno": times(2.5, 125.0),
+        "autogen": times(0.7, 35.0),
+        "floor": times(0.02, 1.0),
+    }
+    row: dict[str, Any] = {"when": "2026-11-20T12:00+00:00", "rounds": 15, "load": 1.0}
+    row |= {"missing": {}, "figures": figures}
+    slower = {**figures, "ours": {**times(1.0, 50.0), "cpu": [1.4e-4] * 3}}
+    about = {"runtime": "CPython 3.11", "versions": {"agno": "3.1"}, "notes": ["Made once."]}
+    return {
+        "machine": {"processor": "EPYC", "cores": 2, "system": "Linux", "python": "CPython"},
+        "contenders": {"agno": about, "langgraph": {"left_out": "uv could not install it"}},
+        "rows": {
+            "text": row,
+            "thread_100": row,
+            "thread_10000": {**row, "figures": slower, "missing": {"agno": "its process ended"}},
+        },
+    }
+
+
+@pytest.fixture
+def written(root: Path) -> tuple[str, str]:
+    """The page and the picture of the recorded figures."""
+    script = (
+        "import page\nwhole = json.load(sys.stdin)\n"
+        "print(json.dumps([page.page(whole), page.picture(whole)]))"
+    )
+    text, picture = printed_json(root, script, recorded())
+    return text, picture
+
+
+def test_the_page_says_by_how_much_a_goal_is_met_or_missed(written: tuple[str, str]) -> None:
+    """The best peer is the fastest framework; a goal against another row compares medians."""
+    text = next(line for line in written[0].splitlines() if line.startswith("| run, text reply"))
+    cells = [cell.strip() for cell in text.strip("|").split("|")]
+    assert cells == [
+        "run, text reply",
+        "CPU",
+        "100 µs",
+        "autogen 70.0",
+        "2.00",
+        f"≤ 1.2 {TIMES} the fastest peer",
+        f"1.43 {TIMES}",
+        f"1.43 {TIMES}",
+        f"no: 1.19 {TIMES} the goal",
+    ]
+    thread = next(line for line in written[0].splitlines() if "stored thread of 10,000" in line)
+    assert f"no: 1.08 {TIMES} the goal" in thread
+    assert "0 of 2 goals are met" in written[0]
+
+
+def test_the_page_names_versions_and_what_is_left_out(written: tuple[str, str]) -> None:
+    """A figure without these says little."""
+    page, picture = written
+    assert "agno 3.1" in page
+    assert "**langgraph**: left out, uv could not install it." in page
+    assert "make bench-peers" in page
+    assert "prefers-color-scheme:dark" in picture
+    assert "autogen" in picture
+
+
+def test_every_peer_has_pinned_versions_without_addresses_or_ranges(root: Path) -> None:
+    """One file for each adapter."""
+    files = sorted((root / "benchmarks" / "requirements").glob("*.txt"))
+    adapters = sorted((root / "benchmarks" / "adapters").glob("peer_*.py"))
+    names = [file.stem.removeprefix("peer_").replace("_", "-") for file in adapters]
+    assert [file.stem for file in files] == names
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            assert re.fullmatch(r"[\w./-]+(\[[\w,]+\])?==[\w.+]+( ; .*)?", line), line

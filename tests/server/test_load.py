@@ -1,4 +1,4 @@
-"""Many streams at once: a smaller version of benchmarks/server_streams.py."""
+"""Many streams at once: a smaller version of tests/soak/server_streams.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "server_streams.py"
+SCRIPT = Path(__file__).resolve().parents[1] / "soak" / "server_streams.py"
 
 
 def test_no_run_is_lost_and_no_event_out_of_order_whatever_readers_do() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 os.environ["ENABLE_INSTRUMENTATION"] = "false"
 
-from adapting import WINDOW, Framework, Steps, arguments, counted, pair
 from agent_framework import (
     Agent,
     BaseChatClient,
@@ -19,14 +18,12 @@ from agent_framework import (
     Content,
     FunctionInvocationLayer,
     Message,
-    SlidingWindowStrategy,
     WorkflowBuilder,
-    apply_compaction,
     tool,
 )
 from agent_framework.observability import ChatTelemetryLayer
-from measuring import Contender, Session
-from problem import ANSWER, QUESTION, SYSTEM, turn_of
+from harness import Contender, Framework, Session, Steps, arguments, pair
+from problem import ANSWER, QUESTION, SYSTEM
 
 
 class Scripted(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer, BaseChatClient):
@@ -67,11 +64,6 @@ class AgentFramework(Framework):
             " which is in the time: a workflow keeps its conversation, and its guide on state"
             " isolation says to build one for each task."
         ),
-        (
-            "Windows: `apply_compaction` with `SlidingWindowStrategy`, on new"
-            " messages each time, as it"
-            " marks them."
-        ),
     )
     absent = {"thread": "its histories are memory or JSON Lines files, not SQLite"}  # noqa: RUF012 - read only
 
@@ -91,7 +83,7 @@ class AgentFramework(Framework):
         return result.text
 
     def extra(self) -> dict[str, Callable[[Session], Contender]]:
-        return {"two_agents": self._two, "window": _window}
+        return {"two_agents": self._two}
 
     def _two(self, session: Session) -> Contender:
         steps = Steps()
@@ -107,31 +99,6 @@ class AgentFramework(Framework):
             return result.get_outputs()[-1].text
 
         return pair(session, steps, run, answer)
-
-
-def _messages() -> list[Message]:
-    found: list[Message] = []
-    for number in range(2_500):
-        said = turn_of(number)
-        call = Content.from_function_call(said.call_id, said.tool, arguments=said.arguments)
-        result = Content.from_function_result(said.call_id, result=json.dumps(said.result))
-        found += [
-            Message("user", [said.question]),
-            Message("assistant", [call]),
-            Message("tool", [result]),
-            Message("assistant", [said.answer]),
-        ]
-    return found
-
-
-def _window(session: Session) -> Contender:
-    # A group is a message, or a call with its result: three groups for each four messages.
-    strategy = SlidingWindowStrategy(keep_last_groups=WINDOW * 3 // 4)
-
-    async def do(prepared: list[Message]) -> list[Message]:
-        return await apply_compaction(prepared, strategy=strategy)
-
-    return counted(session, do, len, range(WINDOW - 4, WINDOW + 5), _messages)
 
 
 FRAMEWORK = AgentFramework()

@@ -1,6 +1,6 @@
 """Many streams of the HTTP API at once, slow and vanishing readers among them. Prints a table.
 
-``python benchmarks/server_streams.py`` has 200 users, ``--users 40`` as many as you say. Each user
+``python tests/soak/server_streams.py`` has 200 users, ``--users 40`` as many as you say. Each user
 listens to one stream and sends messages, one after another; the server runs in a process of its
 own. Of ten users seven read as fast as they can, one reads slowly, one goes away in the middle and
 comes back with ``Last-Event-ID``, and one goes away for good.

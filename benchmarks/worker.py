@@ -1,12 +1,12 @@
-"""One framework inside its own environment: does what it is told on stdin, answers on stdout.
+"""Run one framework inside its own environment: commands on stdin, answers on stdout.
 
-``python worker.py ADAPTER`` speaks JSON, one object a line. It knows these commands:
+``python worker.py ADAPTER`` speaks JSON, one object a line:
 
-- ``{"do": "hello"}``: versions, notes, and which works it has;
-- ``{"do": "open", "work": …, "count": … or null, "effort": {…}}``: set a work up, do it once,
-  check it, and say how often to do it in a round;
-- ``{"do": "sample", "count": …}``: do it that often, and say the wall and CPU seconds of one;
-- ``{"do": "close"}``: check that everything done was what the work says, and forget it.
+- ``{"do": "hello"}``: versions, notes, works;
+- ``{"do": "open", "work": …, "count": … or null, "effort": {…}}``: set a work up, do it once, check
+  it, and return how often to do it in a round;
+- ``{"do": "sample", "count": …}``: do it, and return wall and CPU seconds of one operation;
+- ``{"do": "close"}``: check everything that was done.
 """
 
 from __future__ import annotations
@@ -20,13 +20,9 @@ import sys
 import traceback
 from contextlib import ExitStack
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
-
-from adapting import Framework, idle
-from measuring import Contender, Effort, NotHere, Session, calibrate
+from harness import Contender, Effort, Framework, NotHere, Session, calibrate
 
 
 class Worker:
@@ -40,7 +36,7 @@ class Worker:
         self.contender: Contender | None = None
 
     def hello(self) -> dict[str, Any]:
-        """What this is."""
+        """Describe the framework."""
         return {
             "runtime": f"{platform.python_implementation()} {platform.python_version()}",
             "versions": {name: version(name) for name in self.framework.packages},
@@ -51,22 +47,19 @@ class Worker:
 
     def open(self, work: str, count: int | None, effort: dict[str, Any]) -> dict[str, Any]:
         """Set a work up."""
-        settings: dict[str, Any] = {**effort, "sizes": ()}
-        chosen = Effort(**settings)
-        session = Session(chosen, self.loop, self.stack)
-        contender = self.works[work](session)
-        found = calibrate(contender, count, chosen)
+        contender = self.works[work](Session(self.loop, self.stack))
+        found = calibrate(contender, count, Effort(**effort))
         self.contender = contender
         return {"count": found}
 
     def sample(self, count: int) -> dict[str, Any]:
-        """Do it."""
+        """Measure it once."""
         assert self.contender is not None
         found = self.contender.sample(count)
         return {"value": found.value, "cpu": found.cpu}
 
     def close(self) -> dict[str, Any]:
-        """Check it, and tidy up."""
+        """Check it and release its resources."""
         try:
             if self.contender is not None:
                 self.contender.check()
@@ -76,39 +69,29 @@ class Worker:
         return {}
 
 
-def load(name: str) -> Framework:
-    """The adapter of that name."""
-    module = importlib.import_module(f"adapters.{name}")
-    found: Framework = module.FRAMEWORK
-    return found
-
-
 def answer(worker: Worker, line: str) -> dict[str, Any]:
-    """Do one command; what goes wrong is an answer too."""
+    """Carry out one command; failures are answers too."""
     command = json.loads(line)
     try:
         return getattr(worker, command.pop("do"))(**command)
     except NotHere as reason:
         return {"missing": str(reason)}
-    except Exception as error:  # noqa: BLE001 - the page says so, and stderr says where
+    except Exception as error:  # noqa: BLE001 - the page shows it, and the log has the traceback
         traceback.print_exc()
         return {"error": f"{type(error).__name__}: {error}"[:300]}
 
 
 def main() -> None:
-    """Listen until stdin ends."""
-    # What a framework prints must not be taken for an answer.
+    """Serve until stdin ends."""
+    # Output of a framework must not be taken for an answer.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    framework = load(sys.argv[1])
-    if "--idle" in sys.argv:
-        print(idle(getattr(framework, "network", None)), file=out, flush=True)
-        return
+    framework: Framework = importlib.import_module(f"adapters.{sys.argv[1]}").FRAMEWORK
     worker = Worker(framework)
     for line in sys.stdin:
         print(json.dumps(answer(worker, line)), file=out, flush=True)
     out.close()
-    # Threads that a framework left behind, its telemetry for one, must not keep the process.
+    # Threads that a framework leaves behind (telemetry) must not keep the process alive.
     sys.stderr.flush()
     os._exit(0)
 

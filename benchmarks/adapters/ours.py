@@ -6,45 +6,50 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import replaying
-from adapting import (
-    AGENTS_EACH,
-    LIMIT,
+from harness import (
     MANY,
-    WINDOW,
+    Contender,
     Framework,
-    Idle,
+    NotHere,
+    Session,
     Steps,
+    Timed,
     adds_to,
     arguments,
-    awaited,
     checked,
     counted,
-    fingerprint,
+    ignoring_input,
     pair,
-    saved_before,
-    stored,
+    source_digest,
     threads,
 )
-from measuring import Contender, NotHere, Session, Timed
 from problem import ANSWER, QUESTION, SYSTEM, Replies, call_reply, text_reply, track_async
-from workloads import conversation, model_of, results
+from workloads import conversation, eventful, model_of, results
 
 import agentkit_py
 from agentkit_py import (
     Agent,
     AgentResult,
+    ApproximateTokenizer,
+    Budget,
+    CompressToolResults,
+    HandoffView,
     MessageWindow,
     Model,
     Network,
     NetworkRun,
+    ProcessorContext,
+    Recall,
     RecentToolCalls,
+    Redact,
     RouterContext,
     SqliteHistory,
+    StreamingConfig,
     TextMessage,
     TokenLimiter,
     ToolCall,
@@ -52,16 +57,18 @@ from agentkit_py import (
     ToolCallMessage,
     Usage,
     answering,
+    anthropic,
     apply_processors,
+    gemini,
+    openai_responses,
     tool,
 )
 from agentkit_py.models import ModelReply, ModelRequest
-from agentkit_py.processors import HistoryProcessor
+from agentkit_py.processors import HistoryProcessor, MemoryIndex, ensure_valid
 from agentkit_py.runtime.tiktoken_loader import load_encoding
+from agentkit_py.testing import HashingEmbedder
 
 ENCODING = "o200k_base"
-KEPT = 100
-"""Tool calls that `RecentToolCalls` leaves."""
 
 MOST_TURNS = 11
 """Model calls that a run may have: ten of them call a tool."""
@@ -69,8 +76,11 @@ MOST_TURNS = 11
 WINDOW_TOKENS = 300
 """Of which 40 of the stored messages have about as many."""
 
+LEAST_EVENTS = 8
+"""Events of a run with one tool call: start, two requests and replies, tool start and end, end."""
+
 SOURCE = Path(agentkit_py.__file__).parent
-DATA = f"ours@{fingerprint(SOURCE / 'stores', SOURCE / 'history')}"
+DATA = f"ours@{source_digest(SOURCE / 'stores', SOURCE / 'history')}"
 
 
 @dataclass
@@ -113,24 +123,10 @@ class Ours(Framework):
     notes = (
         (
             "The model is a function, `answering(function)`: messages in, a `ModelReply` out, as"
-            " the peers' own interfaces for models have it. The rows *through OpenAI's wire"
-            " format* are the same runs with `openai(…)`: the request's body is made, and the reply"
-            " read from its JSON objects. They are compared with the floor and with TypeScript,"
-            " whose models have no other way."
+            " the peers' own interfaces for models have it."
         ),
         "The rows *request body* and *Inngest function* are in OpenAI's format, as their floors.",
         "Threads: `SqliteHistory(lazy=True)` and `TokenLimiter(300)`: about 40 messages.",
-        (
-            "SQLite turn: 40 messages are loaded, two are saved one after the other. Ours, the"
-            " floor and openai-agents use WAL with `synchronous=FULL`, one `fdatasync` for each"
-            " save; the floor loads nothing and uses no thread."
-        ),
-        (
-            "Ours keeps decoded rows in the process (`cache_bytes`, 16 MiB): a turn reads all its"
-            " rows from the file, and decodes those that are new. openai-agents reads and parses"
-            " its rows at each turn. What ours costs without that is under *A turn on a stored"
-            " thread* in performance.md."
-        ),
     )
 
     def tool(self, function: Callable[..., Any]) -> Any:
@@ -153,31 +149,22 @@ class Ours(Framework):
         """Its text."""
         return result.text
 
-    def network(self) -> Network:
-        """Five agents."""
-        agents = [Agent(name=f"agent{n}", system=SYSTEM) for n in range(AGENTS_EACH)]
-        return Network(name="team", agents=agents, default_model=OPENAI)
-
     def extra(self) -> dict[str, Callable[[Session], Contender]]:
-        """What issue 8 measures beyond runs."""
-        limiter = TokenLimiter(LIMIT, use_tiktoken=False)
+        """Filters, stored threads, request bodies, durable steps and ways to watch a run."""
         sizes = (100, 10_000, 1_000_000)
         return {
-            "text_wire": partial(self._wire, 0),
-            "tool1_wire": partial(self._wire, 1),
-            "tool10_wire": partial(self._wire, 10),
+            "observed": partial(self._watched, lambda seen: {"observer": seen.append}),
+            "streamed": partial(self._watched, _streamed),
+            "traced": self._traced,
             "two_agents": self._two,
-            "filter_calls": partial(_filter, ToolCallFilter(), range(5_000, 5_001)),
-            "recent_calls": partial(_filter, RecentToolCalls(KEPT), range(5_200, 5_201)),
-            "window": partial(_filter, MessageWindow(WINDOW), range(WINDOW * 3 // 4, WINDOW + 1)),
-            "limit_approximate": partial(_filter, limiter, range(20, 200), new=True),
             "tiktoken_first": partial(_tiktoken, new=True),
             "tiktoken_again": partial(_tiktoken, new=False),
             **threads(DATA, sizes, _build, self._thread),
-            "turn": _turn,
-            "body": _body,
+            "body": partial(_body, OPENAI),
+            **{f"body_{name}": partial(_body, model) for name, model in WIRE_MODELS.items()},
+            **{name: partial(_policy, make) for name, make in PROCESSORS.items()},
+            "validity": _validity,
             "inngest": _inngest,
-            "idle": lambda _: Idle("ours"),
         }
 
     def _two(self, session: Session) -> Contender:
@@ -195,11 +182,46 @@ class Ours(Framework):
 
         return pair(session, steps, run, lambda done: done.results[-1].text)
 
-    def _wire(self, calls: int, session: Session) -> Contender:
-        steps = Steps(calls)
-        tools = [self.tool(track_async)] if calls else []
-        ask = self.conversations(_in_wire_format(steps), tools)
-        return Timed("run", awaited(ask), session.loop, verify=checked(steps, self.answer))
+    def _watched(
+        self, options: Callable[[list[Any]], dict[str, Any]], session: Session
+    ) -> Contender:
+        """A run with one tool call whose events somebody collects."""
+        steps = Steps(1)
+        agent = self.agent(self.model(steps), [self.tool(track_async)])
+        seen: list[Any] = []
+        given: Any = options(seen)
+        check = checked(steps, self.answer)
+
+        async def do(_: object) -> AgentResult:
+            seen.clear()
+            return await agent.run(QUESTION, **given)
+
+        def verify(result: AgentResult, done: int) -> None:
+            check(result, done)
+            assert len(seen) >= LEAST_EVENTS
+
+        return Timed(do, session.loop, verify=verify)
+
+    def _traced(self, session: Session) -> Contender:
+        """The same with spans and metrics of the SDK; nothing exports them."""
+        if find_spec("opentelemetry.sdk") is None:
+            raise NotHere("opentelemetry-sdk is not installed")
+        from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415 - may be missing
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - may be missing
+
+        from agentkit_py.tracing import Tracing  # noqa: PLC0415 - needs opentelemetry
+
+        tracing = Tracing(
+            tracer_provider=TracerProvider(shutdown_on_exit=False),
+            meter_provider=MeterProvider(shutdown_on_exit=False),
+        )
+        steps = Steps(1)
+        agent = self.agent(self.model(steps), [self.tool(track_async)])
+
+        async def run() -> AgentResult:
+            return await agent.run(QUESTION, tracing=tracing)
+
+        return Timed(ignoring_input(run), session.loop, verify=checked(steps, self.answer))
 
     def _thread(self, session: Session, folder: Path) -> Contender:
         steps = Steps()
@@ -218,24 +240,18 @@ class Ours(Framework):
         return adds_to(session, steps, run, self.answer, lambda: scripted.seen)
 
 
-def _filter(
-    processor: HistoryProcessor, expected: range, session: Session, *, new: bool = False
-) -> Contender:
-    fixed = conversation(MANY)
-
-    async def do(prepared: Any) -> Any:
-        return await apply_processors(prepared if new else fixed, [processor])
-
-    # Counts of tokens are kept with each message, so counting begins with new ones.
-    prepare = partial(conversation, MANY) if new else None
-    return counted(session, do, len, expected, prepare)
-
-
 def _tiktoken(session: Session, *, new: bool) -> Contender:
+    """Count all messages; counts are kept with messages, so the first time needs new ones."""
     if load_encoding(ENCODING) is None:
         raise NotHere(f"tiktoken's {ENCODING} cannot be loaded")
     limiter = TokenLimiter(1_000_000_000, encoding=ENCODING)
-    return _filter(limiter, range(MANY, MANY + 1), session, new=new)
+    fixed = conversation(MANY)
+
+    async def do(prepared: Any) -> Any:
+        return await apply_processors(prepared if new else fixed, [limiter])
+
+    prepare = partial(conversation, MANY) if new else None
+    return counted(session, do, len, range(MANY, MANY + 1), prepare)
 
 
 def _store(session: Session, folder: Path) -> SqliteHistory:
@@ -257,39 +273,48 @@ async def _build(folder: Path, size: int) -> None:
             await store.append("t", [r for number in range(first, last) for r in _results(number)])
 
 
-def _turn(session: Session) -> Contender:
-    folder = session.loop.run(stored(session, f"{DATA}-{MANY}", partial(_build, size=MANY)))
-    store = _store(session, folder)
-    numbers = count(1_000_000)
-
-    async def do(said: Any) -> Any:
-        _, found = await store.newest("t", WINDOW)  # as a run asks for it
-        question, answer = said
-        await store.append("t", [question])
-        await store.append("t", [answer])
-        return [message for one in found for message in one.result.messages]
-
-    prepare = lambda: _results(next(numbers))  # noqa: E731 - as the peer's items are made before
-    saved_before(session, do, prepare)
-    return counted(session, do, len, range(WINDOW, WINDOW + 1), prepare)
-
-
 def long_request() -> ModelRequest:
     """A request with many messages."""
     history = [message for result in results(MANY) for message in result.messages]
     return ModelRequest(messages=(TextMessage("system", SYSTEM), *history))
 
 
-def _body(session: Session) -> Contender:
+def _body(model: Model, session: Session) -> Contender:
     request = long_request()
 
     def do(_: object) -> str:
-        return json.dumps(OPENAI.encode(request))
+        return json.dumps(model.encode(request))
 
     def verify(body: str, _: int) -> None:
-        assert len(json.loads(body)["messages"]) == MANY + 1
+        assert body.count(" has left Linz this morning ") == MANY // 4
 
-    return Timed("body", do, session.loop, verify=verify)
+    return Timed(do, session.loop, verify=verify)
+
+
+def _policy(make: Callable[[], HistoryProcessor], session: Session) -> Contender:
+    messages, processor = eventful(MANY), make()
+
+    async def do(_: object) -> Any:
+        context = ProcessorContext(tokenizer=ApproximateTokenizer(), input="a word")
+        return await apply_processors(messages, [processor], context)
+
+    return counted(session, do, len, range(1, MANY + 1))
+
+
+def _validity(session: Session) -> Contender:
+    messages = conversation(MANY)
+
+    def do(_: object) -> Any:
+        return ensure_valid(messages)[0]
+
+    return counted(session, do, len, range(MANY, MANY + 1))
+
+
+def _streamed(seen: list[Any]) -> dict[str, Any]:
+    async def publish(chunk: dict[str, Any]) -> None:
+        seen.append(chunk)
+
+    return {"streaming": StreamingConfig(publish=publish)}
 
 
 def _inngest(_: Session) -> Contender:
@@ -297,4 +322,22 @@ def _inngest(_: Session) -> Contender:
 
 
 OPENAI = model_of(Replies(text_reply()))
+WIRE_MODELS = {
+    "responses": openai_responses("gpt-5", api_key="x"),
+    "anthropic": anthropic("claude-sonnet-4-5", api_key="x"),
+    "gemini": gemini("gemini-2.5-flash", api_key="x"),
+}
+PROCESSORS: dict[str, Callable[[], HistoryProcessor]] = {
+    "ToolCallFilter()": ToolCallFilter,
+    "RecentToolCalls(100)": lambda: RecentToolCalls(100),
+    "MessageWindow(40)": MessageWindow,
+    "TokenLimiter(2000), estimated": lambda: TokenLimiter(2_000, use_tiktoken=False),
+    "CompressToolResults(100)": lambda: CompressToolResults(100),
+    "HandoffView()": HandoffView,
+    "Redact(email, card)": lambda: Redact(["email", "card"]),
+    "Budget(8000)": lambda: Budget(8000, method="estimate"),
+    "Recall(3)": lambda: Recall(HashingEmbedder(16), 3, index=MemoryIndex()),
+}
+"""Each with work to do, on messages that were counted before, as in a thread that goes on."""
+
 FRAMEWORK = Ours()

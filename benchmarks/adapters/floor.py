@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Any
 
-from adapting import (
-    AGENTS_EACH,
-    LIMIT,
+from harness import (
     MANY,
     WINDOW,
+    Contender,
     Framework,
-    Idle,
+    NotHere,
+    Session,
     Steps,
+    Timed,
     adds_to,
     counted,
     pair,
-    saved_before,
-    stored,
     threads,
 )
-from measuring import Contender, NotHere, Session, Timed
 from problem import (
     ANSWER,
     QUESTION,
@@ -35,10 +32,9 @@ from problem import (
     call_reply,
     text_reply,
     track_async,
-    turn_of,
 )
-
-KEPT = 100
+from rows import PROCESSOR_ROWS, WIRE_FORMATS
+from workloads import conversation
 
 
 @dataclass(slots=True)
@@ -86,10 +82,7 @@ class Floor(Framework):
     statement = "import asyncio, json"
     notes = (
         "No library: a loop that keeps OpenAI's messages as dicts. Sync tools run in a thread.",
-        (
-            "Import: `asyncio` and `json`. Turn: the two inserts alone, in WAL mode with"
-            " `synchronous=FULL`."
-        ),
+        "Import: `asyncio` and `json`. Stored thread: SQLite in WAL mode with `synchronous=FULL`.",
     )
 
     def tool(self, function: Callable[..., Any]) -> Any:
@@ -114,28 +107,19 @@ class Floor(Framework):
         """It is the text."""
         return result
 
-    def network(self) -> list[Plain]:
-        """Five objects."""
-        model = scripted(STEPS)
-        return [Plain(f"agent{n}", SYSTEM, model, {}) for n in range(AGENTS_EACH)]
-
     def extra(self) -> dict[str, Callable[[Session], Contender]]:
         """As ours."""
         return {
-            "text_wire": partial(self._runs, 0, None),
-            "tool1_wire": partial(self._runs, 1, track_async),
-            "tool10_wire": partial(self._runs, 10, track_async),
+            "observed": partial(self._runs, 1, track_async),
+            "streamed": partial(self._runs, 1, track_async),
+            "traced": partial(self._runs, 1, track_async),
             "two_agents": _two,
-            "filter_calls": partial(_filter, _without_calls, range(5_000, 5_001)),
-            "recent_calls": partial(_filter, _recent, range(5_200, 5_201)),
-            "window": partial(_filter, _newest, range(WINDOW, WINDOW + 1)),
-            "limit_approximate": _limit,
+            **{row.key: _copy for row in PROCESSOR_ROWS},
             "tiktoken_first": _encode,
             **threads("floor@1", (100, 10_000, 1_000_000), _build, _thread),
-            "turn": _turn,
-            "body": _body,
+            "body": partial(_body, "OPENAI"),
+            **{f"body_{name}": partial(_body, name) for name in WIRE_FORMATS},
             "inngest": _inngest,
-            "idle": lambda _: Idle("floor"),
         }
 
 
@@ -151,77 +135,17 @@ def _two(session: Session) -> Contender:
     return pair(session, steps, run, str)
 
 
-# ------------------------------------------------------------------------------- filters
+def _copy(session: Session) -> Contender:
+    """A loop that looks at each message."""
+    messages = conversation(MANY)
 
-Messages = Sequence[dict[str, Any]]
+    def do(_: object) -> list[Any]:
+        return [message for message in messages if message.type]
 
-
-def _dicts() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for number in range(MANY // 4):
-        said = turn_of(number)
-        function = {"name": said.tool, "arguments": json.dumps(said.arguments)}
-        call = {"id": said.call_id, "type": "function", "function": function}
-        result = {"role": "tool", "tool_call_id": said.call_id}
-        found += [
-            {"role": "user", "content": said.question},
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {**result, "content": json.dumps({"data": said.result})},
-            {"role": "assistant", "content": said.answer},
-        ]
-    return found
-
-
-def _filter(do: Callable[[Messages], Any], expected: range, session: Session) -> Contender:
-    messages = _dicts()
-    return counted(session, lambda _: do(messages), len, expected)
-
-
-def _without_calls(messages: Messages) -> Any:
-    gone = {call["id"] for one in messages for call in one.get("tool_calls", ())}
-    return [
-        one
-        for one in messages
-        if one.get("tool_call_id") not in gone
-        and not ("tool_calls" in one and one["tool_calls"][0]["id"] in gone)
-    ]
-
-
-def _recent(messages: Messages) -> Any:
-    kept = set([one["tool_call_id"] for one in messages if one["role"] == "tool"][-KEPT:])
-    return [
-        one
-        for one in messages
-        if (one["role"] != "tool" or one["tool_call_id"] in kept)
-        and ("tool_calls" not in one or one["tool_calls"][0]["id"] in kept)
-    ]
-
-
-def _newest(messages: Messages) -> Any:
-    return messages[-WINDOW:]
-
-
-def _texts() -> list[str]:
-    return [one["content"] or one["tool_calls"][0]["function"]["arguments"] for one in _dicts()]
-
-
-def _limit(session: Session) -> Contender:
-    texts = _texts()
-
-    def do(_: object) -> int:
-        total = 0
-        for number, text in enumerate(reversed(texts)):
-            total += ceil(len(text) / 4.2)
-            if total > LIMIT:
-                return number
-        return len(texts)
-
-    return counted(session, do, int, range(20, 200))
+    return counted(session, do, len, range(MANY, MANY + 1))
 
 
 def _encode(session: Session) -> Contender:
-    from workloads import conversation  # noqa: PLC0415 - loaded only where it is used
-
     from agentkit_py.messages import text_of  # noqa: PLC0415 - the same texts as ours
     from agentkit_py.runtime.tiktoken_loader import load_encoding  # noqa: PLC0415 - loaded only where it is used
 
@@ -234,9 +158,6 @@ def _encode(session: Session) -> Contender:
         return sum(len(encoder.encode_ordinary(text)) for text in texts)
 
     return counted(session, do, int, range(MANY, 100 * MANY))
-
-
-# ------------------------------------------------------------------------------- storing
 
 
 def _open(session: Session, folder: Path) -> sqlite3.Connection:
@@ -296,36 +217,17 @@ def _thread(session: Session, folder: Path) -> Contender:
     return adds_to(session, steps, run, str, lambda: seen[0])
 
 
-def _turn(session: Session) -> Contender:
-    from adapters.ours import _results  # noqa: PLC0415 # pyright: ignore[reportPrivateUsage] - the same history as ours
-    from agentkit_py.stores.records import encode_row  # noqa: PLC0415 - the same bytes as ours
+def _body(name: str, session: Session) -> Contender:
+    from adapters.ours import OPENAI, WIRE_MODELS, long_request  # noqa: PLC0415 - the same body as ours
 
-    async def nothing(_: Path) -> None:
-        return None
-
-    connection = _open(session, session.loop.run(stored(session, "floor@1-0", nothing)))
-    texts = [encode_row(result, "t").json for result in _results(1_000_000)]
-
-    def do(_: object) -> int:
-        for text in texts:
-            _insert(connection, text)
-        return connection.total_changes
-
-    saved_before(session, do, lambda: None)
-    return counted(session, do, lambda changes: changes % 2, range(1))
-
-
-def _body(session: Session) -> Contender:
-    from adapters.ours import OPENAI, long_request  # noqa: PLC0415 - the same body as ours
-
-    # The history stays, as where ours is measured: what lies beside the body slows its reading.
+    # The history stays in memory, as where ours is measured.
     request = long_request()
-    made = OPENAI.encode(request)
+    made = WIRE_MODELS.get(name, OPENAI).encode(request)
 
     def verify(body: str, _: int) -> None:
-        assert len(json.loads(body)["messages"]) == len(request.messages) == MANY + 1
+        assert body.count(" has left Linz this morning ") == len(request.messages) // 4
 
-    return Timed("body", lambda _: json.dumps(made), session.loop, verify=verify)
+    return Timed(lambda _: json.dumps(made), session.loop, verify=verify)
 
 
 def _inngest(_: Session) -> Contender:
@@ -334,5 +236,4 @@ def _inngest(_: Session) -> Contender:
     return replaying.Replays(replaying.bare())
 
 
-STEPS = Steps()
 FRAMEWORK = Floor()

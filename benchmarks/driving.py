@@ -1,11 +1,11 @@
-"""Workers take turns, round by round; every round gives ratios to ours and to the floor."""
+"""Drive workers, one process for each contender: they take turns, and each round gives ratios."""
 
 from __future__ import annotations
 
 import json
 import select
+import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from environments import environment
-from measuring import Effort, Figure
-from works import FLOOR, OURS, Work
+from harness import Effort
+from rows import FLOOR, OURS, Row
 
 OPEN_SECONDS = 900.0
-"""How long a work may take to be set up: threads of a million messages are written once."""
+"""Time to set a work up: threads of a million messages are written once."""
 
 SAMPLE_SECONDS = 180.0
 Pair: TypeAlias = tuple[float, float | None]
-"""Wall (or bytes) and CPU of one operation, in one round."""
+"""Wall seconds (or bytes) and CPU seconds of one operation, in one round."""
 
 
-class WorkerFailed(Exception):  # noqa: N818 - no error: the page says what happened
-    """The worker said no, took too long, or ended."""
+class WorkerFailed(Exception):  # noqa: N818 - no error: the page shows what happened
+    """A worker refused, took too long, or ended."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Worker:
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it and learn what it can do."""
+        """Start it and ask what it can do."""
         with self.log.open("ab") as errors:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 self.command,
@@ -51,15 +51,14 @@ class Worker:
         self.about = self.ask(OPEN_SECONDS, do="hello")
 
     def ask(self, seconds: float, **command: Any) -> dict[str, Any]:
-        """Send a command; the answer.
+        """Send a command and return the answer.
 
         Raises:
-            WorkerFailed: There is none in time, or it says that something went wrong.
+            WorkerFailed: There is none in time, or it reports a failure.
         """
-        process = self._process
-        if process is None or process.poll() is not None:
+        if self._process is None or self._process.poll() is not None:
             self.start()
-            process = self._process
+        process = self._process
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
@@ -80,41 +79,42 @@ class Worker:
     def stop(self) -> None:
         """End the process."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.communicate()
+        if process is not None:
+            process.kill()
+            process.communicate()
 
 
 @dataclass(slots=True)
 class Measured:
-    """One work: each contender's figures, or why it has none."""
+    """One row: each contender's figures, or the reason why it has none."""
 
     rounds: int = 0
     figures: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     missing: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def measure(work: Work, workers: Sequence[Worker], effort: Effort) -> Measured:
-    """Set the work up everywhere, let the workers take turns, check what was done."""
+def measure(row: Row, workers: Sequence[Worker], effort: Effort) -> Measured:
+    """Set a row up everywhere, let the workers take turns, check the work."""
     found = Measured()
     counts: dict[str, int] = {}
     able: list[Worker] = []
     for worker in workers:
-        if work.key not in worker.about["works"]:
-            found.missing[worker.name] = _reason(worker, work)
+        if row.key not in worker.about["works"]:
+            absent: dict[str, str] = worker.about["absent"]
+            reasons = [why for key, why in absent.items() if row.key.startswith(key)]
+            found.missing[worker.name] = reasons[0] if reasons else ""
             continue
         try:
-            answer = worker.ask(
-                OPEN_SECONDS, do="open", work=work.key, count=work.count, effort=asdict(effort)
+            opened = worker.ask(
+                OPEN_SECONDS, do="open", work=row.key, count=row.count, effort=asdict(effort)
             )
         except WorkerFailed as reason:
             found.missing[worker.name] = str(reason)
             _close(worker)
             continue
-        counts[worker.name] = answer["count"]
+        counts[worker.name] = opened["count"]
         able.append(worker)
-    samples = _take_turns(work, able, counts, effort, found)
+    samples = _take_turns(row, able, counts, effort, found)
     for worker in able:
         if (reason := _close(worker)) is not None:
             found.missing[worker.name] = reason
@@ -124,10 +124,10 @@ def measure(work: Work, workers: Sequence[Worker], effort: Effort) -> Measured:
 
 
 def _take_turns(
-    work: Work, able: Sequence[Worker], counts: dict[str, int], effort: Effort, found: Measured
+    row: Row, able: Sequence[Worker], counts: dict[str, int], effort: Effort, found: Measured
 ) -> dict[str, list[Pair]]:
     samples: dict[str, list[Pair]] = {worker.name: [] for worker in able}
-    start, most = time.perf_counter(), min(work.rounds or effort.rounds, effort.rounds)
+    start, most = time.perf_counter(), min(row.rounds or effort.rounds, effort.rounds)
     for number in range(most):
         for worker in able if number % 2 == 0 else reversed(able):
             if worker.name not in samples:
@@ -153,20 +153,14 @@ def _close(worker: Worker) -> str | None:
     return None
 
 
-def _reason(worker: Worker, work: Work) -> str:
-    absent: dict[str, str] = worker.about["absent"]
-    return next((why for key, why in absent.items() if work.key.startswith(key)), "")
-
-
 def figures(samples: dict[str, list[Pair]]) -> dict[str, dict[str, Any]]:
-    """Medians, least and most: of the values, and of the ratios that each round gives."""
+    """Return medians, least and most: of values, and of the ratios within each round."""
     ours, floor = samples.get(OURS, []), samples.get(FLOOR, [])
     found: dict[str, dict[str, Any]] = {}
     for name, own in samples.items():
-        cpu = [used for _, used in own if used is not None]
         found[name] = {
             "value": _figure([value for value, _ in own]),
-            "cpu": _figure(cpu),
+            "cpu": _figure([used for _, used in own if used is not None]),
             "ours": _figure([a[0] / b[0] for a, b in zip(ours, own, strict=False) if b[0]]),
             "ours_cpu": _figure(
                 [a[1] / b[1] for a, b in zip(ours, own, strict=False) if a[1] and b[1]]
@@ -177,13 +171,7 @@ def figures(samples: dict[str, list[Pair]]) -> dict[str, dict[str, Any]]:
 
 
 def _figure(values: Sequence[float]) -> list[float] | None:
-    """Median, least and most, to five digits."""
+    """Return median, least and most, to five digits."""
     if not values:
         return None
-    figure = Figure.of(values)
-    return [float(f"{value:.5g}") for value in (figure.median, figure.low, figure.high)]
-
-
-def say(text: str) -> None:
-    """Progress."""
-    print(text, file=sys.stderr, flush=True)
+    return [float(f"{x:.5g}") for x in (statistics.median(values), min(values), max(values))]

@@ -9,27 +9,29 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from adapting import WINDOW, Conversation, Framework, Steps, arguments, counted, pair
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.base import TaskResult
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import EVENT_LOGGER_NAME, CancellationToken, FunctionCall
-from autogen_core.model_context import BufferedChatCompletionContext
 from autogen_core.models import (
-    AssistantMessage,
     ChatCompletionClient,
     CreateResult,
-    FunctionExecutionResult,
-    FunctionExecutionResultMessage,
     LLMMessage,
     ModelInfo,
     RequestUsage,
-    UserMessage,
 )
 from autogen_core.tools import FunctionTool
-from measuring import Contender, Session
-from problem import ANSWER, QUESTION, SYSTEM, turn_of
+from harness import (
+    Contender,
+    Conversation,
+    Framework,
+    Session,
+    Steps,
+    arguments,
+    pair,
+)
+from problem import ANSWER, QUESTION, SYSTEM
 
 logging.getLogger(EVENT_LOGGER_NAME).setLevel(logging.WARNING)
 
@@ -98,7 +100,6 @@ class AutoGen(Framework):
             "Two agents: `RoundRobinGroupChat` with `MaxMessageTermination`; `reset()`, documented"
             " for a task that has nothing to do with the one before, is in the time."
         ),
-        "Windows: `BufferedChatCompletionContext`, which keeps a window of a list.",
     )
     absent = {"thread": "it has `save_state` for programs to store, no database"}  # noqa: RUF012 - read only
 
@@ -136,7 +137,7 @@ class AutoGen(Framework):
         return result.messages[-1].content
 
     def extra(self) -> dict[str, Callable[[Session], Contender]]:
-        return {"two_agents": self._two, "window": _window}
+        return {"two_agents": self._two}
 
     def _two(self, session: Session) -> Contender:
         steps = Steps()
@@ -150,28 +151,6 @@ class AutoGen(Framework):
             return await team.run(task=QUESTION)
 
         return pair(session, steps, run, self.answer)
-
-
-def _window(session: Session) -> Contender:
-    messages: list[Any] = []
-    for number in range(2_500):
-        said = turn_of(number)
-        call = FunctionCall(said.call_id, json.dumps(said.arguments), said.tool)
-        result = FunctionExecutionResult(
-            content=json.dumps(said.result), name=said.tool, call_id=said.call_id, is_error=False
-        )
-        messages += [
-            UserMessage(content=said.question, source="user"),
-            AssistantMessage(content=[call], source="support"),
-            FunctionExecutionResultMessage(content=[result]),
-            AssistantMessage(content=said.answer, source="support"),
-        ]
-    context = BufferedChatCompletionContext(WINDOW, messages)
-
-    async def do(_: object) -> Any:
-        return await context.get_messages()
-
-    return counted(session, do, len, range(WINDOW - 1, WINDOW + 1))
 
 
 FRAMEWORK = AutoGen()

@@ -11,7 +11,17 @@ from typing import Any
 for _name in ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"):
     os.environ[_name] = "false"
 
-from adapting import LIMIT, WINDOW, Framework, Steps, adds_to, arguments, counted, pair, threads
+from harness import (
+    WINDOW,
+    Contender,
+    Framework,
+    Session,
+    Steps,
+    adds_to,
+    arguments,
+    pair,
+    threads,
+)
 from langchain.agents import create_agent
 from langchain.agents.middleware import wrap_model_call
 from langchain_core.language_models import BaseChatModel
@@ -20,8 +30,6 @@ from langchain_core.messages import (
     AnyMessage,
     BaseMessage,
     HumanMessage,
-    ToolMessage,
-    filter_messages,
     trim_messages,
 )
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -29,8 +37,7 @@ from langchain_core.tools import StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
-from measuring import Contender, Session
-from problem import ANSWER, QUESTION, SYSTEM, turn_of
+from problem import ANSWER, QUESTION, SYSTEM
 
 
 class Scripted(BaseChatModel):
@@ -82,10 +89,6 @@ class LangGraph(Framework):
             " `trim_messages` of 40"
             " messages."
         ),
-        (
-            'Windows: `trim_messages(token_counter=len)`; tokens: `token_counter="approximate"`;'
-            " tool calls: `filter_messages(exclude_tool_calls=True)`."
-        ),
     )
 
     absent = {  # noqa: RUF012 - read only
@@ -114,9 +117,6 @@ class LangGraph(Framework):
     def extra(self) -> dict[str, Callable[[Session], Contender]]:
         return {
             "two_agents": self._two,
-            "filter_calls": _filter,
-            "window": _window,
-            "limit_approximate": _limit,
             **threads(self.data, (100, 10_000), self._build, self._thread),
         }
 
@@ -157,47 +157,6 @@ class LangGraph(Framework):
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 SEEN = [0]
-
-
-def _messages() -> list[AnyMessage]:
-    found: list[AnyMessage] = []
-    for number in range(2_500):
-        said = turn_of(number)
-        call = {"name": said.tool, "args": said.arguments, "id": said.call_id}
-        found += [
-            HumanMessage(said.question),
-            AIMessage("", tool_calls=[call]),
-            ToolMessage(str(said.result), tool_call_id=said.call_id),
-            AIMessage(said.answer),
-        ]
-    return found
-
-
-def _filter(session: Session) -> Contender:
-    messages = _messages()
-
-    def do(_: object) -> Any:
-        return filter_messages(messages, exclude_tool_calls=True)
-
-    return counted(session, do, len, range(5_000, 5_001))
-
-
-def _window(session: Session) -> Contender:
-    messages = _messages()
-
-    def do(_: object) -> Any:
-        return trim_messages(messages, max_tokens=WINDOW, token_counter=len)
-
-    return counted(session, do, len, range(WINDOW, WINDOW + 1))
-
-
-def _limit(session: Session) -> Contender:
-    messages = _messages()
-
-    def do(_: object) -> Any:
-        return trim_messages(messages, max_tokens=LIMIT, token_counter="approximate")  # noqa: S106 - no password
-
-    return counted(session, do, len, range(20, 200))
 
 
 FRAMEWORK = LangGraph()

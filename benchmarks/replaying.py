@@ -1,4 +1,4 @@
-"""An Inngest function of two hundred steps: the CPU that its process needs over all replays."""
+"""An Inngest function of two hundred steps: CPU time of its process over all replays."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import inngest
-from adapting import Steps
-from measuring import Sample
+from harness import Sample, Steps
 from problem import ANSWER, QUESTION, SYSTEM, call_reply, text_reply, track_async
 
 from agentkit_py import Agent, Model, tool
@@ -32,7 +31,6 @@ class Replays:
     """CPU seconds in the SDK's handler, without those of the executor's server."""
 
     make: Made
-    name: str = "two hundred steps"
 
     def sample(self, count: int) -> Sample:
         """Run ``count`` functions to their end; garbage is treated as in the other rows."""

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from adapting import Framework, Steps, arguments, pair
-from measuring import Contender, Session
+from harness import Contender, Framework, Session, Steps, arguments, pair
 from problem import ANSWER, QUESTION, SYSTEM
 from pydantic_ai import Agent, AgentRunResult, Tool
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart

@@ -8,21 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from adapting import (
-    WINDOW,
-    Framework,
-    Steps,
-    adds_to,
-    arguments,
-    counted,
-    pair,
-    saved_before,
-    stored,
-    threads,
-)
 from agents import (
     Agent,
-    HandoffInputData,
     Model,
     ModelResponse,
     RunConfig,
@@ -33,11 +20,20 @@ from agents import (
     function_tool,
     set_tracing_disabled,
 )
-from agents.extensions.handoff_filters import remove_all_tools
 from agents.memory import SessionSettings
 from agents.testing import assistant_message, function_call
-from measuring import Contender, Session
-from problem import ANSWER, QUESTION, SYSTEM, turn_of
+from harness import (
+    WINDOW,
+    Contender,
+    Framework,
+    Session,
+    Steps,
+    adds_to,
+    arguments,
+    pair,
+    threads,
+)
+from problem import ANSWER, QUESTION, SYSTEM
 
 set_tracing_disabled(disabled=True)
 
@@ -96,9 +92,7 @@ class OpenAIAgents(Framework):
         sizes = (100, 10_000, 1_000_000)
         return {
             "two_agents": self._two,
-            "filter_calls": _filter,
             **threads(self.data, sizes, _build, self._thread),
-            "turn": self._turn,
         }
 
     def _two(self, session: Session) -> Contender:
@@ -124,23 +118,6 @@ class OpenAIAgents(Framework):
 
         return adds_to(session, steps, run, self.answer, lambda: agent.model.seen)
 
-    def _turn(self, session: Session) -> Contender:
-        folder = session.loop.run(
-            stored(session, f"{self.data}-10000", lambda f: _build(f, 10_000))
-        )
-        kept = SQLiteSession("t", folder / "agents.db")
-        session.stack.callback(kept.close)
-        question, answer = _items(0)
-
-        async def do(_: object) -> list[Any]:
-            found = await kept.get_items(WINDOW)
-            await kept.add_items([question])
-            await kept.add_items([answer])
-            return found
-
-        saved_before(session, do, lambda: None)
-        return counted(session, do, len, range(WINDOW, WINDOW + 1))
-
 
 def _items(number: int) -> list[Any]:
     answer = assistant_message(ANSWER).model_dump(exclude_unset=True)
@@ -153,27 +130,6 @@ async def _build(folder: Path, size: int) -> None:
         last = min(first + 5_000, size // 2)
         await kept.add_items([item for number in range(first, last) for item in _items(number)])
     kept.close()
-
-
-def _filter(session: Session) -> Contender:
-    items: list[Any] = []
-    for number in range(2_500):
-        said = turn_of(number)
-        call = {"type": "function_call", "call_id": said.call_id, "name": said.tool}
-        result = {"type": "function_call_output", "call_id": said.call_id}
-        items += [
-            {"role": "user", "content": said.question},
-            {**call, "arguments": json.dumps(said.arguments)},
-            {**result, "output": json.dumps(said.result)},
-            {"role": "assistant", "content": said.answer},
-        ]
-    data = HandoffInputData(input_history=tuple(items), pre_handoff_items=(), new_items=())
-    return counted(
-        session,
-        lambda _: remove_all_tools(data),
-        lambda left: len(left.input_history),
-        range(5_000, 5_001),
-    )
 
 
 FRAMEWORK = OpenAIAgents()

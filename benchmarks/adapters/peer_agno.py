@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from adapting import Framework, Idle, Steps, adds_to, arguments, counted, pair, stored, threads
 from agno.agent import Agent
-from agno.db.base import SessionType
 from agno.db.sqlite import SqliteDb
 from agno.metrics import MessageMetrics
 from agno.models.base import Model
@@ -20,15 +17,19 @@ from agno.models.response import ModelResponse
 from agno.run.agent import RunInput, RunOutput
 from agno.run.base import RunStatus
 from agno.session.agent import AgentSession
-from agno.team import Team
 from agno.tools import tool
-from agno.utils.message import filter_tool_calls
 from agno.workflow import Step, Workflow
-from measuring import Contender, Session
-from problem import ANSWER, QUESTION, SYSTEM, turn_of
-
-KEPT = 100
-"""Tool calls that its filter leaves."""
+from harness import (
+    Contender,
+    Framework,
+    Session,
+    Steps,
+    adds_to,
+    arguments,
+    pair,
+    threads,
+)
+from problem import ANSWER, QUESTION, SYSTEM
 
 
 class Scripted(Model):
@@ -93,21 +94,10 @@ class Agno(Framework):
     def answer(self, result: RunOutput) -> str:
         return str(result.content)
 
-    def network(self) -> Team:
-        """Five agents that share a task are a team."""
-        members = [
-            Agent(name=f"agent{n}", system_message=SYSTEM, model=MODEL, telemetry=False)
-            for n in range(5)
-        ]
-        return Team(name="team", members=members, model=MODEL, telemetry=False)
-
     def extra(self) -> dict[str, Callable[[Session], Contender]]:
         return {
             "two_agents": self._two,
-            "recent_calls": _recent,
             **threads(self.data, (100, 10_000), self._build, self._thread),
-            "turn": self._turn,
-            "idle": lambda _: Idle("peer_agno"),
         }
 
     def _two(self, session: Session) -> Contender:
@@ -144,19 +134,6 @@ class Agno(Framework):
 
         return adds_to(session, steps, run, self.answer, lambda: model.seen)
 
-    def _turn(self, session: Session) -> Contender:
-        build = partial(self._build, size=10_000)
-        folder = session.loop.run(stored(session, f"{self.data}-10000", build))
-        database = SqliteDb(db_file=str(folder / "agno.db"))
-        numbers = iter(range(10_000, 10_000_000))
-
-        def do(_: object) -> Any:
-            found = database.get_session("t", SessionType.AGENT, runs_limit=20)
-            database.upsert_run(_run(next(numbers)), "t")
-            return found
-
-        return counted(session, do, lambda found: len(found.runs), range(20, 21))
-
 
 def _run(number: int) -> RunOutput:
     """A stored run: a question and its answer."""
@@ -175,25 +152,4 @@ def _run(number: int) -> RunOutput:
     )
 
 
-def _recent(session: Session) -> Contender:
-    messages: list[Message] = []
-    for number in range(2_500):
-        said = turn_of(number)
-        function = {"name": said.tool, "arguments": json.dumps(said.arguments)}
-        call = {"id": said.call_id, "type": "function", "function": function}
-        messages += [
-            Message(role="user", content=said.question),
-            Message(role="assistant", tool_calls=[call]),
-            Message(role="tool", tool_call_id=said.call_id, content=json.dumps(said.result)),
-            Message(role="assistant", content=said.answer),
-        ]
-
-    def do(prepared: list[Message]) -> list[Message]:
-        filter_tool_calls(prepared, KEPT)
-        return prepared
-
-    return counted(session, do, len, range(5_200, 5_201), lambda: list(messages))
-
-
-MODEL = Scripted(Steps())
 FRAMEWORK = Agno()

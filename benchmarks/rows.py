@@ -1,0 +1,125 @@
+"""The rows of the benchmarks: key, name, unit, and the goal that ours has to reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Unit: TypeAlias = Literal["µs", "ms", "KiB", "MiB"]
+SCALES: dict[str, float] = {"µs": 1e6, "ms": 1e3, "KiB": 2**-10, "MiB": 2**-20}
+"""Factors from seconds or bytes."""
+
+OURS, FLOOR, BEST = "ours", "floor", "best"
+"""Names of contenders; `BEST` is the fastest framework besides ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Ours divided by another figure is at most ``limit``."""
+
+    limit: float
+    against: str
+    row: str = ""
+    """Row of the other figure; empty: the same."""
+
+    words: str = ""
+
+    def __str__(self) -> str:
+        names = {BEST: "the fastest peer", FLOOR: "floor"}
+        return self.words or f"≤ {self.limit:g} × {names.get(self.against, self.against)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One work."""
+
+    key: str
+    name: str
+    unit: Unit
+    goal: Goal | None = None
+    count: int | None = None
+    """Operations in a round, where their time must not decide."""
+
+    rounds: int | None = None
+    """Rounds at most, for slow works."""
+
+    waits: bool = False
+    """Judge by wall time, since waiting is part of the work."""
+
+
+_FLAT = Goal(1.3, OURS, "thread_100", "≤ 1.3 × the run on 100 messages")
+_10K = "10,000 messages"
+
+PEER_ROWS: tuple[Row, ...] = (
+    Row("import", "import", "ms", count=1),
+    Row("create", "create an agent with a prebuilt tool", "µs", Goal(0.5, BEST)),
+    Row("first_run", "create it, and its first run", "µs"),
+    Row("memory", "memory of such an agent", "KiB", count=200, rounds=2),
+    Row("text", "run, text reply", "µs", Goal(1.2, BEST)),
+    Row("tool1_async", "run, one async tool call and reply", "µs", Goal(0.5, BEST)),
+    Row("tool1_sync", "run, one sync tool call and reply", "µs", Goal(0.7, BEST)),
+    Row("tool10_async", "run, ten async tool calls", "µs", Goal(0.5, BEST)),
+    Row("tool10_sync", "run, ten sync tool calls", "µs", Goal(0.7, BEST)),
+    Row("two_agents", "two agents, one after the other", "µs", Goal(0.5, BEST)),
+    Row(
+        "concurrent",
+        "1,000 runs at once, model taking 50 ms",
+        "ms",
+        Goal(2.2, FLOOR),
+        count=1,
+        rounds=5,
+        waits=True,
+    ),
+    Row("thread_100", "run on a stored thread of 100 messages", "ms", count=10),
+    Row("thread_10000", "run on a stored thread of 10,000", "ms", _FLAT, count=10),
+    Row("thread_1000000", "run on a stored thread of 1,000,000", "ms", _FLAT, count=10, rounds=7),
+    Row("body", f"request body of {_10K}", "ms", count=1),
+    Row(
+        "inngest",
+        "Inngest function of 200 steps, CPU of all replays",
+        "ms",
+        Goal(2.0, FLOOR, words="≤ 2 × the bare SDK function"),
+        count=1,
+        rounds=3,
+    ),
+)
+"""Compared with peers and on the page."""
+
+WIRE_FORMATS = ("responses", "anthropic", "gemini")
+PROCESSORS = (
+    "ToolCallFilter()",
+    "RecentToolCalls(100)",
+    "MessageWindow(40)",
+    "TokenLimiter(2000), estimated",
+    "CompressToolResults(100)",
+    "HandoffView()",
+    "Redact(email, card)",
+    "Budget(8000)",
+    "Recall(3)",
+    "validity",
+)
+PROCESSOR_ROWS = [Row(name, f"{name}, {_10K}", "µs") for name in PROCESSORS]
+OWN_ROWS: tuple[Row, ...] = (
+    *PROCESSOR_ROWS,
+    Row("tiktoken_first", f"TokenLimiter, tiktoken, {_10K}, first time", "ms", count=1),
+    Row("tiktoken_again", "the same again", "ms"),
+    Row("observed", "run, one async tool call, observed", "µs"),
+    Row("streamed", "run, one async tool call, streamed as chunks", "µs"),
+    Row("traced", "run, one async tool call, traced", "µs"),
+    *(
+        Row(f"body_{name}", f"request body of {_10K}, {name}", "ms", count=1)
+        for name in WIRE_FORMATS
+    ),
+)
+"""Ours and the floor only: `make bench` shows them after the others."""
+
+
+def chosen(pattern: str, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows whose key or name has one of the comma-separated words; all without words."""
+    words = [word.strip().lower() for word in pattern.split(",") if word.strip()]
+    return [
+        row
+        for row in rows
+        if not words or any(word in row.key.lower() or word in row.name.lower() for word in words)
+    ]
