@@ -120,7 +120,7 @@ class _Pass:
     head: list[Message | None] = field(default_factory=list[Message | None])
     """Calls and reasoning of the reply; None: a call message of which nothing is left."""
 
-    def over(  # noqa: C901, PLR0912 - one pass, on every call
+    def over(
         self, messages: Sequence[Message]
     ) -> list[Message] | None:
         """What is left; None: calls and results are not whole."""

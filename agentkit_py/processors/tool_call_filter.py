@@ -105,7 +105,7 @@ class _Rule:
         self.changed = False
         """Whether a call message lost some of its calls only."""
 
-    def by_name(self) -> list[Message] | None:  # noqa: C901, PLR0912 - one pass, on every call
+    def by_name(self) -> list[Message] | None:
         """What is left where each message decides for itself; None: some do not.
 
         A result has the tool of its call unless it names none; reasoning goes with its calls.

@@ -35,7 +35,7 @@ PLACES = ["tool", "router", "on_start", "on_response", "on_finish", "store"]
 ATTEMPTS = 3
 
 
-def failing(  # noqa: C901 - a network in which everything can fail
+def failing(
     place: str, raising: Callable[[int], Exception | None]
 ) -> Callable[[Stage], Network]:
     """A network in which one place counts a side effect, and then raises what it is told."""

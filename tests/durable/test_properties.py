@@ -39,7 +39,7 @@ routes = st.lists(
 def network_of(plan: Mapping[str, Any]) -> Any:  # noqa: C901 - one of everything
     """Makes the network of a plan."""
 
-    def network(stage: Stage) -> Network:  # noqa: C901 - one branch per stage
+    def network(stage: Stage) -> Network:
         @tool
         def put(key: str, number: int, ctx: ToolContext) -> dict[str, int]:
             """Put a number deep into the state."""

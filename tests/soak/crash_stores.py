@@ -5,8 +5,6 @@ save turns into threads of their own and into shared ones. A writer that was kil
 one that first repeats what its predecessor was not told to be saved, as a durable retry does.
 """
 
-# ruff: noqa: T201 - a script that prints figures
-
 from __future__ import annotations
 
 import argparse

@@ -300,7 +300,7 @@ class Load:
         host, _, port = self.url.removeprefix("http://").partition(":")
         slow = socket.socket()
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        slow.setblocking(False)  # noqa: FBT003 - the standard library's
+        slow.setblocking(False)
         await asyncio.get_running_loop().sock_connect(slow, (host, int(port)))
         source, writer = await asyncio.open_connection(sock=slow, limit=2048)
         # 1.0: without chunked encoding, so that the bytes are the events.
