@@ -14,8 +14,9 @@ import inngest
 from harness import Sample, Steps
 from problem import ANSWER, QUESTION, SYSTEM, call_reply, text_reply, track_async
 
-from agentkit_py import Agent, Model, tool
+from agentkit_py import Agent, tool
 from agentkit_py.inngest import AgentKitMiddleware
+from agentkit_py.models import Model
 from agentkit_py.testing.executor import ReplayExecutor
 from agentkit_py.testing.executor.sdk import Answer
 

@@ -6,18 +6,15 @@ import dataclasses
 
 from problem import Replies, turn_of
 
-from agentkit_py import (
-    AgentResult,
+from agentkit_py import AgentResult, Message, TextMessage, openai
+from agentkit_py.messages import (
     ImageContent,
-    Message,
-    Model,
     TextContent,
-    TextMessage,
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
-    openai,
 )
+from agentkit_py.models import Model
 
 
 def model_of(replies: Replies) -> Model:

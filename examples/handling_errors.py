@@ -3,7 +3,8 @@
 # --8<-- [start:catch]
 import asyncio
 
-from agentkit_py import Agent, AgentKitError, ConfigurationError, ModelError
+from agentkit_py import Agent, AgentKitError
+from agentkit_py.errors import ConfigurationError, ModelError
 from agentkit_py.testing import ScriptedModel, error
 
 agent = Agent(name="host", system="You help.")

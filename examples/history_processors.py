@@ -42,7 +42,8 @@ network = Network(
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agentkit_py import HistoryProcessor, Message, ProcessorContext, TextMessage
+from agentkit_py import HistoryProcessor, Message, TextMessage
+from agentkit_py.processors import ProcessorContext
 
 
 class HideNumbers(HistoryProcessor):
@@ -76,7 +77,8 @@ careful = Agent(name="careful", system="…", processors=[HideNumbers(), newest_
 # --8<-- [end:own]
 
 # --8<-- [start:apply]
-from agentkit_py import ToolCall, ToolCallMessage, ToolResultMessage, apply_processors
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.processors import apply_processors
 
 call = ToolCall("call_1", "search", {"query": "parcel 17"})
 history: list[Message] = [
@@ -99,7 +101,7 @@ async def by_hand() -> None:
 
 
 # --8<-- [start:limiter]
-from agentkit_py import ApproximateTokenizer
+from agentkit_py.processors import ApproximateTokenizer
 
 limiters = [
     TokenLimiter(8_000),  # tiktoken's o200k_base, or an estimate where it cannot be loaded
@@ -111,7 +113,8 @@ limiters = [
 # --8<-- [end:limiter]
 
 # --8<-- [start:on_start]
-from agentkit_py import Lifecycle, Start, StartContext
+from agentkit_py import Lifecycle
+from agentkit_py.lifecycle import Start, StartContext
 
 
 def with_a_hint(ctx: StartContext) -> Start:

@@ -5,7 +5,8 @@
 # --8<-- [start:hooks]
 import asyncio
 
-from agentkit_py import Agent, AgentContext, AgentResult, Lifecycle, ResultContext
+from agentkit_py import Agent, AgentResult, Lifecycle
+from agentkit_py.lifecycle import AgentContext, ResultContext
 from agentkit_py.testing import ScriptedModel, tool_call
 
 
@@ -47,7 +48,8 @@ personal = Agent(name="personal", system=system)
 # --8<-- [start:limits]
 from datetime import timedelta
 
-from agentkit_py import RunLimits, Usage, tool
+from agentkit_py import RunLimits, tool
+from agentkit_py.messages import Usage
 
 
 def price(model: str, usage: Usage) -> float:

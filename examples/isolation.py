@@ -34,7 +34,8 @@ desk = Agent(
 # --8<-- [end:as_tool]
 
 # --8<-- [start:rights]
-from agentkit_py import AgentContext, ToolContext
+from agentkit_py import ToolContext
+from agentkit_py.lifecycle import AgentContext
 
 
 @tool
@@ -77,7 +78,8 @@ either = Agent(
 # --8<-- [end:model]
 
 # --8<-- [start:mention]
-from agentkit_py import Network, mention_router
+from agentkit_py import Network
+from agentkit_py.routing import mention_router
 
 office = Network(
     name="office",
@@ -87,7 +89,7 @@ office = Network(
 # --8<-- [end:mention]
 
 # --8<-- [start:todos]
-from agentkit_py import todo_write
+from agentkit_py.tools import todo_write
 
 
 def planning(context: AgentContext) -> str:

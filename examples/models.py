@@ -5,7 +5,8 @@
 # --8<-- [start:providers]
 import asyncio
 
-from agentkit_py import Agent, RetryPolicy, anthropic, azure_openai, gemini, grok, openai
+from agentkit_py import Agent, anthropic, gemini, openai
+from agentkit_py.models import RetryPolicy, azure_openai, grok
 
 models = [
     openai("gpt-4o"),  # OPENAI_API_KEY
@@ -44,9 +45,8 @@ proxied = replace(
 # --8<-- [end:client]
 
 # --8<-- [start:answering]
-from agentkit_py import answering
 from agentkit_py.messages import text_of
-from agentkit_py.models import ModelRequest
+from agentkit_py.models import ModelRequest, answering
 
 
 async def shout(request: ModelRequest) -> str:
@@ -71,8 +71,7 @@ echo = replace(openai("gpt-4o", api_key="none"), respond=respond)
 # --8<-- [end:respond]
 
 # --8<-- [start:errors]
-from agentkit_py import ModelError
-from agentkit_py.errors import AuthenticationError, RateLimitError
+from agentkit_py.errors import AuthenticationError, ModelError, RateLimitError
 from agentkit_py.testing import FakeProvider, error
 
 

@@ -54,7 +54,8 @@ async def default_router() -> None:
 
 
 # --8<-- [start:routing_agent]
-from agentkit_py import Lifecycle, ResultContext, RoutingAgent
+from agentkit_py import Lifecycle, RoutingAgent
+from agentkit_py.lifecycle import ResultContext
 
 
 def by_name(ctx: ResultContext) -> list[str]:

@@ -54,7 +54,7 @@ async def print_pieces() -> None:
 # --8<-- [start:chunks]
 from typing import Any
 
-from agentkit_py import StreamingConfig
+from agentkit_py.runs import StreamingConfig
 
 
 async def publish(chunk: dict[str, Any]) -> None:
@@ -90,7 +90,8 @@ async def broken() -> str:
 # --8<-- [start:hook]
 from dataclasses import replace
 
-from agentkit_py import AgentResult, Lifecycle, ResultContext, TextMessage
+from agentkit_py import AgentResult, Lifecycle, TextMessage
+from agentkit_py.lifecycle import ResultContext
 
 
 def mask(ctx: ResultContext) -> AgentResult:
@@ -111,7 +112,7 @@ quick = Agent(
 # --8<-- [end:hook]
 
 # --8<-- [start:responses]
-from agentkit_py import openai_responses
+from agentkit_py.models import openai_responses
 
 thinker = openai_responses(
     "gpt-5",  # OPENAI_API_KEY

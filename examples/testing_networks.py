@@ -42,7 +42,8 @@ async def test_with_every_format() -> None:
 
 
 # --8<-- [start:fake]
-from agentkit_py import RetryPolicy, openai
+from agentkit_py import openai
+from agentkit_py.models import RetryPolicy
 from agentkit_py.testing import FakeProvider, error
 
 

@@ -89,7 +89,8 @@ async def client_keeps_the_history() -> None:
 
 
 # --8<-- [start:config]
-from agentkit_py import HistoryConfig, HistoryContext
+from agentkit_py import HistoryConfig
+from agentkit_py.history import HistoryContext
 
 saved: dict[str, list[AgentResult]] = {}
 

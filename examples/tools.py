@@ -61,7 +61,7 @@ check = create_tool(
 # --8<-- [end:create]
 
 # --8<-- [start:errors]
-from agentkit_py import NonRetriableError
+from agentkit_py.errors import NonRetriableError
 
 
 @tool

@@ -1,7 +1,8 @@
 """The code of docs/guides/validity.md."""
 
 # --8<-- [start:repair]
-from agentkit_py import Message, TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py import Message, TextMessage
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.processors import ensure_valid
 
 call = ToolCall("call_1", "track", {"parcel": 17})

@@ -1,8 +1,8 @@
 """A mkdocs hook that keeps the reference complete.
 
-A line ``<!-- public names: engine -->`` on a page becomes one entry for each name of
-``agentkit_py.__all__`` that is defined in ``agentkit_py.engine`` (several sub-packages may be
-named). A public name that no page takes fails the build.
+A line ``<!-- public names: agent network -->`` on a page becomes one entry for each public name of
+``agentkit_py.agent`` and ``agentkit_py.network``, except those that the page has an entry for. A
+name of ``agentkit_py.__all__`` that no page takes fails the build.
 """
 
 from __future__ import annotations
@@ -15,39 +15,56 @@ import griffe
 from mkdocs.exceptions import PluginError
 
 PACKAGE = "agentkit_py"
-MARK = re.compile(r"^<!-- public names: (?P<parts>[\w ]+) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- public names: (?P<modules>[\w ]+) -->$", re.MULTILINE)
+ENTRY = re.compile(rf"^::: {PACKAGE}\.(?P<path>[\w.]+)$", re.MULTILINE)
 
 _placed: set[str] = set()
 
 
 @cache
-def _public_names() -> dict[str, str]:
-    """Each public name and the part of the package that defines it, e.g. ``engine``."""
-    package = griffe.load(PACKAGE, search_paths=["."], resolve_aliases=True)
-    names = sorted(str(name) for name in package.exports or ())
-    return {n: _home(package[n]) for n in names if not n.startswith("__")}
+def _package() -> Any:
+    return griffe.load(PACKAGE, search_paths=["."], resolve_aliases=True)
 
 
-def _home(thing: Any) -> str:
-    path = (thing.final_target if thing.is_alias else thing).path
-    return path.removeprefix(f"{PACKAGE}.").split(".")[0]
+def _names_of(module: str) -> list[str]:
+    """The names that a module exports; without ``__all__``, its public classes and functions."""
+    found = _package()[module]
+    if found.exports is not None:
+        return sorted(str(name) for name in found.exports)
+    members = found.members.items()
+    return sorted(
+        name
+        for name, member in members
+        if not name.startswith("_")
+        and not member.is_alias
+        and (member.is_class or member.is_function)
+        and member.has_docstring
+    )
+
+
+def _target(path: str) -> str:
+    thing = _package()[path]
+    return str((thing.final_target if thing.is_alias else thing).path)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Put the entries in the place of the mark."""
-    return MARK.sub(lambda match: _entries(match["parts"].split()), markdown)
+    own = {match["path"] for match in ENTRY.finditer(markdown)}
+    _placed.update(_target(path) for path in own if "." in path)
 
+    def entries(match: re.Match[str]) -> str:
+        paths = [f"{m}.{name}" for m in match["modules"].split() for name in _names_of(m)]
+        _placed.update(map(_target, paths))
+        return "\n\n".join(f"::: {PACKAGE}.{path}" for path in paths if path not in own)
 
-def _entries(parts: list[str]) -> str:
-    names = [name for name, home in _public_names().items() if home in parts]
-    _placed.update(names)
-    return "\n\n".join(f"::: {PACKAGE}.{name}" for name in names)
+    return MARK.sub(entries, markdown)
 
 
 def on_env(env: Any, **_: Any) -> Any:
-    """After the last page has been read: nothing public may be missing."""
-    left = {name: home for name, home in _public_names().items() if name not in _placed}
+    """After the last page has been read: no name of the root may be missing."""
+    names = [str(name) for name in _package().exports or ()]
+    left = sorted(name for name in names if _target(name) not in _placed)
     if left:
-        listed = ", ".join(f"{name} ({home})" for name, home in sorted(left.items()))
+        listed = ", ".join(left)
         raise PluginError(f"no page under docs/reference takes these public names: {listed}")
     return env

@@ -20,7 +20,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agentkit_py import (
+from agentkit_py import HistoryProcessor, MemoryHistory, TokenLimiter, ToolCallFilter, openai
+from agentkit_py.models import Model
+from agentkit_py.processors import (
     Budget,
     ByAuthor,
     Chain,
@@ -29,11 +31,8 @@ from agentkit_py import (
     Deduplicate,
     DropUnanswered,
     HandoffView,
-    HistoryProcessor,
     KeepImages,
-    MemoryHistory,
     MessageWindow,
-    Model,
     Pin,
     Recall,
     RecentToolCalls,
@@ -41,12 +40,9 @@ from agentkit_py import (
     StripImages,
     Summarize,
     Threshold,
-    TokenLimiter,
-    ToolCallFilter,
     TruncateToolResults,
-    openai,
+    default_tokenizer,
 )
-from agentkit_py.processors import default_tokenizer
 from agentkit_py.testing import HashingEmbedder
 from agentkit_py.testing.replay import Figures, Pass, RecordedNetwork, Replay, read_conversations
 

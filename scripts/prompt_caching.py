@@ -18,28 +18,22 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from agentkit_py import (
-    Agent,
+from agentkit_py import Agent, MemoryHistory, State, TokenLimiter, ToolCallFilter, openai, tool
+from agentkit_py.models import Model
+from agentkit_py.processors import (
     ApproximateTokenizer,
     Budget,
     Chain,
     ClearToolResults,
     CompressToolResults,
-    MemoryHistory,
     MessageWindow,
-    Model,
+    Processor,
     Recall,
     RecentToolCalls,
-    State,
     Summarize,
     Threshold,
-    TokenLimiter,
-    ToolCallFilter,
     TruncateToolResults,
-    openai,
-    tool,
 )
-from agentkit_py.processors import Processor
 from agentkit_py.testing import HashingEmbedder
 
 TURNS = 50

@@ -20,21 +20,18 @@ import pytest
 from agentkit_py import (
     Agent,
     AgentResult,
-    Model,
     SqliteHistory,
     State,
     TextMessage,
     TokenLimiter,
-    ToolCall,
-    ToolCallMessage,
-    ToolResultMessage,
     anthropic,
     gemini,
     openai,
-    openai_responses,
     tool,
 )
 from agentkit_py.inngest import AgentKitMiddleware
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.models import Model, openai_responses
 from agentkit_py.models.base import ModelRequest, ToolSpec
 from agentkit_py.stores import StoredResult
 from agentkit_py.testing import ScriptedModel, tool_call

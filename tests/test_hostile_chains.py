@@ -21,27 +21,27 @@ from hypothesis import strategies as st
 from agentkit_py import (
     Agent,
     AgentResult,
-    ContextReport,
     HistoryConfig,
     Lifecycle,
     Message,
     Network,
-    ReasoningMessage,
     RouterContext,
-    Start,
-    StartContext,
     State,
-    TextContent,
     TextMessage,
     TokenLimiter,
-    ToolCall,
     ToolCallFilter,
-    ToolCallMessage,
-    ToolResultMessage,
     UserMessage,
 )
 from agentkit_py.events.types import ContextBuilt
-from agentkit_py.processors import ApproximateTokenizer
+from agentkit_py.lifecycle import Start, StartContext
+from agentkit_py.messages import (
+    ReasoningMessage,
+    TextContent,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+)
+from agentkit_py.processors import ApproximateTokenizer, ContextReport
 from agentkit_py.processors.base import Processor
 from agentkit_py.testing import EventLog, ScriptedModel
 

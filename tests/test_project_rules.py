@@ -116,7 +116,7 @@ def test_the_engine_never_asks_which_runtime_it_has() -> None:
     asks = re.compile(r"InngestRuntime|isinstance\(.*untime|(import .*|\w\.)DirectRuntime")
     found = [
         f"{named(path)}:{number}: {line.strip()}"
-        for path in sorted((PACKAGE / "engine").rglob("*.py"))
+        for path in sorted((PACKAGE / "_engine").rglob("*.py"))
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
         if asks.search(line)
     ]

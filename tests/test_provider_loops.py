@@ -9,16 +9,9 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from agentkit_py import (
-    Agent,
-    Network,
-    RouterContext,
-    SqliteHistory,
-    State,
-    ToolResultMessage,
-    create_tool,
-)
+from agentkit_py import Agent, Network, RouterContext, SqliteHistory, State, create_tool
 from agentkit_py.errors import ModelResponseError
+from agentkit_py.messages import ToolResultMessage
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 
 Provider = Literal["openai", "azure_openai", "anthropic", "gemini", "grok"]

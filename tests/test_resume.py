@@ -23,9 +23,9 @@ from agentkit_py import (
     SqliteHistory,
     State,
     TextMessage,
-    ToolCallMessage,
     openai,
 )
+from agentkit_py.messages import ToolCallMessage
 from agentkit_py.testing import FakeProvider, ReceivedRequest, ScriptedModel, tool_call
 
 COMMON = """

@@ -16,8 +16,8 @@ from agentkit_py.cli.chat import with_history
 from agentkit_py.cli.console import make_console
 from agentkit_py.cli.serve import listen
 from agentkit_py.cli.target import Target, load_target
-from agentkit_py.engine.network import Network
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.network import Network
 
 _NEEDED = ("sse_starlette", "starlette", "uvicorn", "websockets")
 _HOST = "127.0.0.1"

@@ -22,15 +22,15 @@ from agentkit_py.cli.context_table import print_context
 from agentkit_py.cli.target import Target, check_file
 from agentkit_py.cli.thread_table import print_threads
 from agentkit_py.cli.transcript import Transcript
-from agentkit_py.engine.network import Network
 from agentkit_py.errors import HistoryError, ThreadNotFoundError
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.history.result import USER
-from agentkit_py.history.state import State
 from agentkit_py.models.base import Model
+from agentkit_py.network import Network
 from agentkit_py.processors.report import ContextReport
 from agentkit_py.processors.tokenizers import count_messages, default_tokenizer, prepare
+from agentkit_py.results import USER
 from agentkit_py.runtime.current import close_shared_runtime
+from agentkit_py.state import State
 from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory, for_user
 
 _SHOWN = 6

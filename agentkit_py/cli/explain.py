@@ -18,8 +18,8 @@ from agentkit_py.cli.chat import with_history
 from agentkit_py.cli.console import shorten
 from agentkit_py.cli.context_table import print_context
 from agentkit_py.cli.target import Target, load_target
-from agentkit_py.engine.explain import explain as explain_context
 from agentkit_py.messages import Message, TextMessage, origin_of, text_of
+from agentkit_py.network import explain as explain_context
 from agentkit_py.processors.report import ContextReport
 from agentkit_py.processors.tokenizers import count_messages
 from agentkit_py.stores import HistoryStore

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from agentkit_py.engine.agent import Agent
-from agentkit_py.engine.network import Network
+from agentkit_py.agent import Agent
 from agentkit_py.errors import AgentKitError, ConfigurationError
 from agentkit_py.models import anthropic, azure_openai, gemini, grok, openai
 from agentkit_py.models.base import Model
+from agentkit_py.network import Network
 
 Target: TypeAlias = Network | Agent
 

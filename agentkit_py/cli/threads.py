@@ -28,8 +28,8 @@ from agentkit_py.cli.thread_store import (
 from agentkit_py.cli.thread_table import print_threads
 from agentkit_py.cli.transcript import Transcript, message_line
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
-from agentkit_py.history.result import USER, AgentResult
 from agentkit_py.messages import text_of
+from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores import HistoryStore, ThreadInfo
 from agentkit_py.stores.interchange import Format, export_threads, import_threads
 from agentkit_py.stores.workspace import Workspace

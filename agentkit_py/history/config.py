@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from agentkit_py.history.result import AgentResult
-from agentkit_py.history.state import State
 from agentkit_py.history.turns import Turns
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processor
+from agentkit_py.results import AgentResult
 from agentkit_py.runtime.port import StepTools
+from agentkit_py.state import State
 
 
 class RunView(Protocol):

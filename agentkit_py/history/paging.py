@@ -9,8 +9,8 @@ from typing import Protocol, runtime_checkable
 
 from typing_extensions import TypeIs
 
-from agentkit_py.history.result import AgentResult
 from agentkit_py.processors.places import Extent
+from agentkit_py.results import AgentResult
 
 FIRST_PAGE = 48
 """Results that are loaded at first; each page after it is half as long as all before it."""

@@ -14,12 +14,12 @@ from agentkit_py._core.values import new_list
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.config import CreateThread, HistoryConfig, HistoryContext, RunView
 from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore, is_paged
-from agentkit_py.history.result import AgentResult
 from agentkit_py.history.runs import RunRecord, RunStore
-from agentkit_py.history.state import State
 from agentkit_py.history.turns import Turn
 from agentkit_py.messages import UserMessage
+from agentkit_py.results import AgentResult
 from agentkit_py.runtime.port import Codec, Recordable, Runtime
+from agentkit_py.state import State
 
 T = TypeVar("T")
 

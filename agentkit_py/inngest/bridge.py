@@ -8,6 +8,7 @@ from typing import Any
 
 import inngest
 
+from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import (
     AuthenticationError,
     BadRequestError,
@@ -21,7 +22,6 @@ from agentkit_py.errors import (
     ProviderUnavailableError,
     RateLimitError,
 )
-from agentkit_py.history.codec import message_from_dict, message_to_dict
 from agentkit_py.models.base import Model
 from agentkit_py.models.http_errors import error_from_response
 

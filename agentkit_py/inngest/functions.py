@@ -12,14 +12,10 @@ import inngest
 
 from agentkit_py._core.json import as_object
 from agentkit_py._core.naming import slugify
-from agentkit_py.engine.agent import Agent
-from agentkit_py.engine.emitter import StreamingConfig
-from agentkit_py.engine.network import Network
+from agentkit_py.agent import Agent
+from agentkit_py.codec import message_from_dict
 from agentkit_py.errors import AgentKitError, ConfigurationError
 from agentkit_py.events.public import for_hook, without_details
-from agentkit_py.history.codec import message_from_dict
-from agentkit_py.history.result import USER, AgentResult
-from agentkit_py.history.state import State
 from agentkit_py.inngest.live import Publish
 from agentkit_py.inngest.middleware import AgentKitMiddleware
 from agentkit_py.inngest.realtime import publisher
@@ -27,7 +23,11 @@ from agentkit_py.inngest.runtime import Inference, runtime_of
 from agentkit_py.inngest.sending import cancel_by_event
 from agentkit_py.inngest.stops import unless_stopped
 from agentkit_py.messages import TextMessage, UserMessage
+from agentkit_py.network import Network
+from agentkit_py.results import USER, AgentResult
+from agentkit_py.runs import StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.state import State
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.scoped import for_user
 

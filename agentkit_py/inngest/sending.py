@@ -10,12 +10,12 @@ from uuid import uuid4
 import inngest
 
 from agentkit_py._core.naming import slugify
-from agentkit_py.engine.agent import Agent
-from agentkit_py.engine.network import Network
-from agentkit_py.engine.spans import carried_trace
+from agentkit_py._engine.spans import carried_trace
+from agentkit_py.agent import Agent
 from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer
 from agentkit_py.inngest.realtime import publisher, subscription_token
 from agentkit_py.inngest.stops import stop
+from agentkit_py.network import Network
 
 CANCEL_EVENT = "agentkit/run.cancelled"
 """Name of the event that stops the runs of one user in one thread."""

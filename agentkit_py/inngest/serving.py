@@ -11,11 +11,11 @@ from typing import Any, TypeAlias, cast
 import inngest
 
 from agentkit_py._core.naming import slugify
-from agentkit_py.engine.agent import Agent
-from agentkit_py.engine.network import Network
+from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.inngest.functions import create_functions
 from agentkit_py.inngest.runtime import Inference
+from agentkit_py.network import Network
 from agentkit_py.runtime.current import close_shared_runtime
 
 SERVE_PATH = "/api/inngest"

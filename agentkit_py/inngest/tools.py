@@ -10,8 +10,8 @@ import inngest
 from pydantic import BaseModel
 
 from agentkit_py._core.naming import slugify
-from agentkit_py.engine.tool import Tool, ToolContext, create_tool
 from agentkit_py.errors import ToolDefinitionError
+from agentkit_py.tools import Tool, ToolContext, create_tool
 
 
 def inngest_tool(

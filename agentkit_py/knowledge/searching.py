@@ -13,12 +13,12 @@ from pydantic import BaseModel, Field
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue, dumps
-from agentkit_py.engine.tool import Tool, ToolContext, create_tool
 from agentkit_py.errors import ConfigurationError, FilterError
-from agentkit_py.history.state import State
 from agentkit_py.knowledge.filters import AND, FilterExpr
 from agentkit_py.knowledge.metadata import Scalar
 from agentkit_py.knowledge.model_filters import model_filter
+from agentkit_py.state import State
+from agentkit_py.tools import Tool, ToolContext, create_tool
 
 if TYPE_CHECKING:
     from agentkit_py.knowledge.library import Knowledge

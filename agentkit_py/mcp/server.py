@@ -18,13 +18,13 @@ from pydantic import ValidationError
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonObject, JsonValue
-from agentkit_py.engine.tool import Condition, Tool, ToolContext
 from agentkit_py.errors import ConfigurationError, ToolDefinitionError, ToolSourceError
 from agentkit_py.mcp.connection import Connection
 from agentkit_py.mcp.errors import MCPConnectionError, MCPProtocolError, MCPTimeoutError
 from agentkit_py.mcp.listing import ServerArguments, offered_name, spec_of, told_less
 from agentkit_py.mcp.results import value_of
 from agentkit_py.mcp.transports import Transport, as_transport
+from agentkit_py.tools import Condition, Tool, ToolContext
 
 logger: logging.Logger = logging.getLogger("agentkit_py.mcp")
 

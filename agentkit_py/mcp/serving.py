@@ -13,11 +13,11 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import Field
 
 from agentkit_py._core.naming import TOOL_NAME, slugify
-from agentkit_py.engine.agent import Agent
-from agentkit_py.engine.network import Network
+from agentkit_py.agent import Agent
 from agentkit_py.errors import AgentKitError
 from agentkit_py.events.types import Event, RunStarted, ToolStarted
-from agentkit_py.history.state import State
+from agentkit_py.network import Network
+from agentkit_py.state import State
 
 Target: TypeAlias = Agent | Network
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentkit_py.engine.agent import Agent
-from agentkit_py.engine.network import Network
-from agentkit_py.history.result import USER, AgentResult
+from agentkit_py.agent import Agent
 from agentkit_py.models.base import Model
+from agentkit_py.network import Network
 from agentkit_py.playground.edits import processors_json
 from agentkit_py.playground.levels import input_of, levels_json, message_json, system_of
 from agentkit_py.playground.recorder import Recorded, as_json, usage_json
 from agentkit_py.playground.runs import Playground
 from agentkit_py.processors.base import HistoryProcessor
+from agentkit_py.results import USER, AgentResult
 
 MAX_RESULTS = 300
 """The newest results of a thread that the page gets."""

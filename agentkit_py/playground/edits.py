@@ -11,7 +11,7 @@ from typing import Any, ClassVar, cast
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentkit_py._core.json import dumps
-from agentkit_py.engine.trace import CallEdit, Chains, ModelCall
+from agentkit_py._engine.trace import CallEdit, Chains, ModelCall
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.models.http_errors import redact
 from agentkit_py.playground.levels import levels_json, message_json

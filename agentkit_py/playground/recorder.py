@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentkit_py._core.json import dumps
-from agentkit_py.engine.tool_calls import calls_of
-from agentkit_py.engine.trace import ModelCall
+from agentkit_py._engine.tool_calls import calls_of
+from agentkit_py._engine.trace import ModelCall
 from agentkit_py.events import types as happened
-from agentkit_py.history.state import State
 from agentkit_py.messages import Usage
 from agentkit_py.models.base import Model
 from agentkit_py.models.http_errors import redact
 from agentkit_py.playground.levels import message_json
 from agentkit_py.playground.prices import Prices
+from agentkit_py.state import State
 
 _TOOL_STEP = re.compile(r"(.*)\.tool\.(\d+)\.")
 _SHORTER = ".shorter"

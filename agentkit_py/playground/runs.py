@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
-from agentkit_py.engine.agent import Agent
-from agentkit_py.engine.network import Network
-from agentkit_py.engine.trace import tracing
+from agentkit_py._engine.trace import tracing
+from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, resolution_of
 from agentkit_py.events.types import RunStarted
+from agentkit_py.network import Network
 from agentkit_py.playground.prices import Prices
 from agentkit_py.playground.recorder import Recorder
 from agentkit_py.playground.witness import RecordingRuntime

@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 from agentkit_py._core.json import dumps
-from agentkit_py.history.state import State
 from agentkit_py.models.base import Model, StreamingAdapter
 from agentkit_py.models.http_errors import redact
 from agentkit_py.playground.recorder import Recorder, data_of
 from agentkit_py.runtime.direct import DirectRuntime, DirectSteps
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
+from agentkit_py.state import State
 
 T = TypeVar("T")
 

@@ -120,9 +120,7 @@ class _Pass:
     head: list[Message | None] = field(default_factory=list[Message | None])
     """Calls and reasoning of the reply; None: a call message of which nothing is left."""
 
-    def over(
-        self, messages: Sequence[Message]
-    ) -> list[Message] | None:
+    def over(self, messages: Sequence[Message]) -> list[Message] | None:
         """What is left; None: calls and results are not whole."""
         out = self.out
         for index, message in enumerate(messages):

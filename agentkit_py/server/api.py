@@ -13,8 +13,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from agentkit_py._core.json import dumps
+from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import ThreadNotFoundError
-from agentkit_py.history.codec import escape_surrogates
 from agentkit_py.server.auth import Door
 from agentkit_py.server.config import Settings
 from agentkit_py.server.hub import Hub

@@ -17,10 +17,10 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
-from agentkit_py.engine.agent import Agent
-from agentkit_py.engine.limits import RunLimits
-from agentkit_py.engine.network import Network
+from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.network import Network
+from agentkit_py.runs import RunLimits
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.server import chat, openapi, streams, threads
 from agentkit_py.server.api import Api, Handler, answer, endpoint, guarded, http_error

@@ -7,10 +7,10 @@ from copy import copy
 from dataclasses import dataclass, fields
 from typing import TypeAlias
 
-from agentkit_py.engine.agent import Agent
-from agentkit_py.engine.limits import RunLimits
-from agentkit_py.engine.network import Network
+from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.network import Network
+from agentkit_py.runs import RunLimits
 from agentkit_py.server.refusals import invalid
 from agentkit_py.stores import HistoryStore, MemoryHistory
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from agentkit_py._core.json import as_object, dumps
+from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.history.codec import escape_surrogates
 
 Missed: TypeAlias = Literal["too_old", "unknown"]
 """Why a reader could not be given all that it missed: the ring has dropped some of it, or its

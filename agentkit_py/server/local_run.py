@@ -11,19 +11,18 @@ from typing import Any
 from uuid import uuid4
 
 from agentkit_py._core.json import as_object
-from agentkit_py.engine.emitter import StreamingConfig
-from agentkit_py.engine.limits import RunLimits
-from agentkit_py.engine.network import Network
 from agentkit_py.events import ApprovalAnswer, ApprovalRequest, Event, RunFailed
 from agentkit_py.events.public import for_hook, without_details
 from agentkit_py.events.types import ToolFinished
-from agentkit_py.history.state import State
+from agentkit_py.network import Network
+from agentkit_py.runs import RunLimits, StreamingConfig
 from agentkit_py.server.config import ClientRules, with_store
 from agentkit_py.server.failures import public_words
 from agentkit_py.server.jobs import Job
 from agentkit_py.server.questions import Question, parts_of
 from agentkit_py.server.states import begin_state, previous_data
 from agentkit_py.server.turns import ThreadTurn
+from agentkit_py.state import State
 from agentkit_py.stores import HistoryStore
 
 logger: logging.Logger = logging.getLogger("agentkit_py.server")

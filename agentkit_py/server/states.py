@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from agentkit_py._core.json import dumps, find_non_json
-from agentkit_py.engine.network import Network
 from agentkit_py.errors import StateError
 from agentkit_py.history.runs import RunStore
-from agentkit_py.history.state import State
-from agentkit_py.history.state_data import fields_of
+from agentkit_py.network import Network
 from agentkit_py.server.config import ClientRules, Target
 from agentkit_py.server.refusals import invalid
+from agentkit_py.state import State, fields_of
 from agentkit_py.stores import HistoryStore
 
 _DEEPEST = 100

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agentkit_py._core.json import as_object
-from agentkit_py.history.result import USER
+from agentkit_py.results import USER
 from agentkit_py.server.answers import (
     Done,
     NewThreadAnswer,

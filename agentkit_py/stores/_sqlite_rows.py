@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from agentkit_py.errors import ThreadNotFoundError
-from agentkit_py.history.result import USER
 from agentkit_py.processors.places import Extent
+from agentkit_py.results import USER
 from agentkit_py.stores._sqlite_beside import forget
 from agentkit_py.stores.keeping import Decode
 from agentkit_py.stores.records import (

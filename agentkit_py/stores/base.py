@@ -11,11 +11,11 @@ from typing import Self
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
 from agentkit_py.history.config import HistoryConfig, HistoryContext
-from agentkit_py.history.result import AgentResult
 from agentkit_py.history.turns import Turns
 from agentkit_py.messages import Message
 from agentkit_py.processors.base import Processor
 from agentkit_py.processors.tokenizers import count_text, default_tokenizer, is_ready, prepare
+from agentkit_py.results import AgentResult
 from agentkit_py.stores.beside import Beside
 from agentkit_py.stores.records import (
     Match,

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias, cast
 
 from agentkit_py._core.json import JsonObject, as_object
 from agentkit_py.errors import InvalidRecordError
-from agentkit_py.history.result import AgentResult
 from agentkit_py.processors.places import Extent, extent_of
+from agentkit_py.results import AgentResult
 from agentkit_py.stores.records import (
     StoredResult,
     decode_row,

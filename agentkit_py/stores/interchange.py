@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias, cast
 
 from agentkit_py._core.json import as_list, as_object, dumps
+from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import InvalidRecordError
-from agentkit_py.history.codec import escape_surrogates
-from agentkit_py.history.result import USER, AgentResult
 from agentkit_py.messages import Message, TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.beside import Beside, restore
 from agentkit_py.stores.recognising import Recognising

@@ -21,8 +21,8 @@ from typing import Any, TypeAlias, cast
 from agentkit_py._core.json import JsonObject, copied
 from agentkit_py._core.values import changed
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import Message, ToolCall, token_memo
+from agentkit_py.results import AgentResult
 from agentkit_py.stores.decoding import StoredRow, decode_rows
 from agentkit_py.stores.records import StoredResult
 

@@ -13,9 +13,9 @@ from hashlib import blake2b
 from typing import Any
 
 from agentkit_py._core.json import dumps
-from agentkit_py.history.codec import message_to_dict
-from agentkit_py.history.result import AgentResult
+from agentkit_py.codec import message_to_dict
 from agentkit_py.processors.redactor import Redactor
+from agentkit_py.results import AgentResult
 from agentkit_py.stores._delegating import redactor_of
 from agentkit_py.stores.base import HistoryStore
 

@@ -12,12 +12,12 @@ from uuid import uuid4
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
 from agentkit_py._core.quick_init import quick_init
+from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import HistoryError, InvalidRecordError
-from agentkit_py.history.codec import escape_surrogates
-from agentkit_py.history.result import AgentResult
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.messages import text_of, token_memo
 from agentkit_py.processors.places import Extent, extent_of
+from agentkit_py.results import AgentResult
 
 _TITLE_LENGTH = 80
 

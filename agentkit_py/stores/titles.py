@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from agentkit_py.history.result import USER, AgentResult
+from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores.records import Row, title_of
 
 

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from agentkit_py._core.json import JsonValue, as_object, dumps
+from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import ModelHTTPError
-from agentkit_py.history.codec import escape_surrogates
 from agentkit_py.messages import (
     Message,
     ReasoningMessage,

@@ -12,7 +12,7 @@ from opentelemetry import context as otel
 from opentelemetry.trace import SpanKind
 
 from agentkit_py._core.json import JsonValue, as_object
-from agentkit_py.engine.spans import CallTool
+from agentkit_py._engine.spans import CallTool
 from agentkit_py.events.types import (
     Event,
     ModelReplied,

@@ -8,7 +8,7 @@ from opentelemetry import metrics, propagate, trace
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from agentkit_py.engine.spans import set_spans
+from agentkit_py._engine.spans import set_spans
 from agentkit_py.processors.redactor import Redactor
 from agentkit_py.runtime.port import Runtime
 from agentkit_py.tracing.attributes import Words

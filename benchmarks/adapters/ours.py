@@ -35,36 +35,35 @@ import agentkit_py
 from agentkit_py import (
     Agent,
     AgentResult,
+    Network,
+    NetworkRun,
+    RouterContext,
+    SqliteHistory,
+    TextMessage,
+    TokenLimiter,
+    ToolCallFilter,
+    anthropic,
+    gemini,
+    tool,
+)
+from agentkit_py.messages import ToolCall, ToolCallMessage, Usage
+from agentkit_py.models import Model, ModelReply, ModelRequest, answering, openai_responses
+from agentkit_py.processors import (
     ApproximateTokenizer,
     Budget,
     CompressToolResults,
     HandoffView,
+    HistoryProcessor,
+    MemoryIndex,
     MessageWindow,
-    Model,
-    Network,
-    NetworkRun,
     ProcessorContext,
     Recall,
     RecentToolCalls,
     Redact,
-    RouterContext,
-    SqliteHistory,
-    StreamingConfig,
-    TextMessage,
-    TokenLimiter,
-    ToolCall,
-    ToolCallFilter,
-    ToolCallMessage,
-    Usage,
-    answering,
-    anthropic,
     apply_processors,
-    gemini,
-    openai_responses,
-    tool,
+    ensure_valid,
 )
-from agentkit_py.models import ModelReply, ModelRequest
-from agentkit_py.processors import HistoryProcessor, MemoryIndex, ensure_valid
+from agentkit_py.runs import StreamingConfig
 from agentkit_py.runtime.tiktoken_loader import load_encoding
 from agentkit_py.testing import HashingEmbedder
 

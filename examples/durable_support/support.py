@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from agentkit_py import Agent, Model, Network, RouterContext, SqliteHistory, ToolContext, tool
+from agentkit_py import Agent, Network, RouterContext, SqliteHistory, ToolContext, tool
+from agentkit_py.models import Model
 
 ORDERS = {"A1": 120, "B2": 30}
 """What may be refunded, in a real desk a table of the shop's database."""

@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from agentkit_py import (
     Agent,
-    AgentContext,
     RouterContext,
     ToolContext,
     create_agent,
@@ -17,6 +16,7 @@ from agentkit_py import (
     create_tool,
     openai,
 )
+from agentkit_py.lifecycle import AgentContext
 
 
 @dataclass

@@ -8,13 +8,13 @@ from pydantic import BaseModel
 
 from agentkit_py import (
     Lifecycle,
-    ResultContext,
     create_agent,
     create_network,
     create_routing_agent,
     create_tool,
     openai,
 )
+from agentkit_py.lifecycle import ResultContext
 
 poet = create_agent(name="poet", system="You write verse.")
 critic = create_agent(name="critic", system="You judge verse.")

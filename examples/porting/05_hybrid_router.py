@@ -2,14 +2,8 @@
 
 # ruff: noqa: E402 - what runs it offline stands below it
 # --8<-- [start:twin]
-from agentkit_py import (
-    Agent,
-    RouterContext,
-    create_agent,
-    create_network,
-    get_default_routing_agent,
-    openai,
-)
+from agentkit_py import Agent, RouterContext, create_agent, create_network, openai
+from agentkit_py.routing import get_default_routing_agent
 
 greeter = create_agent(
     name="greeter",

@@ -4,17 +4,8 @@
 # --8<-- [start:twin]
 from dataclasses import replace
 
-from agentkit_py import (
-    AgentResult,
-    Lifecycle,
-    Message,
-    ResultContext,
-    Start,
-    StartContext,
-    TextMessage,
-    create_agent,
-    openai,
-)
+from agentkit_py import AgentResult, Lifecycle, Message, TextMessage, create_agent, openai
+from agentkit_py.lifecycle import ResultContext, Start, StartContext
 
 seen: list[str] = []
 

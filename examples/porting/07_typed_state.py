@@ -6,7 +6,6 @@ from pydantic import BaseModel, PositiveInt
 
 from agentkit_py import (
     Agent,
-    AgentContext,
     RouterContext,
     ToolContext,
     create_agent,
@@ -15,6 +14,7 @@ from agentkit_py import (
     create_tool,
     openai,
 )
+from agentkit_py.lifecycle import AgentContext
 
 
 class Basket(BaseModel):

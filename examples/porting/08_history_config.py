@@ -6,13 +6,13 @@ from agentkit_py import (
     Agent,
     AgentResult,
     HistoryConfig,
-    HistoryContext,
     RouterContext,
     create_agent,
     create_network,
     create_state,
     openai,
 )
+from agentkit_py.history import HistoryContext
 
 threads: dict[str, list[AgentResult]] = {}
 

@@ -4,14 +4,8 @@
 # --8<-- [start:twin]
 from typing import Any
 
-from agentkit_py import (
-    Agent,
-    RouterContext,
-    StreamingConfig,
-    create_agent,
-    create_network,
-    openai,
-)
+from agentkit_py import Agent, RouterContext, create_agent, create_network, openai
+from agentkit_py.runs import StreamingConfig
 
 sent: list[dict[str, Any]] = []
 

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from agentkit_py import Agent, ApproximateTokenizer, Budget, State, TextMessage
+from agentkit_py import Agent, State, TextMessage
+from agentkit_py.processors import ApproximateTokenizer, Budget
 from agentkit_py.testing import ScriptedModel
 
 # What an application stores for a user, under the names it has there.

@@ -2,17 +2,9 @@
 
 import asyncio
 
-from agentkit_py import (
-    Chain,
-    Message,
-    MessageWindow,
-    RecentToolCalls,
-    TextMessage,
-    ToolCall,
-    ToolCallMessage,
-    ToolResultMessage,
-    apply_processors,
-)
+from agentkit_py import Message, TextMessage
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.processors import Chain, MessageWindow, RecentToolCalls, apply_processors
 
 # Three questions, each with a tool call, its result and an answer.
 history: list[Message] = []

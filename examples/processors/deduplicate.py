@@ -2,13 +2,8 @@
 
 import asyncio
 
-from agentkit_py import (
-    Deduplicate,
-    ToolCall,
-    ToolCallMessage,
-    ToolResultMessage,
-    apply_processors,
-)
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.processors import Deduplicate, apply_processors
 
 
 async def main() -> None:

@@ -2,15 +2,9 @@
 
 import asyncio
 
-from agentkit_py import (
-    FileContent,
-    ImageContent,
-    KeepImages,
-    StripImages,
-    TextContent,
-    TextMessage,
-    apply_processors,
-)
+from agentkit_py import TextMessage
+from agentkit_py.messages import FileContent, ImageContent, TextContent
+from agentkit_py.processors import KeepImages, StripImages, apply_processors
 
 
 async def main() -> None:

@@ -2,16 +2,9 @@
 
 import asyncio
 
-from agentkit_py import (
-    Message,
-    MessageWindow,
-    Pin,
-    TextMessage,
-    ToolCall,
-    ToolCallMessage,
-    ToolResultMessage,
-    apply_processors,
-)
+from agentkit_py import Message, TextMessage
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.processors import MessageWindow, Pin, apply_processors
 
 # Three questions, each with a tool call, its result and an answer.
 history: list[Message] = []

@@ -2,7 +2,9 @@
 
 import asyncio
 
-from agentkit_py import Agent, OpenAIEmbedder, Recall, SqliteHistory, State, TextMessage
+from agentkit_py import Agent, SqliteHistory, State, TextMessage
+from agentkit_py.knowledge import OpenAIEmbedder
+from agentkit_py.processors import Recall
 from agentkit_py.testing import HashingEmbedder, ScriptedModel
 
 embedder = OpenAIEmbedder("text-embedding-3-small")  # asked when it is needed, with your key

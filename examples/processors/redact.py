@@ -4,15 +4,8 @@ import asyncio
 import io
 import logging
 
-from agentkit_py import (
-    Agent,
-    MemoryHistory,
-    Redact,
-    RedactingFilter,
-    Redactor,
-    TextMessage,
-    apply_processors,
-)
+from agentkit_py import Agent, MemoryHistory, TextMessage
+from agentkit_py.processors import Redact, RedactingFilter, Redactor, apply_processors
 from agentkit_py.stores import redacted
 from agentkit_py.testing import ScriptedModel
 

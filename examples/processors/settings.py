@@ -2,17 +2,13 @@
 
 import asyncio
 
-from agentkit_py import (
+from agentkit_py import Message, TextMessage, openai
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.processors import (
     CompressToolResults,
-    ConfigurationError,
-    Message,
     PolicyParts,
-    TextMessage,
-    ToolCall,
-    ToolCallMessage,
-    ToolResultMessage,
     apply_processors,
-    openai,
     processor_from_settings,
     processors_from_env,
 )

@@ -3,8 +3,9 @@
 import asyncio
 from dataclasses import replace
 
-from agentkit_py import Agent, SqliteHistory, Summarize, openai
+from agentkit_py import Agent, SqliteHistory, openai
 from agentkit_py.events import ContextActivity, Event
+from agentkit_py.processors import Summarize
 
 
 async def clerk(body: dict[str, object]) -> object:

@@ -2,17 +2,9 @@
 
 import asyncio
 
-from agentkit_py import (
-    CompressToolResults,
-    Message,
-    MessageWindow,
-    TextMessage,
-    Threshold,
-    ToolCall,
-    ToolCallMessage,
-    ToolResultMessage,
-    apply_processors,
-)
+from agentkit_py import Message, TextMessage
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.processors import CompressToolResults, MessageWindow, Threshold, apply_processors
 
 # Three questions, each with a tool call, its result and an answer.
 history: list[Message] = []

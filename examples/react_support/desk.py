@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from agentkit_py import (
     Agent,
-    Model,
     Network,
     RouterContext,
     SqliteHistory,
@@ -12,6 +11,7 @@ from agentkit_py import (
     ToolContext,
     tool,
 )
+from agentkit_py.models import Model
 
 ORDERS = {
     "A1": {"order": "A1", "item": "a reading lamp", "paid": 120, "sent": "18 November"},

@@ -7,7 +7,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from agentkit_py import Model, openai
+from agentkit_py import openai
+from agentkit_py.models import Model
 from agentkit_py.testing import FakeProvider, PacedTransport, ReceivedRequest, text, tool_call
 
 POLICY = (

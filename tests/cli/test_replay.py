@@ -17,7 +17,6 @@ from typer.testing import CliRunner, Result
 from agentkit_py._core.json import dumps
 from agentkit_py.cli.app import app
 from agentkit_py.cli.replay import ProviderOption
-from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import (
     Message,
     TextMessage,
@@ -27,6 +26,7 @@ from agentkit_py.messages import (
 )
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import ApproximateTokenizer
+from agentkit_py.results import AgentResult
 from agentkit_py.stores import SqliteHistory
 from agentkit_py.testing.provider import error
 from agentkit_py.testing.replay import (

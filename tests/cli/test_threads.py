@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import AgentResult, TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py import AgentResult, TextMessage
 from agentkit_py.errors import InvalidRecordError
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory, redacted
 from agentkit_py.stores.interchange import Format, export_threads, import_threads
 from agentkit_py.stores.workspace import Workspace

@@ -16,18 +16,17 @@ from pydantic import BaseModel
 from agentkit_py import (
     Agent,
     Network,
-    RetryAfterError,
     RouterContext,
     SqliteHistory,
     Tool,
     ToolContext,
     openai,
-    together,
     tool,
 )
-from agentkit_py.engine.router import Together
+from agentkit_py.errors import RetryAfterError
 from agentkit_py.inngest import FunctionOptions, create_functions, inngest_tool
 from agentkit_py.models.base import Model
+from agentkit_py.routing import Together, together
 
 APP = "devtest"
 SUPPORT = f"{APP}/network-support"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, Network, RouterContext, ToolContext, together, tool
-from agentkit_py.engine.router import Together
+from agentkit_py import Agent, Network, RouterContext, ToolContext, tool
+from agentkit_py.routing import Together, together
 from agentkit_py.testing import tool_call, tool_calls
 
 from .world import Scenario, Stage

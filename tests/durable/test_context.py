@@ -9,17 +9,15 @@ import pytest
 
 from agentkit_py import (
     Agent,
-    ApproximateTokenizer,
     Message,
     Network,
-    Recall,
     RouterContext,
     State,
-    Summarize,
     TextMessage,
     ToolContext,
     tool,
 )
+from agentkit_py.processors import ApproximateTokenizer, Recall, Summarize
 from agentkit_py.stores import HistoryStore, MemoryHistory
 from agentkit_py.testing import HashingEmbedder, tool_call
 from agentkit_py.testing import error as error_reply

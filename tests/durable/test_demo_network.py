@@ -10,10 +10,12 @@ from typing import Any
 import inngest
 import pytest
 
-from agentkit_py import ApproximateTokenizer, Network, RetryPolicy, openai
+from agentkit_py import Network, openai
 from agentkit_py.cli.demo.network import support_network
 from agentkit_py.cli.demo.script import LATER, QUESTIONS, scripted_model
 from agentkit_py.cli.demo.travel import TravelData
+from agentkit_py.models import RetryPolicy
+from agentkit_py.processors import ApproximateTokenizer
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores import HistoryStore
 from agentkit_py.testing import FakeProvider

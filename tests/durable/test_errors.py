@@ -14,18 +14,16 @@ import pytest
 
 from agentkit_py import (
     Agent,
-    ConfigurationError,
     HistoryConfig,
     Lifecycle,
     Network,
-    NonRetriableError,
-    RetryAfterError,
     State,
     Tool,
     ToolContext,
     create_tool,
     tool,
 )
+from agentkit_py.errors import ConfigurationError, NonRetriableError, RetryAfterError
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from agentkit_py.testing import error as error_reply
 
@@ -35,9 +33,7 @@ PLACES = ["tool", "router", "on_start", "on_response", "on_finish", "store"]
 ATTEMPTS = 3
 
 
-def failing(
-    place: str, raising: Callable[[int], Exception | None]
-) -> Callable[[Stage], Network]:
+def failing(place: str, raising: Callable[[int], Exception | None]) -> Callable[[Stage], Network]:
     """A network in which one place counts a side effect, and then raises what it is told."""
 
     def network(stage: Stage) -> Network:

@@ -9,7 +9,8 @@ from typing import Any
 import inngest
 import pytest
 
-from agentkit_py import Agent, ConfigurationError, Network, State, ToolContext, tool
+from agentkit_py import Agent, Network, State, ToolContext, tool
+from agentkit_py.errors import ConfigurationError
 from agentkit_py.inngest import AgentKitMiddleware, FunctionOptions, create_functions
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing.executor import ReplayExecutor

@@ -9,19 +9,11 @@ from typing import Any
 import inngest
 import pytest
 
-from agentkit_py import (
-    Agent,
-    Lifecycle,
-    ResultContext,
-    State,
-    ToolCallMessage,
-    ToolContext,
-    create_tool,
-    openai,
-    tool,
-)
+from agentkit_py import Agent, Lifecycle, State, ToolContext, create_tool, openai, tool
 from agentkit_py.inngest import AgentKitMiddleware
 from agentkit_py.inngest.sdk import Memos
+from agentkit_py.lifecycle import ResultContext
+from agentkit_py.messages import ToolCallMessage
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing import FakeProvider, ScriptedModel, tool_call
 from agentkit_py.testing.executor import ReplayExecutor

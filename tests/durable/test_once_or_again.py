@@ -10,7 +10,6 @@ import pytest
 from agentkit_py import (
     Agent,
     HistoryConfig,
-    HistoryContext,
     Lifecycle,
     Network,
     RouterContext,
@@ -18,6 +17,7 @@ from agentkit_py import (
     ToolContext,
     tool,
 )
+from agentkit_py.history import HistoryContext
 from agentkit_py.testing import tool_call
 
 from .world import INFERENCES, Inference, Scenario, Stage

@@ -10,7 +10,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentkit_py import Agent, Network, NonRetriableError, ToolContext, together, tool
+from agentkit_py import Agent, Network, ToolContext, tool
+from agentkit_py.errors import NonRetriableError
+from agentkit_py.routing import together
 from agentkit_py.testing import tool_calls
 
 from .world import Inference, Scenario, Stage

@@ -8,7 +8,8 @@ from typing import Any
 import inngest
 import pytest
 
-from agentkit_py import Agent, AgentResult, ApproximateTokenizer, State, ToolContext, tool
+from agentkit_py import Agent, AgentResult, State, ToolContext, tool
+from agentkit_py.processors import ApproximateTokenizer
 from agentkit_py.testing import ScriptedModel, tool_call
 
 from .world import EVENT, executor_for

@@ -13,17 +13,16 @@ from pydantic import BaseModel
 from agentkit_py import (
     Agent,
     AgentResult,
-    ConfigurationError,
     HistoryConfig,
     Network,
     RunLimits,
     State,
     TextMessage,
     ToolContext,
-    together,
     tool,
 )
-from agentkit_py.engine.router import Together
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.routing import Together, together
 from agentkit_py.stores import SqliteHistory
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from agentkit_py.testing.executor import ReplayExecutor

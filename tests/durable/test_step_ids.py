@@ -10,23 +10,22 @@ import pytest
 
 from agentkit_py import (
     Agent,
-    ApproximateTokenizer,
     Lifecycle,
     MemoryHistory,
     Message,
-    Model,
     Network,
     RouterContext,
     RoutingAgent,
     State,
-    Summarize,
     TextMessage,
     ToolContext,
     UserMessage,
-    together,
     tool,
 )
 from agentkit_py.history.turns import Turns
+from agentkit_py.models import Model
+from agentkit_py.processors import ApproximateTokenizer, Summarize
+from agentkit_py.routing import together
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from agentkit_py.testing.executor import Wait
 

@@ -8,8 +8,9 @@ from typing import Any
 import inngest
 import pytest
 
-from agentkit_py import Agent, Network, StreamingConfig
+from agentkit_py import Agent, Network
 from agentkit_py.inngest import create_functions
+from agentkit_py.runs import StreamingConfig
 from agentkit_py.testing import ScriptedModel
 from agentkit_py.testing.executor import ReplayExecutor, kill_points
 

@@ -13,10 +13,12 @@ from typing import Any, Literal, TypeAlias
 
 import inngest
 
-from agentkit_py import Model, Network, RetryPolicy, State, StreamingConfig, openai
+from agentkit_py import Network, State, openai
 from agentkit_py._core.json import as_object
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.inngest import AgentKitMiddleware, runtime_of
+from agentkit_py.models import Model, RetryPolicy
+from agentkit_py.runs import StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores import HistoryStore, MemoryHistory
 from agentkit_py.testing import FakeProvider, ReceivedRequest

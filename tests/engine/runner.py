@@ -12,18 +12,11 @@ from typing import Any, Literal, TypeAlias, TypeVar, Unpack, cast, overload
 import inngest
 import pytest
 
-from agentkit_py import (
-    Agent,
-    AgentResult,
-    Network,
-    NetworkRun,
-    State,
-    StreamingConfig,
-    UserMessage,
-)
-from agentkit_py.engine.agent import AgentOptions
-from agentkit_py.engine.network import NetworkOptions
+from agentkit_py import Agent, AgentResult, Network, NetworkRun, State, UserMessage
+from agentkit_py.agent import AgentOptions
 from agentkit_py.inngest import AgentKitMiddleware, runtime_of
+from agentkit_py.network import NetworkOptions
+from agentkit_py.runs import StreamingConfig
 from agentkit_py.testing import EventLog
 from agentkit_py.testing.executor import ReplayExecutor, Run
 

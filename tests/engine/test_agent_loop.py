@@ -11,20 +11,17 @@ import pytest
 from agentkit_py import (
     Agent,
     AgentResult,
-    ConfigurationError,
     HistoryConfig,
     MemoryHistory,
     Network,
     State,
-    TextContent,
     TextMessage,
-    ToolCallMessage,
-    Usage,
     UserMessage,
     create_agent,
     openai,
 )
-from agentkit_py.errors import MissingModelError, ToolDefinitionError
+from agentkit_py.errors import ConfigurationError, MissingModelError, ToolDefinitionError
+from agentkit_py.messages import TextContent, ToolCallMessage, Usage
 from agentkit_py.runtime.current import use_runtime
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing import FakeProvider, Raw, ScriptedModel, text, tool_call, tool_calls

@@ -13,22 +13,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from agentkit_py import (
-    Agent,
-    ApprovalAnswer,
-    ApprovalRequest,
-    Decision,
-    MemoryHistory,
-    RunLimits,
-    State,
-    StreamingConfig,
-    Tool,
-    ToolContext,
-    tool,
-)
+from agentkit_py import Agent, MemoryHistory, RunLimits, State, Tool, ToolContext, tool
 from agentkit_py.errors import ConfigurationError, NonRetriableError
+from agentkit_py.events import ApprovalAnswer, ApprovalRequest, Decision
 from agentkit_py.events.approvals import resolution_of
 from agentkit_py.messages import ToolCall
+from agentkit_py.runs import StreamingConfig
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 
 from .runner import Runner

@@ -6,17 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import (
-    Agent,
-    ConfigurationError,
-    MemoryHistory,
-    Network,
-    NonRetriableError,
-    RunLimits,
-    State,
-    ToolContext,
-    tool,
-)
+from agentkit_py import Agent, MemoryHistory, Network, RunLimits, State, ToolContext, tool
+from agentkit_py.errors import ConfigurationError, NonRetriableError
 from agentkit_py.testing import EventLog, ScriptedModel, tool_call
 
 from .runner import Runner

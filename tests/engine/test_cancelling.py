@@ -10,7 +10,6 @@ import pytest
 from agentkit_py import (
     Agent,
     HistoryConfig,
-    HistoryContext,
     MemoryHistory,
     Network,
     RouterContext,
@@ -18,6 +17,7 @@ from agentkit_py import (
     UserMessage,
     tool,
 )
+from agentkit_py.history import HistoryContext
 from agentkit_py.history.turns import Turns
 from agentkit_py.testing import ScriptedModel, tool_call
 

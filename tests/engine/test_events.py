@@ -8,16 +8,8 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import (
-    Agent,
-    MemoryHistory,
-    Network,
-    NonRetriableError,
-    RouterContext,
-    State,
-    StreamingConfig,
-    Usage,
-)
+from agentkit_py import Agent, MemoryHistory, Network, RouterContext, State
+from agentkit_py.errors import NonRetriableError
 from agentkit_py.events.types import (
     ContextBuilt,
     Event,
@@ -28,6 +20,8 @@ from agentkit_py.events.types import (
     ToolFinished,
     ToolStarted,
 )
+from agentkit_py.messages import Usage
+from agentkit_py.runs import StreamingConfig
 from agentkit_py.testing import EventLog, ScriptedModel, text, tool_call, tool_calls
 
 from .runner import Runner

@@ -8,22 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import (
-    Agent,
-    AgentContext,
-    AgentResult,
-    Lifecycle,
-    Network,
-    ResultContext,
-    Start,
-    StartContext,
-    State,
-    TextMessage,
-    ToolCall,
-    ToolCallMessage,
-    ToolResultMessage,
-)
+from agentkit_py import Agent, AgentResult, Lifecycle, Network, State, TextMessage
 from agentkit_py.events.types import ModelReplied
+from agentkit_py.lifecycle import AgentContext, ResultContext, Start, StartContext
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.testing import EventLog, ScriptedModel, tool_call, tool_calls
 
 from .runner import Runner

@@ -7,17 +7,10 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import (
-    Agent,
-    ConfigurationError,
-    Lifecycle,
-    Network,
-    ResultContext,
-    RouterContext,
-    RunLimits,
-    State,
-    Usage,
-)
+from agentkit_py import Agent, Lifecycle, Network, RouterContext, RunLimits, State
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.lifecycle import ResultContext
+from agentkit_py.messages import Usage
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing import ScriptedModel, text, tool_call
 

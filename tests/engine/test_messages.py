@@ -10,18 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
-from agentkit_py import (
-    AgentResult,
-    Message,
-    ReasoningMessage,
-    TextContent,
-    TextMessage,
-    ToolCall,
-    ToolCallMessage,
-    ToolResultMessage,
-    Usage,
-    UserMessage,
-)
+from agentkit_py import AgentResult, Message, TextMessage, UserMessage
 from agentkit_py.errors import (
     AgentKitError,
     ConfigurationError,
@@ -34,7 +23,17 @@ from agentkit_py.errors import (
     ThreadNotFoundError,
     ToolDefinitionError,
 )
-from agentkit_py.messages import as_present, text_of, token_memo
+from agentkit_py.messages import (
+    ReasoningMessage,
+    TextContent,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+    Usage,
+    as_present,
+    text_of,
+    token_memo,
+)
 
 T = TypeVar("T")
 CALL = ToolCall("c1", "look", {"what": "x"})

@@ -14,21 +14,20 @@ from pydantic import BaseModel, ConfigDict
 from agentkit_py import (
     Agent,
     AgentResult,
-    ConfigurationError,
     Lifecycle,
     Network,
     NetworkRun,
-    ResultContext,
     RouterContext,
     RoutingAgent,
     State,
     TextMessage,
     ToolContext,
-    Usage,
     UserMessage,
     create_network,
 )
-from agentkit_py.errors import MissingModelError, RoutingError
+from agentkit_py.errors import ConfigurationError, MissingModelError, RoutingError
+from agentkit_py.lifecycle import ResultContext
+from agentkit_py.messages import Usage
 from agentkit_py.testing import ScriptedModel, text, tool_call
 
 from .runner import Runner

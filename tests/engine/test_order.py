@@ -14,17 +14,13 @@ from agentkit_py import (
     Message,
     Network,
     RouterContext,
-    Start,
-    StartContext,
     State,
     TextMessage,
-    ToolCall,
-    ToolCallMessage,
     ToolContext,
-    ToolResultMessage,
 )
-from agentkit_py.engine.lifecycle import ResultContext
-from agentkit_py.engine.prompt import assemble, join, split_sides
+from agentkit_py._engine.prompt import assemble, join, split_sides
+from agentkit_py.lifecycle import ResultContext, Start, StartContext
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.testing import ScriptedModel, tool_call
 
 from .runner import Runner

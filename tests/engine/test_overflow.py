@@ -6,21 +6,11 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import (
-    Agent,
-    AgentResult,
-    ApproximateTokenizer,
-    Lifecycle,
-    Message,
-    Pin,
-    State,
-    TextMessage,
-    ToolCall,
-    ToolCallMessage,
-    ToolResultMessage,
-)
+from agentkit_py import Agent, AgentResult, Lifecycle, Message, State, TextMessage
 from agentkit_py.errors import ContextOverflowError
 from agentkit_py.events import ContextBuilt
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.processors import ApproximateTokenizer, Pin
 from agentkit_py.testing import EventLog, ScriptedModel, tool_call
 from agentkit_py.testing import error as error_reply
 

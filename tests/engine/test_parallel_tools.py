@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
-from agentkit_py import Agent, NonRetriableError, RetryAfterError, RunLimits, State, ToolContext
-from agentkit_py.errors import StateConflictError
+from agentkit_py import Agent, RunLimits, State, ToolContext
+from agentkit_py.errors import NonRetriableError, RetryAfterError, StateConflictError
 from agentkit_py.testing import EventLog, ScriptedModel, tool_calls
 
 from .runner import Runner

@@ -10,28 +10,22 @@ import pytest
 
 from agentkit_py import (
     Agent,
-    ApproximateTokenizer,
-    ContextReport,
     HistoryConfig,
     HistoryProcessor,
     Lifecycle,
     Message,
     Network,
-    NonRetriableError,
-    ProcessorContext,
-    Start,
-    StartContext,
     State,
     TextMessage,
     TokenLimiter,
-    ToolCall,
     ToolCallFilter,
-    ToolCallMessage,
     ToolContext,
-    ToolResultMessage,
 )
-from agentkit_py.engine.prompt import join
-from agentkit_py.errors import ProcessorError
+from agentkit_py._engine.prompt import join
+from agentkit_py.errors import NonRetriableError, ProcessorError
+from agentkit_py.lifecycle import Start, StartContext
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.processors import ApproximateTokenizer, ContextReport, ProcessorContext
 from agentkit_py.processors.tokenizers import count_messages
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 

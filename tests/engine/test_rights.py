@@ -9,21 +9,20 @@ import pytest
 
 from agentkit_py import (
     Agent,
-    AgentContext,
-    ConfigurationError,
     Lifecycle,
     Network,
     RouterContext,
     RoutingAgent,
     State,
     ToolContext,
-    mention_router,
-    todo_write,
     tool,
 )
-from agentkit_py.engine.mentions import mentioned
-from agentkit_py.engine.todos import todos_of
+from agentkit_py._engine.todos import todos_of
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.lifecycle import AgentContext
+from agentkit_py.routing import mention_router, mentioned
 from agentkit_py.testing import ScriptedModel, tool_call
+from agentkit_py.tools import todo_write
 
 from .runner import Runner
 

@@ -10,21 +10,20 @@ from pydantic import Field
 
 from agentkit_py import (
     Agent,
-    ConfigurationError,
     HistoryConfig,
     Lifecycle,
     Message,
     Network,
-    ResultContext,
     RouterContext,
     RoutingAgent,
     RunLimits,
     State,
     TextMessage,
     create_routing_agent,
-    get_default_routing_agent,
 )
-from agentkit_py.errors import RoutingError
+from agentkit_py.errors import ConfigurationError, RoutingError
+from agentkit_py.lifecycle import ResultContext
+from agentkit_py.routing import get_default_routing_agent
 from agentkit_py.testing import EventLog, ScriptedModel, tool_call
 
 from .runner import Runner

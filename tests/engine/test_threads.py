@@ -13,16 +13,15 @@ from agentkit_py import (
     Agent,
     AgentResult,
     HistoryConfig,
-    HistoryContext,
     MemoryHistory,
     Network,
-    NonRetriableError,
     State,
     TextMessage,
     ToolContext,
     UserMessage,
 )
-from agentkit_py.errors import MissingModelError
+from agentkit_py.errors import MissingModelError, NonRetriableError
+from agentkit_py.history import HistoryContext
 from agentkit_py.testing import EventLog, ScriptedModel, tool_call
 
 from .runner import Runner

@@ -8,12 +8,13 @@ from typing import Any
 import httpx
 import pytest
 
-from agentkit_py import Agent, AgentResult, Lifecycle, Network, ResultContext, RouterContext
-from agentkit_py.engine.emitter import StreamingConfig
+from agentkit_py import Agent, AgentResult, Lifecycle, Network, RouterContext
 from agentkit_py.errors import ModelStreamError
 from agentkit_py.events.types import Event, ModelReplied, ReplyDelta, RunFailed
+from agentkit_py.lifecycle import ResultContext
 from agentkit_py.messages import ReasoningDelta, TextDelta, TextMessage, ToolCallDelta
 from agentkit_py.models import ModelRequest
+from agentkit_py.runs import StreamingConfig
 from agentkit_py.testing import EventLog, Raw, ScriptedModel, tool_call
 from agentkit_py.testing.scripted_model import Provider
 

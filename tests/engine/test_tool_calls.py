@@ -16,17 +16,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agentkit_py import (
-    Agent,
+from agentkit_py import Agent, RunLimits, State, ToolContext, create_tool, tool
+from agentkit_py.errors import (
+    ConfigurationError,
     NonRetriableError,
     RetryAfterError,
-    RunLimits,
-    State,
-    ToolContext,
-    create_tool,
-    tool,
+    ToolDefinitionError,
+    passes_through,
 )
-from agentkit_py.errors import ConfigurationError, ToolDefinitionError, passes_through
 from agentkit_py.testing import ScriptedModel, tool_call
 
 from .runner import Runner

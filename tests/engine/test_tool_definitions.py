@@ -13,18 +13,11 @@ from typing import Annotated, Any, Literal, Self
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from agentkit_py import (
-    Agent,
-    State,
-    ToolContext,
-    create_tool,
-    get_default_routing_agent,
-    todo_write,
-    tool,
-)
-from agentkit_py.engine.tool import as_tool
+from agentkit_py import Agent, State, ToolContext, create_tool, tool
 from agentkit_py.errors import MissingDependencyError, ToolDefinitionError
+from agentkit_py.routing import get_default_routing_agent
 from agentkit_py.testing import ScriptedModel, tool_call
+from agentkit_py.tools import as_tool, todo_write
 
 from .runner import Runner
 

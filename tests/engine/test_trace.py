@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from agentkit_py import (
-    Agent,
-    Lifecycle,
-    Network,
-    RouterContext,
-    Start,
-    StartContext,
-    State,
-    ToolCallFilter,
-    ToolContext,
-    together,
-)
-from agentkit_py.engine.lifecycle import AgentContext
-from agentkit_py.engine.router import Together
-from agentkit_py.engine.trace import CallEdit, ModelCall, tracing
+from agentkit_py import Agent, Lifecycle, Network, RouterContext, State, ToolCallFilter, ToolContext
+from agentkit_py._engine.trace import CallEdit, ModelCall, tracing
+from agentkit_py.lifecycle import AgentContext, Start, StartContext
 from agentkit_py.messages import Message, text_of
+from agentkit_py.routing import Together, together
 from agentkit_py.testing import ScriptedModel, tool_call
 
 from .runner import Runner

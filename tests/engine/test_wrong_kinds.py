@@ -6,15 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import (
-    Agent,
-    ConfigurationError,
-    MemoryHistory,
-    Network,
-    State,
-    ToolCallFilter,
-    tool,
-)
+from agentkit_py import Agent, MemoryHistory, Network, State, ToolCallFilter, tool
+from agentkit_py.errors import ConfigurationError
 from agentkit_py.testing import ScriptedModel
 
 from .runner import Runner

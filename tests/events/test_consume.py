@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit_py import Agent, Network, RouterContext, StreamingConfig, tool
+from agentkit_py import Agent, Network, RouterContext, tool
 from agentkit_py.errors import InvalidRecordError, ModelStreamError
 from agentkit_py.events import (
     ChunkReader,
@@ -21,6 +21,7 @@ from agentkit_py.events import (
     RunStarted,
     assemble,
 )
+from agentkit_py.runs import StreamingConfig
 from agentkit_py.testing import Raw, ScriptedModel, tool_calls
 
 Chunks = list[PublishedChunk]

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, StreamingConfig
+from agentkit_py import Agent
 from agentkit_py.events import assemble
+from agentkit_py.runs import StreamingConfig
 from agentkit_py.testing import ScriptedModel, tool_calls
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit_py._core.json import dumps
+from agentkit_py.codec import escape_surrogates, message_from_dict, message_to_dict
 from agentkit_py.errors import InvalidRecordError
-from agentkit_py.history.codec import escape_surrogates, message_from_dict, message_to_dict
 from agentkit_py.messages import (
     Message,
     ReasoningMessage,

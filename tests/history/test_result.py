@@ -11,7 +11,6 @@ import pytest
 from agentkit_py._core.json import dumps
 from agentkit_py._core.xxh64 import xxh64
 from agentkit_py.errors import InvalidRecordError
-from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import (
     ReasoningMessage,
     TextContent,
@@ -21,6 +20,7 @@ from agentkit_py.messages import (
     ToolResultMessage,
 )
 from agentkit_py.models.base import Usage
+from agentkit_py.results import AgentResult
 
 AT = datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
 CALL = ToolCall("c1", "lookup", {"id": 7})

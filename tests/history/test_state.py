@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from agentkit_py._core.json import dumps, find_non_json
 from agentkit_py.errors import InvalidRecordError, StateConflictError, StateError
-from agentkit_py.history.result import AgentResult
-from agentkit_py.history.state import State, create_state
 from agentkit_py.messages import TextMessage, ToolCall, ToolResultMessage
+from agentkit_py.results import AgentResult
+from agentkit_py.state import State, create_state
 
 
 class Mood(Enum):

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from agentkit_py.history.config import HistoryConfig, HistoryContext
-from agentkit_py.history.result import AgentResult
-from agentkit_py.history.state import State
 from agentkit_py.history.thread import Thread
 from agentkit_py.messages import TextMessage, UserMessage
+from agentkit_py.results import AgentResult
 from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.state import State
 
 OLD = AgentResult("a", [TextMessage("assistant", "old")])
 NEW = AgentResult("a", [TextMessage("assistant", "new")])

@@ -11,20 +11,11 @@ from typing import Any
 import inngest
 import pytest
 
-from agentkit_py import (
-    Agent,
-    ApprovalAnswer,
-    ApprovalRequest,
-    MemoryHistory,
-    Network,
-    RouterContext,
-    Tool,
-    ToolContext,
-    together,
-    tool,
-)
+from agentkit_py import Agent, MemoryHistory, Network, RouterContext, Tool, ToolContext, tool
+from agentkit_py.events import ApprovalAnswer, ApprovalRequest
 from agentkit_py.events.approvals import APPROVAL_EVENT
 from agentkit_py.inngest import create_functions
+from agentkit_py.routing import together
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, Wait, kill_points
 

@@ -8,16 +8,8 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import (
-    Agent,
-    ConfigurationError,
-    Network,
-    RunLimits,
-    create_agent,
-    explain,
-    tool,
-)
-from agentkit_py.errors import ToolSourceError
+from agentkit_py import Agent, Network, RunLimits, create_agent, explain, tool
+from agentkit_py.errors import ConfigurationError, ToolSourceError
 from agentkit_py.mcp import MCPServer, Stdio
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 

@@ -9,9 +9,10 @@ from typing import Any
 import inngest
 import pytest
 
-from agentkit_py import Agent, Network, together
+from agentkit_py import Agent, Network
 from agentkit_py.inngest import create_functions
 from agentkit_py.mcp import MCPServer
+from agentkit_py.routing import together
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run
 

@@ -8,21 +8,12 @@ from typing import Any
 import inngest
 import pytest
 
-from agentkit_py import (
-    Agent,
-    ReasoningMessage,
-    TextMessage,
-    ToolCall,
-    ToolCallMessage,
-    Usage,
-    answering,
-    explain,
-    tool,
-)
+from agentkit_py import Agent, TextMessage, explain, tool
+from agentkit_py.codec import message_to_dict
 from agentkit_py.errors import ConfigurationError, ModelResponseError
-from agentkit_py.history.codec import message_to_dict
 from agentkit_py.inngest import create_functions
-from agentkit_py.models import Model, ModelReply, ModelRequest
+from agentkit_py.messages import ReasoningMessage, ToolCall, ToolCallMessage, Usage
+from agentkit_py.models import Model, ModelReply, ModelRequest, answering
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing.executor import ReplayExecutor
 

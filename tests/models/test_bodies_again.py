@@ -9,19 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from agentkit_py import (
-    Message,
-    Model,
-    ReasoningMessage,
-    TextMessage,
-    ToolCall,
-    ToolCallMessage,
-    ToolResultMessage,
-    anthropic,
-    gemini,
-    openai,
-    openai_responses,
-)
+from agentkit_py import Message, TextMessage, anthropic, gemini, openai
+from agentkit_py.messages import ReasoningMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.models import Model, openai_responses
 from agentkit_py.models.base import ModelRequest, ToolSpec
 
 MODELS = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentkit_py import UserMessage
-from agentkit_py.engine.agent import Agent
+from agentkit_py.agent import Agent
 from agentkit_py.messages import ContentPart, FileContent, ImageContent, TextContent, TextMessage
 from agentkit_py.models import (
     Model,

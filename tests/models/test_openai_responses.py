@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit_py import Agent, ConfigurationError, openai_responses
-from agentkit_py.errors import ModelResponseError
+from agentkit_py import Agent
+from agentkit_py.errors import ConfigurationError, ModelResponseError
 from agentkit_py.inngest.bridge import Bridge
 from agentkit_py.messages import (
     FileContent,
@@ -25,7 +25,7 @@ from agentkit_py.messages import (
     ToolResultMessage,
     Usage,
 )
-from agentkit_py.models import Model, ModelRequest, ToolSpec
+from agentkit_py.models import Model, ModelRequest, ToolSpec, openai_responses
 from agentkit_py.testing import FakeProvider, Raw, ScriptedModel, tool_calls
 
 GPT_5 = openai_responses("gpt-5", api_key="sk-test")

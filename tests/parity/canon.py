@@ -16,7 +16,7 @@ import json
 import re
 from typing import Any
 
-from agentkit_py.engine.default_router import _PROMPT  # pyright: ignore[reportPrivateUsage] - its wording is what is tested
+from agentkit_py.routing import _PROMPT  # pyright: ignore[reportPrivateUsage] - its wording is what is tested
 
 from .ids import normalised
 from .vectors import Json, Vector

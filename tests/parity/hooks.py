@@ -10,18 +10,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from agentkit_py import (
-    AgentContext,
-    AgentResult,
-    Lifecycle,
-    Message,
-    ResultContext,
-    RouterContext,
-    Start,
-    StartContext,
-    TextMessage,
-)
-from agentkit_py.history.codec import message_from_dict
+from agentkit_py import AgentResult, Lifecycle, Message, RouterContext, TextMessage
+from agentkit_py.codec import message_from_dict
+from agentkit_py.lifecycle import AgentContext, ResultContext, Start, StartContext
 
 from .handlers import error_of
 from .journal import Journal, message_record, result_record, short_result, snapshot

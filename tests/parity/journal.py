@@ -9,8 +9,9 @@ import copy
 import threading
 from typing import Any
 
-from agentkit_py import AgentResult, Message, State, ToolCall
-from agentkit_py.history.codec import message_to_dict
+from agentkit_py import AgentResult, Message, State
+from agentkit_py.codec import message_to_dict
+from agentkit_py.messages import ToolCall
 
 from .replayed import Log
 from .vectors import Json

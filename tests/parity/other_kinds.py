@@ -13,15 +13,16 @@ from datetime import datetime
 from typing import Any, get_args
 from zoneinfo import ZoneInfo
 
-from agentkit_py import ApproximateTokenizer, TiktokenTokenizer, Tool, create_tool
+from agentkit_py import Tool, create_tool
 from agentkit_py._core.xxh64 import xxh64
-from agentkit_py.engine.manifest import create_tool_manifest
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.chunks import Chunk, EventName
 from agentkit_py.events.project import Projector
 from agentkit_py.events.types import ModelReplied
-from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import TextMessage
+from agentkit_py.processors import ApproximateTokenizer, TiktokenTokenizer
+from agentkit_py.results import AgentResult
+from agentkit_py.tools import create_tool_manifest
 
 from .evidence import Documents
 from .names import NAMES, exists

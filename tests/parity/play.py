@@ -16,7 +16,7 @@ from typing import Any
 import inngest
 
 from agentkit_py import Agent, AgentResult, Network, NetworkRun, State, create_state
-from agentkit_py.engine.emitter import StreamingConfig
+from agentkit_py.runs import StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.runtime.port import Runtime
 

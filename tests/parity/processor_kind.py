@@ -12,18 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from agentkit_py import (
-    ApproximateTokenizer,
-    HistoryProcessor,
-    Message,
-    TiktokenTokenizer,
-    TokenLimiter,
-    ToolCallFilter,
-    apply_processors,
-)
+from agentkit_py import HistoryProcessor, Message, TokenLimiter, ToolCallFilter
+from agentkit_py.codec import message_from_dict
 from agentkit_py.errors import AgentKitError, ConfigurationError
-from agentkit_py.history.codec import message_from_dict
 from agentkit_py.messages import text_of
+from agentkit_py.processors import ApproximateTokenizer, TiktokenTokenizer, apply_processors
 from agentkit_py.runtime.tiktoken_loader import load_encoding
 
 from .evidence import Documents

@@ -10,15 +10,15 @@ from datetime import datetime
 from typing import Any
 
 from agentkit_py import (
-    HistoryContext,
     HistoryProcessor,
     Message,
-    ProcessorContext,
     TextMessage,
     TokenLimiter,
     ToolCallFilter,
     UserMessage,
 )
+from agentkit_py.history import HistoryContext
+from agentkit_py.processors import ProcessorContext
 
 from .handlers import error_of
 from .hooks import Calls, in_style, result_of

@@ -11,20 +11,17 @@ from typing import Any
 from agentkit_py import (
     Agent,
     HistoryConfig,
-    Model,
     Network,
-    RetryPolicy,
     RoutingAgent,
     State,
-    TextContent,
     UserMessage,
     anthropic,
-    azure_openai,
     create_state,
     gemini,
-    grok,
     openai,
 )
+from agentkit_py.messages import TextContent
+from agentkit_py.models import Model, RetryPolicy, azure_openai, grok
 
 from .handlers import build_tool
 from .hooks import lifecycle_of, messages_of, result_of, router_of, system_of

@@ -11,24 +11,16 @@ from typing import Any
 import httpx
 import pytest
 
-from agentkit_py import (
-    Agent,
-    ConfigurationError,
-    Lifecycle,
-    MessageWindow,
-    Network,
-    StartContext,
-    TokenLimiter,
-    ToolCallFilter,
-    ToolContext,
-    together,
-    tool,
-)
+from agentkit_py import Agent, Lifecycle, Network, TokenLimiter, ToolCallFilter, ToolContext, tool
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.lifecycle import StartContext
 from agentkit_py.playground.app import Broken, create_playground
 from agentkit_py.playground.edits import remade, settings_of
 from agentkit_py.playground.prices import Price, Prices
 from agentkit_py.playground.runs import MAX_RUNS, Playground, Run
 from agentkit_py.playground.security import COOKIE, Access, is_loopback
+from agentkit_py.processors import MessageWindow
+from agentkit_py.routing import together
 from agentkit_py.testing import FakeProvider, Raw, tool_call
 from tests.playground.world import SECRET, playground, scripted, shop_model, until_done
 

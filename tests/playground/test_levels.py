@@ -6,25 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentkit_py import (
-    Agent,
+from agentkit_py import Agent, Lifecycle, Message, State, TextMessage, explain
+from agentkit_py.lifecycle import Start, StartContext
+from agentkit_py.messages import (
     ImageContent,
-    Lifecycle,
-    Message,
-    MessageWindow,
     ReasoningMessage,
-    Start,
-    StartContext,
-    State,
     TextContent,
-    TextMessage,
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
-    TruncateToolResults,
-    explain,
 )
 from agentkit_py.playground.levels import input_of, levels_json, message_json, rows_of, system_of
+from agentkit_py.processors import MessageWindow, TruncateToolResults
 from agentkit_py.processors.report import ContextReport
 from agentkit_py.testing import ScriptedModel
 

@@ -13,7 +13,7 @@ from typing import Any
 from playwright.sync_api import Browser, expect
 
 from agentkit_py import SqliteHistory
-from agentkit_py.history.codec import message_to_dict
+from agentkit_py.codec import message_to_dict
 from agentkit_py.playground.app import create_playground
 from agentkit_py.playground.runs import Playground
 from tests.playground.conftest import Served

@@ -13,7 +13,6 @@ import anyio
 from agentkit_py import (
     Agent,
     Message,
-    Model,
     Network,
     RouterContext,
     SqliteHistory,
@@ -25,6 +24,7 @@ from agentkit_py import (
     openai,
     tool,
 )
+from agentkit_py.models import Model
 from agentkit_py.playground.prices import Price, Prices
 from agentkit_py.playground.runs import Playground
 from agentkit_py.testing import FakeProvider, ReceivedRequest, text, tool_call

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from agentkit_py import Model, RetryPolicy, openai
+from agentkit_py import openai
 from agentkit_py.errors import ProviderUnavailableError
+from agentkit_py.models import Model, RetryPolicy
 
 Answer: TypeAlias = Callable[[dict[str, Any]], str]
 

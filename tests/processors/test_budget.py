@@ -9,24 +9,17 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import (
-    Agent,
+from agentkit_py import Agent, MemoryHistory, Message, State, TextMessage, openai
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.models.base import ToolSpec
+from agentkit_py.processors import (
     ApproximateTokenizer,
     Budget,
-    ConfigurationError,
-    MemoryHistory,
-    Message,
     ProcessorContext,
-    State,
-    TextMessage,
-    ToolCall,
-    ToolCallMessage,
-    ToolResultMessage,
-    openai,
+    ReportEntry,
     processor_from_settings,
 )
-from agentkit_py.models.base import ToolSpec
-from agentkit_py.processors import ReportEntry
 from agentkit_py.processors.budget import UNKNOWN_WINDOW, tool_tokens
 
 from .replies import Answers

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
-from agentkit_py.history.codec import message_from_dict, message_to_dict
 from agentkit_py.messages import FileContent, ImageContent, TextContent, TextMessage
 from agentkit_py.processors import ApproximateTokenizer, KeepImages, StripImages
 from agentkit_py.processors.tokenizers import FILE_TOKENS, IMAGE_TOKENS, count_text

@@ -10,21 +10,15 @@ import pytest
 from agentkit_py import (
     Agent,
     AgentResult,
-    ApproximateTokenizer,
-    ConfigurationError,
     MemoryHistory,
     Message,
-    MessageWindow,
-    Recall,
     State,
     TextMessage,
-    ToolCall,
     ToolCallFilter,
-    ToolCallMessage,
-    ToolResultMessage,
 )
-from agentkit_py.errors import RateLimitError
-from agentkit_py.processors import MemoryIndex
+from agentkit_py.errors import ConfigurationError, RateLimitError
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.processors import ApproximateTokenizer, MemoryIndex, MessageWindow, Recall
 from agentkit_py.processors.validity import is_valid
 from agentkit_py.testing import HashingEmbedder
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, RedactingFilter, Redactor, tool
+from agentkit_py import Agent, tool
+from agentkit_py.processors import RedactingFilter, Redactor
 from agentkit_py.testing import ScriptedModel, tool_call
 
 MAIL = "ada@example.com"

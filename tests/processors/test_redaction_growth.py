@@ -8,7 +8,8 @@ from math import log
 
 import pytest
 
-from agentkit_py import Agent, MemoryHistory, Redact, Redactor, TextMessage
+from agentkit_py import Agent, MemoryHistory, TextMessage
+from agentkit_py.processors import Redact, Redactor
 from agentkit_py.stores import redacted
 from agentkit_py.testing import ScriptedModel
 

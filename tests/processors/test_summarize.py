@@ -12,28 +12,23 @@ import pytest
 from agentkit_py import (
     Agent,
     AgentResult,
-    ApproximateTokenizer,
-    ConfigurationError,
     Message,
     Network,
     SqliteHistory,
     State,
-    StreamingConfig,
-    Summarize,
     TextMessage,
-    ToolCall,
-    ToolCallMessage,
-    ToolResultMessage,
     anthropic,
     gemini,
 )
-from agentkit_py.errors import HistoryError
+from agentkit_py.errors import ConfigurationError, HistoryError
 from agentkit_py.events import ContextActivity
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.models.base import ModelRequest
-from agentkit_py.processors import ProcessorContext, Summary
+from agentkit_py.processors import ApproximateTokenizer, ProcessorContext, Summarize, Summary
 from agentkit_py.processors.cutting import find_anchor
 from agentkit_py.processors.summary_text import placed
 from agentkit_py.processors.validity import is_valid
+from agentkit_py.runs import StreamingConfig
 from agentkit_py.stores import HistoryStore, MemoryHistory
 from agentkit_py.testing import EventLog, ScriptedModel
 

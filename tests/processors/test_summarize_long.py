@@ -19,10 +19,9 @@ UPPER, LOWER, TURNS, SUMMARY = 4000, 2500, 2000, 400
 SCRIPT = """
 import asyncio, json, sys
 from dataclasses import replace
-from agentkit_py import (
-    Agent, AgentResult, ApproximateTokenizer, RetryPolicy, SqliteHistory, State, Summarize,
-    TextMessage, openai,
-)
+from agentkit_py import Agent, AgentResult, SqliteHistory, State, TextMessage, openai
+from agentkit_py.models import RetryPolicy
+from agentkit_py.processors import ApproximateTokenizer, Summarize
 from agentkit_py.errors import ProviderUnavailableError
 
 path, how, lengths, first, last, upper, lower, most = sys.argv[1:]

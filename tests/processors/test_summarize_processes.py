@@ -13,9 +13,8 @@ from agentkit_py.testing import FakeProvider
 
 SCRIPT = """
 import sys
-from agentkit_py import (
-    Agent, ApproximateTokenizer, SqliteHistory, State, Summarize, TextMessage, openai,
-)
+from agentkit_py import Agent, SqliteHistory, State, TextMessage, openai
+from agentkit_py.processors import ApproximateTokenizer, Summarize
 
 path, url = sys.argv[1:]
 model = openai("gpt-4o", api_key="sk-test", base_url=url)

@@ -11,17 +11,11 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import (
-    Agent,
-    MemoryHistory,
-    Network,
-    State,
-    StreamingConfig,
-    together,
-    tool,
-)
+from agentkit_py import Agent, MemoryHistory, Network, State, tool
 from agentkit_py.events import assemble
 from agentkit_py.events.public import for_hook
+from agentkit_py.routing import together
+from agentkit_py.runs import StreamingConfig
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 
 Chunk = dict[str, Any]

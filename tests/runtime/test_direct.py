@@ -12,29 +12,21 @@ from typing import Any
 import httpx
 import pytest
 
-from agentkit_py import (
-    Agent,
-    ConfigurationError,
-    Model,
-    ModelError,
-    RetryPolicy,
-    anthropic,
-    azure_openai,
-    gemini,
-    grok,
-    openai,
-)
+from agentkit_py import Agent, anthropic, gemini, openai
 from agentkit_py.errors import (
     AuthenticationError,
     BadRequestError,
+    ConfigurationError,
     ContextOverflowError,
     ModelConnectionError,
+    ModelError,
     ModelHTTPError,
     ModelResponseError,
     ModelTimeoutError,
     ProviderUnavailableError,
     RateLimitError,
 )
+from agentkit_py.models import Model, RetryPolicy, azure_openai, grok
 from agentkit_py.runtime.current import choose_runtime, close_shared_runtime, use_runtime
 from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
 from agentkit_py.runtime.port import Runtime, StepTools

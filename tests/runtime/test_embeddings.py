@@ -8,13 +8,14 @@ from typing import Any
 import httpx
 import pytest
 
-from agentkit_py import OpenAIEmbedder, RetryPolicy
 from agentkit_py.errors import (
     AuthenticationError,
     ConfigurationError,
     ModelResponseError,
     RateLimitError,
 )
+from agentkit_py.knowledge import OpenAIEmbedder
+from agentkit_py.models import RetryPolicy
 from agentkit_py.runtime.direct import DirectRuntime
 
 

@@ -9,18 +9,9 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import (
-    Agent,
-    AgentKitError,
-    Model,
-    RetryPolicy,
-    anthropic,
-    azure_openai,
-    gemini,
-    grok,
-    openai,
-)
+from agentkit_py import Agent, AgentKitError, anthropic, gemini, openai
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.models import Model, RetryPolicy, azure_openai, grok
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing import EventLog, FakeProvider, Raw, error
 

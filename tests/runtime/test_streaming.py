@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agentkit_py import Model, RetryPolicy, anthropic, azure_openai, gemini, grok, openai
+from agentkit_py import anthropic, gemini, openai
 from agentkit_py.errors import (
     AuthenticationError,
     BadRequestError,
@@ -22,7 +22,17 @@ from agentkit_py.errors import (
     RateLimitError,
 )
 from agentkit_py.messages import Delta, ReasoningDelta, TextDelta, TextMessage, ToolCallDelta
-from agentkit_py.models import Adapter, ModelReply, ModelRequest, ToolSpec, openai_responses
+from agentkit_py.models import (
+    Adapter,
+    Model,
+    ModelReply,
+    ModelRequest,
+    RetryPolicy,
+    ToolSpec,
+    azure_openai,
+    grok,
+    openai_responses,
+)
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing import FakeProvider, Raw, error, text
 from agentkit_py.testing.provider import Reply

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agentkit_py import Agent, MemoryHistory, Network, State, ToolContext, tool
-from agentkit_py.history.state_data import fields_of
 from agentkit_py.history.turns import Turns
 from agentkit_py.server import ServerLimits, create_app
+from agentkit_py.state import fields_of
 from agentkit_py.testing import ScriptedModel, tool_call
 from tests.server.world import (
     app_of,

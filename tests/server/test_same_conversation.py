@@ -10,8 +10,9 @@ from typing import Any
 
 import inngest
 
-from agentkit_py import ApprovalAnswer, ApprovalRequest, Network, SqliteHistory
+from agentkit_py import Network, SqliteHistory
 from agentkit_py._core.json import as_list, as_object
+from agentkit_py.events import ApprovalAnswer, ApprovalRequest
 from agentkit_py.inngest import create_functions
 from agentkit_py.server import create_app
 from agentkit_py.testing.executor import ReplayExecutor

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from agentkit_py import Agent, MemoryHistory, Network, SqliteHistory
-from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import ReasoningMessage, TextMessage
+from agentkit_py.results import AgentResult
 from agentkit_py.testing import ScriptedModel, tool_call
 from tests.server.test_streams import price
 from tests.server.world import app_of, client_of, once, said, settled, support

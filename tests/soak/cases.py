@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from agentkit_py.history.codec import message_to_dict
+from agentkit_py.codec import message_to_dict
 from agentkit_py.messages import Message, TextMessage, ToolCall, origin_of
 from agentkit_py.models import (
     Model,

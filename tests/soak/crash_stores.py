@@ -26,9 +26,9 @@ from itertools import count
 from pathlib import Path
 from typing import NoReturn
 
-from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.processors.validity import ensure_valid
+from agentkit_py.results import AgentResult
 from agentkit_py.stores import HistoryStore, PostgresHistory, SqliteHistory
 
 WRITERS = 8

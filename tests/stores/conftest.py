@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.results import AgentResult
 from agentkit_py.stores import HistoryStore, MemoryHistory, PostgresHistory, SqliteHistory
 
 

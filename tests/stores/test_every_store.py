@@ -15,8 +15,6 @@ import pytest
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
 from agentkit_py.history.config import HistoryContext
-from agentkit_py.history.result import AgentResult
-from agentkit_py.history.state import State
 from agentkit_py.history.thread import Thread
 from agentkit_py.messages import (
     ImageContent,
@@ -27,7 +25,9 @@ from agentkit_py.messages import (
     UserMessage,
 )
 from agentkit_py.models.base import Usage
+from agentkit_py.results import AgentResult
 from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.state import State
 from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory
 
 Reply = Callable[[str], AgentResult]

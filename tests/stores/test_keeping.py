@@ -13,11 +13,9 @@ from typing import Any, cast
 import pytest
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py.codec import message_to_dict
 from agentkit_py.errors import ConfigurationError, InvalidRecordError, ThreadNotFoundError
-from agentkit_py.history.codec import message_to_dict
 from agentkit_py.history.config import HistoryContext
-from agentkit_py.history.result import AgentResult
-from agentkit_py.history.state import State
 from agentkit_py.messages import (
     Message,
     TextMessage,
@@ -30,7 +28,9 @@ from agentkit_py.messages import (
     text_of,
     token_memo,
 )
+from agentkit_py.results import AgentResult
 from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.state import State
 from agentkit_py.stores import HistoryStore, PostgresHistory, SqliteHistory
 from agentkit_py.stores.keeping import CACHE_BYTES
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentkit_py import Agent, AgentResult, Model, Network, openai
+from agentkit_py import Agent, AgentResult, Network, openai
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.config import HistoryContext
 from agentkit_py.history.paging import FIRST_PAGE
@@ -29,6 +29,7 @@ from agentkit_py.messages import (
     ToolResultMessage,
     token_memo,
 )
+from agentkit_py.models import Model
 from agentkit_py.processors import (
     ApproximateTokenizer,
     Budget,

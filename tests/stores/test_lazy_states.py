@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, AgentContext, AgentResult, Network, RouterContext, State, TextMessage
+from agentkit_py import Agent, AgentResult, Network, RouterContext, State, TextMessage
 from agentkit_py.errors import InvalidRecordError
+from agentkit_py.lifecycle import AgentContext
 from agentkit_py.messages import Message
 from agentkit_py.processors import (
     ApproximateTokenizer,

@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 
 from agentkit_py.errors import ConfigurationError, HistoryError, StoreVersionError
-from agentkit_py.history.result import AgentResult
+from agentkit_py.results import AgentResult
 from agentkit_py.stores import PostgresHistory
 from agentkit_py.stores._pg_schema import VERSION
 

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentkit_py.history.result import AgentResult
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.messages import (
     ReasoningMessage,
@@ -26,6 +25,7 @@ from agentkit_py.messages import (
 )
 from agentkit_py.models.base import Usage
 from agentkit_py.processors.summaries import Summary
+from agentkit_py.results import AgentResult
 from agentkit_py.stores import HistoryStore, MemoryHistory, PostgresHistory, SqliteHistory
 from agentkit_py.stores.beside import Beside, restore
 from agentkit_py.stores.interchange import Format, export_threads, import_threads

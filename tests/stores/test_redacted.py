@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, Redactor, State, Summarize, ToolContext, UserMessage, tool
+from agentkit_py import Agent, State, ToolContext, UserMessage, tool
 from agentkit_py.errors import ConfigurationError, ThreadNotFoundError
-from agentkit_py.history.result import AgentResult
 from agentkit_py.history.runs import RunStore
 from agentkit_py.history.turns import Turns
 from agentkit_py.messages import FileContent, TextContent, TextMessage, text_of
+from agentkit_py.processors import Redactor, Summarize
 from agentkit_py.processors.summaries import Summary, SummaryStore
+from agentkit_py.results import AgentResult
 from agentkit_py.stores import (
     HistoryStore,
     MemoryHistory,

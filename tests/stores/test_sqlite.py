@@ -24,7 +24,7 @@ from agentkit_py.errors import (
     InvalidRecordError,
     StoreVersionError,
 )
-from agentkit_py.history.result import AgentResult
+from agentkit_py.results import AgentResult
 from agentkit_py.stores import SqliteHistory
 from agentkit_py.stores._sqlite_schema import VERSION
 
@@ -379,7 +379,7 @@ def test_a_save_that_nobody_waits_for_any_more_is_done_before_the_process_ends(p
     """The caller was cancelled when it had begun."""
     script = """
 import asyncio, sys
-from agentkit_py.history.result import AgentResult
+from agentkit_py.results import AgentResult
 from agentkit_py.stores import SqliteHistory
 
 async def main():

@@ -14,7 +14,7 @@ from agentkit_py.stores import SqliteHistory
 
 WRITER = """
 import asyncio, sys
-from agentkit_py.history.result import AgentResult
+from agentkit_py.results import AgentResult
 from agentkit_py.stores import SqliteHistory
 
 async def main(path, name):
@@ -47,8 +47,8 @@ asyncio.run(main(*sys.argv[1:]))
 TURN = """
 import asyncio, itertools, sys
 from datetime import UTC, datetime
-from agentkit_py.history.result import AgentResult
-from agentkit_py.history.state import State
+from agentkit_py.results import AgentResult
+from agentkit_py.state import State
 from agentkit_py.history.thread import Thread
 from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.messages import UserMessage

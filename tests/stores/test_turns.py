@@ -20,12 +20,12 @@ from agentkit_py import (
     TokenLimiter,
     ToolContext,
     UserMessage,
-    together,
     tool,
 )
 from agentkit_py.errors import ConfigurationError, ModelError, StateError, ThreadBusyError
 from agentkit_py.history.turns import Turns
 from agentkit_py.models.base import RetryPolicy
+from agentkit_py.routing import together
 from agentkit_py.stores import (
     HistoryStore,
     MemoryHistory,

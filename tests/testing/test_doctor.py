@@ -21,12 +21,12 @@ from agentkit_py import (
     Lifecycle,
     MemoryHistory,
     Network,
-    NonRetriableError,
     RouterContext,
     State,
     ToolContext,
     tool,
 )
+from agentkit_py.errors import NonRetriableError
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing.doctor import Report, examine
 from agentkit_py.testing.doctor.explorer import sample

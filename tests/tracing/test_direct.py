@@ -14,9 +14,10 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
-from agentkit_py import Agent, Message, Network, TextMessage, together, tool
+from agentkit_py import Agent, Message, Network, TextMessage, tool
 from agentkit_py.errors import BadRequestError, ModelError
 from agentkit_py.processors import HistoryProcessor, ProcessorContext, Redactor
+from agentkit_py.routing import together
 from agentkit_py.testing import ScriptedModel, error, tool_call, tool_calls
 from agentkit_py.tracing import instrument, uninstrument
 

@@ -12,10 +12,11 @@ from opentelemetry import propagate, trace
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import StatusCode
 
-from agentkit_py import Agent, Network, ToolContext, together, tool
-from agentkit_py.engine.spans import set_spans
+from agentkit_py import Agent, Network, ToolContext, tool
+from agentkit_py._engine.spans import set_spans
 from agentkit_py.inngest import create_functions
 from agentkit_py.inngest.sending import Sender
+from agentkit_py.routing import together
 from agentkit_py.runtime.port import Runtime
 from agentkit_py.testing import ScriptedModel, error, tool_calls
 from agentkit_py.testing.executor import ReplayExecutor, Run, kill_points

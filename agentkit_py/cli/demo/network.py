@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from agentkit_py.agent import Agent, System
 from agentkit_py.cli.demo.tools import (
     BillingTools,
     BookingTools,
@@ -21,17 +22,16 @@ from agentkit_py.cli.demo.tools import (
     names_of,
 )
 from agentkit_py.cli.demo.travel import TODAY, TravelData
-from agentkit_py.engine.agent import Agent, System
-from agentkit_py.engine.lifecycle import AgentContext, Lifecycle, Start, StartContext
-from agentkit_py.engine.network import Network
-from agentkit_py.engine.router import RouterContext
-from agentkit_py.history.state import State
+from agentkit_py.lifecycle import AgentContext, Lifecycle, Start, StartContext
 from agentkit_py.messages import Message, TextMessage
 from agentkit_py.models.base import Model
+from agentkit_py.network import Network
 from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext
 from agentkit_py.processors.token_limiter import TokenLimiter
 from agentkit_py.processors.tokenizers import CustomTokenizer
 from agentkit_py.processors.tool_call_filter import ToolCallFilter
+from agentkit_py.routing import RouterContext
+from agentkit_py.state import State
 from agentkit_py.stores.sqlite import SqliteHistory
 
 HISTORY_TOKENS = 1000

@@ -16,8 +16,8 @@ from agentkit_py.cli.demo.network import support_network
 from agentkit_py.cli.demo.script import scripted_model
 from agentkit_py.cli.demo.travel import TravelData
 from agentkit_py.cli.target import DEV_FOLDER
-from agentkit_py.engine.network import Network
 from agentkit_py.models import openai
+from agentkit_py.network import Network
 from agentkit_py.processors.tokenizers import ApproximateTokenizer
 from agentkit_py.testing import FakeProvider, PacedTransport
 

@@ -22,10 +22,10 @@ from agentkit_py.cli.demo.script import CUSTOMER, LATER, QUESTIONS, scripted_mod
 from agentkit_py.cli.demo.travel import TravelData
 from agentkit_py.cli.target import check_file, load_model
 from agentkit_py.cli.transcript import Transcript
-from agentkit_py.engine.network import Network
 from agentkit_py.messages import Usage
 from agentkit_py.models import openai
 from agentkit_py.models.base import Model
+from agentkit_py.network import Network
 from agentkit_py.processors.tokenizers import ApproximateTokenizer
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.stores import SqliteHistory

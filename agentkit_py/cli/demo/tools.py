@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from agentkit_py.cli.demo.travel import TravelData, TravelError
-from agentkit_py.engine.tool import ToolContext
+from agentkit_py.tools import ToolContext
 
 Desk: TypeAlias = Literal["billing", "bookings", "handoff"]
 """The agents that triage can hand over to."""

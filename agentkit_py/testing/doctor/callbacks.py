@@ -18,11 +18,11 @@ from typing import Any
 
 from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.json import JsonObject
-from agentkit_py.engine.agent import Agent
-from agentkit_py.engine.network import Network
-from agentkit_py.engine.tool import Tool
-from agentkit_py.engine.tool_source import ToolSource
+from agentkit_py._engine.tool_source import ToolSource
+from agentkit_py.agent import Agent
 from agentkit_py.inngest.steps import inside_step
+from agentkit_py.network import Network
+from agentkit_py.tools import Tool
 
 _DEEDS = {
     "sqlite3.connect": "opens the database {0}",

@@ -10,9 +10,7 @@ from typing import Any
 
 import httpx
 
-from agentkit_py.engine.agent import Agent
-from agentkit_py.engine.network import Network
-from agentkit_py.engine.router import RouterContext
+from agentkit_py.agent import Agent
 from agentkit_py.events.approvals import APPROVAL_EVENT
 from agentkit_py.inngest.functions import create_functions
 from agentkit_py.inngest.outputs import MAX_OUTPUT
@@ -20,6 +18,8 @@ from agentkit_py.inngest.serving import development_client
 from agentkit_py.inngest.steps import MAX_STEPS
 from agentkit_py.models import openai
 from agentkit_py.models.base import Model
+from agentkit_py.network import Network
+from agentkit_py.routing import RouterContext
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores.memory import MemoryHistory
 from agentkit_py.testing.doctor.callbacks import Observations, Observed

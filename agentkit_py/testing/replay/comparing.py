@@ -7,8 +7,8 @@ from itertools import zip_longest
 from typing import Any
 
 from agentkit_py._core.json import JsonValue
-from agentkit_py.history.result import USER, AgentResult
 from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.results import USER, AgentResult
 from agentkit_py.testing.replay.recording import Conversation
 
 

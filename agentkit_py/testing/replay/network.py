@@ -11,17 +11,17 @@ import re
 from collections.abc import Iterable, Sequence
 from zlib import crc32
 
-from agentkit_py.engine.agent import Agent
-from agentkit_py.engine.network import Network
-from agentkit_py.engine.router import RouterContext
-from agentkit_py.engine.tool import Tool, ToolContext, create_tool
+from agentkit_py.agent import Agent
 from agentkit_py.history.config import HistoryConfig
+from agentkit_py.network import Network
 from agentkit_py.processors.base import Processor
 from agentkit_py.processors.token_limiter import TokenLimiter
 from agentkit_py.processors.tool_call_filter import ToolCallFilter
+from agentkit_py.routing import RouterContext
 from agentkit_py.testing.replay.recording import Conversation
 from agentkit_py.testing.replay.script import Script
 from agentkit_py.testing.replay.tool_arguments import arguments_model
+from agentkit_py.tools import Tool, ToolContext, create_tool
 
 FRONT_DESK = "front_desk"
 """The agent without tools."""

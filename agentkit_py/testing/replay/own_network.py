@@ -14,14 +14,14 @@ from dataclasses import replace
 from typing import Any, cast
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py.engine.agent import Agent, RoutingAgent
-from agentkit_py.engine.network import Network
-from agentkit_py.engine.router import Routed, RouterContext
-from agentkit_py.engine.tool import Tool, ToolContext
-from agentkit_py.engine.tool_source import SourceBook
+from agentkit_py._engine.tool_source import SourceBook
+from agentkit_py.agent import Agent, RoutingAgent
 from agentkit_py.history.config import HistoryConfig
+from agentkit_py.network import Network
+from agentkit_py.routing import Routed, RouterContext
 from agentkit_py.testing.replay.recording import Conversation
 from agentkit_py.testing.replay.script import Script
+from agentkit_py.tools import Tool, ToolContext
 
 
 class OwnNetwork:

@@ -9,11 +9,11 @@ from typing import Protocol
 
 import httpx
 
-from agentkit_py.engine.limits import RunLimits
-from agentkit_py.engine.network import Network
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.models.base import Model
+from agentkit_py.network import Network
+from agentkit_py.runs import RunLimits
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.testing.provider import FakeProvider, ReceivedRequest, Reply

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentkit_py.errors import HistoryError
-from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import (
     ReasoningMessage,
     TextContent,
@@ -19,6 +18,7 @@ from agentkit_py.messages import (
     token_memo,
 )
 from agentkit_py.processors.places import Extent, extent_of
+from agentkit_py.results import AgentResult
 from agentkit_py.stores import HistoryStore
 from agentkit_py.testing.store_conformance.values import ODD_TEXTS, raises, reply, said, same
 

@@ -7,14 +7,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
 
-from agentkit_py.engine.agent import Agent
-from agentkit_py.engine.tool import tool
+from agentkit_py.agent import Agent
 from agentkit_py.errors import ModelError
 from agentkit_py.models.base import RetryPolicy
 from agentkit_py.stores import HistoryStore
 from agentkit_py.testing.provider import error, tool_call
 from agentkit_py.testing.scripted_model import ScriptedModel
 from agentkit_py.testing.store_conformance.values import same
+from agentkit_py.tools import tool
 
 Program: TypeAlias = Callable[[], Awaitable[Any]]
 """One run; it may be begun again from the top."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from agentkit_py.history.result import AgentResult
 from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.results import AgentResult
 
 ODD_TEXTS = (
     "\ud800",

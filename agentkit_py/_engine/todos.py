@@ -1,0 +1,71 @@
+"""A tool by which an agent keeps its list of what is to be done, in the run's state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from agentkit_py._core.json import JsonObject
+from agentkit_py._engine.tool import Tool, ToolContext, create_tool
+from agentkit_py.errors import StateError
+
+KEY = "todos"
+MAX_TODOS = 50
+
+
+class Todo(BaseModel):
+    """One thing that is to be done."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    content: str = Field(min_length=1, max_length=500, description="What is to be done")
+    status: Literal["pending", "in_progress", "completed"] = Field(
+        default="pending", description="At most one item is in progress"
+    )
+
+
+class _Todos(BaseModel):
+    todos: list[Todo] = Field(
+        max_length=MAX_TODOS, description="The whole list; it replaces the one before"
+    )
+
+    @field_validator("todos")
+    @classmethod
+    def _one_at_a_time(cls, todos: list[Todo]) -> list[Todo]:
+        if sum(todo.status == "in_progress" for todo in todos) > 1:
+            raise ValueError("at most one item may be in progress")
+        return todos
+
+
+def _write(given: _Todos, ctx: ToolContext) -> JsonObject:
+    items = [todo.model_dump() for todo in given.todos]
+    data: Any = ctx.state.data
+    if isinstance(data, dict):
+        cast("dict[str, Any]", data)[KEY] = items
+    elif hasattr(data, KEY):
+        setattr(data, KEY, items)
+    else:
+        raise StateError(f"The state's data, {type(data).__name__}, has no {KEY!r} to write to")
+    return {"todos": items, "open": sum(todo.status != "completed" for todo in given.todos)}
+
+
+todo_write: Tool = create_tool(
+    name="todo_write",
+    description="Write the list of what is to be done, and keep it up to date as you go: use it "
+    "for tasks of several steps. Each call gives the whole list.",
+    parameters=_Todos,
+    handler=_write,
+)
+"""Keeps an agent's list of tasks in ``state.data["todos"]``, each item checked."""
+
+
+def todos_of(data: Mapping[str, Any] | object) -> Sequence[Todo]:
+    """The list in a state's data, for a system prompt that shows it."""
+    found: Any = (
+        cast("Mapping[str, Any]", data).get(KEY)
+        if isinstance(data, Mapping)
+        else getattr(data, KEY, None)
+    )
+    return [Todo.model_validate(item) for item in found or ()]

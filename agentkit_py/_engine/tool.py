@@ -1,0 +1,348 @@
+"""Tools: functions that a model may call."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import weakref
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, overload
+
+from agentkit_py._core.awaiting import is_async_callable
+from agentkit_py._core.json import JsonValue, copied
+from agentkit_py._core.naming import TOOL_NAME
+from agentkit_py._core.quick_init import quick_init
+from agentkit_py._engine.approvals import DEFAULT_APPROVAL_TIMEOUT, Asking
+from agentkit_py._engine.arguments import Arguments
+from agentkit_py.errors import ToolDefinitionError
+from agentkit_py.events.approvals import ApprovalAnswer
+from agentkit_py.messages import ToolCall
+from agentkit_py.models.base import ToolSpec
+from agentkit_py.models.schema import undo_form
+from agentkit_py.runtime.port import StepTools
+from agentkit_py.state import State
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from agentkit_py.agent import Agent
+    from agentkit_py.network import NetworkRun
+
+
+@quick_init
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """What a tool's handler may know and use."""
+
+    agent: Agent
+    network: NetworkRun | None
+    """The network run the agent is in; None when it runs by itself."""
+
+    state: State[Any]
+    """The run's state; with parallel tools, this tool's own fork of it."""
+
+    step: StepTools
+    """Durable steps, named anew for each call; for tools with ``steps=True``."""
+
+    call: ToolCall
+    """The call as the model made it."""
+
+    arguments: Any = None
+    """The validated arguments."""
+
+    asking: Asking = field(repr=False)
+
+    @property
+    def thread_id(self) -> str | None:
+        """The thread of the run."""
+        return self.state.thread_id
+
+    @property
+    def idempotency_key(self) -> str:
+        """Names this call to other systems: the same if the call has to be made again.
+
+        A durable call is made again when the process died before its result was kept. A system
+        that knows the key does not do twice what it did.
+        """
+        return self.asking.key
+
+    async def approve(
+        self, message: str, *, timeout: timedelta = DEFAULT_APPROVAL_TIMEOUT
+    ) -> ApprovalAnswer | None:
+        """Ask a person, and wait for the answer; for tools with ``steps=True``.
+
+        Args:
+            message: What the person is asked.
+            timeout: How long the question waits.
+
+        Returns:
+            The answer; None if none came in time.
+
+        Raises:
+            ConfigurationError: The tool is not made for steps, or there is nobody to ask.
+        """
+        return await self.asking.ask_from_tool(message, timeout)
+
+    async def wait_for_event(
+        self, event: str, *, if_exp: str | None = None, timeout: timedelta
+    ) -> Any:
+        """Wait for an Inngest event; for tools with ``steps=True``. None if it does not come."""
+        step_id = self.asking.steps.next_id(f"wait.{event}")
+        return await self.step.wait_for_event(step_id, event=event, if_exp=if_exp, timeout=timeout)
+
+
+Condition: TypeAlias = Callable[[ToolContext], "bool | Awaitable[bool]"]
+Check: TypeAlias = Callable[[ToolContext], "str | Awaitable[str | None] | None"]
+
+
+class ToolTraits(TypedDict, total=False):
+    """What a tool may be beside its function."""
+
+    strict: bool | None
+    """Ask providers that know it for strict arguments; None: where the schema allows it."""
+
+    steps: bool
+    """Whether the handler uses ``ctx.step`` itself for several durable steps."""
+
+    needs_approval: bool | Condition
+    """Whether a person must agree before each call, or a function of the context that says so."""
+
+    check: Check | None
+    """Says what stands against a call (None: nothing): before a person is asked, and again right
+    before the call."""
+
+    approval_timeout: timedelta
+    """How long the question waits; 4 hours unless given."""
+
+
+class _Invoke(Protocol):
+    def __call__(self, arguments: Any, context: ToolContext, /) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tool:
+    """A function that a model may call. Make one with `tool` or `create_tool`."""
+
+    name: str
+    description: str
+    arguments: Arguments = field(repr=False)
+    invoke: _Invoke = field(repr=False)
+    is_async: bool = field(repr=False)
+    steps: bool = False
+    """Whether it uses several durable steps itself instead of being one."""
+
+    needs_approval: bool | Condition = False
+    """Whether a person must agree before each call, or a function of the context that says so."""
+
+    check: Check | None = None
+    """Says what stands against a call; see `ToolTraits`."""
+
+    approval_timeout: timedelta = DEFAULT_APPROVAL_TIMEOUT
+    handler: Callable[..., Any] | None = field(default=None, repr=False)
+    """The function as it was given."""
+
+    spec: ToolSpec = field(repr=False, default_factory=lambda: ToolSpec(""))
+
+    @property
+    def parameters(self) -> Mapping[str, JsonValue] | None:
+        """JSON Schema of the arguments."""
+        return self.arguments.schema
+
+    def validate(self, call: ToolCall) -> Any:
+        """The validated arguments of ``call``.
+
+        Raises:
+            InvalidArguments: They do not fit the schema.
+        """
+        # A copy: the handler may change what it gets, and the message stays what the model said.
+        given = copied(call.input)
+        # Strict schemas make optional fields nullable, so null stands for "not given".
+        given = undo_form(self.spec, self.arguments.schema, given)
+        return self.arguments.validate(given)
+
+
+def create_tool(
+    *,
+    name: str,
+    handler: Callable[..., Any],
+    description: str = "",
+    parameters: type[BaseModel] | Mapping[str, JsonValue] | None = None,
+    **traits: Unpack[ToolTraits],
+) -> Tool:
+    """Make a tool of a handler that gets its validated input as one value.
+
+    Args:
+        name: What the model calls it: letters, digits, ``_`` and ``-``, at most 64.
+        handler: ``handler(input, ctx)``, ``handler(input)`` or ``handler()``, sync or async. What
+            it returns becomes JSON for the model; None reads as success.
+        description: Tells the model when and how to use it.
+        parameters: A pydantic model (the handler gets an instance), a JSON Schema (the handler
+            gets the dict; needs the extra ``jsonschema``), or None (gets what the model passed).
+        traits: See `ToolTraits`: ``strict``, ``steps``, ``needs_approval``, ``check``.
+
+    Raises:
+        ToolDefinitionError: Name, parameters or handler cannot be used.
+    """
+    from agentkit_py._engine.tool_schema import arguments_of  # noqa: PLC0415 - loads pydantic
+
+    arguments = arguments_of(name, parameters)
+    return _build(name, description, arguments, _by_position(name, handler), handler, traits)
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **traits: Unpack[ToolTraits],
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **traits: Unpack[ToolTraits],
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a tool of a function: type hints give the schema, the docstring the description.
+
+    A parameter annotated `ToolContext` (or called ``ctx``) gets the context and is not shown to
+    the model. Descriptions of arguments come from ``Annotated[…, Field(description=…)]`` or a
+    Google-style docstring.
+
+    Example:
+        ::
+
+            @tool
+            def get_weather(city: str, unit: Literal["c", "f"] = "c") -> dict:
+                "Get the weather for a city."
+
+    Args:
+        function: The function, when used without arguments.
+        name: Another name than the function's.
+        description: Another description than the docstring's first paragraph.
+        traits: See `ToolTraits`: ``strict``, ``steps``, ``needs_approval``, ``check``.
+
+    Raises:
+        ToolDefinitionError: The name or signature cannot be used.
+    """
+
+    def make(target: Callable[..., Any]) -> Tool:
+        from agentkit_py._engine.tool_schema import ModelArguments, model_of_signature  # noqa: PLC0415 - loads pydantic
+
+        label = name or getattr(target, "__name__", type(target).__name__)
+        context = _context_parameter(target)
+        model = model_of_signature(label, target, frozenset({context} if context else ()))
+        summary = description if description is not None else _summary(target)
+        arguments = ModelArguments.of(label, model)
+        return _build(label, summary, arguments, _by_name(target, context), target, traits)
+
+    return make if function is None else make(function)
+
+
+ToolLike: TypeAlias = Tool | Callable[..., Any]
+"""A tool, or a bare function that becomes one."""
+
+_known: weakref.WeakKeyDictionary[Callable[..., Any], Tool] = weakref.WeakKeyDictionary()
+
+
+def as_tool(given: ToolLike) -> Tool:
+    """``given`` if it is a tool, else the tool made of the function (once per function).
+
+    Raises:
+        ToolDefinitionError: It is neither, or its signature cannot be used.
+    """
+    if isinstance(given, Tool):
+        return given
+    if type(given).__module__.startswith("inngest"):
+        # By name, since the engine knows no SDK; whoever has such a function has the SDK.
+        return importlib.import_module("agentkit_py.inngest.tools").inngest_tool(given)
+    if not callable(given):
+        raise ToolDefinitionError(f"{given!r:.60}", "a tool must be a Tool or a function")
+    try:
+        found = _known.get(given)
+    except TypeError:  # cannot be referenced weakly
+        return tool(given)
+    if found is None:
+        found = _known[given] = tool(given)
+    return found
+
+
+def _build(
+    name: str,
+    description: str,
+    arguments: Arguments,
+    invoke: _Invoke,
+    handler: Callable[..., Any],
+    traits: ToolTraits,
+) -> Tool:
+    if not TOOL_NAME.fullmatch(name):
+        raise ToolDefinitionError(
+            name, "a name has 1 to 64 letters, digits, _ or -, and begins with a letter or _"
+        )
+    unknown = sorted(traits.keys() - ToolTraits.__optional_keys__)
+    if unknown:
+        known = ", ".join(["name", "description", *sorted(ToolTraits.__optional_keys__)])
+        raise ToolDefinitionError(name, f"a tool has no option {unknown[0]!r}; it has {known}")
+    return Tool(
+        name,
+        description,
+        arguments,
+        invoke,
+        is_async_callable(handler),
+        traits.get("steps", False),
+        traits.get("needs_approval", False),
+        traits.get("check"),
+        traits.get("approval_timeout", DEFAULT_APPROVAL_TIMEOUT),
+        handler,
+        ToolSpec(name, description, arguments.schema, traits.get("strict")),
+    )
+
+
+def _by_position(name: str, handler: Callable[..., Any]) -> _Invoke:
+    parameters = inspect.signature(handler).parameters.values()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [p for p in parameters if p.kind in kinds]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters) or len(places) >= 2:  # noqa: PLR2004
+        return handler
+    if len(places) == 1:
+        return lambda arguments, _context, /: handler(arguments)
+    if any(p.default is p.empty and p.kind is p.KEYWORD_ONLY for p in parameters):
+        raise ToolDefinitionError(name, "its handler must take (input, ctx), (input) or nothing")
+    return lambda _arguments, _context, /: handler()  # noqa: PLW0108 - it takes no arguments
+
+
+def _by_name(function: Callable[..., Any], context_name: str | None) -> _Invoke:
+    from agentkit_py._engine.tool_schema import field_name  # noqa: PLC0415 - loads pydantic
+
+    parameters = [name for name in inspect.signature(function).parameters if name != context_name]
+    fields = {name: field_name(name) for name in parameters}
+
+    def invoke(arguments: Any, context: ToolContext, /) -> Any:
+        given = {name: getattr(arguments, field) for name, field in fields.items()}
+        if context_name is not None:
+            given[context_name] = context
+        return function(**given)
+
+    return invoke
+
+
+def _context_parameter(function: Callable[..., Any]) -> str | None:
+    for parameter in inspect.signature(function).parameters.values():
+        hint = parameter.annotation
+        is_context = hint is ToolContext or (
+            isinstance(hint, str) and hint.split(".")[-1].strip("'\" ") == "ToolContext"
+        )
+        if is_context or parameter.name == "ctx":
+            return parameter.name
+    return None
+
+
+def _summary(function: Callable[..., Any]) -> str:
+    from agentkit_py._engine.tool_schema import doc_of  # noqa: PLC0415 - loads pydantic
+
+    return " ".join(doc_of(function).split("\n\n")[0].split())

@@ -1,0 +1,205 @@
+"""Arguments of tools: from a signature, a pydantic model or a JSON Schema to one validator.
+
+Loaded when the first tool is made: pydantic takes more time to import than all of the engine.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+
+from agentkit_py._core.json import JsonObject, JsonValue
+from agentkit_py._engine.arguments import Arguments, InvalidArguments
+from agentkit_py._engine.plain_schema import plain_schema
+from agentkit_py.errors import MissingDependencyError, ToolDefinitionError
+
+
+@dataclass(frozen=True, slots=True)
+class ModelArguments:
+    """Arguments described by a pydantic model."""
+
+    model: type[BaseModel]
+    schema: JsonObject
+
+    @classmethod
+    def of(cls, tool: str, model: type[BaseModel]) -> ModelArguments:
+        """The arguments that ``model`` describes.
+
+        Raises:
+            ToolDefinitionError: The model has no JSON Schema.
+        """
+        try:
+            return cls(model, plain_schema(model))
+        except PydanticUserError as error:
+            raise ToolDefinitionError(tool, f"no JSON Schema for its arguments: {error}") from error
+
+    def validate(self, given: JsonValue) -> BaseModel:
+        """An instance of the model."""
+        try:
+            return self.model.model_validate(given)
+        except ValidationError as error:
+            raise InvalidArguments(_issues(error)) from error
+
+
+def _issues(error: ValidationError) -> list[dict[str, JsonValue]]:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return [
+        {"path": ".".join(map(str, item["loc"])) or "(arguments)", "message": item["msg"]}
+        for item in found
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaArguments:
+    """Arguments described by a JSON Schema; needs the package jsonschema."""
+
+    schema: JsonObject
+    validator: Any
+
+    @classmethod
+    def of(cls, tool: str, schema: JsonObject) -> SchemaArguments:
+        """The arguments that ``schema`` describes.
+
+        Raises:
+            MissingDependencyError: jsonschema is not installed.
+            ToolDefinitionError: ``schema`` is no JSON Schema.
+        """
+        try:
+            from jsonschema import SchemaError
+            from jsonschema.validators import validator_for
+        except ImportError as error:
+            raise MissingDependencyError(
+                "jsonschema", "jsonschema", f"Tool {tool!r} with a JSON Schema"
+            ) from error
+        kind: Any = cast("Any", validator_for)(schema)
+        try:
+            kind.check_schema(schema)
+        except SchemaError as error:
+            raise ToolDefinitionError(tool, f"no JSON Schema: {error.message}") from error
+        return cls(schema, kind(schema))
+
+    def validate(self, given: JsonValue) -> JsonValue:
+        """The arguments as they came, if they fit."""
+        errors = sorted(self.validator.iter_errors(given), key=lambda error: list(error.path))
+        if errors:
+            issues = [(".".join(map(str, e.path)) or "(arguments)", str(e.message)) for e in errors]
+            raise InvalidArguments([{"path": path, "message": text} for path, text in issues])
+        return given
+
+
+@dataclass(frozen=True, slots=True)
+class AnyArguments:
+    """Arguments that nobody described."""
+
+    schema: None = None
+
+    def validate(self, given: JsonValue) -> JsonValue:
+        """The arguments as they came."""
+        return given
+
+
+def arguments_of(tool: str, parameters: object) -> Arguments:
+    """The arguments that ``parameters`` describe: a pydantic model, a JSON Schema, or None."""
+    if parameters is None:
+        return AnyArguments()
+    if isinstance(parameters, type) and issubclass(parameters, BaseModel):
+        return ModelArguments.of(tool, parameters)
+    if isinstance(parameters, Mapping):
+        return SchemaArguments.of(tool, cast("JsonObject", parameters))
+    raise ToolDefinitionError(
+        tool, f"parameters must be a pydantic model, a JSON Schema or None, got {parameters!r:.80}"
+    )
+
+
+def model_of_signature(
+    tool: str, function: Callable[..., Any], skip: frozenset[str]
+) -> type[BaseModel]:
+    """A pydantic model with one field for each parameter but those in ``skip``.
+
+    Raises:
+        ToolDefinitionError: A parameter has no type hint, or cannot be passed by name.
+    """
+    hints = _hints(tool, function)
+    described = _argument_docs(doc_of(function))
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in skip:
+            continue
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise ToolDefinitionError(tool, f"parameter {parameter} cannot be passed by name")
+        if parameter.name not in hints:
+            raise ToolDefinitionError(tool, f"parameter {parameter.name!r} needs a type hint")
+        hint = hints[parameter.name]
+        field = _field(parameter, hint, described.get(parameter.name))
+        fields[field_name(parameter.name)] = (hint, field)
+    try:
+        return create_model(tool, __config__=ConfigDict(extra="forbid"), **fields)
+    except (PydanticUserError, NameError, TypeError) as error:
+        raise ToolDefinitionError(tool, f"cannot use its signature: {error}") from error
+
+
+def field_name(parameter: str) -> str:
+    """The model's field for a parameter: the same, unless pydantic uses that name itself."""
+    taken = hasattr(BaseModel, parameter) or parameter.startswith(("_", "model_"))
+    return f"argument_{parameter}" if taken else parameter
+
+
+def _field(parameter: inspect.Parameter, hint: object, description: str | None) -> FieldInfo:
+    default = ... if parameter.default is parameter.empty else parameter.default
+    if isinstance(default, FieldInfo):
+        return default
+    facts: dict[str, Any] = {}
+    own = FieldInfo.from_annotation(cast("Any", hint))
+    if description is not None and own.description is None:
+        facts["description"] = description
+    if field_name(parameter.name) != parameter.name and own.alias is None:
+        facts["alias"] = parameter.name
+    return cast("FieldInfo", Field(default, **facts))
+
+
+def doc_of(function: Callable[..., Any]) -> str:
+    """The docstring of a function, or of an object's ``__call__``."""
+    if inspect.isroutine(function):
+        return inspect.getdoc(function) or ""
+    return inspect.getdoc(type(function).__call__) or inspect.getdoc(function) or ""
+
+
+def _hints(tool: str, function: Callable[..., Any]) -> dict[str, Any]:
+    target = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        return get_type_hints(target, include_extras=True)
+    except NameError as error:
+        raise ToolDefinitionError(
+            tool, f"a type hint cannot be resolved: {error}. Define the type at module level."
+        ) from error
+
+
+_ARGUMENT = re.compile(r"^(\w+)(?:\s*\([^)]*\))?:\s*(.+)$")
+
+
+def _argument_docs(doc: str) -> dict[str, str]:
+    """What a Google-style docstring says of each argument."""
+    _, _, section = doc.partition("Args:\n")
+    found: dict[str, str] = {}
+    name = ""
+    indent = None
+    for line in section.splitlines():
+        stripped = line.strip()
+        depth = len(line) - len(line.lstrip())
+        indent = depth if indent is None and stripped else indent
+        if not stripped or indent is None or depth < indent:
+            break
+        match = _ARGUMENT.match(stripped)
+        if depth == indent and match:
+            name = match[1]
+            found[name] = match[2]
+        elif name:
+            found[name] += f" {stripped}"
+    return found

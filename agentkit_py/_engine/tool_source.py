@@ -1,0 +1,150 @@
+"""Tools that an agent does not hold itself: servers that are asked which ones they have."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from agentkit_py._core.json import JsonObject
+from agentkit_py._core.values import new_dict
+from agentkit_py._engine.tool import Tool
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.runtime.port import Recordable, Runtime
+
+
+class ToolSource(Protocol):
+    """Something that has tools and can be asked for them, e.g. `agentkit_py.mcp.MCPServer`.
+
+    Above: agents, which ask it in a step, so that a replay has the tools that the run began with.
+    Below: a connection that the source opens, keeps and closes itself, in a task of its own, since
+    nothing may be open around a step.
+    """
+
+    @property
+    def name(self) -> str:
+        """What its tools' names begin with: ``{name}-{tool}``."""
+        ...
+
+    async def listing(self) -> JsonObject:
+        """What it has now, as JSON: a step's output. ``"changes": true``: it may have more later.
+
+        Raises:
+            ToolSourceError: It cannot be reached, and is needed.
+        """
+        ...
+
+    def tools(self, listing: JsonObject, taken: Collection[str]) -> Sequence[Tool]:
+        """The tools of a listing, the same for the same listing; none has a name in ``taken``."""
+        ...
+
+    async def open(self) -> None:
+        """Connect; one who opens closes, too.
+
+        Raises:
+            ToolSourceError: It cannot be reached, and is needed.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Disconnect when the last one who opened has closed; using it connects anew."""
+        ...
+
+
+@dataclass(slots=True)
+class SourceBook:
+    """What the sources have, as the steps of one run recorded it."""
+
+    _listed: dict[int, JsonObject] = field(default_factory=new_dict)
+    """By the identity of the source: agents of one network may call different ones the same."""
+
+    _owners: dict[str, set[int]] = field(default_factory=new_dict)
+
+    def copy(self) -> SourceBook:
+        """A book for what runs beside others: which of them asks first must not matter."""
+        return SourceBook(dict(self._listed), {k: set(v) for k, v in self._owners.items()})
+
+    async def tools(
+        self,
+        sources: Sequence[ToolSource],
+        own: Mapping[str, Tool],
+        ask: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]],
+    ) -> Mapping[str, Tool]:
+        """An agent's own tools and those of its sources; ``ask`` runs a callback in a step."""
+        missing = [source for source in sources if id(source) not in self._listed]
+        if missing:
+
+            async def look() -> list[JsonObject]:
+                return [await source.listing() for source in missing]
+
+            for source, listing in zip(missing, await ask(look), strict=True):
+                self._listed[id(source)] = listing
+        return self.known(sources, own)
+
+    def known(self, sources: Sequence[ToolSource], own: Mapping[str, Tool]) -> Mapping[str, Tool]:
+        """An agent's own tools, and those of its sources that have been asked so far."""
+        found = dict(own)
+        for source in sources:
+            listing = self._listed.get(id(source))
+            if listing is None:
+                continue
+            for tool in source.tools(listing, found.keys()):
+                found[tool.name] = tool
+                self._owners.setdefault(tool.name, set()).add(id(source))
+        return found
+
+    def called(self, names: Iterable[str]) -> None:
+        """Tools were called: a source whose list may change is asked again before the next look."""
+        for name in names:
+            for source in self._owners.get(name, ()):
+                if self._listed.get(source, {}).get("changes") is True:
+                    self._listed.pop(source, None)
+
+
+async def in_step(
+    runtime: Runtime, step_id: str, changes: Recordable, look: Callable[[], Awaitable[Any]]
+) -> Any:
+    """What ``look`` gives, as a step."""
+    return await runtime.effect(step_id, look, changes)
+
+
+def check_sources(agent: str, sources: Sequence[Any]) -> None:
+    """Refuse what cannot be asked, and two that could not be told apart.
+
+    Raises:
+        ConfigurationError: See there.
+    """
+    names: set[str] = set()
+    for source in sources:
+        if isinstance(source, Mapping) or not hasattr(source, "listing"):
+            raise ConfigurationError(
+                f"Agent {agent!r}: mcp_servers has a {_kind(source)}, which is no server; "
+                "make one with agentkit_py.mcp.MCPServer(name, transport)"
+            )
+        if source.name in names:
+            raise ConfigurationError(f"Agent {agent!r} has two servers called {source.name!r}")
+        names.add(source.name)
+
+
+def _kind(given: Any) -> str:
+    # Not its repr: settings that were written for another library hold keys.
+    return type(given).__name__
+
+
+def may_have(sources: Sequence[ToolSource], tool: str) -> bool:
+    """Whether a tool of this name may be one of theirs; only asking them says whether it is."""
+    return any(tool.startswith(f"{source.name}-") for source in sources)
+
+
+async def opened(sources: Iterable[ToolSource]) -> AsyncExitStack:
+    """All of ``sources`` opened; closing the stack closes them.
+
+    Raises:
+        ToolSourceError: One cannot be reached; those that were opened are closed again.
+    """
+    async with AsyncExitStack() as stack:
+        for source in sources:
+            await source.open()
+            stack.push_async_callback(source.close)
+        return stack.pop_all()

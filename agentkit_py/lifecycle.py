@@ -1,0 +1,13 @@
+"""Hooks into an agent's turn, and what each of them is given."""
+
+from __future__ import annotations
+
+from agentkit_py._engine.lifecycle import (
+    AgentContext,
+    Lifecycle,
+    ResultContext,
+    Start,
+    StartContext,
+)
+
+__all__ = ["AgentContext", "Lifecycle", "ResultContext", "Start", "StartContext"]

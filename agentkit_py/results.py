@@ -1,0 +1,260 @@
+"""AgentResult: what one inference, with the tools it called, gave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from agentkit_py._core.json import dumps
+from agentkit_py._core.later import Later
+from agentkit_py._core.quick_init import quick_init
+from agentkit_py._core.values import changed
+from agentkit_py._core.xxh64 import xxh64
+from agentkit_py.codec import escape_surrogates, message_from_dict, message_to_dict, plain_text
+from agentkit_py.errors import InvalidRecordError
+from agentkit_py.messages import ContentPart, Message, TextMessage, ToolResultMessage, Usage
+from agentkit_py.processors.report import ContextReport
+
+USER = "user"
+"""Agent name of the results that hold what the user said."""
+
+
+@quick_init
+@dataclass(frozen=True, slots=True)
+class AgentResult:
+    """What one inference gave, or (with agent name ``"user"``) what the user said.
+
+    Messages without an author get the agent's name, so that histories say who wrote what.
+    """
+
+    agent_name: str
+    output: Sequence[Message]
+    """The model's messages, tool calls among them."""
+
+    tool_calls: Sequence[ToolResultMessage] = ()
+    """The results of the tools that were called (TypeScript's name)."""
+
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    prompt: Sequence[Message] = field(default=(), repr=False)
+    """System prompt, input and prefill of the inference."""
+
+    history: Sequence[Message] = field(default=(), repr=False)
+    """The history that the model saw."""
+
+    reply: object = field(default=None, repr=False, kw_only=True)
+    """The provider's answer as JSON."""
+
+    id: str | None = field(default=None, kw_only=True)
+    usage: Usage | None = field(default=None, kw_only=True)
+    stop_reason: str | None = field(default=None, kw_only=True, compare=False)
+    """Which limit ended the agent's turn after this result; None: it ended by itself."""
+
+    context: ContextReport | None = field(default=None, repr=False, kw_only=True, compare=False)
+    """What each level of processors did to what the model saw."""
+
+    def __post_init__(self) -> None:
+        """Normalise lists to tuples, the time to UTC, and sign the messages."""
+        object.__setattr__(self, "output", _signed(self.output, self.agent_name))
+        if self.tool_calls != ():
+            object.__setattr__(self, "tool_calls", _signed(self.tool_calls, self.agent_name))
+        if type(self.prompt) not in _READ_ONLY:
+            object.__setattr__(self, "prompt", tuple(self.prompt))
+        if type(self.history) not in _READ_ONLY:
+            object.__setattr__(self, "history", tuple(self.history))
+        if self.created_at.tzinfo is None:
+            object.__setattr__(self, "created_at", self.created_at.replace(tzinfo=UTC))
+
+    @classmethod
+    def from_user(
+        cls,
+        content: str | Sequence[ContentPart],
+        *,
+        id: str | None = None,  # noqa: A002 - the field's name
+        created_at: datetime | None = None,
+    ) -> AgentResult:
+        """What the user said, as it stands in a state or thread."""
+        message = TextMessage("user", content if isinstance(content, str) else tuple(content))
+        return cls(USER, (message,), (), created_at or datetime.now(UTC), id=id)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Output and tool results, in the order a model is to see them."""
+        return (*self.output, *self.tool_calls)
+
+    @property
+    def text(self) -> str:
+        """The assistant's text, its messages joined by line breaks."""
+        texts = [m.text for m in self.output if m.type == "text" and m.role == "assistant"]
+        return "\n".join(texts)
+
+    @property
+    def raw(self) -> str | None:
+        """The provider's answer as compact JSON text, None if there was none."""
+        return None if self.reply is None else dumps(self.reply)
+
+    @property
+    def checksum(self) -> str:
+        """XXH64, in decimal, of the canonical JSON of messages and time; same content, same sum.
+
+        The TypeScript checksum depends on the machine's time zone and drops the milliseconds, so
+        it is not reproduced.
+        """
+        messages = [message_to_dict(message) for message in self.messages]
+        text = escape_surrogates(dumps([messages, _to_iso(self.created_at)]))
+        return str(xxh64(text.encode()))
+
+    def with_messages(self, output: Iterable[Message]) -> AgentResult:
+        """The same result with another output, as `on_response` hooks want it."""
+        return replace(self, output=tuple(output))
+
+    def to_dict(self, *, full: bool = False) -> dict[str, Any]:
+        """JSON as TypeScript's ``export()`` gives it.
+
+        Args:
+            full: Also what was sent and the raw answer (``prompt``, ``history``, ``raw``). They
+                repeat the thread in each result, so stores leave them out.
+        """
+        record: dict[str, Any] = {
+            "agentName": self.agent_name,
+            "output": [message_to_dict(message) for message in self.output],
+            "toolCalls": [message_to_dict(message) for message in self.tool_calls],
+            "createdAt": _to_iso(self.created_at),
+        }
+        if self.id is not None:
+            record["id"] = self.id
+        if self.usage is not None:
+            record["usage"] = _usage_to_dict(self.usage)
+        if full:
+            record["prompt"] = [message_to_dict(message) for message in self.prompt]
+            record["history"] = [message_to_dict(message) for message in self.history]
+            if self.reply is not None:
+                record["raw"] = self.raw
+        return record
+
+    @classmethod
+    def from_dict(cls, record: object, *, where: str = "result") -> AgentResult:
+        """The result that ``record`` (ours or TypeScript's) holds.
+
+        Raises:
+            InvalidRecordError: A field is missing or of the wrong kind.
+        """
+        # `isinstance` with an abstract class is slow, and each row of a thread comes here.
+        if type(record) is not dict and not isinstance(record, Mapping):
+            raise InvalidRecordError("expected an object", where=where, field="(whole)")
+        fields = cast("Mapping[str, Any]", record)
+        usage = fields.get("usage")
+        return cls(
+            _string(fields, "agentName", where),
+            _messages(fields, "output", where),
+            _tool_results(fields, where) if fields.get("toolCalls") != [] else (),
+            _time(fields, where),
+            # What stores leave out is not looked for: each row of a thread comes here.
+            _messages(fields, "prompt", where) if "prompt" in fields else (),
+            _messages(fields, "history", where) if "history" in fields else (),
+            reply=_raw_reply(fields) if "raw" in fields else None,
+            id=None if fields.get("id") is None else _string(fields, "id", where),
+            usage=None if usage is None else _usage_from_dict(usage, where),
+        )
+
+    export = to_dict
+
+
+_READ_ONLY = frozenset({tuple, Later})
+
+
+def _signed(messages: Sequence[Message], agent: str) -> tuple[Any, ...]:
+    return tuple(
+        [
+            message
+            if message.agent is not None or (message.type == "text" and message.role != "assistant")
+            else changed(message, agent=agent)
+            for message in messages
+        ]
+    )
+
+
+def _to_iso(time: datetime) -> str:
+    utc = time.astimezone(UTC)
+    precision = "milliseconds" if utc.microsecond % 1000 == 0 else "microseconds"
+    return utc.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def _string(fields: Mapping[str, Any], name: str, where: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise InvalidRecordError(f"expected a string, got {value!r:.80}", where=where, field=name)
+    return value
+
+
+def _messages(fields: Mapping[str, Any], name: str, where: str) -> tuple[Message, ...]:
+    value: object = fields.get(name)
+    if not value and (value == [] or name not in fields):
+        return ()
+    if not isinstance(value, list):
+        raise InvalidRecordError(f"expected a list, got {value!r:.80}", where=where, field=name)
+    records = cast("list[object]", value)
+    if len(records) == 1 and (only := plain_text(records[0])) is not None:
+        return (only,)
+    items = enumerate(records)
+    return tuple(
+        [plain_text(m) or message_from_dict(m, where=where, path=f"{name}[{i}]") for i, m in items]
+    )
+
+
+def _tool_results(fields: Mapping[str, Any], where: str) -> tuple[ToolResultMessage, ...]:
+    found = _messages(fields, "toolCalls", where)
+    for index, message in enumerate(found):
+        if message.type != "tool_result":
+            problem = f"expected a tool_result, got a message of type {message.type}"
+            raise InvalidRecordError(problem, where=where, field=f"toolCalls[{index}].type")
+    return cast("tuple[ToolResultMessage, ...]", found)
+
+
+def _time(fields: Mapping[str, Any], where: str) -> datetime:
+    text = _string(fields, "createdAt", where)
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidRecordError(
+            f"expected an ISO 8601 time, got {text!r:.80}", where=where, field="createdAt"
+        ) from None
+
+
+def _raw_reply(fields: Mapping[str, Any]) -> object:
+    raw = fields.get("raw")
+    if not isinstance(raw, str):
+        return raw
+    try:
+        return json.loads(raw)
+    except ValueError:
+        return raw
+
+
+def _usage_to_dict(usage: Usage) -> dict[str, int]:
+    return {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "cachedTokens": usage.cached_tokens,
+        "reasoningTokens": usage.reasoning_tokens,
+    }
+
+
+_USAGE = ("inputTokens", "outputTokens", "cachedTokens", "reasoningTokens")
+
+
+def _usage_from_dict(value: object, where: str) -> Usage:
+    if type(value) is not dict and not isinstance(value, Mapping):  # quicker for nearly all
+        problem = f"expected an object, got {value!r:.80}"
+        raise InvalidRecordError(problem, where=where, field="usage")
+    numbers = cast("Mapping[str, object]", value)
+    return Usage(*[_tokens(numbers.get(name, 0), where, name) for name in _USAGE])
+
+
+def _tokens(value: object, where: str, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        problem = f"expected a whole number, got {value!r:.80}"
+        raise InvalidRecordError(problem, where=where, field=f"usage.{name}")
+    return value

@@ -1,0 +1,294 @@
+"""Routers: who is next."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from agentkit_py._core.awaiting import resolve
+from agentkit_py._engine.agent_run import AgentRun, run_agent
+from agentkit_py._engine.changes import Scheduled
+from agentkit_py._engine.limits import LIMITS
+from agentkit_py.agent import Agent, RoutingAgent
+from agentkit_py.errors import ConfigurationError, RoutingError
+from agentkit_py.messages import UserMessage
+from agentkit_py.results import AgentResult
+
+if TYPE_CHECKING:
+    from agentkit_py.network import NetworkRun
+
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from agentkit_py._core.json import dumps
+from agentkit_py.lifecycle import AgentContext, Lifecycle, ResultContext
+from agentkit_py.models.base import ToolSpec
+from agentkit_py.tools import ToolContext, create_tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterContext:
+    """What a router function decides by."""
+
+    input: str
+    """The text of the user's message."""
+
+    user_message: UserMessage
+    network: NetworkRun
+    stack: Sequence[Scheduled]
+    """Names of the agents that are already scheduled."""
+
+    call_count: int
+    """How many agent turns there were in this run."""
+
+    last_result: AgentResult | None
+    """The last agent's last result; before the first turn of this run, that of an earlier one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Agents that run at the same time; see `together`."""
+
+    agents: tuple[Agent | str, ...]
+
+
+def together(*agents: Agent | str) -> Together:
+    """For routers: let these agents run at the same time.
+
+    Each gets its own copy of the state and sees the conversation as it was before. Results join
+    the state in the order given here, and so do changes of state data; two agents that change the
+    same key are an error (`StateConflictError`).
+    """
+    return Together(agents)
+
+
+Routed: TypeAlias = Agent | str | Together | Sequence[Agent | str | Together] | None
+"""Agents, or their names; None or empty: the run is done. A routing agent is asked."""
+
+RouterFunction: TypeAlias = Callable[[RouterContext], Routed | Awaitable[Routed]]
+
+Router: TypeAlias = RouterFunction | RoutingAgent
+"""What a network's ``router`` may be."""
+
+
+def check_router(network: str, router: object) -> None:
+    """Refuse what cannot route.
+
+    Raises:
+        ConfigurationError: It is neither a function, a routing agent nor None.
+    """
+    if router is not None and not isinstance(router, RoutingAgent) and not callable(router):
+        raise ConfigurationError(
+            f"Network {network!r}: its router must be a function, a RoutingAgent or None, "
+            f"got {router!r:.80}"
+        )
+
+
+async def route(run: NetworkRun, router: Router) -> list[Scheduled]:
+    """Names of the agents that are next; agents that are new to the network join it."""
+    chosen: Any = router
+    if not isinstance(router, Agent):
+        chosen = await resolve(router(run.router_context()))
+    if isinstance(chosen, RoutingAgent):
+        chosen = await _ask(run, chosen)
+    return [_join(run, item) for item in _as_list(run, chosen)]
+
+
+async def _ask(run: NetworkRun, agent: RoutingAgent) -> Sequence[str]:
+    how = AgentRun(
+        f"{run.scope.prefix}.route.{run.routings}",
+        model=run.model,
+        default_model=run.network.default_model,
+        parent_run_id=run.run_id,
+        keep=False,
+    )
+    run.routings += 1
+    result = await run_agent(run.scope, agent, how)
+    run.routing_results.append(result)
+    if result.stop_reason in LIMITS and not result.output:
+        run.limit_reached = result.stop_reason  # it was not asked, so it has not said "nobody"
+        return ()
+    return await agent.route(run.scope, result)
+
+
+def _as_list(run: NetworkRun, chosen: object) -> list[object]:
+    if chosen is None:
+        return []
+    if isinstance(chosen, Agent | str | Together):
+        return [chosen]
+    if isinstance(chosen, Sequence):
+        return list(cast("Sequence[object]", chosen))
+    raise RoutingError(
+        f"its router returned {chosen!r:.80}; expected agents, names, a routing agent or None",
+        network=run.name,
+    )
+
+
+def _join(run: NetworkRun, item: object) -> Scheduled:
+    if isinstance(item, Together):
+        return tuple(_join_one(run, agent) for agent in item.agents)
+    return _join_one(run, item)
+
+
+def _join_one(run: NetworkRun, item: object) -> str:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, RoutingAgent):
+        raise RoutingError(
+            f"its router returned the routing agent {item.name!r} in a list; return it alone",
+            network=run.name,
+        )
+    if not isinstance(item, Agent):
+        raise RoutingError(f"its router returned {item!r:.80} in a list", network=run.name)
+    run.agents.setdefault(item.name, item)
+    return item.name
+
+
+_BEFORE, _AFTER = r"(?<![\w@.])@", r"(?![\w-])(?!\.\w)"
+
+
+def mention_router(
+    fallback: Router | Agent | str | None = None,
+) -> Callable[[RouterContext], Awaitable[Routed]]:
+    """A router that gives each agent mentioned as ``@name`` one turn, in the order of mention.
+
+    Case does not matter; names that are no enabled agent of the network are no mentions.
+
+    Args:
+        fallback: Who is next where nobody is mentioned: an agent or its name (one turn), or a
+            router, which then routes the whole run. None: nobody.
+
+    Raises:
+        ConfigurationError: ``fallback`` is none of these.
+    """
+    one = fallback if isinstance(fallback, str | Agent) else None
+    if one is None:
+        check_router("mention_router", fallback)
+
+    async def route(context: RouterContext) -> Routed:
+        agents = await context.network.available_agents()
+        named = mentioned(context.input, [agent.name for agent in agents])
+        if named:
+            return named if context.call_count == 0 else None
+        if isinstance(fallback, RoutingAgent):
+            return fallback
+        if isinstance(fallback, str | Agent):
+            return fallback if context.call_count == 0 else None
+        return None if fallback is None else await resolve(fallback(context))
+
+    return route
+
+
+def mentioned(text: str, names: Iterable[str]) -> list[str]:
+    """Which of ``names`` are mentioned in ``text``, in the order of their first mention."""
+    found: list[tuple[int, int, str]] = []
+    for name in names:
+        match = re.search(f"{_BEFORE}{re.escape(name)}{_AFTER}", text, re.IGNORECASE)
+        if match is not None:
+            found.append((match.start(), -len(name), name))
+    places: dict[int, str] = {}
+    for start, _, name in sorted(found):  # of two names at one place the longer is meant
+        places.setdefault(start, name)
+    return list(places.values())
+
+
+SELECT, DONE = "select_agent", "done"
+
+
+@cache
+def get_default_routing_agent() -> RoutingAgent:
+    """The routing agent that asks a model which agent is next, or whether all is done.
+
+    It tells the model each enabled agent's name, description and tools (name, description and
+    JSON Schema of the arguments; nothing of a server's settings), and offers two tools:
+    ``select_agent`` and ``done``. An answer without a tool call ends the run.
+    """
+    from pydantic import BaseModel, Field  # noqa: PLC0415 - slow to load
+
+    class Select(BaseModel):
+        name: str = Field(description="Name of the agent that is to act next")
+        reason: str | None = Field(default=None, description="Why this agent, in one sentence")
+
+    class Done(BaseModel):
+        summary: str | None = Field(default=None, description="What was achieved, in one sentence")
+
+    return RoutingAgent(
+        name="Default routing agent",
+        description="Chooses which agent is next",
+        system=_system,
+        tools=[
+            create_tool(
+                name=SELECT,
+                description="Choose the agent that acts next",
+                parameters=Select,
+                handler=_select,
+            ),
+            create_tool(
+                name=DONE,
+                description="Say that the user's request is fulfilled and nobody need act",
+                parameters=Done,
+                handler=_done,
+            ),
+        ],
+        tool_choice="any",
+        lifecycle=Lifecycle(on_route=_on_route),
+    )
+
+
+async def _select(chosen: Any, context: ToolContext) -> str:
+    network = context.network
+    if network is None or chosen.name not in network.agents:
+        names = ", ".join(network.agents) if network is not None else ""
+        raise LookupError(f"There is no agent {chosen.name!r}. Agents: {names}")
+    return chosen.name
+
+
+async def _done(finished: Any) -> str:
+    return finished.summary or ""
+
+
+def _on_route(context: ResultContext) -> list[str] | None:
+    for result in context.result.tool_calls:
+        if result.tool.name == DONE:
+            return None
+        if result.tool.name == SELECT and isinstance(result.tool.input, dict):
+            # Also a name that is unknown: the run ends and says so.
+            return [str(result.tool.input.get("name", ""))]
+    return None
+
+
+async def _system(context: AgentContext) -> str:
+    network = context.network
+    if network is None:
+        raise ConfigurationError("The default routing agent can only run in a network")
+    agents = await network.available_agents()
+    if not agents:
+        raise RoutingError("no agent is enabled", network=network.name)
+    described = "\n".join(
+        f"<agent>\n<name>{agent.name}</name>\n<description>{agent.description}</description>\n"
+        f"<tools>{_tools(network.specs_of(agent))}</tools>\n</agent>"
+        for agent in agents
+    )
+    return _PROMPT.format(agents=described)
+
+
+def _tools(specs: Sequence[ToolSpec]) -> str:
+    return dumps(
+        [{"name": s.name, "description": s.description, "parameters": s.parameters} for s in specs]
+    )
+
+
+_PROMPT = """\
+You direct a team of agents. You never answer the user yourself: you decide who acts next.
+
+These agents are on the team:
+<agents>
+{agents}
+</agents>
+
+Read the conversation so far. If the user's latest request is answered, or waits for the user, \
+call `done`. Otherwise call `select_agent` with the name of the one agent that is best able to \
+take the next step. Do not send a task to an agent that has just finished it."""

@@ -1,0 +1,443 @@
+"""State: what a run knows and remembers — typed data, results, seed messages and the thread."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import logging
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Generic, TypeGuard, cast
+
+from typing_extensions import TypeVar
+
+from agentkit_py._core.json import JsonValue, find_non_json
+from agentkit_py.codec import message_from_dict, message_to_dict
+from agentkit_py.errors import InvalidRecordError, StateConflictError, StateError
+from agentkit_py.messages import Message
+from agentkit_py.results import AgentResult
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, TypeAdapter
+
+logger: logging.Logger = logging.getLogger("agentkit_py")
+
+_PLAIN_KEYS = frozenset(
+    {"data", "messages", "_messages", "results", "_results", "threadId", "kv", "_kv", "_data"}
+    | {"notLoaded"}
+)
+"""What a plain state may hold, in the TypeScript package's spellings too."""
+
+D = TypeVar("D", default=dict[str, Any])
+
+
+class State(Generic[D]):
+    """Typed data, the results so far, and which thread they belong to.
+
+    Attributes:
+        data: A dict, dataclass instance or pydantic model of the user's. Tools, hooks and routers
+            read and change it.
+        thread_id: The thread this state belongs to, once there is one.
+        not_loaded: How many older results the thread has that are not in `results`; see
+            `results`.
+    """
+
+    def __init__(
+        self,
+        data: D | None = None,
+        *,
+        messages: Iterable[Message] = (),
+        results: Iterable[AgentResult] = (),
+        thread_id: str | None = None,
+    ) -> None:
+        """Begin a state.
+
+        Args:
+            data: The data; an empty dict where none is given.
+            messages: Messages from before all results, e.g. what a client remembers.
+            results: Results so far; a run that is given messages or results loads no thread.
+            thread_id: The thread to go on with.
+
+        Raises:
+            StateError: ``data`` is of no kind that can be used.
+        """
+        start = cast("D", {}) if data is None else data
+        check_kind(start)
+        self.data: D = start
+        self.thread_id = thread_id
+        self.not_loaded: int = 0
+        self._messages = tuple(messages)
+        self._results = list(results)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The seed messages (a copy)."""
+        return list(self._messages)
+
+    @property
+    def results(self) -> list[AgentResult]:
+        """The results so far, user turns among them (a copy of the list).
+
+        Of a thread in a store that loads lazily these are the newest, as many as processors have
+        wanted to see: ``not_loaded`` more stand before them. All are there where no processor
+        bounds the history, or with ``lazy=False``.
+        """
+        return list(self._results)
+
+    @property
+    def result_count(self) -> int:
+        """How many results there are, without copying them."""
+        return len(self._results)
+
+    @property
+    def is_seeded(self) -> bool:
+        """Whether somebody gave messages or results, so that nothing is to be loaded."""
+        return bool(self._messages or self._results)
+
+    def last_of(self, count: int) -> AgentResult | None:
+        """The last one of the first ``count`` results; None if there are none, or not so many."""
+        return self._results[count - 1] if 0 < count <= len(self._results) else None
+
+    def append_result(self, result: AgentResult) -> None:
+        """Add a result at the end."""
+        self._results.append(result)
+
+    def prepend_results(self, results: Iterable[AgentResult]) -> None:
+        """Put older results of the thread, which were loaded later, before all others."""
+        self._results[:0] = results
+
+    def set_results(self, results: Iterable[AgentResult]) -> None:
+        """Replace all results.
+
+        Those that are not loaded stay before them if the first one is the same as before; otherwise
+        they do not belong to this state any more.
+        """
+        new = list(results)
+        if not new or new[0] is not next(iter(self._results), None):
+            self.not_loaded = 0
+        self._results = new
+
+    def get_results_from(self, index: int) -> list[AgentResult]:
+        """The results from ``index`` (0-based) on."""
+        return self._results[index:]
+
+    def format_history(
+        self, formatter: Callable[[AgentResult], Sequence[Message]] | None = None
+    ) -> list[Message]:
+        """All messages in order: seed messages, then each result's output and tool results.
+
+        Args:
+            formatter: Makes messages of a result; its output and tool results unless given.
+        """
+        return self.messages_between(0, len(self._results), formatter)
+
+    def messages_between(
+        self,
+        start: int,
+        stop: int,
+        formatter: Callable[[AgentResult], Sequence[Message]] | None = None,
+    ) -> list[Message]:
+        """Messages of the results ``start`` to ``stop``; the seed messages come with result 0."""
+        found: list[Message] = list(self._messages) if start == 0 else []
+        for result in self._results[start:stop]:
+            found.extend(result.messages if formatter is None else formatter(result))
+        return found
+
+    def clone(self) -> State[D]:
+        """A deep copy of the data, with the same (immutable) results and messages."""
+        found = State(
+            clone_data(self.data),
+            messages=self._messages,
+            results=self._results,
+            thread_id=self.thread_id,
+        )
+        found.not_loaded = self.not_loaded
+        return found
+
+    fork = clone
+    """A copy for one of several tools that run in parallel; `merge` brings them together."""
+
+    def merge(self, forks: Sequence[tuple[str, State[D]]]) -> None:
+        """Take over what forks changed, in the order given.
+
+        Args:
+            forks: Tool name and fork of each tool.
+
+        Raises:
+            StateConflictError: Two forks changed the same key; nothing is taken over then.
+        """
+        owners: dict[str, int] = {}
+        base = clone_data(self.data)
+        for index, (tool, fork) in enumerate(forks):
+            keys = changed_keys(base, fork.data)
+            clashes = [key for key in keys if key in owners]
+            if clashes:
+                raise StateConflictError(clashes, (forks[owners[clashes[0]]][0], tool))
+            owners.update(dict.fromkeys(keys, index))
+        for key, index in owners.items():
+            take_key(self.data, forks[index][1].data, key)
+
+    def dump(self) -> dict[str, JsonValue]:
+        """The data as JSON, as a durable run records it.
+
+        Raises:
+            StateError: Something in it is not JSON; the message names the key.
+        """
+        return dump_data(self.data)
+
+    def load(self, dumped: JsonValue) -> None:
+        """Put the data back to what `dump` gave."""
+        self.data = load_data(self.data, dumped)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The state as JSON, in the shape that TypeScript's plain states have."""
+        found: dict[str, Any] = {
+            "data": self.dump(),
+            "results": [result.to_dict() for result in self._results],
+        }
+        if self.not_loaded:
+            found["notLoaded"] = self.not_loaded
+        if self._messages:
+            found["messages"] = [message_to_dict(message) for message in self._messages]
+        return {**found, "threadId": self.thread_id} if self.thread_id else found
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> State[dict[str, Any]]:
+        """A state from a plain object: ``{data, messages|_messages, results|_results, threadId}``.
+
+        Raises:
+            InvalidRecordError: A message or result in it is not readable.
+            StateError: ``data`` is no object.
+        """
+        unknown = sorted(map(str, plain.keys() - _PLAIN_KEYS))
+        if unknown and "data" not in plain:
+            # TypeScript loses such values without a word, and ported programs must go on.
+            logger.warning(
+                "A plain state has {data, results, messages, threadId}; %s is not kept. Wrap your "
+                "own values: state={'data': {…}}, or pass State({…}).",
+                ", ".join(map(repr, unknown)),
+            )
+        data: object = plain.get("data") or {}
+        if not isinstance(data, dict):
+            raise StateError(f"State data must be an object, got {data!r:.80}")
+        messages, results = _items(plain, "messages"), _items(plain, "results")
+        state = State(
+            cast("dict[str, Any]", data),
+            messages=[message_from_dict(m, where=f"messages[{i}]") for i, m in enumerate(messages)],
+            results=[
+                AgentResult.from_dict(r, where=f"results[{i}]") for i, r in enumerate(results)
+            ],
+            thread_id=plain.get("threadId"),
+        )
+        state.not_loaded = _count(plain, "notLoaded")
+        return state
+
+
+def _items(plain: Mapping[str, Any], name: str) -> list[Any]:
+    found: object = plain.get(name) or plain.get(f"_{name}") or []
+    if not isinstance(found, list):
+        problem = f"expected a list, got {found!r:.80}"
+        raise InvalidRecordError(problem, where="state", field=name)
+    return cast("list[Any]", found)
+
+
+def _count(plain: Mapping[str, Any], name: str) -> int:
+    found: object = plain.get(name, 0)
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        problem = f"expected a whole number of at least 0, got {found!r:.80}"
+        raise InvalidRecordError(problem, where="state", field=name)
+    return found
+
+
+def create_state(
+    data: D | None = None,
+    *,
+    messages: Iterable[Message] = (),
+    results: Iterable[AgentResult] = (),
+    thread_id: str | None = None,
+) -> State[D]:
+    """Begin a state; the same as ``State(…)`` under the TypeScript name."""
+    return State(data, messages=messages, results=results, thread_id=thread_id)
+
+
+def _is_model(data: object) -> TypeGuard[BaseModel]:
+    """Whether ``data`` is a pydantic model; pydantic is not loaded to say no."""
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(data, pydantic.BaseModel)
+
+
+def check_kind(data: object) -> None:
+    """Refuse data that is no dict, dataclass instance or pydantic model.
+
+    Raises:
+        StateError: It is something else.
+    """
+    if isinstance(data, dict) or _is_model(data):
+        return
+    if dataclasses.is_dataclass(data) and not isinstance(data, type):
+        return
+    raise StateError(
+        f"State data must be a dict, a dataclass instance or a pydantic model, got {data!r:.80}"
+    )
+
+
+def clone_data(data: D) -> D:
+    """A deep copy, so that nothing nested leaks between runs.
+
+    Raises:
+        StateError: Something in it cannot be copied; the message names the key.
+    """
+    try:
+        return copy.deepcopy(data)
+    except Exception as error:
+        key = _first_failing(data, copy.deepcopy)
+        raise StateError(f"State key {key!r} cannot be copied: {error}") from error
+
+
+def dump_data(data: object) -> dict[str, JsonValue]:
+    """The data as JSON.
+
+    Raises:
+        StateError: Something in it would be lost or changed by JSON; the message names the key.
+    """
+    dumped = cast("object", data) if isinstance(data, dict) else _dump_typed(data)
+    path = find_non_json(dumped, "data")
+    if path is not None:
+        raise StateError(
+            f"State at {path!r} is not plain JSON; store strings, numbers, lists or dicts"
+        )
+    if not isinstance(data, dict):
+        _check_round_trip(data, dumped)
+    return copy.deepcopy(cast("dict[str, JsonValue]", dumped))
+
+
+def _dump_typed(data: object) -> object:
+    from pydantic.errors import PydanticSchemaGenerationError  # noqa: PLC0415 - loads pydantic
+    from pydantic_core import PydanticSerializationError, to_jsonable_python  # noqa: PLC0415 - loads pydantic
+
+    try:
+        return _adapter(type(data)).dump_python(cast("Any", data), mode="json")
+    except (PydanticSchemaGenerationError, PydanticSerializationError) as error:
+        key = _first_failing(data, to_jsonable_python)
+        raise StateError(
+            f"State of type {type(data).__name__} cannot be stored as JSON, "
+            f"its field {key!r} cannot: {error}"
+        ) from error
+
+
+def _first_failing(data: object, attempt: Callable[[Any], object]) -> str:
+    for key, value in fields_of(data).items():
+        try:
+            attempt(value)
+        except Exception:  # noqa: BLE001 - values of users may raise anything
+            return key
+    return "(unknown)"
+
+
+def _check_round_trip(data: object, dumped: object) -> None:
+    again = _adapter(type(data)).validate_python(dumped)
+    if again == data:
+        return
+    before, after = fields_of(data), fields_of(again)
+    lost = [key for key in before if before[key] != after.get(key)] or [
+        "(a private or excluded field)"
+    ]
+    names = ", ".join(map(repr, lost))
+    raise StateError(
+        f"State of type {type(data).__name__} does not survive JSON: {names} would change. "
+        "Use JSON types, or give the field a pydantic serializer."
+    )
+
+
+def load_data(like: D, dumped: JsonValue) -> D:
+    """Data of the type of ``like`` from what `dump_data` gave.
+
+    Raises:
+        StateError: It does not fit the type; the message names the field.
+    """
+    if isinstance(like, dict):
+        check_kind(dumped)
+        return cast("D", copy.deepcopy(dumped))
+    from pydantic import ValidationError  # noqa: PLC0415 - loads pydantic
+
+    try:
+        return cast("D", _adapter(type(like)).validate_python(dumped))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or "(whole)"
+        raise StateError(
+            f"Stored state does not fit {type(like).__name__}, field {field!r}: {first['msg']}"
+        ) from error
+
+
+def put_back(data: D, dumped: JsonValue) -> D:
+    """``data`` as `dump_data` gave it: itself where it can be changed, since others may hold it.
+
+    Raises:
+        StateError: What was dumped does not fit the type; the message names the field.
+    """
+    found = load_data(data, dumped)
+    if isinstance(data, dict):
+        held = cast("dict[str, Any]", data)
+        held.clear()
+        held.update(cast("dict[str, Any]", found))
+        return cast("D", held)
+    try:
+        for key in changed_keys(data, found):
+            take_key(data, found, key)
+    except (AttributeError, ValueError):  # it is frozen, or checks what it is given
+        return found
+    return data if data == found else found
+
+
+@lru_cache(maxsize=256)
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - loads pydantic
+
+    return TypeAdapter(kind)
+
+
+def fields_of(data: object) -> dict[str, Any]:
+    """The top-level keys or fields and their values."""
+    if isinstance(data, Mapping):
+        return dict(cast("Mapping[str, Any]", data))
+    if _is_model(data):
+        return {**dict(data), **(data.model_extra or {})}
+    assert dataclasses.is_dataclass(data)
+    return {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
+
+
+def changed_keys(base: object, fork: object) -> list[str]:
+    """Keys whose values differ between two versions of the same data."""
+    before, after = fields_of(base), fields_of(fork)
+    keys = [*before, *(key for key in after if key not in before)]
+    missing = object()
+    return [key for key in keys if differs(before.get(key, missing), after.get(key, missing))]
+
+
+def differs(one: Any, other: Any) -> bool:
+    """Whether two values are not the same JSON: Python takes 0, 0.0 and False for equal."""
+    kinds: set[type] = {type(one), type(other)}
+    if len(kinds) == 1 and kinds <= _ROWS:
+        return len(one) != len(other) or any(map(differs, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        # With their order, which is seen by whoever writes them into a prompt.
+        return differs([*cast("Any", one).items()], [*cast("Any", other).items()])
+    return one != other or (len(kinds) == 2 and kinds <= _NUMBERS)  # noqa: PLR2004 - two values
+
+
+_ROWS: frozenset[type] = frozenset({list, tuple})
+_NUMBERS: frozenset[type] = frozenset({bool, int, float})
+
+
+def take_key(target: Any, source: object, key: str) -> None:
+    """Copy one key of ``source`` into ``target``; a key that is gone is removed."""
+    values = fields_of(source)
+    if isinstance(target, dict):
+        if key in values:
+            target[key] = values[key]
+        else:
+            cast("dict[str, Any]", target).pop(key, None)
+    elif key in values:
+        setattr(target, key, values[key])

@@ -1,0 +1,77 @@
+"""Tools: functions that a model may call, and how front ends learn of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
+
+from agentkit_py._core.json import JsonObject
+from agentkit_py._core.lazy import Finder as _Finder
+from agentkit_py._core.lazy import lazily as _lazily
+from agentkit_py._engine.as_tool import AsToolOptions
+from agentkit_py._engine.tool import (
+    Check,
+    Condition,
+    Tool,
+    ToolContext,
+    ToolLike,
+    ToolTraits,
+    as_tool,
+    create_tool,
+    tool,
+)
+
+if TYPE_CHECKING:
+    from agentkit_py._engine.todos import Todo, todo_write, todos_of
+
+__all__ = [
+    "AsToolOptions",
+    "Check",
+    "Condition",
+    "Todo",
+    "Tool",
+    "ToolContext",
+    "ToolLike",
+    "ToolSchemas",
+    "ToolTraits",
+    "as_tool",
+    "create_tool",
+    "create_tool_manifest",
+    "todo_write",
+    "todos_of",
+    "tool",
+]
+
+__getattr__: _Finder = _lazily(__name__, {"agentkit_py._engine.todos": "Todo todo_write todos_of"})
+
+
+class ToolSchemas(TypedDict):
+    """What goes into one tool and what comes out."""
+
+    input: JsonObject
+    output: JsonObject
+
+
+def create_tool_manifest(tools: Iterable[ToolLike]) -> dict[str, ToolSchemas]:
+    """JSON Schemas (draft 2020-12) of each tool's input and output, by the tool's name.
+
+    The output's schema comes from the handler's return type; ``{}`` (anything) where it has none.
+
+    Raises:
+        ToolDefinitionError: One of them is no tool.
+    """
+    return {
+        found.name: ToolSchemas(input=found.parameters or {}, output=_output(found))
+        for found in map(as_tool, tools)
+    }
+
+
+def _output(tool: Tool) -> JsonObject:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - slow to load
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415 - slow to load
+
+    try:
+        hint: Any = get_type_hints(tool.handler).get("return", Any)
+        return TypeAdapter(hint).json_schema(mode="serialization")
+    except (NameError, TypeError, PydanticUserError):
+        return {}  # a type that has no schema says as little as no type
