@@ -1,4 +1,4 @@
-"""The endpoints' common ground: reading requests, letting users in, and answering errors."""
+"""Endpoints: authenticated, parsed, answered as JSON, and described in OpenAPI."""
 
 from __future__ import annotations
 
@@ -6,120 +6,279 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar, get_args, get_type_hints
 
+from pydantic import BaseModel, TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from agentkit_py._core.json import dumps
 from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import ThreadNotFoundError
-from agentkit_py.server.auth import Door
+from agentkit_py.server.auth import Authenticator, StreamTokens
 from agentkit_py.server.config import Settings
-from agentkit_py.server.hub import Hub
-from agentkit_py.server.jobs import Backend
-from agentkit_py.server.refusals import Refusal, internal, invalid, not_found
-from agentkit_py.server.tokens import Tokens
+from agentkit_py.server.hub import Hub, OpenStreams
+from agentkit_py.server.runs import Backend
+from agentkit_py.server.schemas import (
+    ApiError,
+    ErrorResponse,
+    StreamQuery,
+    internal,
+    invalid,
+    not_found,
+    parse,
+)
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.scoped import for_user
 
 logger: logging.Logger = logging.getLogger("agentkit_py.server")
 
+P = TypeVar("P", bound=BaseModel)
+
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-"""What every answer carries: it is one user's, and it is what it says it is."""
+"""Headers of every response: it is for one user, and of the type that it names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """What the endpoints share."""
+    """The parts that all endpoints share."""
 
     settings: Settings
-    door: Door
+    authenticator: Authenticator
     backend: Backend
     hub: Hub
-    tokens: Tokens
+    tokens: StreamTokens
+    streams: OpenStreams
 
     def threads_of(self, user_id: str) -> HistoryStore:
-        """The store as this user may see it."""
+        """Return the store as this user may see it."""
         return for_user(self.settings.store, user_id)
 
-    async def body(self, request: Request) -> object:
-        """The request's JSON; an empty body is an empty object.
 
-        Raises:
-            Refusal: It is too long or no JSON.
-        """
-        limit = self.settings.limits.body_bytes
-        parts = bytearray()
-        async for part in request.stream():
-            parts += part
-            if len(parts) > limit:
-                raise Refusal(413, "too_large", f"A request may have at most {limit} bytes.")
-        if not parts:
-            return {}
-        try:
-            return json.loads(parts)
-        except RecursionError:
-            raise invalid("The body is nested too deeply.") from None
-        except ValueError:
-            raise invalid("The body is no JSON.") from None
+@dataclass(frozen=True, slots=True)
+class ApiRequest(Generic[P]):
+    """One request of a known user."""
+
+    api: Api
+    http: Request
+    user_id: str
+    params: P
+    """The body, or the query with what the path names."""
+
+    @property
+    def threads(self) -> HistoryStore:
+        """The store as this user may see it."""
+        return self.api.threads_of(self.user_id)
 
 
-Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
-"""An endpoint as Starlette wants it."""
-
-Handler: TypeAlias = Callable[[Api, Request, str], Awaitable[Response]]
-"""An endpoint: gets the request and the user's id."""
+Handler: TypeAlias = Callable[[ApiRequest[P]], Awaitable[Mapping[str, Any]]]
 
 
-def answer(
+@dataclass(frozen=True, slots=True)
+class Endpoint(Generic[P]):
+    """One method of a path, with all that its route and its description are made of."""
+
+    method: str
+    path: str
+    handler: Handler[P]
+    params: type[P]
+    response: Any
+    """The type of the handler's result."""
+
+    summary: str
+    statuses: tuple[int, ...]
+    """Errors beside those that every endpoint may give."""
+
+    def route(self, api: Api) -> Route:
+        """Return the route that serves it."""
+
+        async def serve(request: Request) -> Response:
+            user_id = await api.authenticator.user_of(request)
+            found: object = {**request.query_params, **request.path_params}
+            if self.method == "POST":
+                found = await read_json(request, api.settings.limits.body_bytes)
+            params = parse(self.params, found)
+            del found  # what the client shows may be long
+            return respond(await self.handler(ApiRequest(api, request, user_id, params)))
+
+        return Route(self.path, guarded(serve), methods=[self.method])
+
+    def describe(self) -> dict[str, Any]:
+        """Return its description in OpenAPI."""
+        described: dict[str, Any] = {
+            "summary": self.summary,
+            "responses": _responses(_content(self.response), self.statuses),
+        }
+        if self.method == "POST":
+            described["requestBody"] = {"required": True, "content": _content(self.params)}
+            described["responses"] = _responses(_content(self.response), (413, *self.statuses))
+        else:
+            described["parameters"] = _parameters(self.params, self.path)
+        return described
+
+
+def endpoint(method: str, path: str, *statuses: int) -> Callable[[Handler[P]], Endpoint[P]]:
+    """Make a handler an `Endpoint`: its types and its docstring describe it.
+
+    Args:
+        method: The HTTP method.
+        path: The path; names in braces are fields of the params.
+        statuses: Errors beside those that every endpoint may give.
+    """
+
+    def decorate(handler: Handler[P]) -> Endpoint[P]:
+        hints = get_type_hints(handler)
+        (params,) = get_args(hints["request"])
+        summary = (handler.__doc__ or "").partition("\n")[0].rstrip(".")
+        return Endpoint(method, path, handler, params, hints["return"], summary, statuses)
+
+    return decorate
+
+
+async def read_json(request: Request, most: int) -> object:
+    """Return the request's JSON of at most so many bytes; an empty body is an empty object."""
+    content = bytearray()
+    async for piece in request.stream():
+        content += piece
+        if len(content) > most:
+            raise ApiError(413, "too_large", f"A request may have at most {most} bytes.")
+    try:
+        return json.loads(content) if content else {}
+    except RecursionError:
+        raise invalid("The body is nested too deeply.") from None
+    except ValueError:
+        raise invalid("The body is not JSON.") from None
+
+
+def respond(
     found: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """JSON for one user."""
-    # What a model says may hold half of a surrogate pair, which only JSON can say.
+    """Return a JSON response for one user."""
+    # A model's text may hold half of a surrogate pair, which UTF-8 cannot.
     content = escape_surrogates(dumps(found)).encode()
-    named = {**HEADERS, **(headers or {})}
-    return Response(content, status, headers=named, media_type="application/json")
+    return Response(
+        content, status, headers={**HEADERS, **(headers or {})}, media_type="application/json"
+    )
 
 
-def refused(refusal: Refusal) -> Response:
-    """The answer that a refusal is."""
-    return answer(refusal.body(), refusal.status, refusal.headers)
-
-
-def endpoint(api: Api, handler: Handler) -> Endpoint:
-    """An endpoint that knows its user."""
-
-    async def serve(request: Request) -> Response:
-        return await handler(api, request, await api.door.user_of(request))
-
-    return guarded(serve)
-
-
-def guarded(handler: Endpoint) -> Endpoint:
-    """An endpoint whose errors say nothing of the machine."""
+def guarded(
+    handler: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the handler with errors answered in words that say nothing of the machine."""
 
     async def serve(request: Request) -> Response:
         try:
             return await handler(request)
-        except Refusal as refusal:
-            return refused(refusal)
+        except ApiError as error:
+            return _refused(error)
         except ThreadNotFoundError:
-            return refused(not_found())
+            return _refused(not_found())
         except ClientDisconnect:
             return Response(status_code=499)  # nobody reads it
         except Exception:
             logger.exception("%s %s failed", request.method, request.url.path)
-            return refused(internal())
+            return _refused(internal())
 
     return serve
 
 
+def _refused(error: ApiError) -> Response:
+    return respond(error.body(), error.status, error.headers)
+
+
 async def http_error(_request: Request, error: Exception) -> Response:
-    """Errors of the routing itself, e.g. a path that is none."""
+    """Answer errors of the routing itself, e.g. an unknown path."""
     status = error.status_code if isinstance(error, HTTPException) else 500
-    words = {404: "There is nothing here.", 405: "This method is not allowed here."}
-    code = {404: "not_found", 405: "method_not_allowed"}.get(status, "error")
-    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    return refused(Refusal(status, code, words.get(status, "The request failed."), headers))
+    code, words = {
+        404: ("not_found", "There is nothing here."),
+        405: ("method_not_allowed", "This method is not allowed here."),
+    }.get(status, ("error", "The request failed."))
+    headers = error.headers if isinstance(error, HTTPException) else None
+    return _refused(ApiError(status, code, words, headers))
+
+
+_REF = "#/components/schemas/{model}"
+_STATUSES = {
+    400: "The request cannot be understood.",
+    401: "Nobody is signed in.",
+    403: "A page of another host sent it.",
+    404: "There is no such thing, or it is somebody else's.",
+    409: "It was answered already.",
+    413: "It is too long.",
+    429: "A limit of the user's is reached.",
+    500: "The server failed; its log says why.",
+    502: "With Inngest: it cannot be reached, or refused.",
+    503: "The server is busy or stopping.",
+}
+_COMMON_STATUSES = frozenset({400, 401, 403, 500})
+
+
+def openapi_document(endpoints: tuple[Endpoint[Any], ...]) -> dict[str, Any]:
+    """Return the API's description in OpenAPI 3.1, made of the types that check and answer."""
+    paths: dict[str, dict[str, Any]] = {"/api/stream": {"get": _describe_stream()}}
+    types: list[Any] = [ErrorResponse]
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = endpoint.describe()
+        types += [endpoint.response] + [endpoint.params] * (endpoint.method == "POST")
+    adapters = [(str(number), TypeAdapter(kind)) for number, kind in enumerate(types)]
+    _, schemas = TypeAdapter.json_schemas(
+        [(name, "validation", adapter) for name, adapter in adapters], ref_template=_REF
+    )
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "AgentKit HTTP API",
+            "version": "1",
+            "description": "The endpoints that @inngest/use-agent calls, and a stream of "
+            "server-sent events. The application decides who the user of each request is.",
+        },
+        "paths": paths,
+        "components": {"schemas": schemas["$defs"]},
+    }
+
+
+def _describe_stream() -> dict[str, Any]:
+    last = {
+        "name": "Last-Event-ID",
+        "in": "header",
+        "required": False,
+        "description": "The id of the last event that arrived.",
+        "schema": {"type": "string"},
+    }
+    return {
+        "summary": "Stream the user's chunks as they are published",
+        "parameters": [*_parameters(StreamQuery, ""), last],
+        "responses": _responses({"text/event-stream": {"schema": {"type": "string"}}}, (404, 429)),
+        "description": "Events: `ready` first; chunks as messages; `reset` where something was "
+        "lost, and the thread has to be read again.",
+    }
+
+
+def _content(kind: Any) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": _REF.format(model=kind.__name__)}}}
+
+
+def _parameters(model: type[BaseModel], path: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for name, schema in model.model_json_schema()["properties"].items():
+        in_path = f"{{{name}}}" in path
+        found.append(
+            {
+                "name": name,
+                "in": "path" if in_path else "query",
+                "required": in_path,
+                "description": schema.pop("description"),
+                "schema": schema,
+            }
+        )
+    return found
+
+
+def _responses(content: dict[str, Any], statuses: tuple[int, ...]) -> dict[str, Any]:
+    errors = {
+        str(status): {"description": _STATUSES[status], "content": _content(ErrorResponse)}
+        for status in sorted(_COMMON_STATUSES.union(statuses))
+    }
+    return {"200": {"description": "It worked.", "content": content}, **errors}

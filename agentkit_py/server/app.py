@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
@@ -13,31 +13,41 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
-from starlette.websockets import WebSocket
 
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.network import Network
 from agentkit_py.runs import RunLimits
 from agentkit_py.runtime.current import close_shared_runtime
-from agentkit_py.server import chat, openapi, streams, threads
-from agentkit_py.server.api import Api, Handler, answer, endpoint, guarded, http_error
-from agentkit_py.server.auth import Auth, Door, check_auth, checked_origins
-from agentkit_py.server.config import ClientRules, ServerLimits, Settings, store_of, targets_of
-from agentkit_py.server.hub import Hub, HubLimits
-from agentkit_py.server.jobs import Backend
+from agentkit_py.server import chat, streams, threads
+from agentkit_py.server.api import Api, Endpoint, guarded, http_error, openapi_document, respond
+from agentkit_py.server.approvals import approve_tool
+from agentkit_py.server.auth import Auth, Authenticator, StreamTokens
+from agentkit_py.server.config import ServerLimits, Settings, store_of, targets_of
+from agentkit_py.server.hub import Hub, HubLimits, OpenStreams
 from agentkit_py.server.local import LocalRuns
-from agentkit_py.server.streams import Readers
-from agentkit_py.server.tokens import Tokens, checked_secret
+from agentkit_py.server.runs import Backend
 from agentkit_py.stores import HistoryStore
 
 if TYPE_CHECKING:
     import inngest
 
 REALTIME_PATH = "/v1/realtime/connect"
-"""Where Inngest's realtime client connects, at the root of the host."""
+"""The path that Inngest's realtime client connects to, at the root of the host."""
+
+ENDPOINTS: tuple[Endpoint[Any], ...] = (
+    chat.chat,
+    chat.cancel,
+    chat.realtime_token,
+    approve_tool,
+    threads.list_threads,
+    threads.create_thread,
+    threads.get_thread,
+    threads.delete_thread,
+)
+"""The JSON endpoints; the stream of events and the realtime WebSocket are routes of `_app`."""
 
 
 class ServerOptions(TypedDict, total=False):
@@ -47,19 +57,19 @@ class ServerOptions(TypedDict, total=False):
     """Keys of the state that clients may set; none unless given."""
 
     client_history: bool
-    """Go on from the texts that the client shows, in place of the stored thread."""
+    """Continue from the texts that the client shows, instead of the stored thread."""
 
     user_key: str
-    """Where in the state the user's id is put, for tools; ``user_id`` unless given."""
+    """The key of the user's id in the state, for tools; ``user_id`` unless given."""
 
     origins: Sequence[str]
     """Pages on other hosts that may use the API, as ``https://host``."""
 
     limits: ServerLimits
-    """What users may ask for."""
+    """Limits of what users may ask for."""
 
     hub_limits: HubLimits
-    """How much is kept for readers."""
+    """Limits of what is kept for readers."""
 
     run_limits: RunLimits
     """Limits of each run in this process."""
@@ -68,10 +78,10 @@ class ServerOptions(TypedDict, total=False):
     """Also stream ``usage.updated`` and ``metadata.updated``: tokens and processors."""
 
     secret: str
-    """Signs realtime tokens, the same in all processes; made up unless given."""
+    """Signs realtime tokens, the same in all processes; random unless given."""
 
     realtime_url: str
-    """Where browsers reach the realtime server, if not where we think."""
+    """The realtime server's address for browsers, if not the one that is assumed."""
 
 
 def create_app(
@@ -83,7 +93,7 @@ def create_app(
     auth: Auth | Literal["local"] | None = None,
     **options: Unpack[ServerOptions],
 ) -> Starlette:
-    """An ASGI app with the endpoints that the npm package ``@inngest/use-agent`` calls.
+    """Return an ASGI app with the endpoints that the npm package ``@inngest/use-agent`` calls.
 
     Without ``client``, runs are tasks of this process; with one, they are the functions that
     `agentkit_py.inngest.create_functions` makes of the same networks and agents.
@@ -94,7 +104,7 @@ def create_app(
         agents: Agents that answer by themselves.
         history: The store of all threads, in place of the networks' own.
         client: The Inngest client, for runs as Inngest functions.
-        auth: Gives the user's id of a request, None refuses it; sync or async. ``"local"``: one
+        auth: Returns the user's id of a request, None refuses it; sync or async. ``"local"``: one
             user, and only programs on this machine are answered.
         options: See `ServerOptions`.
 
@@ -104,81 +114,60 @@ def create_app(
     unknown = sorted(options.keys() - ServerOptions.__optional_keys__)
     if unknown:
         raise ConfigurationError(f"create_app has no option {unknown[0]!r}")
-    check_auth(auth)
-    assert auth is not None
+    authenticator = Authenticator(auth, options.get("origins", ()))
     targets = targets_of(networks, agents)
     settings = Settings(
         targets=targets,
         store=store_of(history, targets),
         limits=options.get("limits", ServerLimits()),
-        rules=ClientRules(
-            state_keys=frozenset(options.get("client_state", ())),
-            history=options.get("client_history", False),
-            user_key=options.get("user_key", "user_id"),
-        ),
+        client_state=frozenset(options.get("client_state", ())),
+        client_history=options.get("client_history", False),
+        user_key=options.get("user_key", "user_id"),
         run_limits=options.get("run_limits"),
         realtime_url=options.get("realtime_url"),
         extended=options.get("extended", False),
     )
     hub = Hub(options.get("hub_limits"))
-    tokens = Tokens(checked_secret(options.get("secret")), settings.limits.token_seconds)
-    origins = checked_origins(options.get("origins", ()))
-    api = Api(
-        settings=settings,
-        door=Door(auth, origins),
-        backend=_backend(settings, hub, tokens, client),
-        hub=hub,
-        tokens=tokens,
+    tokens = StreamTokens(options.get("secret"), settings.limits.token_seconds)
+    return _app(
+        Api(
+            settings=settings,
+            authenticator=authenticator,
+            backend=_backend(settings, hub, tokens, client),
+            hub=hub,
+            tokens=tokens,
+            streams=OpenStreams(settings.limits.streams_per_user),
+        )
     )
-    return _app(api, origins)
 
 
 def _backend(
-    settings: Settings,
-    hub: Hub,
-    tokens: Tokens,
-    client: inngest.Inngest | None,
+    settings: Settings, hub: Hub, tokens: StreamTokens, client: inngest.Inngest | None
 ) -> Backend:
     if client is None:
         return LocalRuns(settings, hub, tokens)
-    # Here, as it needs the SDK.
-    from agentkit_py.server.durable import InngestRuns  # noqa: PLC0415 - loaded only where it is used
+    from agentkit_py.server.durable import InngestRuns  # noqa: PLC0415 - needs the Inngest SDK
 
     return InngestRuns(settings, client)
 
 
-def _app(api: Api, origins: Sequence[str]) -> Starlette:
-    readers = Readers(api.settings.limits.streams_per_user)
+def _app(api: Api) -> Starlette:
+    async def openapi(_request: Request) -> Response:
+        return respond(openapi_document(ENDPOINTS))
+
     app = Starlette(
-        routes=_routes(api, readers),
-        middleware=_middleware(origins),
+        routes=[
+            *(endpoint.route(api) for endpoint in ENDPOINTS),
+            Route("/api/stream", guarded(partial(streams.events, api)), methods=["GET"]),
+            Route("/openapi.json", openapi, methods=["GET"]),
+            WebSocketRoute(REALTIME_PATH, partial(streams.realtime, api)),
+        ],
+        middleware=_middleware(api.authenticator.origins),
         exception_handlers={HTTPException: http_error},
         lifespan=_lifespan,
     )
     app.state.api = api
-    app.state.readers = readers
     return app
-
-
-def _routes(api: Api, readers: Readers) -> list[BaseRoute]:
-    def route(path: str, **handlers: Handler) -> list[BaseRoute]:
-        return [Route(path, endpoint(api, one), methods=[m]) for m, one in handlers.items()]
-
-    return [
-        *route("/api/chat", POST=chat.chat),
-        *route("/api/chat/cancel", POST=chat.cancel),
-        *route("/api/approve-tool", POST=chat.approve_tool),
-        *route("/api/realtime/token", POST=chat.realtime_token),
-        *route("/api/threads", GET=threads.list_threads, POST=threads.create_thread),
-        *route("/api/threads/{thread_id}", GET=threads.get_thread, DELETE=threads.delete_thread),
-        Route("/api/stream", guarded(partial(streams.events, api, readers)), methods=["GET"]),
-        Route("/openapi.json", _openapi, methods=["GET"]),
-        WebSocketRoute(REALTIME_PATH, partial(streams.realtime, api, readers)),
-    ]
-
-
-async def _openapi(_request: Request) -> Response:
-    return answer(openapi.document())
 
 
 def _middleware(origins: Sequence[str]) -> list[Middleware]:
@@ -196,27 +185,25 @@ def _middleware(origins: Sequence[str]) -> list[Middleware]:
 
 
 def realtime_app(app: Starlette) -> ASGIApp:
-    """The WebSocket alone, for an API that is mounted under a prefix.
+    """Return the WebSocket alone, for an API that is mounted under a prefix.
 
     Realtime clients connect to the root of the host: ``main.mount("/v1/realtime",
     realtime_app(api))``.
     """
-    connect: Callable[[WebSocket], Any] = partial(
-        streams.realtime, app.state.api, app.state.readers
-    )
+    connect = partial(streams.realtime, app.state.api)
     return Starlette(routes=[WebSocketRoute("/connect", connect)])
 
 
 @asynccontextmanager
 async def lifespan(app: Starlette) -> AsyncGenerator[None]:
-    """What must happen before the first request and after the last.
+    """Open the app's parts before the first request, and close them after the last.
 
     An app that is served by itself does it; one that is mounted in another app needs it in that
     app's lifespan: ``async with lifespan(api): yield``.
     """
     api: Api = app.state.api
     async with AsyncExitStack() as stack:
-        if api.backend.streams:  # else nothing runs here, and nothing needs its servers
+        if api.backend.streams:  # else nothing runs here that needs its MCP servers
             for target in api.settings.targets.values():
                 await stack.enter_async_context(target)
         await api.settings.store.setup()

@@ -1,29 +1,37 @@
-"""Who asks: the user of a request, and whether a browser sent it from a page of somebody else."""
+"""Authentication: the user of a request, pages of other sites, and tokens for streams."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import ipaddress
+import json
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from time import time
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection, Request
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py._core.json import dumps
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.server.refusals import Refusal, internal, unauthorized
+from agentkit_py.server.schemas import ApiError, internal, unauthorized
 
 logger: logging.Logger = logging.getLogger("agentkit_py.server")
 
 Auth: TypeAlias = Callable[[Request], "str | Awaitable[str | None] | None"]
-"""Gives the id of the user who sent a request; None, or an error, refuses it."""
+"""Returns the id of the user who sent a request; None, or an error, refuses it."""
 
 LOCAL_USER = "local"
-"""Who everybody is with ``auth="local"``."""
+"""The id of the only user with ``auth="local"``."""
 
 _LONGEST_ID = 256
+_SHORTEST_SECRET = 16
 _NEEDED = (
     "create_app needs auth=…, a function that gives the user's id of a request (None refuses it). "
     'For trying things out on this machine, auth="local" makes everybody the same user and answers '
@@ -31,59 +39,42 @@ _NEEDED = (
 )
 
 
-def check_auth(auth: object) -> None:
-    """Refuse to serve without knowing whom.
+class Authenticator:
+    """Finds the user of a request, and refuses requests from pages of other sites.
 
-    Raises:
-        ConfigurationError: ``auth`` is no function and not ``"local"``.
-    """
-    if auth != "local" and not callable(auth):
-        got = "" if auth is None else f" Got {auth!r:.80}."
-        raise ConfigurationError(_NEEDED + got)
-
-
-def checked_origins(origins: Sequence[str]) -> tuple[str, ...]:
-    """The origins, each one host's.
-
-    Raises:
-        ConfigurationError: One is not an origin, or stands for all.
-    """
-    for origin in origins:
-        parts = urlsplit(origin)
-        if not parts.netloc or "*" in origin or origin != f"{parts.scheme}://{parts.netloc}":
-            raise ConfigurationError(
-                f"origins: {origin!r} is not the origin of a page, such as https://shop.example"
-            )
-    return tuple(origins)
-
-
-@dataclass(frozen=True, slots=True)
-class Door:
-    """Lets requests in.
-
-    Attributes:
-        auth: Who the user is; ``"local"``: the one user of this machine.
+    Args:
+        auth: Returns the user's id; ``"local"``: the one user of this machine.
         origins: Pages on other hosts that may use the API, as ``https://host``.
+
+    Raises:
+        ConfigurationError: ``auth`` is neither, or an origin is none or stands for all.
     """
 
-    auth: Auth | Literal["local"]
-    origins: Sequence[str] = ()
+    def __init__(self, auth: Auth | Literal["local"] | None, origins: Sequence[str] = ()) -> None:
+        if auth is None or (auth != "local" and not callable(auth)):
+            got = "" if auth is None else f" Got {auth!r:.80}."
+            raise ConfigurationError(_NEEDED + got)
+        for origin in origins:
+            parts = urlsplit(origin)
+            if not parts.netloc or "*" in origin or origin != f"{parts.scheme}://{parts.netloc}":
+                raise ConfigurationError(
+                    f"origins: {origin!r} is not the origin of a page, such as https://shop.example"
+                )
+        self._auth = auth
+        self.origins: tuple[str, ...] = tuple(origins)
 
     async def user_of(self, request: Request) -> str:
-        """The user's id.
-
-        Raises:
-            Refusal: The request must not be answered.
-        """
+        """Return the user's id, or refuse the request."""
         if request.method not in ("GET", "HEAD"):
             self.check_page(request)
-        if self.auth == "local":
+        if self._auth == "local":
             _check_local(request)
             return LOCAL_USER
+        assert callable(self._auth)
         try:
-            found = await resolve(self.auth(request))
+            found = await resolve(self._auth(request))
         except Exception:
-            # Whatever it knows about the user stays in the log.
+            # The error may hold facts about the user, so only the log has them.
             logger.warning("auth refused a request with an error", exc_info=True)
             raise unauthorized() from None
         if found is None:
@@ -91,10 +82,10 @@ class Door:
         return _checked(found)
 
     def check_page(self, request: Request) -> None:
-        """Refuse what a page of somebody else makes a signed-in browser send.
+        """Refuse requests that a page of another site makes a signed-in browser send.
 
-        Browsers say where a request comes from (``Sec-Fetch-Site``, ``Origin``); others send
-        neither, and have no cookies that somebody else could use.
+        Browsers say where a request comes from (``Sec-Fetch-Site``, ``Origin``); other clients
+        send neither, and have no cookies that somebody else could use.
         """
         site = request.headers.get("sec-fetch-site")
         origin = request.headers.get("origin")
@@ -102,43 +93,110 @@ class Door:
             return
         if site is None and (origin is None or is_same_host(origin, request)):
             return
-        raise Refusal(403, "foreign_origin", "Pages of another host may not do this.")
-
-
-def is_same_host(origin: str, request: HTTPConnection) -> bool:
-    """Whether a page's origin is the host that the request was sent to."""
-    host = urlsplit(origin).netloc  # empty for "null"
-    return host != "" and host == request.headers.get("host")
+        raise ApiError(403, "foreign_origin", "Pages of another host may not do this.")
 
 
 def _checked(user_id: object) -> str:
-    problem = None
     if not isinstance(user_id, str):
-        problem = f"auth must return the user's id as a str, or None; got {type(user_id).__name__}"
-    elif not 0 < len(user_id) <= _LONGEST_ID or not user_id.isprintable():
-        problem = f"auth must return an id of 1 to {_LONGEST_ID} printable characters"
-    if problem is not None:
-        logger.error("%s", problem)
+        kind = type(user_id).__name__
+        logger.error("auth must return the user's id as a str, or None; got %s", kind)
         raise internal()
-    assert isinstance(user_id, str)
+    if not 0 < len(user_id) <= _LONGEST_ID or not user_id.isprintable():
+        logger.error("auth must return an id of 1 to %d printable characters", _LONGEST_ID)
+        raise internal()
     return user_id
 
 
 def _check_local(request: HTTPConnection) -> None:
-    """Only programs on this machine, under this machine's names.
+    """Accept programs on this machine only, under this machine's names.
 
-    The name is looked at since a page may have its host's name point here (DNS rebinding).
+    The name counts since a page may make its host's name point here (DNS rebinding).
     """
     client = request.client.host if request.client is not None else ""
-    name = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-    if not _is_loopback(client) or not (name == "localhost" or _is_loopback(name)):
-        raise Refusal(
+    if not (is_loopback(client) and is_loopback(host_name(request.headers.get("host", "")))):
+        raise ApiError(
             403, "local_only", 'With auth="local" only programs on this machine are answered.'
         )
 
 
-def _is_loopback(host: str) -> bool:
+def is_same_host(origin: str, request: HTTPConnection) -> bool:
+    """Tell whether a page's origin is the host that the request was sent to."""
+    host = urlsplit(origin).netloc  # empty for "null"
+    return host != "" and host == request.headers.get("host")
+
+
+def host_name(host: str) -> str:
+    """Return the name in a ``Host`` header, without the port."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host name or address means this machine only."""
+    name = host.strip("[]").lower()
+    try:
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The contents of a stream token."""
+
+    user_id: str
+    session: str
+    """Names the token, so that a reader that comes back is known."""
+
+    expires: int
+    """Seconds since 1970."""
+
+
+class StreamTokens:
+    """Signs and reads tokens with which a browser may listen to one user's channel.
+
+    Args:
+        secret: The key; a random one unless given, so that tokens end with the process.
+        seconds: Time for which a token may be used to connect.
+        clock: Seconds since 1970.
+
+    Raises:
+        ConfigurationError: The secret is too short, e.g. from a variable that is not set.
+    """
+
+    def __init__(
+        self, secret: str | None = None, seconds: int = 600, clock: Callable[[], float] = time
+    ) -> None:
+        if secret is not None and len(secret.strip()) < _SHORTEST_SECRET:
+            raise ConfigurationError(
+                f"create_app: secret must have at least {_SHORTEST_SECRET} characters, since "
+                "whoever guesses it can listen to everybody. `openssl rand -hex 32` prints one"
+            )
+        self._key = secrets.token_bytes(32) if secret is None else secret.encode()
+        self._seconds = seconds
+        self._clock = clock
+
+    def make(self, user_id: str) -> tuple[str, Grant]:
+        """Return a new token for a user."""
+        grant = Grant(user_id, secrets.token_hex(8), int(self._clock()) + self._seconds)
+        body = _encode(dumps([grant.user_id, grant.session, grant.expires]).encode())
+        return f"{body}.{self._sign(body)}", grant
+
+    def read(self, token: str) -> Grant | None:
+        """Return what a token grants now; None if it is forged or expired."""
+        body, _, signature = token.rpartition(".")
+        # As bytes: compare_digest refuses text that is not ASCII.
+        if not hmac.compare_digest(signature.encode(), self._sign(body).encode()):
+            return None
+        text = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
+        user_id, session, expires = json.loads(text)
+        return Grant(user_id, session, expires) if expires > self._clock() else None
+
+    def _sign(self, body: str) -> str:
+        return _encode(hmac.new(self._key, body.encode(), hashlib.sha256).digest())
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

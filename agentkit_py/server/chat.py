@@ -1,55 +1,56 @@
-"""Messages, cancelling, approvals and tokens."""
+"""Messages: sending one, cancelling its run, and the token with which a browser listens."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 from uuid import uuid4
 
-from starlette.requests import Request
-from starlette.responses import Response
-
-from agentkit_py.events import Decision
-from agentkit_py.messages import UserMessage
-from agentkit_py.server.answers import Cancelled, ChatAnswer, Done
-from agentkit_py.server.api import Api, answer
-from agentkit_py.server.bodies import (
-    ApprovalRequestBody,
+from agentkit_py._core.json import dumps, find_non_json
+from agentkit_py.errors import StateError
+from agentkit_py.messages import TextMessage, UserMessage
+from agentkit_py.server.api import ApiRequest, endpoint
+from agentkit_py.server.config import Settings
+from agentkit_py.server.runs import Job, begin_state
+from agentkit_py.server.schemas import (
+    Cancelled,
     CancelRequest,
+    ChatMessage,
     ChatRequest,
+    ChatResponse,
     TokenRequest,
-    client_texts,
-    parse,
+    TokenResponse,
+    check_unicode,
+    invalid,
 )
-from agentkit_py.server.jobs import Job
-from agentkit_py.server.refusals import invalid, not_found
-from agentkit_py.server.states import allowed_state, check_state
 from agentkit_py.stores.records import title_of
 
-
-async def chat(api: Api, request: Request, user_id: str) -> Response:
-    """`POST /api/chat`: begin to answer a message; the answer comes by the stream."""
-    # No name for the body: what the client shows may be long, and is not needed any more.
-    job = _job_of(api, parse(ChatRequest, await api.body(request)), user_id)
-    content = job.message.content
-    assert isinstance(content, str)
-    api.backend.check_room(user_id)  # before a thread is made for nothing
-    threads = api.threads_of(user_id)
-    await threads.add_thread(job.thread_id, title=title_of(content))
-    await api.backend.start(job)
-    return answer(ChatAnswer(success=True, threadId=job.thread_id, messageId=job.message.id or ""))
+_DEEPEST = 100
+"""Levels of a client's state, so that walking it never exhausts Python's stack."""
 
 
-def _job_of(api: Api, body: ChatRequest, user_id: str) -> Job:
-    settings, message = api.settings, body.user_message
-    longest = settings.limits.message_characters
-    if len(message.content) > longest:
-        raise invalid(f"userMessage.content: at most {longest} characters")
+@endpoint("POST", "/api/chat", 404, 429, 502, 503)
+async def chat(request: ApiRequest[ChatRequest]) -> ChatResponse:
+    """Send a message; the reply comes by the stream."""
+    backend, message = request.api.backend, request.params.user_message
+    job = _job_of(request.api.settings, request.params, request.user_id)
+    request.params.history.clear()  # it may be long, and the message may wait
+    backend.check_room(request.user_id)  # before a thread is made for nothing
+    await request.threads.add_thread(job.thread_id, title=title_of(message.content))
+    await backend.start(job)
+    return {"success": True, "threadId": job.thread_id, "messageId": job.message.id or ""}
+
+
+def _job_of(settings: Settings, body: ChatRequest, user_id: str) -> Job:
+    message, limits = body.user_message, settings.limits
+    if len(message.content) > limits.message_characters:
+        raise invalid(f"userMessage.content: at most {limits.message_characters} characters")
     target = settings.target(body.network, body.agent)
-    state = allowed_state(message.state, settings.rules, settings.limits.state_bytes)
-    check_state(target, user_id, state, settings.rules)
+    state = _allowed_state(message.state, settings)
     texts = None
-    if settings.rules.history:
-        texts = client_texts(body.history, message, settings.limits.history_characters) or None
-    return Job(
+    if settings.client_history:
+        texts = _client_texts(body.history, message, limits.history_characters) or None
+    job = Job(
         user_id=user_id,
         thread_id=body.thread_id or str(uuid4()),
         target=target,
@@ -62,28 +63,76 @@ def _job_of(api: Api, body: ChatRequest, user_id: str) -> Job:
         client_state=state,
         client_history=texts,
     )
+    try:
+        begin_state(job, settings, None)  # now, while the client can be answered
+    except StateError:
+        raise invalid("userMessage.state: does not fit the state of this network") from None
+    return job
 
 
-async def cancel(api: Api, request: Request, user_id: str) -> Response:
-    """`POST /api/chat/cancel`: stop what answers in a thread."""
-    body = parse(CancelRequest, await api.body(request))
-    await api.threads_of(user_id).get_thread(body.thread_id)
-    count = await api.backend.cancel(user_id, body.thread_id)
-    return answer(Cancelled(success=True, cancelled=count))
+def _allowed_state(given: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
+    """Return what a client may set of the state it sent; refuse what cannot be kept."""
+    found = {key: value for key, value in (given or {}).items() if key in settings.client_state}
+    if _is_deeper(found, _DEEPEST + 1):
+        raise invalid(f"userMessage.state: at most {_DEEPEST} levels")
+    where = find_non_json(found, "userMessage.state")
+    if where is not None:
+        raise invalid(f"{where}: not plain JSON")
+    try:
+        size = len(dumps(found).encode())
+    except UnicodeEncodeError:
+        raise invalid("userMessage.state: is not valid Unicode") from None
+    if size > settings.limits.state_bytes:
+        raise invalid(f"userMessage.state: at most {settings.limits.state_bytes} bytes")
+    return found
 
 
-async def approve_tool(api: Api, request: Request, user_id: str) -> Response:
-    """`POST /api/approve-tool`: a person's word on a call that waits for it."""
-    body = parse(ApprovalRequestBody, await api.body(request))
-    await api.threads_of(user_id).get_thread(body.thread_id)
-    decision = Decision(body.action == "approve", body.reason or "")
-    known = await api.backend.answer(user_id, body.thread_id, body.tool_call_id, decision)
-    if not known:
-        raise not_found("question")
-    return answer(Done(success=True))
+def _is_deeper(value: object, levels: int) -> bool:
+    if isinstance(value, dict):
+        items = list(cast("dict[str, object]", value).values())
+    elif isinstance(value, list):
+        items = cast("list[object]", value)
+    else:
+        return False
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in items)
 
 
-async def realtime_token(api: Api, request: Request, user_id: str) -> Response:
-    """`POST /api/realtime/token`: the right to listen to the user's own channel."""
-    parse(TokenRequest, await api.body(request))
-    return answer(await api.backend.token(request, user_id))
+def _client_texts(history: Sequence[object], own: ChatMessage, longest: int) -> list[TextMessage]:
+    """Return the texts of user and assistant in a client's history, without the new message.
+
+    Tool calls, results and system messages are left out: a client could make them up.
+    """
+    found = [message for item in history if (message := _text_of(item)) is not None]
+    if found and found[-1] == TextMessage("user", own.content):
+        found.pop()
+    if sum(len(message.text) for message in found) > longest:
+        raise invalid(f"history: at most {longest} characters")
+    return found
+
+
+def _text_of(item: object) -> TextMessage | None:
+    fields = cast("Mapping[str, object]", item if isinstance(item, Mapping) else {})
+    role, content = fields.get("role"), fields.get("content")
+    if fields.get("type") != "text" or not isinstance(content, str) or not content.strip():
+        return None
+    if role not in ("user", "assistant"):
+        return None
+    try:
+        return TextMessage(role, check_unicode(content))
+    except ValueError:
+        return None
+
+
+@endpoint("POST", "/api/chat/cancel", 404, 502)
+async def cancel(request: ApiRequest[CancelRequest]) -> Cancelled:
+    """Stop the runs of a thread."""
+    thread_id = request.params.thread_id
+    await request.threads.get_thread(thread_id)
+    count = await request.api.backend.cancel(request.user_id, thread_id)
+    return {"success": True, "cancelled": count}
+
+
+@endpoint("POST", "/api/realtime/token", 502)
+async def realtime_token(request: ApiRequest[TokenRequest]) -> TokenResponse:
+    """Get a token to listen to the user's channel."""
+    return await request.api.backend.token(request.http, request.user_id)

@@ -1,4 +1,4 @@
-"""What a server is made of, checked once, when it is made."""
+"""The settings of a server: its networks and agents, their store, and limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.network import Network
 from agentkit_py.runs import RunLimits
-from agentkit_py.server.refusals import invalid
+from agentkit_py.server.schemas import invalid
 from agentkit_py.stores import HistoryStore, MemoryHistory
 
 Target: TypeAlias = Network | Agent
@@ -19,7 +19,7 @@ Target: TypeAlias = Network | Agent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """What one user, and all of them, may ask for.
+    """Limits per user and for all users together.
 
     Raises:
         ConfigurationError: A limit is not positive.
@@ -38,13 +38,13 @@ class ServerLimits:
     """Characters of the client's history, where it is read at all."""
 
     runs_per_user: int = 4
-    """Runs of one user at the same time, those that wait for a person too."""
+    """Runs of one user at the same time, including those that wait for a person."""
 
     runs: int = 1000
     """Runs of this process at the same time, without those that wait for a person."""
 
     waiting_runs: int = 10_000
-    """Runs of this process that wait for a person. With so many, no new one is begun."""
+    """Runs of this process that wait for a person; at this number no new run begins."""
 
     run_seconds: float = 600.0
     """Seconds that a run may take, without the time that it waits for a person."""
@@ -53,13 +53,13 @@ class ServerLimits:
     """Readers of one user at the same time."""
 
     stream_seconds: float = 30.0
-    """Seconds that a reader may take to accept what is sent; then its connection is closed."""
+    """Seconds that a reader may take to accept a message before its connection is closed."""
 
     token_seconds: int = 600
     """Seconds for which a realtime token may be used to connect."""
 
     shutdown_seconds: float = 10.0
-    """Seconds that runs get to end when the server stops; then they are cancelled."""
+    """Seconds that runs get to end when the server stops, before they are cancelled."""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -69,50 +69,40 @@ class ServerLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientRules:
-    """What clients may say of state and history.
+class Settings:
+    """A server's settings, checked once when it is made.
 
     Raises:
         ConfigurationError: A client may set who the user is.
     """
 
-    state_keys: frozenset[str] = frozenset()
-    """Keys of the state that a client may set."""
-
-    history: bool = False
-    """Whether the client's own history (texts only) is used in place of the stored thread."""
-
-    user_key: str = "user_id"
-    """Where in the state the user's id stands."""
-
-    def __post_init__(self) -> None:
-        """The user is known from `auth` alone."""
-        for key in sorted({self.user_key, "user_id", "userId"} & self.state_keys):
-            raise ConfigurationError(
-                f"client_state: {key!r} says who the user is, so clients may not set it"
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """A server's parts."""
-
     targets: Mapping[tuple[str, str], Target]
-    """Networks and agents by kind and name, the first one being the default."""
+    """Networks and agents by kind and name; the first one is the default."""
 
     store: HistoryStore
     limits: ServerLimits
-    rules: ClientRules
+    client_state: frozenset[str] = frozenset()
+    """Keys of the state that a client may set."""
+
+    client_history: bool = False
+    """Whether the client's own history (texts only) is used instead of the stored thread."""
+
+    user_key: str = "user_id"
+    """The key of the user's id in the state."""
+
     run_limits: RunLimits | None = None
     realtime_url: str | None = None
     extended: bool = False
 
-    def target(self, network: str | None, agent: str | None) -> Target:
-        """The network or agent that a client names, else the default.
+    def __post_init__(self) -> None:
+        """Refuse clients that could name another user: `auth` alone says who the user is."""
+        for key in sorted({self.user_key, "user_id", "userId"} & self.client_state):
+            raise ConfigurationError(
+                f"client_state: {key!r} says who the user is, so clients may not set it"
+            )
 
-        Raises:
-            Refusal: There is none of that name.
-        """
+    def target(self, network: str | None, agent: str | None) -> Target:
+        """Return the network or agent that a client names, or the default."""
         if network is None and agent is None:
             return next(iter(self.targets.values()))
         key = ("network", network or "") if network is not None else ("agent", agent or "")
@@ -125,16 +115,12 @@ class Settings:
 def targets_of(
     networks: Sequence[Network], agents: Sequence[Agent]
 ) -> dict[tuple[str, str], Target]:
-    """Networks and agents by kind and name.
-
-    Raises:
-        ConfigurationError: There is none, or two have one name.
-    """
+    """Index networks and agents by kind and name, and refuse two with one name."""
     named: list[tuple[tuple[str, str], Target]] = [(("network", n.name), n) for n in networks]
     named += [(("agent", a.name), a) for a in agents]
     found = dict(named)
     if not found:
-        raise ConfigurationError("create_app needs networks=[…] or agents=[…]; there is nobody.")
+        raise ConfigurationError("create_app needs networks=[…] or agents=[…]; it got none.")
     if len(found) < len(named):
         names = [key for key, _ in named]
         twice = next(key for key in names if names.count(key) > 1)
@@ -145,11 +131,7 @@ def targets_of(
 def store_of(
     history: HistoryStore | None, targets: Mapping[tuple[str, str], Target]
 ) -> HistoryStore:
-    """The store of all threads: the one given, else the targets' own, else a new one in memory.
-
-    Raises:
-        ConfigurationError: They have several, or one that is no `HistoryStore`.
-    """
+    """Return the store of all threads: the one given, or the targets' own, or one in memory."""
     own = {id(item.history): item.history for item in targets.values() if item.history is not None}
     found = [history] if history is not None else list(own.values())
     if not found:
@@ -167,7 +149,7 @@ def store_of(
 
 
 def with_store(target: Target, store: HistoryStore) -> Target:
-    """The network or agent on this store; nothing else of it is made anew."""
+    """Return the network or agent on this store; nothing else of it changes."""
     found = copy(target)
     found.history = store
     return found

@@ -1,8 +1,8 @@
 """The hub: channels that keep the last chunks, and readers that follow them at their own pace.
 
-A reader holds a position, not a queue: what it has not read yet stays in its channel's ring, once
-for all readers. So memory is bounded by the rings and one small batch for each reader, however slow
-it is; one that the ring has overtaken is told so. Publishing never waits.
+A reader holds a position, not a queue: unread chunks stay in its channel's ring, once for all
+readers. So memory is bounded by the rings and one small batch for each reader, however slow it is;
+a reader that the ring has overtaken learns how much it lost. Publishing never waits.
 
 A hub belongs to one event loop; all of it is called there.
 """
@@ -10,10 +10,12 @@ A hub belongs to one event loop; all of it is called there.
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 import sys
-from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections import Counter, OrderedDict, deque
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -22,15 +24,15 @@ from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import ConfigurationError
 
 Missed: TypeAlias = Literal["too_old", "unknown"]
-"""Why a reader could not be given all that it missed: the ring has dropped some of it, or its
-position is none of this channel's (e.g. of a server that was restarted)."""
+"""The reason why a reader cannot get all that it missed: the ring has dropped some of it, or its
+position is not one of this channel (e.g. of a server that was restarted)."""
 
 _OVERHEAD = 150
-"""Bytes that an entry takes beside its text, about."""
+"""Bytes that an entry takes beside its text, estimated."""
 
 _BATCH = 2**16
-"""Characters that a reader gets at once, but for one chunk that is longer: a reader that has
-stopped reading keeps that much."""
+"""Characters that a reader gets at once, unless one chunk is longer: a reader that has stopped
+reading holds that much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Entry:
     """Counts from 1 in its channel."""
 
     id: str
-    """What a reader gives to come back to the place after it."""
+    """The position after it, for a reader that comes back."""
 
     text: str
     """The chunk as compact JSON, without line breaks."""
@@ -57,7 +59,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubLimits:
-    """How much a hub keeps.
+    """Limits of what a hub keeps.
 
     Raises:
         ConfigurationError: A limit is not positive.
@@ -70,10 +72,10 @@ class HubLimits:
     """Bytes that one channel keeps."""
 
     idle_channels: int = 1024
-    """Channels without readers and without running runs that are kept for those who come back."""
+    """Channels without readers and runs that are kept for readers who come back."""
 
     idle_bytes: int = 256 * 2**20
-    """Bytes that these channels keep together; those used longest ago are forgotten first."""
+    """Bytes that these channels keep together; the least recently used are dropped first."""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -106,7 +108,7 @@ class _Channel:
 
     def add(self, chunk: Mapping[str, Any]) -> Entry:
         data = as_object(chunk.get("data")) or {}
-        self._note(str(chunk.get("event")), data)
+        self._track_run(str(chunk.get("event")), data)
         thread = data.get("threadId")
         entry = Entry(
             self.next,
@@ -125,8 +127,8 @@ class _Channel:
         self._wake()
         return entry
 
-    def _note(self, event: str, data: Mapping[str, Any]) -> None:
-        """Keep track of runs that go on: the outermost begins without parent, and ends a stream."""
+    def _track_run(self, event: str, data: Mapping[str, Any]) -> None:
+        """Keep track of open runs: the outermost one begins without parent, and ends a stream."""
         message = data.get("messageId")
         if not isinstance(message, str):
             return
@@ -142,7 +144,7 @@ class _Channel:
                 future.set_result(None)
 
     async def wait(self) -> None:
-        """Until something is published."""
+        """Wait until something is published."""
         future = asyncio.get_running_loop().create_future()
         self.waiting.add(future)
         try:
@@ -151,7 +153,7 @@ class _Channel:
             self.waiting.discard(future)
 
     def after(self, number: int, limit: int) -> list[Entry]:
-        """Up to ``limit`` chunks that follow the one with this number."""
+        """Return up to ``limit`` chunks that follow the one with this number."""
         start = max(0, number + 1 - self.first)
         found: list[Entry] = []
         size = 0
@@ -163,57 +165,57 @@ class _Channel:
             found.append(entry)
         return found
 
-    def going_on(self) -> int:
-        """The number before the first chunk of the oldest run that goes on."""
+    @property
+    def before_open_runs(self) -> int:
+        """The number before the first chunk of the oldest open run."""
         return min(self.open.values(), default=self.next) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a reader gets at once."""
+    """Chunks that a reader gets at once."""
 
     entries: list[Entry]
     lost: int = 0
-    """How many chunks before these were dropped unread, since the reader was too slow."""
+    """Number of chunks before these that were dropped unread, since the reader was too slow."""
 
 
 class Subscription:
-    """One reader's place in a channel; leave it with `close`, or use it in ``with``.
+    """One reader's position in a channel; leave it with `close`, or use it in ``with``.
 
     Attributes:
-        missed: Why the reader was not given everything since the position it named; None: it was.
+        missed: The reason why something since the position that the reader named is lost, or None.
     """
 
-    def __init__(self, hub: Hub, channel: _Channel, place: int, missed: Missed | None) -> None:
-        """Begin after the chunk number ``place``."""
+    def __init__(self, hub: Hub, channel: _Channel, after: int, missed: Missed | None) -> None:
         self._hub = hub
         self._channel = channel
-        self._place = place
+        self._read = after
         self._closed = False
         self.missed = missed
         channel.readers += 1
 
     @property
-    def place(self) -> str:
-        """Where the reader is: what comes after this has not been read."""
-        return f"{self._channel.epoch}-{self._place}"
+    def position(self) -> str:
+        """The id of the last chunk that was read."""
+        return f"{self._channel.epoch}-{self._read}"
 
     @property
     def resume_from(self) -> str:
-        """A place that repeats the runs that go on now, for a reader that may have lost some."""
-        return f"{self._channel.epoch}-{min(self._place, self._channel.going_on())}"
+        """A position that repeats the open runs, for a reader that may have lost chunks of them."""
+        return f"{self._channel.epoch}-{min(self._read, self._channel.before_open_runs)}"
 
     async def next(self, limit: int = 256) -> Batch:
-        """The next chunks, at least one, waiting if there are none yet.
+        """Return the next chunks, at least one, waiting if there are none yet.
 
-        What the ring has dropped before it was read is counted in `Batch.lost` and left out.
+        Chunks that the ring has dropped unread are counted in `Batch.lost`.
         """
-        while self._channel.next - 1 <= self._place:
+        while self._channel.next - 1 <= self._read:
             await self._channel.wait()
-        lost = max(0, self._channel.first - 1 - self._place)
-        self._place += lost
-        entries = self._channel.after(self._place, limit)
-        self._place = entries[-1].number
+        lost = max(0, self._channel.first - 1 - self._read)
+        self._read += lost
+        entries = self._channel.after(self._read, limit)
+        self._read = entries[-1].number
         return Batch(entries, lost)
 
     def close(self) -> None:
@@ -224,7 +226,7 @@ class Subscription:
             self._hub.trim()
 
     def __enter__(self) -> Subscription:
-        """The subscription itself."""
+        """Return the subscription itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -248,7 +250,6 @@ class Hub:
     """
 
     def __init__(self, limits: HubLimits | None = None) -> None:
-        """Begin without channels."""
         self.limits: HubLimits = limits or HubLimits()
         self._channels: OrderedDict[str, _Channel] = OrderedDict()
         self._kept = 0
@@ -262,7 +263,7 @@ class Hub:
         return found
 
     def publish(self, channel: str, chunk: Mapping[str, Any]) -> Entry:
-        """Add a chunk to a channel, and wake who waits for it.
+        """Add a chunk to a channel, and wake its readers.
 
         Args:
             channel: Its name.
@@ -278,7 +279,7 @@ class Hub:
         return entry
 
     def publisher(self, channel: str) -> Any:
-        """A ``publish`` for `StreamingConfig` that sends to one channel."""
+        """Return a ``publish`` for `StreamingConfig` that sends to one channel."""
 
         def publish(chunk: dict[str, Any]) -> None:
             self.publish(channel, chunk)
@@ -290,31 +291,29 @@ class Hub:
 
         Args:
             channel: Its name.
-            after: The id of the last chunk that the reader has. Without, it begins with the runs
-                that go on; so it does, with `Subscription.missed` set, where ``after`` cannot be
-                gone on from.
+            after: The id of the last chunk that the reader has. Without it, the reader begins with
+                the open runs; also where ``after`` is not kept, with `Subscription.missed` set.
         """
         found = self._channel(channel)
-        place, missed = _place_of(found, after)
-        return Subscription(self, found, place, missed)
+        return Subscription(self, found, *_position_of(found, after))
 
     def holds(self, channel: str, message_id: str) -> bool:
-        """Whether a run goes on, and all that it has published is still there."""
+        """Tell whether a run is open and all that it has published is still kept."""
         found = self._channels.get(channel)
         return found is not None and found.open.get(message_id, 0) >= found.first
 
     @property
     def kept_bytes(self) -> int:
-        """How much all rings hold, about."""
+        """Bytes that all rings hold, estimated."""
         return self._kept
 
     @property
     def readers(self) -> int:
-        """How many readers there are."""
+        """Number of readers."""
         return sum(channel.readers for channel in self._channels.values())
 
     def trim(self) -> None:
-        """Forget channels that nobody uses, those used last kept longest."""
+        """Drop channels that nobody uses, least recently used first."""
         limits = self.limits
         if len(self._channels) <= limits.idle_channels and self._kept <= limits.idle_bytes:
             return
@@ -327,20 +326,62 @@ class Hub:
             count, size, self._kept = count - 1, size - dropped, self._kept - dropped
 
 
-_DIGITS = 15
-"""Of a chunk's number, at most."""
+_CHUNK_NUMBER = re.compile("[0-9]{1,15}")
 
 
-def _place_of(channel: _Channel, after: str | None) -> tuple[int, Missed | None]:
-    begin = max(channel.going_on(), channel.first - 1)
+def _position_of(channel: _Channel, after: str | None) -> tuple[int, Missed | None]:
+    """Return the number of the last chunk that a reader has, and why some after it are lost."""
+    begin = max(channel.before_open_runs, channel.first - 1)
     if after is None:
         return begin, None
     epoch, _, digits = after.rpartition("-")
-    number = (
-        int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS else -1
-    )
+    number = int(digits) if _CHUNK_NUMBER.fullmatch(digits) else -1
     if epoch != channel.epoch or not 0 <= number < channel.next:
         return begin, "unknown"
     if number + 1 < channel.first:
         return begin, "too_old"
     return number, None
+
+
+_REMEMBERED = 4096
+
+
+@dataclass(slots=True)
+class OpenStreams:
+    """Counts the readers of each user, and remembers where those stopped that may come back."""
+
+    most: int
+    """Readers of one user at the same time."""
+
+    _counts: Counter[str] = field(default_factory=Counter[str])
+    _positions: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])
+
+    @contextmanager
+    def opened(self, user_id: str) -> Generator[None]:
+        """Count a reader while it reads."""
+        self._counts[user_id] += 1
+        try:
+            yield
+        finally:
+            self._counts[user_id] -= 1
+            if not self._counts[user_id]:
+                del self._counts[user_id]
+
+    def count(self, user_id: str) -> int:
+        """Return the number of the user's readers."""
+        return self._counts[user_id]
+
+    def has_room(self, user_id: str) -> bool:
+        """Tell whether the user may have one more reader."""
+        return self._counts[user_id] < self.most
+
+    def position(self, session: str) -> str | None:
+        """Return where the reader with this token stopped."""
+        return self._positions.get(session)
+
+    def remember(self, session: str, position: str) -> None:
+        """Keep where a reader stopped."""
+        self._positions[session] = position
+        self._positions.move_to_end(session)
+        if len(self._positions) > _REMEMBERED:
+            self._positions.popitem(last=False)

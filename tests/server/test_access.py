@@ -16,7 +16,7 @@ from websockets.exceptions import InvalidStatus
 from agentkit_py import Agent, MemoryHistory, ToolContext, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.server import ServerLimits, create_app
-from agentkit_py.server.tokens import Tokens
+from agentkit_py.server.auth import StreamTokens
 from agentkit_py.testing import ScriptedModel, tool_call
 from tests.server.world import (
     app_of,
@@ -174,7 +174,7 @@ def forged(key: str) -> list[str]:
     body, _, signature = key.partition(".")
     padded = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
     for_ada = base64.urlsafe_b64encode(padded.replace(b"eve", b"ada")).decode().rstrip("=")
-    other, _ = Tokens("guess").make("ada")
+    other, _ = StreamTokens("a guess of a secret").make("ada")
     unsigned = f"{for_ada}."
     return [f"{for_ada}.{signature}", unsigned, for_ada, other, "", ".", "a.b", "é.ü", "x" * 5000]
 
@@ -197,7 +197,7 @@ async def test_no_token_is_taken_that_was_not_given() -> None:
 async def test_a_token_ends() -> None:
     """After the time that the limits say."""
     now = [1000.0]
-    tokens = Tokens(seconds=60, clock=lambda: now[0])
+    tokens = StreamTokens(seconds=60, clock=lambda: now[0])
     key, grant = tokens.make("ada")
     assert tokens.read(key) == grant
     now[0] += 60
@@ -206,9 +206,9 @@ async def test_a_token_ends() -> None:
 
 async def test_processes_with_one_secret_take_each_others_tokens() -> None:
     """And those with another do not."""
-    key, grant = Tokens("one").make("ada")
-    assert Tokens("one").read(key) == grant
-    assert Tokens("two").read(key) is None
+    key, grant = StreamTokens("one secret of many").make("ada")
+    assert StreamTokens("one secret of many").read(key) == grant
+    assert StreamTokens("two secrets of many").read(key) is None
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def agent() -> Agent:
     [
         ({"agents": [agent()]}, "auth=…"),
         ({"agents": [agent()], "auth": "everybody"}, "auth=…"),
-        ({"auth": by_header}, "nobody"),
+        ({"auth": by_header}, "networks="),
         ({"agents": [agent(), agent()], "auth": by_header}, "two agents"),
         ({"agents": [agent()], "auth": by_header, "client_state": ["user_id"]}, "user_id"),
         ({"agents": [agent()], "auth": by_header, "client_state": ["userId"]}, "userId"),

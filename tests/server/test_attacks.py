@@ -14,8 +14,9 @@ from websockets.asyncio.client import connect
 from agentkit_py import MemoryHistory, SqliteHistory, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.server import HubLimits, ServerLimits, lifespan
+from agentkit_py.server.api import openapi_document
+from agentkit_py.server.app import ENDPOINTS
 from agentkit_py.server.hub import Hub
-from agentkit_py.server.openapi import document
 from agentkit_py.testing import tool_call, tool_calls
 from tests.server.test_approving import ask, decide, refund
 from tests.server.world import (
@@ -249,7 +250,7 @@ def test_the_document_names_every_way_to_fail() -> None:
     """What a client must be ready for."""
     operations = {
         (path, method): set(operation["responses"])
-        for path, item in document()["paths"].items()
+        for path, item in openapi_document(ENDPOINTS)["paths"].items()
         for method, operation in item.items()
     }
     for (path, method), statuses in operations.items():

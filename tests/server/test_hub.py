@@ -48,7 +48,7 @@ def test_a_reader_gets_everything_in_order_or_learns_how_much_it_lost(
                 published += 1
                 hub.publish("c", chunk(published))
             elif step == "again":
-                place = reader.place
+                place = reader.position
                 reader.close()
                 reader = hub.subscribe("c", place)
                 if reader.missed is not None:

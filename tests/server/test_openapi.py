@@ -9,7 +9,8 @@ from typing import Any
 import jsonschema
 from starlette.routing import Route
 
-from agentkit_py.server.openapi import document
+from agentkit_py.server.api import openapi_document
+from agentkit_py.server.app import ENDPOINTS
 from agentkit_py.testing import tool_call
 from tests.server.test_streams import price
 from tests.server.world import app_of, client_of, message, settled, support
@@ -17,7 +18,7 @@ from tests.server.world import app_of, client_of, message, settled, support
 
 def schema_of(method: str, path: str, status: int) -> dict[str, Any]:
     """The schema of an answer, with everything that it refers to."""
-    found = document()
+    found = openapi_document(ENDPOINTS)
     content = found["paths"][path][method.lower()]["responses"][str(status)]["content"]
     return {**content["application/json"]["schema"], "components": found["components"]}
 
@@ -25,20 +26,20 @@ def schema_of(method: str, path: str, status: int) -> dict[str, Any]:
 def test_every_endpoint_is_described() -> None:
     """And nothing else."""
     found = {
-        (path, method.upper()) for path, item in document()["paths"].items() for method in item
+        (path, method.upper())
+        for path, item in openapi_document(ENDPOINTS)["paths"].items()
+        for method in item
     }
     routes = [r for r in app_of(support()).routes if isinstance(r, Route)]
     served = {
-        (route.path.replace("{thread_id}", "{threadId}"), method)
-        for route in routes
-        for method in (route.methods or set()) - {"HEAD"}
+        (route.path, method) for route in routes for method in (route.methods or set()) - {"HEAD"}
     }
     assert found == served - {("/openapi.json", "GET")}
 
 
 def test_every_reference_leads_somewhere() -> None:
     """No schema is missing, and every one is a schema."""
-    found = document()
+    found = openapi_document(ENDPOINTS)
     names = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(found)))
     assert names <= set(found["components"]["schemas"])
     for schema in found["components"]["schemas"].values():
@@ -49,7 +50,7 @@ async def test_the_document_is_served_to_everybody() -> None:
     """It holds nothing of anybody."""
     async with client_of(app_of(support()), user=None) as client:
         answer = await client.get("/openapi.json")
-    assert answer.json() == document()
+    assert answer.json() == openapi_document(ENDPOINTS)
 
 
 async def test_answers_are_what_the_document_says() -> None:

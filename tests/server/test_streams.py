@@ -297,7 +297,7 @@ async def test_who_only_asks_whether_there_is_a_stream_is_no_reader() -> None:
         answer = await client.head(f"{url}/api/stream", headers={"x-user": "ada"})
         assert answer.status_code == 200
         assert app.state.api.hub.readers == 0
-        assert app.state.readers.count("ada") == 0
+        assert app.state.api.streams.count("ada") == 0
 
 
 async def test_half_a_character_breaks_neither_stream_nor_thread() -> None:

@@ -1,0 +1,119 @@
+"""A message to answer, the state its run begins with, and the two ways to run it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+from starlette.requests import HTTPConnection
+
+from agentkit_py.events import Decision
+from agentkit_py.history.runs import RunStore
+from agentkit_py.messages import TextMessage, UserMessage
+from agentkit_py.network import Network
+from agentkit_py.server.config import Settings, Target
+from agentkit_py.server.schemas import TokenResponse
+from agentkit_py.state import State, fields_of
+from agentkit_py.stores import HistoryStore
+
+TOPIC = "agent_stream"
+"""The topic on which the useAgent hook listens."""
+
+
+def channel_of(user_id: str) -> str:
+    """Return the name of one user's channel."""
+    return f"user:{user_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A user's message, and the network or agent that answers it."""
+
+    user_id: str
+    thread_id: str
+    target: Target
+    message: UserMessage
+    client_state: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The client's state, reduced to what it may set."""
+
+    client_history: list[TextMessage] | None = None
+    """Used instead of the stored thread; None: the thread is loaded."""
+
+
+class Backend(Protocol):
+    """Runs jobs: as tasks of this process (`LocalRuns`), or as Inngest functions (`InngestRuns`).
+
+    Its methods raise `ApiError` for what must be refused.
+    """
+
+    streams = False
+    """Whether chunks pass through this process, so that they can be streamed from here."""
+
+    def open(self) -> None:
+        """Accept messages, also after a `close`."""
+
+    def check_room(self, user_id: str) -> None:
+        """Refuse a run that could not begin."""
+
+    @abstractmethod
+    async def start(self, job: Job) -> None:
+        """Begin a run, and return at once."""
+
+    @abstractmethod
+    async def cancel(self, user_id: str, thread_id: str) -> int:
+        """Stop the user's runs in a thread; return their number."""
+
+    @abstractmethod
+    async def answer(self, user_id: str, thread_id: str, call_id: str, decision: Decision) -> bool:
+        """Pass a person's decision on; False if no such approval is pending."""
+
+    @abstractmethod
+    async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:
+        """Return what the hook needs to listen to the user's channel."""
+
+    def replayed(self, user_id: str, thread_id: str) -> list[str]:  # noqa: ARG002 - for subclasses
+        """Return ids of the messages whose replies a new reader of the stream gets from the start.
+
+        What they have stored so far must not be shown twice.
+        """
+        return []
+
+    async def close(self) -> None:
+        """Wait for runs to end, or stop them."""
+
+
+def begin_state(job: Job, settings: Settings, previous: Mapping[str, Any] | None) -> State[Any]:
+    """Return the state of a run: default, thread, client and user, each over the one before.
+
+    Args:
+        job: The message; its network's default state comes first.
+        settings: Names the key of the user's id, which overrides everything.
+        previous: The data that the thread's last run ended with.
+
+    Raises:
+        StateError: The client's values do not fit a typed state.
+    """
+    default = job.target.default_state if isinstance(job.target, Network) else None
+    state: State[Any] = State() if default is None else default.clone()
+    if previous is not None:
+        state.load(dict(previous))
+    given = {**job.client_state, settings.user_key: job.user_id}
+    data: object = state.data
+    if isinstance(data, dict):
+        cast("dict[str, Any]", data).update(given)
+        return state
+    known = fields_of(data)
+    changes = {key: value for key, value in given.items() if key in known}
+    if changes:
+        state.load({**state.dump(), **changes})
+    return state
+
+
+async def previous_data(store: HistoryStore, thread_id: str) -> Mapping[str, Any] | None:
+    """Return the data of the thread's last run, where the store keeps it for the next one."""
+    if store.turns is None or not isinstance(store, RunStore):
+        return None
+    run = await store.load_run(thread_id)
+    return None if run is None else run.state

@@ -1,0 +1,336 @@
+"""Requests that clients send, checked; responses, as the useAgent hook reads them; and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
+from pydantic.alias_generators import to_camel
+from typing_extensions import TypedDict
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class ApiError(Exception):
+    """Ends a request with ``{"error": {"message", "code"}}``; the useAgent hook shows the message.
+
+    Attributes:
+        status: The HTTP status.
+        code: A word for programs.
+        message: A sentence for people; it holds no facts that the caller may not know.
+        headers: Headers of the response.
+    """
+
+    def __init__(
+        self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.headers: dict[str, str] = dict(headers or {})
+
+    def body(self) -> ErrorResponse:
+        """Return the response's JSON."""
+        return {"error": {"message": self.message, "code": self.code}}
+
+
+def unauthorized() -> ApiError:
+    """Return the error for a request without a known user."""
+    return ApiError(401, "unauthorized", "Please sign in.")
+
+
+def not_found(what: str = "thread") -> ApiError:
+    """Return the error for what is missing or belongs to somebody else; it does not say which."""
+    return ApiError(404, f"{what}_not_found", f"There is no such {what}.")
+
+
+def invalid(message: str) -> ApiError:
+    """Return the error for a request that cannot be understood."""
+    return ApiError(400, "invalid_request", message)
+
+
+def too_many(message: str, code: str = "too_many_runs") -> ApiError:
+    """Return the error for a limit per user."""
+    return ApiError(429, code, message, {"Retry-After": "5"})
+
+
+def internal() -> ApiError:
+    """Return the error for a failure that only the log explains."""
+    return ApiError(500, "internal_error", "Something went wrong on the server.")
+
+
+def parse(model: type[M], found: object) -> M:
+    """Check a request against its model; the error names the first field that is wrong."""
+    try:
+        return model.model_validate(found)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the body"
+        raise invalid(f"{where}: {first['msg']}") from None
+
+
+def check_unicode(text: str) -> str:
+    """Refuse halves of surrogate pairs, which UTF-8 cannot hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("is not valid Unicode") from None
+    return text
+
+
+def _ascii_digits(value: object) -> object:
+    if isinstance(value, str) and not (value.isascii() and value.isdecimal() and len(value) < 10):  # noqa: PLR2004 - nine digits
+        raise ValueError("expected a whole number")
+    return value
+
+
+def _with_zone(time: datetime) -> datetime:
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+Id = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=200, pattern=r"^[^\s/\x00-\x1f\x7f]+$"),
+    AfterValidator(check_unicode),
+]
+"""An id that a client made: anything that a path can hold, without white space."""
+
+Text = Annotated[str, AfterValidator(check_unicode)]
+Whole = Annotated[int, BeforeValidator(_ascii_digits)]
+Time = Annotated[datetime, AfterValidator(_with_zone)]
+
+
+class _Fields(BaseModel):
+    """Fields as on the wire; unknown ones are ignored, since later hooks may send more."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="ignore"
+    )
+
+
+class ChatMessage(_Fields):
+    """A message of the user."""
+
+    id: Id | None = None
+    content: Text = Field(min_length=1)
+    role: Literal["user"] = "user"
+    state: dict[str, Any] | None = None
+    """Client state; keys that are not allowed are ignored."""
+
+    client_timestamp: Time | None = None
+    system_prompt: None = None
+    """Only the server writes system prompts."""
+
+
+class ChatRequest(_Fields):
+    """`POST /api/chat`. ``userId`` and ``channelKey`` are known from `auth`, and not read."""
+
+    user_message: ChatMessage
+    thread_id: Id | None = None
+    history: list[Any] = Field(default_factory=list[Any])
+    """The messages that the client shows; only their texts are read, if at all."""
+
+    network: str | None = None
+    agent: str | None = None
+
+
+class CancelRequest(_Fields):
+    """`POST /api/chat/cancel`."""
+
+    thread_id: Id
+
+
+class NewThread(_Fields):
+    """`POST /api/threads`."""
+
+    title: Annotated[Text, StringConstraints(max_length=200, strip_whitespace=True)] | None = None
+    thread_id: Id | None = None
+
+
+class ApprovalRequestBody(_Fields):
+    """`POST /api/approve-tool`."""
+
+    tool_call_id: Id
+    """The approval request's ``requestId``, or a call's ``partId`` or ``toolCallId``."""
+
+    thread_id: Id
+    action: Literal["approve", "deny"]
+    reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+
+
+class TokenRequest(_Fields):
+    """`POST /api/realtime/token`. The channel is that of the user known from `auth`."""
+
+    thread_id: Id | None = None
+
+
+class ThreadsQuery(_Fields):
+    """`GET /api/threads`."""
+
+    limit: Whole = Field(20, ge=1, le=100, description="Number of threads.")
+    offset: Whole = Field(0, ge=0, le=10_000, description="Number of threads to skip.")
+    cursor_timestamp: Annotated[Time | None, BeforeValidator(lambda text: text or None)] = Field(
+        None, description="nextCursorTimestamp of the page before."
+    )
+    cursor_id: str | None = Field(None, description="nextCursorId of the page before.")
+
+
+class ThreadPath(_Fields):
+    """`DELETE /api/threads/{threadId}`."""
+
+    thread_id: str = Field(description="The thread.")
+
+
+class ThreadQuery(ThreadPath):
+    """`GET /api/threads/{threadId}`."""
+
+    limit: Whole = Field(200, ge=1, le=1000, description="Number of messages, the last ones.")
+    before: Whole | None = Field(
+        None,
+        ge=0,
+        le=10**8,
+        description="Only messages before this position: that of the first message of the page "
+        "that has more.",
+    )
+
+
+class StreamQuery(_Fields):
+    """`GET /api/stream`."""
+
+    thread_id: str | None = Field(None, description="Only the chunks of this thread.")
+    token: str | None = Field(None, description="A key of /api/realtime/token, instead of `auth`.")
+    last_event_id: str | None = Field(
+        None, description="Same as the header Last-Event-ID, for a first connection."
+    )
+
+
+class ErrorFacts(TypedDict):
+    """The reason why a request was refused."""
+
+    message: str
+    """A sentence for people."""
+
+    code: str
+    """A word for programs."""
+
+
+class ErrorResponse(TypedDict):
+    """A request that was refused."""
+
+    error: ErrorFacts
+
+
+class ChatResponse(TypedDict):
+    """The message was accepted; the reply comes by the stream."""
+
+    success: bool
+    threadId: str
+    messageId: str
+
+
+class Done(TypedDict):
+    """The request was carried out."""
+
+    success: bool
+
+
+class Cancelled(TypedDict):
+    """The runs of the thread are being stopped."""
+
+    success: bool
+    cancelled: int
+    """Number of runs; with Inngest it is not known, and always 1."""
+
+
+class ThreadSummary(TypedDict):
+    """A thread without its messages."""
+
+    id: str
+    title: str
+    messageCount: int
+    lastMessageAt: str
+    createdAt: str
+    updatedAt: str
+
+
+class ThreadPage(TypedDict):
+    """Threads, last changed first."""
+
+    threads: list[ThreadSummary]
+    hasMore: bool
+    total: int
+    nextCursorTimestamp: str | None
+    nextCursorId: str | None
+
+
+class NewThreadResponse(TypedDict):
+    """The thread that was created."""
+
+    threadId: str
+    title: str
+    userId: str
+    createdAt: str
+
+
+class StoredMessage(TypedDict):
+    """A message of the user, or the result of one model call of an agent."""
+
+    message_id: str
+    position: int
+    """Counts from 0 in the thread."""
+
+    type: Literal["user", "agent"]
+    createdAt: str
+    content: NotRequired[str]
+    """Of the user: the text."""
+
+    clientState: NotRequired[dict[str, Any]]
+    """Of the user: the client state that came with it."""
+
+    agentName: NotRequired[str]
+    data: NotRequired[dict[str, Any]]
+    """Of an agent: ``output`` and ``toolCalls``, as messages of the TypeScript package."""
+
+
+class ThreadResponse(TypedDict):
+    """A thread and its last messages, oldest first."""
+
+    thread: ThreadSummary
+    messages: list[StoredMessage]
+    hasMore: bool
+    """Whether there are messages before these."""
+
+    running: list[str]
+    """Ids of the user's messages whose replies a new reader of the stream gets from the start;
+    these replies are not among the messages."""
+
+
+class RealtimeServer(TypedDict):
+    """The address that the realtime client connects to."""
+
+    apiBaseUrl: str
+
+
+class TokenResponse(TypedDict):
+    """The right to listen, for the hook's realtime client."""
+
+    channel: str
+    topics: list[str]
+    key: str
+    token: str
+    """Equal to ``key``."""
+
+    app: RealtimeServer
+    expires: NotRequired[int]
+    """Milliseconds since 1970 until which one can connect with it."""
