@@ -8,13 +8,11 @@ immutable by contract, their JSON content included: whoever wants another messag
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, cast
 
 from agentkit_py._core.json import JsonObject, JsonValue, dumps, quoted
-from agentkit_py._core.quick_init import quick_init
-from agentkit_py._core.values import changed
 from agentkit_py.contents import (
     ContentPart,
     FileContent,
@@ -104,7 +102,6 @@ def _restore(kind: type[Any], facts: dict[str, Any]) -> Any:
     return kind(**facts)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class TextMessage(_Base):
     """Text of the system, the user or a model."""
@@ -120,7 +117,6 @@ class TextMessage(_Base):
         return text_of_parts(self.content)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A model's wish to have a tool called."""
@@ -140,7 +136,6 @@ class ToolCall:
     type: Literal["tool"] = field(default="tool", kw_only=True)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolCallMessage(_Base):
     """Tool calls of one reply."""
@@ -152,7 +147,6 @@ class ToolCallMessage(_Base):
     type: Literal["tool_call"] = field(default="tool_call", kw_only=True)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class ToolResultMessage(_Base):
     """What one tool call gave: ``{"data": …}`` or ``{"error": {name, message, …}}``."""
@@ -184,7 +178,6 @@ Message: TypeAlias = TextMessage | ToolCallMessage | ToolResultMessage | Reasoni
 """Every kind of message; match on the class or on ``type``, and end with `assert_never`."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class UserMessage:
     """What a user said, with what a client may send beside it."""
@@ -202,7 +195,6 @@ class UserMessage:
     """Added to the agents' system prompts for this run."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens that one model call, or several added up, cost."""
@@ -324,7 +316,7 @@ def as_present(message: Message) -> Message:
         return message
     memo = _memo(message)
     if memo.present is None:
-        memo.present = changed(message, from_history=False)
+        memo.present = replace(message, from_history=False)
     return memo.present
 
 

@@ -10,8 +10,6 @@ from typing import Any, cast
 
 from agentkit_py._core.json import dumps
 from agentkit_py._core.later import Later
-from agentkit_py._core.quick_init import quick_init
-from agentkit_py._core.values import changed
 from agentkit_py._core.xxh64 import xxh64
 from agentkit_py.codec import escape_surrogates, message_from_dict, message_to_dict, plain_text
 from agentkit_py.errors import InvalidRecordError
@@ -22,7 +20,6 @@ USER = "user"
 """Agent name of the results that hold what the user said."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class AgentResult:
     """What one inference gave, or (with agent name ``"user"``) what the user said.
@@ -170,7 +167,7 @@ def _signed(messages: Sequence[Message], agent: str) -> tuple[Any, ...]:
         [
             message
             if message.agent is not None or (message.type == "text" and message.role != "assistant")
-            else changed(message, agent=agent)
+            else replace(message, agent=agent)
             for message in messages
         ]
     )

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from agentkit_py._core.json import JsonValue
-from agentkit_py._core.values import new_dict
 from agentkit_py.events.types import ContextActivity
 from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ModelReply, ModelRequest
@@ -45,7 +44,7 @@ class TurnHost:
     path: str
     """Step id prefix of the inference."""
 
-    _counts: dict[str, int] = field(default_factory=new_dict, init=False)
+    _counts: dict[str, int] = field(default_factory=dict[str, int], init=False)
 
     def step_id(self, name: str) -> str:
         """``name`` behind the inference's prefix, counted where it comes again."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
-from agentkit_py._core.values import changed
 from agentkit_py._engine.prompt import assemble
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, TextMessage, UserMessage, text_of_parts
@@ -50,7 +49,7 @@ class RunInput:
         if not isinstance(given, UserMessage):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"input must be a str or a UserMessage, got {given!r:.80}")
         return cls(
-            changed(
+            replace(
                 given,
                 id=given.id or runtime.new_id(key),
                 client_timestamp=given.client_timestamp or runtime.now(key),

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from agentkit_py._core.values import changed, new_dict, new_list
 from agentkit_py._engine.approvals import Approver
 from agentkit_py._engine.changes import RunChanges
 from agentkit_py._engine.emitter import Emitter, logger
@@ -69,7 +68,7 @@ class RunScope:
     history: HistoryConfig | None = None
     """The store of the run; forks know it too."""
 
-    memory: dict[str, Any] = field(default_factory=new_dict)
+    memory: dict[str, Any] = field(default_factory=dict[str, Any])
     """What processors remember until the run ends."""
 
     sources: SourceBook = field(default_factory=SourceBook)
@@ -90,7 +89,7 @@ class RunScope:
     _present: Present = field(default_factory=Present)
     _seen: int = 0
     _last: AgentResult | None = None
-    _added: list[AgentResult] = field(default_factory=new_list)
+    _added: list[AgentResult] = field(default_factory=list[AgentResult])
 
     @property
     def user_id(self) -> str | None:
@@ -337,4 +336,4 @@ def _as_past(messages: Sequence[Message]) -> Sequence[Message]:
     """Messages from before a run; what another run marked as its own is past now."""
     if not [m for m in messages if m.from_history is False]:
         return messages
-    return [changed(m, from_history=True) if m.from_history is False else m for m in messages]
+    return [replace(m, from_history=True) if m.from_history is False else m for m in messages]

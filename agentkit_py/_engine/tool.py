@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, o
 from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.json import JsonValue, copied
 from agentkit_py._core.naming import TOOL_NAME
-from agentkit_py._core.quick_init import quick_init
 from agentkit_py._engine.approvals import DEFAULT_APPROVAL_TIMEOUT, Asking
 from agentkit_py._engine.arguments import Arguments
 from agentkit_py.errors import ToolDefinitionError
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from agentkit_py.network import NetworkRun
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """What a tool's handler may know and use."""

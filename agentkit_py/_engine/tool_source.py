@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py._core.values import new_dict
 from agentkit_py._engine.tool import Tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.runtime.port import Recordable, Runtime
@@ -56,10 +55,10 @@ class ToolSource(Protocol):
 class SourceBook:
     """What the sources have, as the steps of one run recorded it."""
 
-    _listed: dict[int, JsonObject] = field(default_factory=new_dict)
+    _listed: dict[int, JsonObject] = field(default_factory=dict[int, JsonObject])
     """By the identity of the source: agents of one network may call different ones the same."""
 
-    _owners: dict[str, set[int]] = field(default_factory=new_dict)
+    _owners: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
 
     def copy(self) -> SourceBook:
         """A book for what runs beside others: which of them asks first must not matter."""

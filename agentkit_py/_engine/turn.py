@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py._core.values import changed
 from agentkit_py._engine.context_log import log_context
 from agentkit_py._engine.emitter import Emitter
 from agentkit_py._engine.host import TurnHost
@@ -76,7 +75,7 @@ class Turn:
             results = await ToolRunner(scope, self, tools, step).run(calls)
             if agent.mcp_servers:
                 scope.sources.called(call.name for call in calls)
-            return changed(result, tool_calls=results)
+            return replace(result, tool_calls=results)
 
     def _host(self, step: str) -> TurnHost:
         return TurnHost(
@@ -126,7 +125,7 @@ class Turn:
         if hook is not None:
             with self.scope.runtime.within(f"{self.path}.finish"):
                 result = await resolve(hook(self._result_context(result))) or result
-        return result if result.stop_reason == reason else changed(result, stop_reason=reason)
+        return result if result.stop_reason == reason else replace(result, stop_reason=reason)
 
     async def _ask(
         self, view: View, seen: Seen | Recalled, step: str, *, first: bool

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.later import Later
-from agentkit_py._core.values import changed
 from agentkit_py._engine.knowledge_base import with_instructions
 from agentkit_py._engine.lifecycle import Start, StartContext
 from agentkit_py._engine.overflow import NAME as OVERFLOW
@@ -189,10 +188,10 @@ class View:
         scope, chains = self.scope, self.chains()
         context = self._context(prompt, present)
         await scope.widen(
-            lambda newest: is_enough(newest, chains, changed(context, before=scope.before))
+            lambda newest: is_enough(newest, chains, replace(context, before=scope.before))
         )
         full = (*scope.past, *present)
-        context = changed(context, before=scope.before)
+        context = replace(context, before=scope.before)
         spans = scope.spans if self.make_host is not None else None
         around = spans.processors(self.step_id) if spans is not None else None
         outcome = await run_chain(full, chains, context, around)
@@ -203,7 +202,7 @@ class View:
         context = self._context(seen.prompt, seen.history)
         full = seen.report.history
         pins = (p.pinned(full) for _, processors in self.chains() for p in processors)
-        context = changed(context, pinned=frozenset(id(m) for found in pins for m in found))
+        context = replace(context, pinned=frozenset(id(m) for found in pins for m in found))
         sent = count_messages(seen.joined, self.agent.tokenizer)
         prompt = count_messages(seen.prompt, self.agent.tokenizer)
         history, reason = await halved(seen.history, sent, prompt, context)

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
-from agentkit_py._core.values import new_list
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.config import CreateThread, HistoryConfig, HistoryContext, RunView
 from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore, is_paged
@@ -80,13 +79,13 @@ class Thread:
     older: Older | None = field(default=None, init=False)
     """What of the thread was not loaded, where the store loads as much as is wanted."""
 
-    _results: list[str] = field(default_factory=new_list, init=False)
+    _results: list[str] = field(default_factory=list[str], init=False)
     _saves: int = field(default=0, init=False)
     _saved: int = field(default=0, init=False)
     _last: AgentResult | None = field(default=None, init=False)
     """The last result that is saved, or was there before; the one at `_saved` - 1."""
 
-    _made: list[AgentResult] = field(default_factory=new_list, init=False)
+    _made: list[AgentResult] = field(default_factory=list[AgentResult], init=False)
     """What the run made and nobody has saved yet."""
 
     _sought: frozenset[str] = field(default=frozenset(), init=False)

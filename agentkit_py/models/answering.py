@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
-from agentkit_py._core.values import changed
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, ReasoningMessage, TextMessage, ToolCall, ToolCallMessage
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, Usage
@@ -122,8 +122,8 @@ def _unsigned(reply: ModelReply) -> ModelReply:
     """``reply`` without what its JSON here does not keep: each kind of run gets the same."""
     if all(m.agent is None and m.from_history is None for m in reply.messages):
         return reply
-    own = [changed(m, agent=None, from_history=None) for m in reply.messages]
-    return changed(reply, messages=tuple(own))
+    own = [replace(m, agent=None, from_history=None) for m in reply.messages]
+    return replace(reply, messages=tuple(own))
 
 
 def _to_json(model: Model, message: Message) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py._core.quick_init import quick_init
 from agentkit_py.messages import Delta, Message, Usage
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ class ToolSpec:
     """What encoders made of this tool, by wire format: one spec per tool converts it once."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     """One inference, in our own words."""
@@ -56,7 +54,6 @@ class ModelRequest:
     """How many messages at the end are the beginning of the answer, put there by the agent."""
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
     """What came back, in our own words."""
@@ -162,7 +159,6 @@ class StreamingAdapter(Adapter, Protocol):
         ...
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """A model at a provider. Make one with `openai`, `anthropic`, `gemini`, … ."""

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias, cast
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py._core.values import changed
 from agentkit_py.errors import ConfigurationError, ProcessorError, passes_through
 from agentkit_py.messages import (
     Message,
@@ -99,7 +98,7 @@ async def run_chain(
     current = tuple(history)
     for level, processor in steps:
         # Each has notes of its own: one processor may serve many runs at the same time.
-        context = changed(context, level=level, notes=[])
+        context = replace(context, level=level, notes=[])
         if around is None:
             left = await _run_one(current, processor, level, context)
         else:
@@ -110,7 +109,7 @@ async def run_chain(
         if held and left is not current:
             restored = put_back(current, left, held)
             left, kept_back = restored.messages, restored.count
-            context = changed(
+            context = replace(
                 context,
                 protected=restored.follow(context.protected),
                 pinned=restored.follow(context.pinned),
@@ -155,9 +154,9 @@ def _with_pins(
     And with the history, if it has none: messages are found in it whatever is made of them.
     """
     if not context.history:
-        context = changed(context, history=history)
+        context = replace(context, history=history)
     pinned = {id(message) for one in processors for message in one.pinned(history)}
-    return changed(context, pinned=context.pinned.union(pinned)) if pinned else context
+    return replace(context, pinned=context.pinned.union(pinned)) if pinned else context
 
 
 _KINDS = frozenset({TextMessage, ToolCallMessage, ToolResultMessage, ReasoningMessage})

@@ -10,14 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agentkit_py._core.quick_init import quick_init
 from agentkit_py.messages import Message, origin_of, text_of
 
 if TYPE_CHECKING:
     from agentkit_py.processors.base import ProcessorContext
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Extent:
     """How much a stretch of messages is."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from agentkit_py._core.values import changed
 from agentkit_py.messages import Message
 from agentkit_py.processors.apply import Chain, run_chain, steps_of
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext
@@ -28,10 +28,10 @@ async def is_enough(
     steps = steps_of(chains)
     if any(_pins(processor) for _, processor in steps) or not is_valid(newest):
         return False
-    context = changed(context, history=newest)
+    context = replace(context, history=newest)
     current: Sequence[Message] = newest
     for level, processor in steps:
-        own = changed(context, level=level, notes=[])
+        own = replace(context, level=level, notes=[])
         if _says(processor, "enough") and await processor.enough(current, own):
             return True
         if _looks_back(processor):

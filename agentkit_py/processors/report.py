@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentkit_py._core.quick_init import quick_init
 from agentkit_py.messages import Message, ToolCall, ToolCallMessage
 from agentkit_py.processors.base import Level, Tokenizer
 from agentkit_py.processors.tokenizers import count_messages
@@ -105,7 +104,6 @@ def _calls(messages: Sequence[Message]) -> list[ToolCall]:
     return [call for m in messages if isinstance(m, ToolCallMessage) for call in m.tools]
 
 
-@quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextReport:
     """What one model call was allowed to see, level by level."""

@@ -14,12 +14,11 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, TypeAlias, cast
 
 from agentkit_py._core.json import JsonObject, copied
-from agentkit_py._core.values import changed
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, ToolCall, token_memo
 from agentkit_py.results import AgentResult
@@ -60,7 +59,7 @@ class _Kept:
         if any([message._memo is not None and _is_used(message) for message in result.output]):  # noqa: C419, SLF001  # pyright: ignore[reportPrivateUsage] - quicker, and for each row of each turn
             stored = self.stored = _copy(stored)
         # A copy of its own, since states tell by the object whether a result is the one they had.
-        return StoredResult(stored.position, changed(stored.result), {}, stored.before)
+        return StoredResult(stored.position, replace(stored.result), {}, stored.before)
 
 
 class KeptRows:
@@ -213,7 +212,7 @@ def _is_used(message: Message) -> bool:
 def _copy(stored: StoredResult) -> StoredResult:
     """The same with messages and JSON of its own."""
     result = stored.result
-    own: AgentResult = changed(
+    own: AgentResult = replace(
         result,
         output=_messages(result.output),
         tool_calls=_messages(result.tool_calls),
@@ -236,12 +235,12 @@ def _message(message: Message) -> Message:
     match message.type:
         case "tool_call":
             calls = tuple([_call(call) for call in message.tools])
-            made = changed(message, tools=calls, provider_metadata=metadata)
+            made = replace(message, tools=calls, provider_metadata=metadata)
         case "tool_result":
             call, content = _call(message.tool), copied(message.content)
-            made = changed(message, tool=call, content=content, provider_metadata=metadata)
+            made = replace(message, tool=call, content=content, provider_metadata=metadata)
         case _:
-            made = changed(message, provider_metadata=metadata)
+            made = replace(message, provider_metadata=metadata)
     if (counts := _counts(message)) is not None:
         token_memo(made).update(counts)
     return made

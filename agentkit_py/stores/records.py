@@ -11,7 +11,6 @@ from typing import Any
 from uuid import uuid4
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
-from agentkit_py._core.quick_init import quick_init
 from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import HistoryError, InvalidRecordError
 from agentkit_py.history.runs import RunRecord
@@ -108,7 +107,6 @@ def find_words(record: StoredResult, thread_id: str, words: str) -> Match | None
     return None if text is None else Match(thread_id, record.position, text)
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class StoredResult:
     """A result and its place in its thread."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import pickle
 from dataclasses import FrozenInstanceError, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -60,7 +59,7 @@ class Marked(TextMessage):
 
 
 def test_a_class_of_ones_own_is_made_signed_and_frozen_like_its_base() -> None:
-    """Messages are set up while they are thawed, which must not show in a subclass."""
+    """A subclass stays a subclass in a result."""
     made = Marked("assistant", "hi")
     (signed,) = AgentResult("support", [made]).output
     assert isinstance(signed, Marked)
@@ -70,45 +69,12 @@ def test_a_class_of_ones_own_is_made_signed_and_frozen_like_its_base() -> None:
         made.agent = "b"  # type: ignore[misc] - what is tested
 
 
-class Listed(TextMessage, Generic[T]):
-    """One that knows its subclasses, and of what kind they are."""
-
-    kinds: ClassVar[list[type[Any]]] = []
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.kinds.append(cls)
-
-
-class Note(Listed[int]):
-    """The only one of them."""
-
-
-@pytest.mark.parametrize("kind", [Listed, Note])
-def test_a_class_that_is_told_of_its_subclasses_is_told_of_none_of_ours(kind: type[Any]) -> None:
-    """The thawed class is nobody's business."""
-    (signed,) = AgentResult("support", [kind("assistant", "hi")]).output
-    assert signed == kind("assistant", "hi", agent="support")
-    assert Listed.kinds == [Note]
-    with pytest.raises(FrozenInstanceError):
-        signed.agent = "b"  # type: ignore[misc] - what is tested
-
-
 def test_calls_without_arguments_share_none() -> None:
     """Each gets a dict of its own, unless one is given."""
     first, second = ToolCall("a", "look"), ToolCall("b", "look")
     assert first.input == second.input == {}
     assert first.input is not second.input
     assert ToolCall("a", "look", {}, None, type="tool") == first
-
-
-def test_a_wrong_argument_is_named() -> None:
-    """As the standard library's dataclasses do."""
-    with pytest.raises(TypeError, match="nonsense"):
-        TextMessage("user", "hi", nonsense=1)  # type: ignore[call-arg] - what is tested
-    with pytest.raises(TypeError, match="content"):
-        TextMessage("user")  # type: ignore[call-arg] - what is tested
-    assert [*inspect.signature(UserMessage).parameters][:2] == ["content", "id"]
 
 
 @EACH
