@@ -19,10 +19,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
-from ._provider.catalogue import registered
+from ._provider.endpoints import PREFIXES
 from ._provider.handler import Handler
-from ._provider.routing import PREFIXES
-from ._provider.rules import Rule
+from ._provider.rules import Rule, registered
 from ._provider.server import LoopbackServer
 from ._provider.transport import FakeTransport
 from ._provider.types import (

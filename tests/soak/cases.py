@@ -36,11 +36,8 @@ from agentkit_py.processors import (
 from agentkit_py.processors.apply import run_chain
 from agentkit_py.processors.base import HistoryProcessor
 from agentkit_py.processors.removal import is_same
-from agentkit_py.testing._provider.catalogue import rules_for
-from agentkit_py.testing._provider.rules import (
-    Inbound,
-    first_rejection,
-)
+from agentkit_py.testing._provider.handler import rules_for
+from agentkit_py.testing._provider.rules import Request, first_rejection
 from agentkit_py.testing._provider.types import ProviderName
 
 from .chances import history, hostile, own_group, processor
@@ -130,7 +127,7 @@ def _refused(messages: Sequence[Message], name: ProviderName, chance: random.Ran
     body = model.encode(request)
     parts = urlsplit(model.adapter.url(model))
     headers = {k.lower(): v for k, v in model.adapter.headers(model, "k").items()}
-    inbound = Inbound(name, parts.path, dict(parse_qsl(parts.query)), headers, body, model.model)
+    inbound = Request(name, parts.path, dict(parse_qsl(parts.query)), headers, body, model.model)
     rejection = first_rejection(inbound, RULES[name])
     return [] if rejection is None else [f"{rejection.rule}: {rejection.message}"]
 

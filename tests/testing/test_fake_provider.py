@@ -23,6 +23,7 @@ from agentkit_py.testing.provider import (
     Raw,
     ReceivedRequest,
     Reply,
+    Rule,
     error,
     provider_rules,
     text,
@@ -214,9 +215,10 @@ def test_every_bad_example_names_a_rule_that_exists() -> None:
 
 
 @pytest.mark.parametrize("rule", provider_rules(), ids=lambda rule: rule.ids[0])
-def test_every_rule_says_where_it_is_published(rule: Any) -> None:
+def test_every_rule_says_what_it_wants_and_where_it_is_published(rule: Rule) -> None:
     """A rule without a source is an opinion."""
-    assert re.search(r"Sources?( as for|:)", rule.doc)
+    assert rule.says
+    assert rule.source
 
 
 def test_rule_ids_are_unique() -> None:

@@ -1,5 +1,6 @@
-"""The parts of `FakeProvider`: routing, the rules of each provider, replies, transports.
+"""What stands behind `FakeProvider`; nothing in here knows the encoders whose requests it judges.
 
-Nothing here imports the library's own models: the fake provider is an independent oracle of what
-the real providers publish, and would be worth nothing if it shared code with what it judges.
+One module per wire format (`chat`, `responses`, `anthropic`, `gemini`) has its rules, replies and
+streams. A rule is a row of the table in `rules`: what it says, where that is published and how sure
+that is, for which providers and models it holds, and the check that finds the breach.
 """

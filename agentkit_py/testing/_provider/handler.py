@@ -5,18 +5,15 @@ from __future__ import annotations
 import inspect
 import json
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from . import catalogue
-from .errors import error_body, rejection_body
-from .neutral import Ids
-from .render import render
-from .routing import Route, provider_of, route
-from .rules import Inbound, Rule, Unparsed, first_rejection
-from .stream import encoded, streamed
+from . import anthropic, chat, gemini, openai, responses
+from .endpoints import Route, provider_of, route
+from .replies import Ids, ReplyContent, Usage
+from .rules import Request, Rule, Unparsed, fields_of, first_rejection, rules_for
 from .types import (
     MISSING,
     PROVIDERS,
@@ -27,13 +24,68 @@ from .types import (
     Rejection,
     Reply,
     ReplySource,
+    SseEvent,
 )
 
 StreamKind: TypeAlias = Literal["events", "list"]
 
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
-_ACCESS_RULES = frozenset({"missing_key", "wrong_key"})
+_KEY_RULES = frozenset({"missing_key", "wrong_key"})
+
+
+def error_body(
+    provider: ProviderName,
+    status: int,
+    message: str,
+    *,
+    param: str | None = None,
+    code: str | None = None,
+) -> dict[str, Any]:
+    """Return the JSON of an error as this provider words it."""
+    if provider == "anthropic":
+        return anthropic.error_body(status, message)
+    if provider == "gemini":
+        return gemini.error_body(status, message)
+    return openai.error_body(provider, status, message, param, code)
+
+
+def rendered(seen: ReceivedRequest, reply: str | Mapping[str, Any], ids: Ids) -> dict[str, Any]:
+    """Return the JSON with which the asked provider would give that reply."""
+    content = ReplyContent.of(reply)
+    usage = Usage.of(content, seen.body)
+    if seen.provider == "anthropic":
+        return anthropic.rendered(content, usage, seen.model, ids)
+    if seen.provider == "gemini":
+        return gemini.rendered(content, usage, seen.model, ids)
+    if seen.provider == "openai_responses":
+        return responses.rendered(content, usage, seen.model, ids)
+    return chat.rendered(content, usage, seen.model, ids, grok=seen.provider == "grok")
+
+
+def streamed(
+    provider: ProviderName, plain: Mapping[str, Any], body: Mapping[str, Any]
+) -> Iterator[SseEvent]:
+    """Yield the events in which this provider streams the answer that `plain` is."""
+    if provider == "anthropic":
+        return anthropic.streamed(plain)
+    if provider == "gemini":
+        return gemini.streamed(plain)
+    if provider == "openai_responses":
+        return responses.streamed(plain)
+    return chat.streamed(provider, plain, body)
+
+
+def encoded(event: SseEvent) -> bytes:
+    """Return one event as it goes over the network."""
+    if isinstance(event, bytes):
+        return event
+    name, data = event if isinstance(event, tuple) else (None, event)
+    # As the providers do: no ASCII escapes, so that characters can be cut in two.
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    lines = [f"event: {name}"] if name else []
+    lines += [f"data: {line}" for line in text.split("\n")]
+    return ("\n".join(lines) + "\n\n").encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +129,9 @@ class Handler:
     def __post_init__(self) -> None:
         """Choose the rules of each provider once."""
         for provider in PROVIDERS:
-            found = catalogue.rules_for(provider, self.extra_rules)
+            found = rules_for(provider, self.extra_rules)
             if not self.strict:
-                found = tuple(item for item in found if item.name in _ACCESS_RULES)
+                found = tuple(item for item in found if item.name in _KEY_RULES)
             self._rules[provider] = found
 
     async def answer(
@@ -92,29 +144,42 @@ class Handler:
     ) -> Answer:
         """Return the answer to one request, and record the request."""
         parts = urlsplit(target)
-        lowered = {name.lower(): value for name, value in headers}
-        query = dict(parse_qsl(parts.query, keep_blank_values=True))
         where = route(host, parts.path)
-        owner = where.provider if where else provider_of(host, parts.path)
-        inbound = Inbound(owner, parts.path, query, lowered, _parse(content))
-        inbound.expected_key = self.api_keys.get(owner)
-        inbound.model = _model(where, inbound.body)
-        rejection = self._judge(method, where, inbound)
-        seen = _received(method, inbound, rejection)
-        if rejection is not None:
+        body = _parse(content)
+        named = fields_of(body).get("model")
+        request = Request(
+            provider=where.provider if where else provider_of(host, parts.path),
+            path=parts.path,
+            query=dict(parse_qsl(parts.query, keep_blank_values=True)),
+            headers={name.lower(): value for name, value in headers},
+            body=body,
+            model=(where.model if where else "") or (named if isinstance(named, str) else ""),
+        )
+        request.expected_key = self.api_keys.get(request.provider)
+        seen = ReceivedRequest(
+            provider=request.provider,
+            method=method,
+            path=request.path,
+            query=request.query,
+            headers=request.headers,
+            body=body,
+            model=request.model,
+            rejection=self._judge(method, where, request),
+        )
+        if seen.rejection is not None:
             self.requests.append(seen)
-            return _json_answer(rejection.status, rejection_body(owner, rejection))
-        return await self._reply(seen, _stream_kind(where, inbound))
+            return _refusal(seen.provider, seen.rejection)
+        return await self._reply(seen, _stream_kind(where, request))
 
-    def _judge(self, method: str, where: Route | None, inbound: Inbound) -> Rejection | None:
-        owner = inbound.provider
+    def _judge(self, method: str, where: Route | None, request: Request) -> Rejection | None:
+        owner = request.provider
         if where is None:
-            message = f"Invalid URL ({method} {inbound.path})"
+            message = f"Invalid URL ({method} {request.path})"
             return Rejection(f"{owner}.not_found", message, status=404)
         if method != "POST":
-            message = f"Not allowed to {method} on {inbound.path}; use POST."
+            message = f"Not allowed to {method} on {request.path}; use POST."
             return Rejection(f"{owner}.method_not_allowed", message, status=405)
-        return first_rejection(inbound, self._rules[owner])
+        return first_rejection(request, self._rules[owner])
 
     async def _reply(self, seen: ReceivedRequest, stream: StreamKind | None) -> Answer:
         reply = await self._next_reply(seen)
@@ -126,7 +191,12 @@ class Handler:
                 f"{len(self.requests)} has no reply left. Give it more replies."
             )
             return _json_answer(500, error_body(seen.provider, 500, message))
-        return self._render(seen, reply, stream)
+        if isinstance(reply, ErrorReply):
+            body = error_body(seen.provider, reply.status, reply.message)
+            return _json_answer(reply.status, body, reply.headers)
+        raw = reply if isinstance(reply, Raw) else Raw(reply=reply)
+        kind, pieces = self._body(seen, raw, stream)
+        return _answer(raw, {"content-type": raw.content_type or kind, **raw.headers}, pieces)
 
     async def _next_reply(self, seen: ReceivedRequest) -> Reply | None:
         # Recorded before a callable runs (it may look at the record), after a queue was found
@@ -140,40 +210,23 @@ class Handler:
         made = self.source(seen)
         return await made if inspect.isawaitable(made) else made
 
-    def _render(self, seen: ReceivedRequest, reply: Reply, stream: StreamKind | None) -> Answer:
-        if isinstance(reply, ErrorReply):
-            body = error_body(seen.provider, reply.status, reply.message)
-            return _json_answer(reply.status, body, reply.headers)
-        raw = reply if isinstance(reply, Raw) else Raw(reply=reply)
-        kind = _JSON
-        pieces: tuple[bytes, ...] | None = None
+    def _body(
+        self, seen: ReceivedRequest, raw: Raw, stream: StreamKind | None
+    ) -> tuple[str, tuple[bytes, ...]]:
+        """Return a reply's media type, and its body in pieces."""
         if raw.sse is not None or raw.chunks is not None:
-            kind = _EVENTS
-            pieces = tuple(raw.chunks or map(encoded, raw.sse or ()))
-        elif raw.text is not None:
-            pieces = (raw.text.encode(),)
-        elif raw.json is not MISSING:
-            pieces = (json.dumps(raw.json).encode(),)
-        elif stream is not None:
-            kind = _EVENTS if stream == "events" else _JSON
-            pieces = self._streamed(seen, "" if raw.reply is None else raw.reply, stream)
-        else:
-            pieces = (
-                json.dumps(self._rendered(seen, "" if raw.reply is None else raw.reply)).encode(),
-            )
-        headers = {"content-type": raw.content_type or kind, **raw.headers}
-        return _answer(raw, headers, pieces)
-
-    def _streamed(
-        self, seen: ReceivedRequest, reply: str | Mapping[str, Any], stream: StreamKind
-    ) -> tuple[bytes, ...]:
-        events = list(streamed(seen.provider, self._rendered(seen, reply), seen.body))
+            return _EVENTS, tuple(raw.chunks or map(encoded, raw.sse or ()))
+        if raw.text is not None:
+            return _JSON, (raw.text.encode(),)
+        if raw.json is not MISSING:
+            return _JSON, (json.dumps(raw.json).encode(),)
+        plain = rendered(seen, raw.reply or "", self._ids)
+        if stream is None:
+            return _JSON, (json.dumps(plain).encode(),)
+        events = streamed(seen.provider, plain, seen.body)
         if stream == "list":  # Gemini without alt=sse
-            return (json.dumps(events).encode(),)
-        return tuple(map(encoded, events))
-
-    def _rendered(self, seen: ReceivedRequest, reply: str | Mapping[str, Any]) -> dict[str, Any]:
-        return render(seen.provider, reply, model=seen.model, body=seen.body, ids=self._ids)
+            return _JSON, (json.dumps(list(events)).encode(),)
+        return _EVENTS, tuple(map(encoded, events))
 
 
 def _parse(content: bytes) -> Any:
@@ -183,63 +236,42 @@ def _parse(content: bytes) -> Any:
         return Unparsed(content.decode("utf-8", "replace"))
 
 
-def _model(where: Route | None, body: Any) -> str:
-    if where is not None and where.model:
-        return where.model
-    value: Any = cast("dict[str, Any]", body).get("model") if isinstance(body, dict) else None
-    return value if isinstance(value, str) else ""
-
-
-def _stream_kind(where: Route | None, inbound: Inbound) -> StreamKind | None:
-    body: Any = inbound.body
+def _stream_kind(where: Route | None, request: Request) -> StreamKind | None:
     if where is not None and where.streams:
-        return "events" if inbound.query.get("alt") == "sse" else "list"
-    asked = isinstance(body, dict) and cast("dict[str, Any]", body).get("stream") is True
-    return "events" if asked and inbound.provider != "gemini" else None
+        return "events" if request.query.get("alt") == "sse" else "list"
+    asked = fields_of(request.body).get("stream") is True
+    return "events" if asked and request.provider != "gemini" else None
 
 
 def _answer(raw: Raw, headers: Mapping[str, str], pieces: tuple[bytes, ...]) -> Answer:
     cut = raw.cut_after is not None
     if raw.cut_after is not None:
-        pieces = _first(pieces, raw.cut_after)
-    one_by_one = pieces if cut or len(pieces) != 1 else None
+        pieces = tuple(_first(pieces, raw.cut_after))
     return Answer(
         raw.status,
         headers,
         b"".join(pieces),
         raw.delay,
         raw.disconnect,
-        pieces=one_by_one,
+        pieces=pieces if cut or len(pieces) != 1 else None,
         pause=raw.pause,
         cut=cut,
     )
 
 
-def _first(pieces: tuple[bytes, ...], count: int) -> tuple[bytes, ...]:
-    """Return the first so many bytes, in the same pieces."""
-    found: list[bytes] = []
+def _first(pieces: tuple[bytes, ...], count: int) -> Iterator[bytes]:
+    """Yield the first so many bytes, in the same pieces."""
     for piece in pieces:
-        if count <= 0:
-            break
-        found.append(piece[:count])
+        if count > 0:
+            yield piece[:count]
         count -= len(piece)
-    return tuple(found)
 
 
-def _received(method: str, inbound: Inbound, rejection: Rejection | None) -> ReceivedRequest:
-    owner: ProviderName = inbound.provider
-    return ReceivedRequest(
-        owner,
-        method,
-        inbound.path,
-        inbound.query,
-        inbound.headers,
-        inbound.body,
-        inbound.model,
-        rejection,
-    )
+def _refusal(provider: ProviderName, found: Rejection) -> Answer:
+    body = error_body(provider, found.status, found.message, param=found.pointer, code=found.code)
+    return _json_answer(found.status, body)
 
 
 def _json_answer(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Answer:
-    merged = {"content-type": "application/json", **(headers or {})}
+    merged = {"content-type": _JSON, **(headers or {})}
     return Answer(status, merged, json.dumps(body).encode())

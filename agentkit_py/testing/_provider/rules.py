@@ -1,17 +1,23 @@
-"""How rules are written down, registered and applied."""
+"""The table of the providers' rules: how a rule is written down, registered and applied."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
-from .types import PROVIDERS, ProviderName, Rejection
+from .types import ProviderName, Rejection
+
+T = TypeVar("T")
+
+Confidence: TypeAlias = Literal["documented", "sdk", "observed", "inferred"]
+"""Official documentation, types of the official SDK, seen in answers and threads, or our guess."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a rule found: the provider's words and where the trouble is."""
+    """What a check found: the provider's words and where the trouble is."""
 
     message: str
     pointer: str = ""
@@ -26,12 +32,12 @@ class Unparsed(str):
 
 
 @dataclass(slots=True)
-class Inbound:
+class Request:
     """A request as rules see it.
 
     Attributes:
         expected_key: The only accepted API key, or `None` to accept any.
-        memo: Views of the body that several rules share, computed once per request.
+        views: Views of the body that several rules share, by the function that makes them.
     """
 
     provider: ProviderName
@@ -41,23 +47,33 @@ class Inbound:
     body: Any
     model: str = ""
     expected_key: str | None = None
-    memo: dict[str, Any] = field(default_factory=dict[str, Any])
+    views: dict[Any, Any] = field(default_factory=dict[Any, Any])
 
 
-Check: TypeAlias = Callable[[Inbound], Problem | None]
+Check: TypeAlias = Callable[[Request], Iterator[Problem]]
+"""Yields what is wrong; the first problem decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of one or more providers; its source is in the docstring of `check`.
+    """One row of the table.
 
     Attributes:
+        name: Its name, the second half of its ids.
+        providers: Where it holds.
+        check: What finds the breach; its docstring says the rule.
+        source: Where the rule is published or was seen.
+        confidence: How well the source is known.
+        models: Which of the providers' models have it; `None`: all.
         optional: Off unless asked for by id (rules that only some deployments have).
     """
 
     name: str
     providers: tuple[ProviderName, ...]
     check: Check
+    source: str
+    confidence: Confidence = "documented"
+    models: Callable[[str], bool] | None = None
     optional: bool = False
 
     @property
@@ -66,30 +82,41 @@ class Rule:
         return tuple(f"{provider}.{self.name}" for provider in self.providers)
 
     @property
-    def doc(self) -> str:
-        """What the rule says, and where that is published."""
+    def says(self) -> str:
+        """The rule in words."""
         return self.check.__doc__ or ""
 
 
-_BOOK: list[Rule] = []
-
-OPENAI_LIKE: tuple[ProviderName, ...] = ("openai", "azure_openai", "grok")
-OPENAI_AND_AZURE: tuple[ProviderName, ...] = ("openai", "azure_openai")
+_TABLE: list[Rule] = []
 
 
-def rule(*providers: ProviderName, optional: bool = False) -> Callable[[Check], Check]:
-    """Register the decorated check for these providers, under the function's own name."""
+def rules_of(*providers: ProviderName) -> Callable[..., Callable[[Check], Check]]:
+    """Return the decorator that adds checks to the table as rules of these providers.
 
-    def register(check: Check) -> Check:
-        _BOOK.append(Rule(check.__name__, providers or PROVIDERS, check, optional))
-        return check
+    It takes a rule's source, then its confidence, `models` and `optional`; see `Rule`. The name is
+    the function's own.
+    """
 
-    return register
+    def rule(
+        source: str,
+        confidence: Confidence = "documented",
+        *,
+        models: Callable[[str], bool] | None = None,
+        optional: bool = False,
+    ) -> Callable[[Check], Check]:
+        def register(check: Check) -> Check:
+            found = Rule(check.__name__, providers, check, source, confidence, models, optional)
+            _TABLE.append(found)
+            return check
+
+        return register
+
+    return rule
 
 
 def registered() -> tuple[Rule, ...]:
     """Return every rule, in the order in which they are applied."""
-    return tuple(_BOOK)
+    return tuple(_TABLE)
 
 
 def rules_for(provider: ProviderName, extra: Iterable[str] = ()) -> tuple[Rule, ...]:
@@ -97,19 +124,21 @@ def rules_for(provider: ProviderName, extra: Iterable[str] = ()) -> tuple[Rule, 
     wanted = frozenset(extra)
     return tuple(
         found
-        for found in _BOOK
+        for found in _TABLE
         if provider in found.providers
         and (not found.optional or f"{provider}.{found.name}" in wanted)
     )
 
 
-def first_rejection(request: Inbound, rules: Iterable[Rule]) -> Rejection | None:
+def first_rejection(request: Request, rules: Iterable[Rule]) -> Rejection | None:
     """Apply rules in order; the first that objects decides, as in the real services.
 
     Later rules may therefore rely on the shapes that earlier ones have established.
     """
     for found in rules:
-        problem = found.check(request)
+        if found.models is not None and not found.models(request.model):
+            continue
+        problem = next(found.check(request), None)
         if problem is not None:
             return Rejection(
                 f"{request.provider}.{found.name}",
@@ -121,14 +150,77 @@ def first_rejection(request: Inbound, rules: Iterable[Rule]) -> Rejection | None
     return None
 
 
+# What checks are made of.
+
+
+def view(make: Callable[[Request], T]) -> Callable[[Request], T]:
+    """Make a view of a request once, however many rules look at it."""
+
+    def seen(request: Request) -> T:
+        if make not in request.views:
+            request.views[make] = make(request)
+        return cast("T", request.views[make])
+
+    return seen
+
+
+@dataclass(slots=True)
+class Exchange:
+    """Calls of one turn and the results after them, each as (pointer, id).
+
+    Attributes:
+        caller: Number of the message that calls; `answerer`: of the one with the results.
+    """
+
+    calls: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    results: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    caller: int = 0
+    answerer: int = 0
+
+    def unanswered(self) -> list[tuple[str, Any]]:
+        """Return the calls without a result."""
+        answered = {one for _, one in self.results}
+        return [call for call in self.calls if call[1] not in answered]
+
+    def unknown(self) -> list[tuple[str, Any]]:
+        """Return the results that answer none of the calls."""
+        called = {one for _, one in self.calls}
+        return [result for result in self.results if result[1] not in called]
+
+
+def repeated(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield the pairs of (pointer, value) whose value an earlier one has."""
+    seen: set[Any] = set()
+    for where, value in found:
+        if value in seen:
+            yield where, value
+        seen.add(value)
+
+
 def names(text: str) -> frozenset[str]:
     """Return the set of the names in a text, which is easier to compare with a reference."""
     return frozenset(text.split())
 
 
+def fields_of(value: Any) -> dict[str, Any]:
+    """Return a JSON object, or an empty one in place of anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def items_of(value: Any) -> list[Any]:
+    """Return a JSON list, or an empty one in place of anything else."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def numbered(path: str, values: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the items of a list with their pointers, such as `messages[3]`."""
+    for index, value in enumerate(items_of(values)):
+        yield f"{path}[{index}]", value
+
+
 def is_name_list(value: Any) -> bool:
     """Return whether a JSON value is a list of strings."""
-    return isinstance(value, list) and all(isinstance(one, str) for one in cast("list[Any]", value))
+    return isinstance(value, list) and all(isinstance(one, str) for one in items_of(value))
 
 
 def is_int(value: Any) -> bool:
@@ -139,3 +231,27 @@ def is_int(value: Any) -> bool:
 def is_number(value: Any) -> bool:
     """Return whether a JSON value is a number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def types_of(schema: dict[str, Any]) -> list[Any]:
+    """Return the types that a JSON schema names, `[None]` where it names none."""
+    kind = schema.get("type")
+    return items_of(kind) if isinstance(kind, list) else [kind]
+
+
+# Media, as all formats carry it.
+
+DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,[A-Za-z0-9+/]+={0,2}")
+URL = re.compile(r"https?://\S+")
+BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+
+def matches(value: Any, *patterns: re.Pattern[str]) -> bool:
+    """Return whether a JSON value is a string that one of the patterns describes."""
+    return isinstance(value, str) and any(pattern.fullmatch(value) for pattern in patterns)
+
+
+def data_type(url: Any) -> str:
+    """Return the media type of a data URL; empty for an address."""
+    return url[5 : url.index(";")] if matches(url, DATA_URL) else ""

@@ -1,4 +1,4 @@
-"""Replies before any provider's format."""
+"""Scripted replies before any provider's format: their content, ids and token numbers."""
 
 from __future__ import annotations
 
@@ -10,28 +10,15 @@ from typing import Any, cast
 
 # Answers bear one fixed time, so that a test can compare whole bodies.
 CREATED = 1_750_000_000
+FINISHES = ("stop", "tool", "length", "filter")
+"""Why a reply ends; each provider has its own words."""
 
-FINISH: dict[str, dict[str, str]] = {
-    "openai": {
-        "stop": "stop",
-        "tool": "tool_calls",
-        "length": "length",
-        "filter": "content_filter",
-    },
-    "anthropic": {
-        "stop": "end_turn",
-        "tool": "tool_use",
-        "length": "max_tokens",
-        "filter": "refusal",
-    },
-    "openai_responses": {
-        "stop": "completed",
-        "tool": "completed",
-        "length": "max_output_tokens",
-        "filter": "content_filter",
-    },
-    "gemini": {"stop": "STOP", "tool": "STOP", "length": "MAX_TOKENS", "filter": "SAFETY"},
-}
+_PIECE = 5
+
+
+def pieces(text: str) -> list[str]:
+    """Return the small pieces in which a text is streamed, always the same."""
+    return [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
 
 
 class Ids:
@@ -54,6 +41,13 @@ class Call:
     arguments: str
     id: str | None
 
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Call:
+        """Return a scripted call in this form."""
+        arguments = given.get("arguments", {})
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        return cls(str(given["name"]), written, given.get("id"))
+
     @property
     def parsed(self) -> dict[str, Any] | None:
         """The arguments as an object, or `None` if the text is not one."""
@@ -65,8 +59,8 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Neutral:
-    """A reply before any provider's format: text, reasoning, calls, usage."""
+class ReplyContent:
+    """What a reply says: text, reasoning, calls, and why it ends."""
 
     text: str | None
     reasoning: str | None
@@ -75,8 +69,12 @@ class Neutral:
     usage: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @classmethod
-    def of(cls, reply: str | Mapping[str, Any]) -> Neutral:
-        """Read a scripted reply, which is a text or a dict of the neutral form."""
+    def of(cls, reply: str | Mapping[str, Any]) -> ReplyContent:
+        """Return a scripted reply in this form.
+
+        Raises:
+            ValueError: The reply has unknown keys, or an unknown finish.
+        """
         if isinstance(reply, str):
             return cls(reply, None, (), "stop")
         unknown = set(reply) - {"text", "reasoning", "tool_calls", "usage", "finish"}
@@ -85,18 +83,13 @@ class Neutral:
                 f"A scripted reply has unknown keys {sorted(unknown)}; known are text, reasoning, "
                 "tool_calls, usage, finish. Use Raw(json=…) for a provider's own JSON."
             )
-        calls = tuple(_call(item) for item in reply.get("tool_calls") or ())
+        calls = tuple(map(Call.of, reply.get("tool_calls") or ()))
         finish = reply.get("finish") or ("tool" if calls else "stop")
-        if finish not in FINISH["openai"]:
-            raise ValueError(f"finish={finish!r} is none of {sorted(FINISH['openai'])}.")
-        usage = cast("Mapping[str, int]", reply.get("usage") or {})
-        return cls(reply.get("text"), reply.get("reasoning"), calls, finish, usage)
-
-
-def _call(item: Mapping[str, Any]) -> Call:
-    arguments = item.get("arguments", {})
-    written = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return Call(str(item["name"]), written, item.get("id"))
+        if finish not in FINISHES:
+            raise ValueError(f"finish={finish!r} is none of {sorted(FINISHES)}.")
+        return cls(
+            reply.get("text"), reply.get("reasoning"), calls, finish, reply.get("usage") or {}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,36 +101,28 @@ class Usage:
     cached: int
     reasoning: int
 
-
-def usage_of(reply: Neutral, body: Any) -> Usage:
-    """Return the reply's usage as given, else plausible numbers (a word is a token)."""
-    given = reply.usage
-    prompt = _first(given, ("input_tokens", "prompt_tokens", "input"))
-    completion = _first(given, ("output_tokens", "completion_tokens", "output"))
-    if prompt is None:
-        prompt = sum(_words(value) for value in _strings(body))
-    if completion is None:
-        written = [
-            reply.text or "",
-            reply.reasoning or "",
-            *(call.arguments for call in reply.calls),
-        ]
-        completion = sum(_words(value) for value in written) + len(reply.calls)
-    reasoning = _first(given, ("reasoning_tokens",))
-    if reasoning is None:
-        reasoning = _words(reply.reasoning or "")
-    return Usage(prompt, completion, _first(given, ("cached_tokens",)) or 0, reasoning)
+    @classmethod
+    def of(cls, reply: ReplyContent, body: Any) -> Usage:
+        """Return the reply's usage as given, else plausible numbers (a word is a token)."""
+        given = reply.usage
+        prompt = _first(given, "input_tokens", "prompt_tokens", "input")
+        completion = _first(given, "output_tokens", "completion_tokens", "output")
+        reasoning = _first(given, "reasoning_tokens")
+        thought = len((reply.reasoning or "").split())
+        if prompt is None:
+            prompt = sum(len(text.split()) for text in _strings(body))
+        if completion is None:
+            written = [reply.text or "", *(call.arguments for call in reply.calls)]
+            completion = thought + len(reply.calls) + sum(len(text.split()) for text in written)
+        cached = _first(given, "cached_tokens") or 0
+        return cls(prompt, completion, cached, thought if reasoning is None else reasoning)
 
 
-def _first(given: Mapping[str, int], names: Sequence[str]) -> int | None:
+def _first(given: Mapping[str, int], *names: str) -> int | None:
     return next((given[name] for name in names if name in given), None)
 
 
-def _words(value: str) -> int:
-    return len(value.split())
-
-
-def _strings(value: Any) -> list[str]:
+def _strings(value: Any) -> Sequence[str]:
     """Return every string inside a JSON value, without recursion (bodies can be deep)."""
     found: list[str] = []
     todo: list[Any] = [value]

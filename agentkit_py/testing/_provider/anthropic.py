@@ -1,0 +1,901 @@
+"""Anthropic's Messages API: rules, replies, streams, errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from itertools import dropwhile, pairwise
+from typing import Any
+
+from .replies import Ids, ReplyContent, Usage, pieces
+from .rules import (
+    BASE64,
+    IMAGES,
+    URL,
+    Exchange,
+    Problem,
+    Request,
+    fields_of,
+    is_int,
+    is_name_list,
+    is_number,
+    items_of,
+    names,
+    numbered,
+    repeated,
+    rules_of,
+    types_of,
+    view,
+)
+from .types import SseEvent
+
+_rule = rules_of("anthropic")
+
+_API = "platform.claude.com/docs/en/api/messages/create"
+_DOCS = "platform.claude.com/docs/en/build-with-claude"
+_THINKING_PAGE = f"{_DOCS}/extended-thinking"
+_SDK = "anthropic-python types"
+_ANSWER = "the API's answer"
+
+
+def _path(where: str, kind: str = "") -> str:
+    """Return a pointer as the API writes it; it also names the kind of block or tool."""
+    return re.sub(r"\[(\d+)\]", r".\1", where) + (f".{kind}" if kind else "")
+
+
+def _wrong(where: str, words: str, *, kind: str = "", at: str = "") -> Problem:
+    """Return the API's answer to one place."""
+    return Problem(f"{_path(where, kind)}{at}: {words}", f"{where}{at}")
+
+
+_EXTRA = "Extra inputs are not permitted"
+_REQUIRED = "Field required"
+
+# https://platform.claude.com/docs/en/api/errors
+_ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+def error_body(status: int, message: str) -> dict[str, Any]:
+    """Return the JSON of an error."""
+    failed = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    kind = _ERROR_TYPES.get(status, "api_error" if failed else "invalid_request_error")
+    return {"type": "error", "error": {"type": kind, "message": message}}
+
+
+# ------------------------------------------------------------------------------------- parameters
+
+# anthropic-python 2.10, types/message_create_params.py, generated from Anthropic's specification,
+# and the beta fields of types/beta/message_create_params.py.
+_FIELDS = names("""model messages max_tokens cache_control container diagnostics inference_geo
+    metadata output_config service_tier speed stop_sequences stream system temperature thinking
+    tool_choice tools top_k top_p user_profile_id context_management mcp_servers output_format""")
+_LEAST_BUDGET = 1024
+_THINKING_TYPES = ("enabled", "disabled", "adaptive", "between_tools")
+_VERSION = re.compile(r"claude-(?:opus|sonnet|haiku|fable|mythos)-(\d)(?:-(\d{1,2}))?(?![\d])")
+
+
+def _version(model: str) -> tuple[int, int]:
+    """Return the generation of a Claude 4 or later model, or (0, 0) if the name does not tell.
+
+    Names with a date instead of a minor version (`claude-sonnet-4-20250514`) are x.0; older names
+    (`claude-3-5-sonnet-…`) give (0, 0).
+    """
+    found = _VERSION.search(model)
+    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+
+
+def _since_4_5(model: str) -> bool:
+    return _version(model) >= (4, 5)
+
+
+def _thinking_type(request: Request) -> Any:
+    return fields_of(request.body.get("thinking")).get("type")
+
+
+@_rule(_API)
+def missing_field(request: Request) -> Iterator[Problem]:
+    """`model`, `max_tokens` and `messages` are required."""
+    for name in ("model", "max_tokens", "messages"):
+        if request.body.get(name) is None:
+            yield _wrong(name, _REQUIRED)
+    if not isinstance(request.body["model"], str) or not request.body["model"]:
+        yield _wrong("model", "Input should be a valid string")
+
+
+@_rule(f"{_SDK}/message_create_params.py; {_ANSWER}", "sdk")
+def unknown_field(request: Request) -> Iterator[Problem]:
+    """The body has no fields but the documented ones."""
+    for name in request.body:
+        if name not in _FIELDS:
+            yield _wrong(name, _EXTRA)
+
+
+@_rule(f"{_API} (0 populates the prompt cache); before 2026 the least was 1")
+def max_tokens_range(request: Request) -> Iterator[Problem]:
+    """`max_tokens` is a whole number that is not negative."""
+    value = request.body["max_tokens"]
+    if not is_int(value):
+        yield _wrong("max_tokens", "Input should be a valid integer")
+    elif value < 0:
+        yield _wrong("max_tokens", "Input should be greater than or equal to 0")
+
+
+@_rule(_API)
+def sampling_range(request: Request) -> Iterator[Problem]:
+    """`temperature` and `top_p` lie between 0 and 1; `top_k` is a whole number of at least 0."""
+    for name in ("temperature", "top_p"):
+        value = request.body.get(name)
+        if value is None:
+            continue
+        if not is_number(value):
+            yield _wrong(name, "Input should be a valid number")
+        elif not 0 <= value <= 1:
+            yield _wrong(name, "range: 0..1")
+    top_k = request.body.get("top_k")
+    if top_k is not None and (not is_int(top_k) or top_k < 0):
+        yield _wrong("top_k", "Input should be greater than or equal to 0")
+
+
+@_rule(
+    "platform.claude.com/docs/en/about-claude/models/migration-guide (use only temperature "
+    "or top_p, not both)",
+    models=_since_4_5,
+)
+def temperature_and_top_p(request: Request) -> Iterator[Problem]:
+    """From Claude 4.5 on, `temperature` and `top_p` exclude each other."""
+    if request.body.get("temperature") is not None and request.body.get("top_p") is not None:
+        words = "`temperature` and `top_p` cannot both be specified for this model."
+        yield Problem(f"{words} Please use only one.", "top_p")
+
+
+@_rule(f"{_API}; {_ANSWER}")
+def stop_sequences(request: Request) -> Iterator[Problem]:
+    """`stop_sequences` is a list of strings, each with something else than white space in it."""
+    stops: Any = request.body.get("stop_sequences")
+    if not isinstance(stops, list | None):
+        yield _wrong("stop_sequences", "Input should be a valid list")
+    for where, stop in numbered("stop_sequences", stops):
+        if not isinstance(stop, str) or not stop.strip():
+            words = "stop_sequences: each stop sequence must contain non-whitespace"
+            yield Problem(words, where)
+
+
+@_rule(f"{_API} (string or array of TextBlockParam); {_ANSWER}")
+def system_prompt(request: Request) -> Iterator[Problem]:
+    """`system` is a string or a list of text blocks, none of them empty."""
+    system: Any = request.body.get("system")
+    if not isinstance(system, str | list | None):
+        yield _wrong("system", "Input should be a valid list")
+    for where, block in numbered("system", system):
+        given = fields_of(block)
+        if given.get("type") != "text" or not isinstance(given.get("text"), str):
+            yield _wrong(where, "Input should be a valid text block")
+        elif not given["text"]:
+            yield Problem("system: text content blocks must be non-empty", f"{where}.text")
+
+
+@_rule(f"{_THINKING_PAGE} (≥ 1024 and less than max_tokens)")
+def thinking_config(request: Request) -> Iterator[Problem]:
+    """`thinking` has a known type; `enabled` needs 1,024 ≤ `budget_tokens` < `max_tokens`.
+
+    With the interleaved-thinking beta the budget may be larger.
+    """
+    if request.body.get("thinking") is None:
+        return
+    kind = _thinking_type(request)
+    if kind not in _THINKING_TYPES:
+        tags = ", ".join(f"'{name}'" for name in _THINKING_TYPES)
+        words = f"Input tag '{kind}' found using 'type' does not match any of the expected tags"
+        yield Problem(f"thinking: {words}: {tags}", "thinking.type")
+    if kind != "enabled":
+        return
+    budget: Any = request.body["thinking"].get("budget_tokens")
+    if not is_int(budget) or budget < _LEAST_BUDGET:
+        words = "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"
+        yield Problem(words, "thinking.budget_tokens")
+    interleaved = "interleaved-thinking" in request.headers.get("anthropic-beta", "")
+    if budget >= request.body["max_tokens"] and not interleaved:
+        words = "`max_tokens` must be greater than `thinking.budget_tokens`."
+        yield Problem(words, "thinking.budget_tokens")
+
+
+@_rule(f"{_THINKING_PAGE}, feature compatibility; {_ANSWER}")
+def thinking_with_sampling(request: Request) -> Iterator[Problem]:
+    """With thinking enabled, the temperature is 1 and there is no `top_k`."""
+    if _thinking_type(request) not in ("enabled", "adaptive"):
+        return
+    page = "https://docs.claude.com/en/docs/build-with-claude/extended-thinking"
+    link = f"Please consult our documentation at {page}"
+    if request.body.get("temperature") not in (None, 1):
+        words = "`temperature` may only be set to 1 when thinking is enabled."
+        yield Problem(f"{words} {link}", "temperature")
+    if request.body.get("top_k") is not None:
+        yield Problem(f"`top_k` must be unset when thinking is enabled. {link}", "top_k")
+
+
+# ---------------------------------------------------------------------------- messages and blocks
+
+# anthropic-python 2.10, types/*_block_param.py: the fields of each block, and which of them (with
+# their types) must be there. Blocks of server-side tools are known, their insides are left alone.
+_BLOCK_FIELDS: dict[str, frozenset[str] | None] = {
+    "text": names("type text cache_control citations"),
+    "image": names("type source cache_control"),
+    "document": names("type source cache_control citations context title"),
+    "search_result": None,
+    "thinking": names("type thinking signature"),
+    "redacted_thinking": names("type data"),
+    "tool_use": names("type id name input cache_control caller toolset_name"),
+    "tool_result": names("type tool_use_id content is_error cache_control toolset_name"),
+    **dict.fromkeys(
+        names("""server_tool_use web_search_tool_result web_fetch_tool_result container_upload
+    code_execution_tool_result bash_code_execution_tool_result mcp_tool_use mcp_tool_result
+    text_editor_code_execution_tool_result tool_search_tool_result compaction""")
+    ),
+}
+_NEEDED: dict[str, dict[str, type]] = {
+    "text": {"text": str},
+    "image": {"source": dict},
+    "document": {"source": dict},
+    "redacted_thinking": {"data": str},
+    "tool_use": {"id": str, "name": str, "input": dict},
+    "tool_result": {"tool_use_id": str},
+}
+_ASSISTANT_ONLY = frozenset({"tool_use", "thinking", "redacted_thinking", "server_tool_use"})
+_USER_ONLY = frozenset({"tool_result", "image", "document"})
+_IN_RESULTS = ("text", "image", "document", "search_result", "tool_reference")
+_KIND_NAMES = {str: "a valid string", dict: "a valid dictionary"}
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_NAME_WORDS = "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of a message, with its pointer; a string as content is one text block."""
+
+    message: int
+    role: str
+    where: str
+    given: dict[str, Any]
+    is_string: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Its type."""
+        return self.given["type"]
+
+
+def _messages(request: Request) -> list[dict[str, Any]]:
+    """Return the messages; `message_shape` has seen to it that they are objects with a role."""
+    return request.body["messages"]
+
+
+@view
+def _blocks(request: Request) -> list[Block]:
+    """Return all blocks of all messages."""
+    found: list[Block] = []
+    for index, message in enumerate(_messages(request)):
+        where, content = f"messages[{index}].content", message["content"]
+        if isinstance(content, str):
+            text = {"type": "text", "text": content}
+            found.append(Block(index, message["role"], where, text, is_string=True))
+        for place, block in numbered(where, content):
+            found.append(Block(index, message["role"], place, block))
+    return found
+
+
+def _of_kind(request: Request, *kinds: str) -> list[Block]:
+    """Return the blocks of these types."""
+    return [block for block in _blocks(request) if block.kind in kinds]
+
+
+@_rule(_ANSWER, "observed")
+def empty_messages(request: Request) -> Iterator[Problem]:
+    """`messages` is a list with at least one message."""
+    given: Any = request.body["messages"]
+    if not isinstance(given, list):
+        yield _wrong("messages", "Input should be a valid list")
+    elif not given:
+        yield _wrong("messages", "at least one message is required")
+
+
+@_rule(f"{_API}; {_ANSWER}")
+def message_shape(request: Request) -> Iterator[Problem]:
+    """A message has `role` and `content` (a string or a list of blocks), and nothing else."""
+    for where, message in numbered("messages", request.body["messages"]):
+        if not isinstance(message, dict):
+            yield _wrong(where, "Input should be a valid dictionary")
+            return
+        given = fields_of(message)
+        for name in ("role", "content"):
+            if name not in given:
+                yield _wrong(f"{where}.{name}", _REQUIRED)
+        for name in sorted(given.keys() - {"role", "content"}):
+            yield _wrong(f"{where}.{name}", _EXTRA)
+        if not isinstance(given["content"], str | list):
+            yield _wrong(f"{where}.content", "Input should be a valid list")
+
+
+def _takes_system(model: str) -> bool:
+    if "claude-sonnet-5" in model and "claude-sonnet-5-" not in model:
+        return False
+    return _version(model) >= (4, 8)
+
+
+@_rule(
+    f"{_DOCS}/mid-conversation-system-messages; docs.rs/gproxy-transform (module "
+    "claude_mid_conv_system) for which models do not"
+)
+def unknown_role(request: Request) -> Iterator[Problem]:
+    """Roles are user and assistant; models since Opus 4.8 also take system after a user message."""
+    before = ""
+    for index, message in enumerate(_messages(request)):
+        role, where = message["role"], f"messages[{index}].role"
+        if role == "system" and not _takes_system(request.model):
+            words = f"messages.{index}: role 'system' is not supported on this model."
+            yield Problem(f"{words} Use the top-level `system` parameter.", where)
+        elif role == "system" and before != "user":
+            words = f"messages.{index}: a 'system' message must follow a 'user' message"
+            yield Problem(words, where)
+        elif role not in ("user", "assistant", "system"):
+            yield _wrong(where, "Input should be 'user' or 'assistant'")
+        before = role
+
+
+@_rule(f"{_ANSWER}; docs.claude.com/en/api/messages-examples")
+def first_role(request: Request) -> Iterator[Problem]:
+    """The first message is the user's."""
+    if _messages(request)[0]["role"] != "user":
+        yield Problem('messages: first message must use the "user" role', "messages[0].role")
+
+
+@_rule(
+    f"{_SDK}/content_block_param.py; platform.claude.com/docs/en/agents-and-tools/tool-use "
+    "(tool_use blocks can only be in assistant messages)",
+    "sdk",
+)
+def unknown_block(request: Request) -> Iterator[Problem]:
+    """Blocks are of known types, and stand in a message of a role that may have them."""
+    for block in _blocks(request):
+        kind = fields_of(block.given).get("type")
+        if not isinstance(kind, str) or kind not in _BLOCK_FIELDS:
+            words = f"Input tag '{kind}' found using 'type' does not match any of the expected tags"
+            yield _wrong(block.where, words)
+            return
+        if kind in (_USER_ONLY if block.role == "assistant" else _ASSISTANT_ONLY):
+            right = "user" if block.role == "assistant" else "assistant"
+            words = f"`{kind}` blocks can only be in `{right}` messages"
+            yield Problem(f"messages.{block.message}: {words}", block.where)
+
+
+@_rule(f"{_SDK}/*_block_param.py; {_ANSWER}", "sdk")
+def block_fields(request: Request) -> Iterator[Problem]:
+    """A block has the fields of its type: all required ones, of the right type, and no others."""
+    for block in _blocks(request):
+        kind, given = block.kind, block.given
+        for name, expected in _NEEDED.get(kind, {}).items():
+            if name not in given:
+                yield _wrong(block.where, _REQUIRED, kind=kind, at=f".{name}")
+            elif not isinstance(given[name], expected):
+                words = f"Input should be {_KIND_NAMES[expected]}"
+                yield _wrong(block.where, words, kind=kind, at=f".{name}")
+        known = _BLOCK_FIELDS[kind]
+        for name in sorted(given.keys() - known) if known is not None else ():
+            yield _wrong(block.where, _EXTRA, kind=kind, at=f".{name}")
+
+
+@_rule(f"{_THINKING_PAGE} (blocks must be passed back unmodified); {_ANSWER}")
+def unsigned_thinking(request: Request) -> Iterator[Problem]:
+    """A thinking block has its text and its signature."""
+    for block in _of_kind(request, "thinking"):
+        if not isinstance(block.given.get("signature"), str) or not block.given["signature"]:
+            yield _wrong(block.where, _REQUIRED, kind="thinking", at=".signature")
+        if not isinstance(block.given.get("thinking"), str):
+            yield _wrong(block.where, _REQUIRED, kind="thinking", at=".thinking")
+
+
+@_rule(_ANSWER, "observed")
+def tool_use_id_pattern(request: Request) -> Iterator[Problem]:
+    """Ids of tool calls match `^[a-zA-Z0-9_-]+$`, in calls and in results."""
+    for block in _of_kind(request, "tool_use", "tool_result"):
+        name = "id" if block.kind == "tool_use" else "tool_use_id"
+        if not _ID.fullmatch(block.given[name]):
+            words = "String should match pattern '^[a-zA-Z0-9_-]+$'"
+            yield _wrong(block.where, words, kind=block.kind, at=f".{name}")
+
+
+@_rule(_ANSWER, "observed")
+def tool_use_name_pattern(request: Request) -> Iterator[Problem]:
+    """A called tool's name matches `^[a-zA-Z0-9_-]{1,128}$`."""
+    for block in _of_kind(request, "tool_use"):
+        if not _NAME.fullmatch(block.given["name"]):
+            yield _wrong(block.where, _NAME_WORDS, kind="tool_use", at=".name")
+
+
+@_rule(_ANSWER, "observed")
+def empty_content(request: Request) -> Iterator[Problem]:
+    """No message is empty, but for a final one of the assistant."""
+    given = _messages(request)
+    for index, message in enumerate(given):
+        last = index == len(given) - 1 and message["role"] == "assistant"
+        if not message["content"] and not last:
+            words = "all messages must have non-empty content except for the optional final"
+            words = f"messages.{index}: {words} assistant message"
+            yield Problem(words, f"messages[{index}].content")
+
+
+@_rule(_ANSWER, "observed")
+def empty_text(request: Request) -> Iterator[Problem]:
+    """No text block is empty or white space only, in messages."""
+    last = len(_messages(request)) - 1
+    for block in _of_kind(request, "text"):
+        if block.given["text"].strip():
+            continue
+        if block.message == last and block.is_string and block.role == "assistant":
+            continue  # an empty prefill is allowed; white space at its end is another rule's
+        words = "contain non-whitespace text" if block.given["text"] else "be non-empty"
+        where = block.where if block.is_string else f"{block.where}.text"
+        yield Problem(f"messages: text content blocks must {words}", where)
+
+
+@_rule(f"{_SDK}/tool_result_block_param.py; {_ANSWER}", "sdk")
+def tool_result_content(request: Request) -> Iterator[Problem]:
+    """A result's content is a string or a list of text, image, document, search_result blocks."""
+    for block in _of_kind(request, "tool_result"):
+        content: Any = block.given.get("content")
+        path = _path(block.where, "tool_result")
+        where = f"{block.where}.content"
+        if block.given.get("is_error") is True and not content:
+            words = f"{path}: content cannot be empty if `is_error` is true"
+            yield Problem(words, where)
+        if not isinstance(content, str | list | None):
+            yield Problem(f"{path}.content: Input should be a valid list", where)
+        for index, item in enumerate(items_of(content)):
+            kind = fields_of(item).get("type")
+            if kind not in _IN_RESULTS:
+                words = f"Input tag '{kind}' does not match any of the tags"
+                yield Problem(f"{path}.content.{index}: {words}", f"{where}[{index}]")
+
+
+# ------------------------------------------------------------------- turns, calls, results, prefill
+
+_THINKING = ("thinking", "redacted_thinking")
+
+
+@dataclass(slots=True)
+class Turn:
+    """Neighbouring messages of one role, which the API combines into a single turn.
+
+    Source: platform.claude.com/docs/en/api/messages/create ("Consecutive `user` or `assistant`
+    turns in your request will be combined into a single turn").
+    """
+
+    role: str
+    index: int
+    blocks: list[Block] = field(default_factory=list[Block])
+
+    def of(self, kind: str) -> list[Block]:
+        """Return the blocks of one type."""
+        return [block for block in self.blocks if block.kind == kind]
+
+
+@view
+def _turns(request: Request) -> list[Turn]:
+    """Return the conversation as turns; system messages stand between, and are left out."""
+    found: list[Turn] = []
+    for block in _blocks(request):
+        if block.role == "system":
+            continue
+        if not found or found[-1].role != block.role:
+            found.append(Turn(block.role, block.message))
+        found[-1].blocks.append(block)
+    return found
+
+
+@view
+def _exchanges(request: Request) -> list[Exchange]:
+    """Return each turn's calls with the results in the turn right after it."""
+    given = [Turn("", 0), *_turns(request), Turn("", 0)]
+    return [
+        Exchange(
+            _pairs(before.of("tool_use"), "id"),
+            _pairs(after.of("tool_result"), "tool_use_id"),
+            before.index,
+            after.index,
+        )
+        for before, after in pairwise(given)
+    ]
+
+
+def _pairs(given: list[Block], name: str) -> list[tuple[str, Any]]:
+    return [(f"{block.where}.{name}", block.given[name]) for block in given]
+
+
+@_rule(f"{_ANSWER}: tool_use ids must be unique", "observed")
+def duplicate_tool_use_id(request: Request) -> Iterator[Problem]:
+    """No two tool calls of the whole request have the same id."""
+    for where, _ in repeated(_pairs(_of_kind(request, "tool_use"), "id")):
+        yield Problem("messages: `tool_use` ids must be unique", where)
+
+
+@_rule("github.com/anthropics/claude-code/issues/13460", "observed")
+def unknown_tool_use_id(request: Request) -> Iterator[Problem]:
+    """A result answers a call of the turn right before it."""
+    for exchange in _exchanges(request):
+        for where, call_id in exchange.unknown():
+            words = (
+                f"messages.{exchange.answerer}.content.0: unexpected `tool_use_id` found in "
+                f"`tool_result` blocks: {call_id}. Each `tool_result` block must have a "
+                "corresponding `tool_use` block in the previous message."
+            )
+            yield Problem(words, where)
+
+
+@_rule(f"{_ANSWER}: found multiple tool_result blocks", "observed")
+def duplicate_tool_result(request: Request) -> Iterator[Problem]:
+    """Each call has one result."""
+    for exchange in _exchanges(request):
+        for where, call_id in repeated(exchange.results):
+            words = (
+                f"messages.{exchange.answerer}.content: each tool_use must have a single result. "
+                f"Found multiple `tool_result` blocks with id: {call_id}"
+            )
+            yield Problem(words, where)
+
+
+def _unanswered(index: int, ids: Iterator[Any]) -> str:
+    return (
+        f"messages.{index}: `tool_use` ids were found without `tool_result` blocks immediately "
+        f"after: {', '.join(ids)}. Each `tool_use` block must have a corresponding `tool_result` "
+        "block in the next message."
+    )
+
+
+@_rule("github.com/anthropics/claude-code/issues/7929", "observed")
+def unanswered_tool_use(request: Request) -> Iterator[Problem]:
+    """Every call is answered in the turn right after it."""
+    for exchange in _exchanges(request):
+        waiting = exchange.unanswered()
+        if waiting:
+            yield Problem(_unanswered(exchange.caller, (one for _, one in waiting)), waiting[0][0])
+
+
+@_rule(
+    "platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls (tool_result "
+    "blocks must come FIRST in the content array; will cause a 400 error)"
+)
+def tool_result_after_text(request: Request) -> Iterator[Problem]:
+    """Results come first in the user's turn, before any text or image."""
+    for turn in _turns(request):
+        results = turn.of("tool_result")
+        for block in dropwhile(lambda one: one.kind == "tool_result", turn.blocks):
+            if block.kind == "tool_result":
+                ids = (one.given["tool_use_id"] for one in results)
+                yield Problem(_unanswered(max(turn.index - 1, 0), ids), block.where)
+
+
+@_rule(_ANSWER, "observed")
+def ends_in_thinking(request: Request) -> Iterator[Problem]:
+    """No assistant turn ends in a thinking block."""
+    for turn in _turns(request):
+        last = turn.blocks[-1]
+        if turn.role == "assistant" and last.kind in _THINKING:
+            words = "The final block in an assistant message cannot be `thinking`."
+            yield Problem(f"messages.{turn.index}: {words}", last.where)
+
+
+@_rule(f"{_THINKING_PAGE}, preserving thinking blocks; {_ANSWER}")
+def missing_thinking_block(request: Request) -> Iterator[Problem]:
+    """With `thinking: enabled`, an unfinished tool loop's assistant turn starts with thinking."""
+    given = _turns(request)
+    if _thinking_type(request) != "enabled" or given[-1].role != "user" or not given[:-1]:
+        return
+    turn = given[-2]
+    first = turn.blocks[0]
+    if turn.of("tool_use") and first.kind not in _THINKING:
+        words = (
+            f"messages.{turn.index}.content.0.type: Expected `thinking` or `redacted_thinking`, "
+            f"but found `{first.kind}`. When `thinking` is enabled, a final `assistant` message "
+            "must start with a thinking block (preceeding the lastmost set of `tool_use` and "
+            "`tool_result` blocks)."
+        )
+        yield Problem(words, first.where)
+
+
+@_rule(
+    "platform.claude.com/docs/en/api/errors#prefill-not-supported, about-claude/models/"
+    "whats-new-claude-4-6#prefill-removal; build-with-claude/extended-thinking"
+)
+def prefill_not_supported(request: Request) -> Iterator[Problem]:
+    """A conversation ends with the user, for models since 4.6 and whenever thinking is on."""
+    given = _messages(request)
+    modern = _version(request.model) >= (4, 6) or "claude-mythos" in request.model
+    refused = modern or _thinking_type(request) in ("enabled", "adaptive")
+    if given[-1]["role"] == "assistant" and refused:
+        words = "This model does not support assistant message prefill. The conversation must end"
+        yield Problem(f"{words} with a user message.", f"messages[{len(given) - 1}]")
+
+
+@_rule(f"{_DOCS}/prompt-engineering (prefill content); {_ANSWER}")
+def trailing_whitespace(request: Request) -> Iterator[Problem]:
+    """A prefill does not end in white space."""
+    given = _turns(request)
+    if _messages(request)[-1]["role"] != "assistant" or not given or not given[-1].blocks:
+        return
+    last = given[-1].blocks[-1]
+    text = last.given["text"] if last.kind == "text" else ""
+    if text != text.rstrip():
+        words = "messages: final assistant content cannot end with trailing whitespace"
+        yield Problem(words, last.where)
+
+
+@_rule(
+    "github.com/anthropics/anthropic-sdk-python/issues/494 and 849: the API's answer until "
+    "27 February 2025. Bedrock still has it (github.com/elastic/kibana/pull/246943)",
+    "observed",
+    optional=True,
+)
+def tool_blocks_without_tools(request: Request) -> Iterator[Problem]:
+    """A conversation that contains tool calls or results defines tools. Off by default."""
+    if request.body.get("tools"):
+        return
+    for block in _of_kind(request, "tool_use", "tool_result"):
+        words = "Requests which include `tool_use` or `tool_result` blocks must define tools."
+        yield Problem(words, block.where)
+
+
+# ------------------------------------------------------------------------------------------ tools
+
+_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_SERVER_TOOL = re.compile(r"[a-z0-9_]+_\d{8}|mcp_toolset")
+_SCHEMA_TYPES = names("string number integer boolean object array null")
+# anthropic-python 2.10, types/tool_param.py.
+_TOOL_FIELDS = names("""name description input_schema type cache_control strict defer_loading
+    allowed_callers eager_input_streaming input_examples""")
+
+
+def _own_tools(request: Request) -> list[tuple[str, dict[str, Any]]]:
+    """Return the tools of our own; Anthropic's have a dated type and rules of their own."""
+    tools = numbered("tools", request.body.get("tools"))
+    return [(where, tool) for where, tool in tools if tool.get("type") in (None, "custom")]
+
+
+@_rule(f"{_SDK}/tool_union_param.py", "sdk")
+def tool_shape(request: Request) -> Iterator[Problem]:
+    """`tools` is a list of objects: our own (no type, or custom) or Anthropic's of a dated type."""
+    tools: Any = request.body.get("tools")
+    if not isinstance(tools, list | None):
+        yield _wrong("tools", "Input should be a valid list")
+    for where, tool in numbered("tools", tools):
+        if not isinstance(tool, dict):
+            yield _wrong(where, "Input should be a valid dictionary")
+            return
+        kind = fields_of(tool).get("type")
+        if kind not in (None, "custom") and not _SERVER_TOOL.fullmatch(str(kind)):
+            words = f"Input tag '{kind}' found using 'type' does not match any of the expected tags"
+            yield Problem(_wrong(where, words).message, f"{where}.type")
+
+
+@_rule(f"{_SDK}/tool_param.py; {_ANSWER}", "sdk")
+def tool_fields(request: Request) -> Iterator[Problem]:
+    """A tool of our own has a name and an `input_schema`, and no unknown fields."""
+    for where, tool in _own_tools(request):
+        for name, expected in (("name", str), ("input_schema", dict)):
+            if not isinstance(tool.get(name), expected):
+                yield _wrong(where, _REQUIRED, kind="custom", at=f".{name}")
+        for name in sorted(tool.keys() - _TOOL_FIELDS):
+            yield _wrong(where, _EXTRA, kind="custom", at=f".{name}")
+
+
+@_rule(_ANSWER, "observed")
+def tool_name(request: Request) -> Iterator[Problem]:
+    """A tool's name matches `^[a-zA-Z0-9_-]{1,128}$`."""
+    for where, tool in _own_tools(request):
+        if not _NAME.fullmatch(tool["name"]):
+            yield _wrong(where, _NAME_WORDS, kind="custom", at=".name")
+
+
+@_rule(f"{_ANSWER}: tool names must be unique", "observed")
+def duplicate_tool_name(request: Request) -> Iterator[Problem]:
+    """No two tools have the same name."""
+    tools = numbered("tools", request.body.get("tools"))
+    named = [(f"{where}.name", tool["name"]) for where, tool in tools if tool.get("name")]
+    for where, _ in repeated(named):
+        yield Problem("tools: Tool names must be unique.", where)
+
+
+@_rule(_ANSWER, "observed")
+def input_schema(request: Request) -> Iterator[Problem]:
+    """`input_schema` is a JSON schema (draft 2020-12) of `type: object`, not a union."""
+    for where, tool in _own_tools(request):
+        trouble = _schema_trouble(tool["input_schema"])
+        if trouble is not None:
+            at, words = trouble
+            yield _wrong(where, words, kind="custom", at=f".input_schema{at}")
+
+
+def _schema_trouble(schema: dict[str, Any]) -> tuple[str, str] | None:
+    if "type" not in schema:
+        return ".type", _REQUIRED
+    if schema["type"] != "object":
+        return ".type", "Input should be 'object'"
+    if schema.keys() & {"oneOf", "allOf", "anyOf"}:
+        return "", "input_schema does not support oneOf, allOf, or anyOf at the top level"
+    if not isinstance(schema.get("properties"), dict | None):
+        return ".properties", "Input should be a valid dictionary"
+    properties = fields_of(schema.get("properties"))
+    if not all(_KEY.fullmatch(name) for name in properties):
+        return ".properties", "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
+    required: Any = schema.get("required")
+    if (required is None or is_name_list(required)) and all(map(_is_schema, properties.values())):
+        return None
+    return "", "JSON schema is invalid. It must match JSON Schema draft 2020-12"
+
+
+def _is_schema(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return isinstance(value, bool)
+    schema = fields_of(value)
+    for kind in types_of(schema):
+        if kind is not None and (not isinstance(kind, str) or kind not in _SCHEMA_TYPES):
+            return False
+    return schema.get("items") is None or _is_schema(schema["items"])
+
+
+@_rule(_ANSWER, "observed")
+def tool_choice_without_tools(request: Request) -> Iterator[Problem]:
+    """`tool_choice` goes with `tools` only."""
+    if request.body.get("tool_choice") is not None and not request.body.get("tools"):
+        yield Problem("tool_choice may only be specified while providing tools.", "tool_choice")
+
+
+@_rule(f"{_SDK}/tool_choice_param.py; {_ANSWER}", "sdk")
+def tool_choice_shape(request: Request) -> Iterator[Problem]:
+    """`tool_choice` is `{type: auto | any | none}` or names a tool that is there."""
+    if request.body.get("tool_choice") is None:
+        return
+    given = fields_of(request.body["tool_choice"])
+    kind, name = given.get("type"), given.get("name")
+    if kind not in ("auto", "any", "tool", "none"):
+        words = f"tool_choice: Input tag '{kind}' found using 'type' does not match any of the"
+        yield Problem(f"{words} expected tags: 'any', 'auto', 'none', 'tool'", "tool_choice.type")
+    elif kind == "tool" and all(tool.get("name") != name for tool in request.body["tools"]):
+        yield Problem(f"Tool '{name}' not found in provided tools", "tool_choice.name")
+
+
+@_rule(f"{_THINKING_PAGE}, tool choice limitation; {_ANSWER}")
+def forced_tool_with_thinking(request: Request) -> Iterator[Problem]:
+    """With `thinking: enabled` no tool can be forced."""
+    forced = fields_of(request.body.get("tool_choice")).get("type") in ("any", "tool")
+    if forced and _thinking_type(request) == "enabled":
+        words = "Thinking may not be enabled when tool_choice forces tool use."
+        yield Problem(words, "tool_choice")
+
+
+# ------------------------------------------------------------------------------------------ media
+
+
+@_rule(
+    "anthropic-python types/base64_image_source_param.py (jpeg, png, gif, webp), "
+    "types/base64_pdf_source_param.py, types/url_*_source_param.py",
+    "sdk",
+)
+def media_source(request: Request) -> Iterator[Problem]:
+    """An image or document has a source: a URL, or base64 of one of the media types it may have.
+
+    Documents may be text, content or files of the Files API, too.
+    """
+    for block in _of_kind(request, "image", "document"):
+        trouble = _source_trouble(block.given["source"], block.kind)
+        if trouble is not None:
+            path = _path(block.where, block.kind)
+            yield Problem(f"{path}.source{trouble}", f"{block.where}.source")
+
+
+def _source_trouble(source: dict[str, Any], kind: str) -> str | None:
+    allowed = IMAGES if kind == "image" else ("application/pdf",)
+    match source:
+        case {"type": "url", "url": str(url)}:
+            return None if URL.fullmatch(url) else ".url.url: Only HTTP and HTTPS URLs are valid"
+        case {"type": "base64", "media_type": media_type, "data": str(data)}:
+            if media_type not in allowed:
+                expected = " or ".join(f"'{name}'" for name in allowed)
+                return f".base64.media_type: Input should be {expected}"
+            return None if BASE64.fullmatch(data) else ".base64.data: Invalid base64 data"
+        case {"type": "file", "file_id": str()}:
+            return None
+        case {"type": "text" | "content"} if kind == "document":
+            return None
+        case _:
+            return ": Input tag does not match any of the expected tags: 'base64', 'url', 'file'"
+
+
+# ---------------------------------------------------------------------------------------- replies
+
+_FINISH = {"stop": "end_turn", "tool": "tool_use", "length": "max_tokens", "filter": "refusal"}
+
+
+def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[str, Any]:
+    """Return the JSON with which Anthropic would give that reply."""
+    content: list[dict[str, Any]] = []
+    if reply.reasoning is not None:
+        signature = ids.next("sig")
+        content.append({"type": "thinking", "thinking": reply.reasoning, "signature": signature})
+    if reply.text:
+        content.append({"type": "text", "text": reply.text})
+    for call in reply.calls:
+        # Anthropic sends objects; text that is no object goes out as it is, as malformed input.
+        value: Any = call.arguments if call.parsed is None else call.parsed
+        call_id = call.id or ids.next("toolu_")
+        content.append({"type": "tool_use", "id": call_id, "name": call.name, "input": value})
+    return {
+        "id": ids.next("msg_"),
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": content,
+        "stop_reason": _FINISH[reply.finish],
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": usage.prompt,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": usage.cached,
+            "output_tokens": usage.completion,
+        },
+    }
+
+
+def streamed(plain: Mapping[str, Any]) -> Iterator[SseEvent]:
+    """Yield the events of one message, named by their types."""
+    for data in _events(plain):
+        yield data["type"], data
+
+
+def _events(plain: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    usage = plain["usage"]
+    ending = ("stop_reason", "stop_sequence")
+    begun: dict[str, Any] = {**plain, "content": [], **dict.fromkeys(ending)}
+    begun["usage"] = {**usage, "output_tokens": min(1, usage["output_tokens"])}
+    yield {"type": "message_start", "message": begun}
+    yield {"type": "ping"}
+    for index, block in enumerate(plain["content"]):
+        start, deltas = _block_deltas(block)
+        yield {"type": "content_block_start", "index": index, "content_block": start}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    end = {name: plain[name] for name in ending}
+    tokens = {"output_tokens": usage["output_tokens"]}
+    yield {"type": "message_delta", "delta": end, "usage": tokens}
+    yield {"type": "message_stop"}
+
+
+def _block_deltas(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return a block as it begins, and what is added to it piece by piece."""
+    if block["type"] == "text":
+        found = [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
+        return {**block, "text": ""}, found
+    if block["type"] == "thinking":
+        thought = pieces(block["thinking"])
+        found = [{"type": "thinking_delta", "thinking": piece} for piece in thought]
+        found.append({"type": "signature_delta", "signature": block["signature"]})
+        return {**block, "thinking": "", "signature": ""}, found
+    given = block["input"]
+    written = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    found = [
+        {"type": "input_json_delta", "partial_json": piece} for piece in ("", *pieces(written))
+    ]
+    return {**block, "input": {}}, found
