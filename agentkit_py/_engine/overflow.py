@@ -8,9 +8,9 @@ from dataclasses import replace
 from agentkit_py._core.json import dumps
 from agentkit_py.messages import Message, ToolResultMessage
 from agentkit_py.processors.base import ProcessorContext, Tokenizer
-from agentkit_py.processors.summary_text import shortened
-from agentkit_py.processors.token_limiter import TokenLimiter
+from agentkit_py.processors.summarize import shortened
 from agentkit_py.processors.tokenizers import count_messages, count_text
+from agentkit_py.processors.windowing import TokenLimiter
 
 NAME = "ContextOverflow"
 

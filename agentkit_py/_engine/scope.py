@@ -23,9 +23,8 @@ from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.thread import Thread
 from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ModelRequest
-from agentkit_py.processors.base import HistoryProcessor, Level
-from agentkit_py.processors.places import Extent
-from agentkit_py.processors.reach import is_bounded
+from agentkit_py.processors.apply import is_bounded
+from agentkit_py.processors.base import Extent, HistoryProcessor, Level
 from agentkit_py.results import AgentResult
 from agentkit_py.runtime.port import Runtime
 from agentkit_py.runtime.watch import watched

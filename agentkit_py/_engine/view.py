@@ -18,11 +18,15 @@ from agentkit_py._engine.tool import Tool
 from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
 from agentkit_py.models.windows import window_of
-from agentkit_py.processors.apply import run_chain
-from agentkit_py.processors.base import HistoryProcessor, Host, Level, ProcessorContext
-from agentkit_py.processors.reach import is_enough
+from agentkit_py.processors.apply import is_enough, run_chain
+from agentkit_py.processors.base import (
+    HistoryProcessor,
+    Host,
+    Level,
+    ProcessorContext,
+    SummaryStore,
+)
 from agentkit_py.processors.report import ContextReport, ReportEntry
-from agentkit_py.processors.summaries import SummaryStore
 from agentkit_py.processors.tokenizers import count_messages
 from agentkit_py.processors.validity import ensure_valid
 from agentkit_py.processors.vectors import VectorIndex

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from typing_extensions import TypeIs
 
-from agentkit_py.processors.places import Extent
+from agentkit_py.processors.base import Extent
 from agentkit_py.results import AgentResult
 
 FIRST_PAGE = 48

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-from agentkit_py.processors.redactor import Redactor
+from agentkit_py.processors.redaction import Redactor
 
 _WORDS = frozenset(
     {

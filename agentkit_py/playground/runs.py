@@ -18,7 +18,7 @@ from agentkit_py.network import Network
 from agentkit_py.playground.prices import Prices
 from agentkit_py.playground.recorder import Recorder
 from agentkit_py.playground.witness import RecordingRuntime
-from agentkit_py.processors.redactor import Redactor
+from agentkit_py.processors.redaction import Redactor
 from agentkit_py.stores._delegating import redactor_of
 from agentkit_py.stores.base import HistoryStore
 

@@ -12,17 +12,16 @@ from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ToolSpec
 from agentkit_py.models.windows import window_of
 from agentkit_py.processors.apply import apply_processors
-from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, Tokenizer
-from agentkit_py.processors.compress_tool_results import CompressToolResults
+from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, SummaryStore, Tokenizer
 from agentkit_py.processors.cutting import (
+    Places,
     exceeds,
     newest_beyond,
     past_length,
     steady_cut,
     stretches,
 )
-from agentkit_py.processors.places import Places
-from agentkit_py.processors.removal import is_same
+from agentkit_py.processors.pairing import is_same
 from agentkit_py.processors.settings import (
     Check,
     ConfiguredProcessor,
@@ -32,7 +31,6 @@ from agentkit_py.processors.settings import (
     optional,
     whole,
 )
-from agentkit_py.processors.summaries import SummaryStore
 from agentkit_py.processors.summarize import Summarize
 from agentkit_py.processors.tokenizers import (
     ApproximateTokenizer,
@@ -41,7 +39,7 @@ from agentkit_py.processors.tokenizers import (
     default_tokenizer,
     prepare,
 )
-from agentkit_py.processors.tool_results import older_results
+from agentkit_py.processors.tool_results import CompressToolResults, older_results
 
 Method = Literal["tiktoken", "estimate"]
 

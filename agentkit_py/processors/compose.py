@@ -12,29 +12,30 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message
 from agentkit_py.models.base import Model
 from agentkit_py.processors.apply import as_processors, run_chain
-from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext
+from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext, SummaryStore
 from agentkit_py.processors.budget import Budget
-from agentkit_py.processors.by_author import ByAuthor
-from agentkit_py.processors.clear_tool_results import ClearToolResults
-from agentkit_py.processors.compress_tool_results import CompressToolResults
-from agentkit_py.processors.deduplicate import Deduplicate
-from agentkit_py.processors.drop_unanswered import DropUnanswered
-from agentkit_py.processors.handoff_view import HandoffView
-from agentkit_py.processors.images import KeepImages, StripImages
-from agentkit_py.processors.message_window import MessageWindow
-from agentkit_py.processors.pin import Pin
+from agentkit_py.processors.pairing import is_same
 from agentkit_py.processors.recall import Recall
-from agentkit_py.processors.recent_tool_calls import RecentToolCalls
-from agentkit_py.processors.redact import Redact
-from agentkit_py.processors.removal import is_same
+from agentkit_py.processors.redaction import Redact
 from agentkit_py.processors.settings import checked_object, optional, whole
-from agentkit_py.processors.summaries import SummaryStore
 from agentkit_py.processors.summarize import Summarize
-from agentkit_py.processors.token_limiter import TokenLimiter
 from agentkit_py.processors.tokenizers import count_messages, default_tokenizer, prepare
-from agentkit_py.processors.tool_call_filter import ToolCallFilter
-from agentkit_py.processors.truncate_tool_results import TruncateToolResults
+from agentkit_py.processors.tool_results import (
+    ClearToolResults,
+    CompressToolResults,
+    Deduplicate,
+    ToolCallFilter,
+    TruncateToolResults,
+)
 from agentkit_py.processors.vectors import Embedder, VectorIndex
+from agentkit_py.processors.views import ByAuthor, HandoffView, KeepImages, StripImages
+from agentkit_py.processors.windowing import (
+    DropUnanswered,
+    MessageWindow,
+    Pin,
+    RecentToolCalls,
+    TokenLimiter,
+)
 from agentkit_py.runtime.environment import environment as process_environment
 
 VARIABLE = "AGENTKIT_PROCESSORS"

@@ -19,7 +19,7 @@ from agentkit_py.messages import (
     text_of,
 )
 from agentkit_py.processors.base import ProcessorContext, Tokenizer
-from agentkit_py.processors.groups import segments
+from agentkit_py.processors.pairing import is_joined, segments
 from agentkit_py.processors.tokenizers import count_text
 from agentkit_py.processors.validity import is_valid
 
@@ -200,3 +200,91 @@ def find_anchor(messages: Sequence[Message], expected: int, anchor: str) -> int 
         return expected
     places = range(1, len(messages) + 1)
     return next((stop for stop in places if anchor_before(messages, stop) == anchor), None)
+
+
+def next_cut(messages: Sequence[Message], index: int) -> int:
+    """The first place at or after ``index`` where a list can be cut without parting a call."""
+    cut = index
+    while cut < len(messages) and not _may_begin(messages, cut):
+        cut += 1
+    if is_valid(messages[cut:]):
+        return cut
+    # Some result stands apart from its call: only reading all of it says what belongs together.
+    starts = (segment.start for segment in segments(messages) if segment.start >= index)
+    return next(starts, len(messages))
+
+
+def newest_stretch(messages: Sequence[Message]) -> int:
+    """Where the last stretch begins that can only stay or go as a whole."""
+    return max((segment.start for segment in segments(messages)), default=0)
+
+
+def _may_begin(messages: Sequence[Message], index: int) -> bool:
+    """Whether the message at ``index`` is neither a result nor the middle of a model's reply."""
+    return not isinstance(messages[index], ToolResultMessage) and (
+        index == 0 or not is_joined(messages[index - 1], messages[index])
+    )
+
+
+class Places:
+    """The places of a history's messages, found again after processors rewrote some.
+
+    Without a thread, the history that a processor is given is taken for all there is.
+    """
+
+    def __init__(self, messages: Sequence[Message], context: ProcessorContext) -> None:
+        self._source = context.history or messages
+        self._before = context.before
+        self._at: dict[int, int] = {}
+        self._sizes: list[int] = []
+
+    @property
+    def total(self) -> int:
+        """How many messages the thread has, and this run so far."""
+        return self._before.messages + len(self._source)
+
+    def number(self, message: Message) -> int | None:
+        """How many messages of the thread stand before it; None: it is of no known place."""
+        index = self._index(message)
+        return None if index is None else self._before.messages + index
+
+    def sizes(self, messages: Sequence[Message]) -> list[int]:
+        """How many characters stand before each; where that is not known, as for the one before."""
+        if not self._sizes:
+            total = self._before.size
+            for message in self._source:
+                self._sizes.append(total)
+                total += len(text_of(message))
+        found: list[int] = []
+        last = self._before.size
+        for message in messages:
+            index = self._index(message)
+            last = last if index is None else self._sizes[index]
+            found.append(last)
+        return found
+
+    def ranks(self, messages: Sequence[Message]) -> list[int]:
+        """The same in messages, those that the system says not counted."""
+        ranks: list[int] = []
+        total = self._before.messages - self._before.system
+        for message in self._source:
+            ranks.append(total)
+            total += message.role != "system"
+        found: list[int] = []
+        last = self._before.messages - self._before.system
+        for message in messages:
+            index = self._index(message)
+            last = last if index is None else ranks[index]
+            found.append(last)
+        return found
+
+    def _index(self, message: Message) -> int | None:
+        if not self._at:
+            self._at = {id(one): index for index, one in enumerate(self._source)}
+        current: Message | None = message
+        while current is not None:
+            index = self._at.get(id(current))
+            if index is not None:
+                return index
+            current = origin_of(current)
+        return None

@@ -15,7 +15,7 @@ from agentkit_py.processors.apply import apply_processors, as_processors
 from agentkit_py.processors.base import Processor, ProcessorContext, Tokenizer
 from agentkit_py.processors.cutting import fingerprint, past_length, stretches
 from agentkit_py.processors.settings import Check, ConfiguredProcessor, number, whole
-from agentkit_py.processors.summary_text import recalled, transcript
+from agentkit_py.processors.summarize import recalled, transcript
 from agentkit_py.processors.tokenizers import default_tokenizer, prepare
 from agentkit_py.processors.vectors import Embedder, MemoryIndex, VectorIndex
 

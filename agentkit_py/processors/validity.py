@@ -21,8 +21,7 @@ from agentkit_py.messages import (
     ToolCallMessage,
     ToolResultMessage,
 )
-from agentkit_py.processors.groups import CallGroup, call_groups
-from agentkit_py.processors.pairing import Key, Pairing, key_of, pair
+from agentkit_py.processors.pairing import CallGroup, Key, Pairing, call_groups, key_of, pair
 
 RepairKind: TypeAlias = Literal[
     "dropped_orphan",

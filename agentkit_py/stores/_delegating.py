@@ -8,8 +8,8 @@ from typing import Any
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py.history.runs import RunRecord, RunStore
-from agentkit_py.processors.redactor import Redactor
-from agentkit_py.processors.summaries import Summary, SummaryStore
+from agentkit_py.processors.base import Summary, SummaryStore
+from agentkit_py.processors.redaction import Redactor
 from agentkit_py.processors.vectors import Vector, VectorIndex
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.beside import Beside

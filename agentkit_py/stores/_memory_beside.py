@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from agentkit_py.history.runs import RunRecord
-from agentkit_py.processors.summaries import Summary
+from agentkit_py.processors.base import Summary
 from agentkit_py.stores.records import decode_run, encode_run
 
 

@@ -8,7 +8,7 @@ from datetime import UTC
 
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.runs import RunRecord
-from agentkit_py.processors.summaries import Summary
+from agentkit_py.processors.base import Summary
 from agentkit_py.processors.vectors import Vector, nearest
 from agentkit_py.stores._pg_rows import given, kept, verbatim
 from agentkit_py.stores._pg_server import Session

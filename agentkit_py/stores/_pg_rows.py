@@ -9,7 +9,7 @@ from typing import Any
 from psycopg.types.json import Json
 
 from agentkit_py.errors import ThreadNotFoundError
-from agentkit_py.processors.places import Extent
+from agentkit_py.processors.base import Extent
 from agentkit_py.results import USER
 from agentkit_py.stores._pg_server import Session
 from agentkit_py.stores.keeping import Decode

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, TypeAlias
 from psycopg import sql
 
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.processors.places import Extent
+from agentkit_py.processors.base import Extent
 from agentkit_py.stores.decoding import extent_of_json
 
 if TYPE_CHECKING:

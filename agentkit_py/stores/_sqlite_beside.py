@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.runs import RunRecord
-from agentkit_py.processors.summaries import Summary
+from agentkit_py.processors.base import Summary
 from agentkit_py.processors.vectors import Vector, nearest
 from agentkit_py.stores.beside import Beside
 from agentkit_py.stores.packing import of_bytes, to_bytes

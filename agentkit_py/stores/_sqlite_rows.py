@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from agentkit_py.errors import ThreadNotFoundError
-from agentkit_py.processors.places import Extent
+from agentkit_py.processors.base import Extent
 from agentkit_py.results import USER
 from agentkit_py.stores._sqlite_beside import forget
 from agentkit_py.stores.keeping import Decode

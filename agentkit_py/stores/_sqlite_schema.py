@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from agentkit_py.processors.places import Extent
+from agentkit_py.processors.base import Extent
 from agentkit_py.stores.decoding import extent_of_json
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 from agentkit_py._core.json import JsonObject, as_list, as_object
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.history.runs import RunRecord, RunStore
-from agentkit_py.processors.summaries import Summary, SummaryStore
+from agentkit_py.processors.base import Summary, SummaryStore
 from agentkit_py.processors.vectors import Vector, VectorIndex
 from agentkit_py.stores.packing import of_bytes, to_bytes
 

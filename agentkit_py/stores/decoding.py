@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 
 from agentkit_py._core.json import JsonObject, as_object
 from agentkit_py.errors import InvalidRecordError
-from agentkit_py.processors.places import Extent, extent_of
+from agentkit_py.processors.base import Extent, extent_of
 from agentkit_py.results import AgentResult
 from agentkit_py.stores.records import (
     StoredResult,

@@ -10,9 +10,7 @@ from threading import Lock
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.turns import Turns
-from agentkit_py.processors.base import Processor
-from agentkit_py.processors.places import Extent
-from agentkit_py.processors.summaries import Summary
+from agentkit_py.processors.base import Extent, Processor, Summary
 from agentkit_py.processors.vectors import MemoryIndex, Vector
 from agentkit_py.results import USER
 from agentkit_py.stores._memory_beside import Runs, Summaries

@@ -13,8 +13,7 @@ from agentkit_py._core.conninfo import conninfo_problem
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.turns import Turns
-from agentkit_py.processors.base import Processor
-from agentkit_py.processors.summaries import Summary
+from agentkit_py.processors.base import Processor, Summary
 from agentkit_py.processors.vectors import Vector
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.beside import Beside

@@ -14,7 +14,7 @@ from typing import Any
 
 from agentkit_py._core.json import dumps
 from agentkit_py.codec import message_to_dict
-from agentkit_py.processors.redactor import Redactor
+from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import AgentResult
 from agentkit_py.stores._delegating import redactor_of
 from agentkit_py.stores.base import HistoryStore

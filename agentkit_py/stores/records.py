@@ -15,7 +15,7 @@ from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import HistoryError, InvalidRecordError
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.messages import text_of, token_memo
-from agentkit_py.processors.places import Extent, extent_of
+from agentkit_py.processors.base import Extent, extent_of
 from agentkit_py.results import AgentResult
 
 _TITLE_LENGTH = 80

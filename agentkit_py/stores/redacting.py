@@ -10,8 +10,8 @@ from typing import Any, cast
 from agentkit_py._core.json import JsonObject
 from agentkit_py.history.config import HistoryContext
 from agentkit_py.history.runs import RunRecord
-from agentkit_py.processors.redactor import Mask, Patterns, Redactor
-from agentkit_py.processors.summaries import Summary
+from agentkit_py.processors.base import Summary
+from agentkit_py.processors.redaction import Mask, Patterns, Redactor
 from agentkit_py.results import AgentResult
 from agentkit_py.stores._delegating import DelegatingStore, DelegatingThreads, keeps_all
 from agentkit_py.stores.base import HistoryStore

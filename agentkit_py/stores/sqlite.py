@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.turns import Turns
-from agentkit_py.processors.base import Processor
-from agentkit_py.processors.summaries import Summary
+from agentkit_py.processors.base import Processor, Summary
 from agentkit_py.processors.vectors import Vector
 from agentkit_py.stores import _sqlite_beside as beside
 from agentkit_py.stores import _sqlite_rows as queries

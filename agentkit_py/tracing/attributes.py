@@ -21,7 +21,7 @@ from agentkit_py.messages import (
     Usage,
 )
 from agentkit_py.models.base import Model, ModelReply, ModelRequest
-from agentkit_py.processors.redactor import Redactor
+from agentkit_py.processors.redaction import Redactor
 
 T = TypeVar("T")
 logger: logging.Logger = logging.getLogger("agentkit_py.tracing")

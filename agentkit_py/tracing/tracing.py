@@ -9,7 +9,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from agentkit_py._engine.spans import set_spans
-from agentkit_py.processors.redactor import Redactor
+from agentkit_py.processors.redaction import Redactor
 from agentkit_py.runtime.port import Runtime
 from agentkit_py.tracing.attributes import Words
 from agentkit_py.tracing.instruments import Instruments

@@ -38,8 +38,7 @@ from agentkit_py.processors import (
     TruncateToolResults,
     ensure_valid,
 )
-from agentkit_py.processors.pairing import pair
-from agentkit_py.processors.removal import without_calls
+from agentkit_py.processors.pairing import pair, without_calls
 from agentkit_py.testing import HashingEmbedder
 
 from .conversations import CONTEXT, Counting, asked, call, gave, left, processed, said, user

@@ -10,8 +10,7 @@ from agentkit_py.messages import (
     ToolCallMessage,
     ToolResultMessage,
 )
-from agentkit_py.processors.groups import CallGroup, call_groups, segments
-from agentkit_py.processors.pairing import pair
+from agentkit_py.processors.pairing import CallGroup, call_groups, pair, segments
 
 USER = TextMessage("user", "hello")
 ASSISTANT = TextMessage("assistant", "let me see")

@@ -28,8 +28,7 @@ from agentkit_py.processors import (
     apply_processors,
     ensure_valid,
 )
-from agentkit_py.processors.groups import segments
-from agentkit_py.processors.pairing import pair
+from agentkit_py.processors.pairing import pair, segments
 from agentkit_py.processors.tokenizers import count_messages
 
 TOKENIZER = ApproximateTokenizer()

@@ -26,7 +26,7 @@ from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.models.base import ModelRequest
 from agentkit_py.processors import ApproximateTokenizer, ProcessorContext, Summarize, Summary
 from agentkit_py.processors.cutting import find_anchor
-from agentkit_py.processors.summary_text import placed
+from agentkit_py.processors.summarize import placed
 from agentkit_py.processors.validity import is_valid
 from agentkit_py.runs import StreamingConfig
 from agentkit_py.stores import HistoryStore, MemoryHistory

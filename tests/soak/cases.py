@@ -35,7 +35,7 @@ from agentkit_py.processors import (
 )
 from agentkit_py.processors.apply import run_chain
 from agentkit_py.processors.base import HistoryProcessor
-from agentkit_py.processors.removal import is_same
+from agentkit_py.processors.pairing import is_same
 from agentkit_py.testing._provider.handler import rules_for
 from agentkit_py.testing._provider.rules import Request, first_rejection
 from agentkit_py.testing._provider.types import ProviderName

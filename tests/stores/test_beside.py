@@ -17,7 +17,7 @@ from psycopg import sql
 from agentkit_py import AgentResult
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.processors import Summary, SummaryStore, VectorIndex
-from agentkit_py.processors.places import Extent
+from agentkit_py.processors.base import Extent
 from agentkit_py.stores import HistoryStore, PostgresHistory, SqliteHistory, _pg_schema
 from agentkit_py.stores._sqlite_schema import APPLICATION_ID, MIGRATIONS
 

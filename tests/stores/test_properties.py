@@ -24,7 +24,7 @@ from agentkit_py.messages import (
     ToolResultMessage,
 )
 from agentkit_py.models.base import Usage
-from agentkit_py.processors.summaries import Summary
+from agentkit_py.processors.base import Summary
 from agentkit_py.results import AgentResult
 from agentkit_py.stores import HistoryStore, MemoryHistory, PostgresHistory, SqliteHistory
 from agentkit_py.stores.beside import Beside, restore

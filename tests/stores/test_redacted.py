@@ -17,7 +17,7 @@ from agentkit_py.history.runs import RunStore
 from agentkit_py.history.turns import Turns
 from agentkit_py.messages import FileContent, TextContent, TextMessage, text_of
 from agentkit_py.processors import Redactor, Summarize
-from agentkit_py.processors.summaries import Summary, SummaryStore
+from agentkit_py.processors.base import Summary, SummaryStore
 from agentkit_py.results import AgentResult
 from agentkit_py.stores import (
     HistoryStore,

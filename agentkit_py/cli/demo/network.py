@@ -27,9 +27,9 @@ from agentkit_py.messages import Message, TextMessage
 from agentkit_py.models.base import Model
 from agentkit_py.network import Network
 from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext
-from agentkit_py.processors.token_limiter import TokenLimiter
 from agentkit_py.processors.tokenizers import CustomTokenizer
-from agentkit_py.processors.tool_call_filter import ToolCallFilter
+from agentkit_py.processors.tool_results import ToolCallFilter
+from agentkit_py.processors.windowing import TokenLimiter
 from agentkit_py.routing import RouterContext
 from agentkit_py.state import State
 from agentkit_py.stores.sqlite import SqliteHistory

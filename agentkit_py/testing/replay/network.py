@@ -15,8 +15,8 @@ from agentkit_py.agent import Agent
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.network import Network
 from agentkit_py.processors.base import Processor
-from agentkit_py.processors.token_limiter import TokenLimiter
-from agentkit_py.processors.tool_call_filter import ToolCallFilter
+from agentkit_py.processors.tool_results import ToolCallFilter
+from agentkit_py.processors.windowing import TokenLimiter
 from agentkit_py.routing import RouterContext
 from agentkit_py.testing.replay.recording import Conversation
 from agentkit_py.testing.replay.script import Script

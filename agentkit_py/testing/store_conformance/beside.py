@@ -8,7 +8,7 @@ from typing import Any
 
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.runs import RunRecord
-from agentkit_py.processors.summaries import Summary
+from agentkit_py.processors.base import Summary
 from agentkit_py.stores import HistoryStore, for_user
 from agentkit_py.testing.store_conformance.values import fails, holds, raises, same
 

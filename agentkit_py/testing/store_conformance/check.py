@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from agentkit_py.history.runs import RunStore
-from agentkit_py.processors.summaries import SummaryStore
+from agentkit_py.processors.base import SummaryStore
 from agentkit_py.processors.vectors import VectorIndex
 from agentkit_py.stores import HistoryStore
 from agentkit_py.testing.store_conformance import beside, results, running, threads

@@ -17,7 +17,7 @@ from agentkit_py.messages import (
     Usage,
     token_memo,
 )
-from agentkit_py.processors.places import Extent, extent_of
+from agentkit_py.processors.base import Extent, extent_of
 from agentkit_py.results import AgentResult
 from agentkit_py.stores import HistoryStore
 from agentkit_py.testing.store_conformance.values import ODD_TEXTS, raises, reply, said, same

@@ -6,10 +6,11 @@ place is masked at all.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import ConfigurationError
@@ -26,6 +27,9 @@ from agentkit_py.messages import (
     derived,
 )
 from agentkit_py.models.media import words_for
+from agentkit_py.processors.base import HistoryProcessor, ProcessorContext
+from agentkit_py.processors.settings import checked_object
+from agentkit_py.processors.tool_results import rewritten
 
 Patterns: TypeAlias = Iterable[str | re.Pattern[str]] | Mapping[str, str | re.Pattern[str]]
 """Names of built-in patterns, regular expressions, or both by the name that the mask shows."""
@@ -286,3 +290,138 @@ def _luhn(digits: str) -> bool:
         doubled = digit * 2 if place % 2 else digit
         total += doubled // 10 + doubled % 10
     return total % 10 == 0
+
+
+class Redact(HistoryProcessor):
+    """Masks personal data in the history that a model sees; what is stored stays as it is.
+
+    This agent's own current calls and pinned messages are masked like all others. The system prompt
+    and the current question are no history: mask them where they come from, with the same
+    `Redactor`.
+
+    Args:
+        what: A `Redactor`, or what makes one: patterns or a function; everything that is built in
+            unless given. A function has to give the same for the same text: of a long thread it
+            sees the newest part only.
+
+    Raises:
+        ConfigurationError: There is nothing to look for, or an expression is none.
+    """
+
+    looks_back: ClassVar[bool] = False
+
+    def __init__(self, what: Redactor | Patterns | Mask = tuple(BUILT_IN)) -> None:
+        self._what = what
+        self.redactor: Redactor = what if isinstance(what, Redactor) else Redactor(what)
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Redact:
+        """Make one from ``{"patterns": ["email", …]}``, or a dict of patterns by name.
+
+        Raises:
+            ConfigurationError: A key is not known, or a pattern is none.
+        """
+        found = checked_object("Redact.from_settings", settings)
+        unknown = sorted(found.keys() - {"patterns"})
+        if unknown:
+            raise ConfigurationError(f"Redact has no setting {unknown[0]!r}; known are: patterns.")
+        patterns = found.get("patterns", list(BUILT_IN))
+        if not isinstance(patterns, list | Mapping):
+            raise ConfigurationError(f"Redact: patterns must be a list or dict: {patterns!r:.80}.")
+        try:
+            return cls(patterns)  # pyright: ignore[reportUnknownArgumentType]
+        except ConfigurationError as error:
+            raise ConfigurationError(f"Redact: patterns: {error}") from error
+
+    @property
+    def reason(self) -> str:
+        """What it masks."""
+        return f"masks {', '.join(self.redactor.names)}"
+
+    async def process(
+        self, messages: Sequence[Message], context: ProcessorContext
+    ) -> Sequence[Message]:
+        """The messages masked."""
+        del context
+        mask = self.redactor.message
+        return rewritten(messages, {i: mask(m) for i, m in enumerate(messages)})
+
+
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+"""What each record has; everything else came with ``extra=``."""
+
+_FORMATTER = logging.Formatter()
+
+
+class RedactingFilter(logging.Filter):
+    """Masks log records; it lets all of them pass.
+
+    Masked are the message with its arguments, fields that came with ``extra=``, the text of an
+    exception with its traceback, and the stack. The exception itself is taken off the record, so
+    that no later handler or formatter writes it as it was.
+
+    Put it on handlers, each of them: a filter of a logger is not asked for what loggers beneath it
+    write.
+
+    Args:
+        redactor: A `Redactor`, or what makes one: patterns or a function.
+        name: Only records of this logger and those beneath it are masked, e.g. ``agentkit_py``;
+            empty: all.
+
+    Raises:
+        ConfigurationError: There is nothing to look for, or an expression is none.
+    """
+
+    def __init__(self, redactor: Redactor | Patterns | Mask, name: str = "") -> None:
+        super().__init__(name)
+        self.redactor: Redactor = redactor if isinstance(redactor, Redactor) else Redactor(redactor)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Mask the record; always True."""
+        if super().filter(record):
+            self._message(record)
+            self._exception(record)
+            for name, value in list(vars(record).items()):
+                if name not in _OWN:
+                    setattr(record, name, self._extra(value))
+        return True
+
+    def _message(self, record: logging.LogRecord) -> None:
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError, KeyError):
+            # The arguments do not fit the message. Handlers say so, and print both.
+            record.msg = self.redactor.text(str(record.msg))
+            given = record.args or ()
+            values = given.values() if isinstance(given, Mapping) else given
+            record.args = tuple(self._extra(value) for value in values)
+            return
+        masked = self.redactor.text(text)
+        if masked != text:
+            record.msg, record.args = masked, None
+
+    def _exception(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[0] is not None:
+            record.exc_text = record.exc_text or _FORMATTER.formatException(record.exc_info)
+            record.exc_info = None
+        if record.exc_text:
+            record.exc_text = self.redactor.text(record.exc_text)
+        if record.stack_info:
+            record.stack_info = self.redactor.text(record.stack_info)
+
+    def _extra(self, value: Any) -> Any:
+        if value is None or isinstance(value, str | int | float):
+            return self.redactor.value(value)
+        if isinstance(value, Mapping):
+            found = cast("Mapping[Any, Any]", value)
+            made = {self._extra(key): self._extra(item) for key, item in found.items()}
+            return found if repr(made) == repr(dict(found)) else made
+        if isinstance(value, list | tuple | set | frozenset):
+            given = list(cast("Iterable[Any]", value))
+            items = [self._extra(item) for item in given]
+            same = all(a is b for a, b in zip(items, given, strict=True))
+            return cast("Any", value) if same else items
+        # Of anything else its text is what gets written.
+        text = str(value)
+        masked = self.redactor.text(text)
+        return value if masked == text else masked

@@ -1,0 +1,312 @@
+"""Processors that decide what an agent sees of other agents' messages, images and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, cast
+
+from agentkit_py._core.json import dumps
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.messages import (
+    ContentPart,
+    FileContent,
+    ImageContent,
+    Message,
+    TextContent,
+    TextMessage,
+    ToolCallMessage,
+    ToolResultMessage,
+    derived,
+    text_of,
+)
+from agentkit_py.processors.base import ProcessorContext
+from agentkit_py.processors.pairing import CallGroup, Pairing, is_same, pair, without_calls
+from agentkit_py.processors.settings import Check, ConfiguredProcessor, flag, names, optional, whole
+from agentkit_py.processors.tool_results import head_and_tail, rewritten
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByAuthor(ConfiguredProcessor):
+    """Keeps what some agents wrote only, or leaves out what some wrote.
+
+    An agent's texts, reasoning and tool calls go, and the results of its calls. Messages of users
+    and of the system, and those whose author is not known, stay; so do the running agent's own
+    calls of the current run.
+
+    Args:
+        keep: Keep messages of these agents only.
+        drop: Leave out messages of these agents only.
+
+    Raises:
+        ConfigurationError: Not exactly one of them is given, or it is no list of names.
+    """
+
+    looks_back: ClassVar[bool] = False
+
+    keep: Iterable[str] | None = None
+    drop: Iterable[str] | None = None
+
+    settings: ClassVar[Mapping[str, Check]] = {"keep": optional(names), "drop": optional(names)}
+
+    def __post_init__(self) -> None:
+        """Check the names."""
+        self._check()
+        if (self.keep is None) == (self.drop is None):
+            raise ConfigurationError("ByAuthor takes keep=… or drop=…: exactly one of them.")
+
+    @property
+    def reason(self) -> str:
+        """Whose messages it keeps or leaves out."""
+        rule, agents = ("only", self.keep) if self.drop is None else ("nothing", self.drop)
+        return f"{rule} of {', '.join(sorted(agents or ())) or 'no agent'}"
+
+    async def process(
+        self, messages: Sequence[Message], context: ProcessorContext
+    ) -> Sequence[Message]:
+        """The messages of the agents that may be seen."""
+        keeps = self._verdict(context.held)
+        if all(map(keeps, messages)):
+            return messages
+        # Results go with their calls, whoever is said to have written them.
+        left = without_calls(
+            messages,
+            lambda index, _: keeps(messages[index]),
+            keeps_orphan=lambda index: keeps(messages[index]),
+        )
+        found = [m for m in left if m.type in ("tool_call", "tool_result") or keeps(m)]
+        return messages if is_same(messages, found) else found
+
+    def _verdict(self, held: frozenset[int]) -> Callable[[Message], bool]:
+        keep, drop = self.keep, frozenset(self.drop or ())
+        kept = None if keep is None else frozenset(keep)
+
+        def keeps(message: Message) -> bool:
+            author = message.agent
+            if author is None:
+                return True
+            seen = author not in drop if kept is None else author in kept
+            return seen or id(message) in held
+
+        return keeps
+
+
+CALL_LINE = "[{agent} called tool {name} with {arguments}]"
+RESULT_LINE = "[Result of {name}: {content}]"
+
+
+@dataclass(frozen=True)
+class HandoffView(ConfiguredProcessor):
+    """Shows other agents' tool calls as text, so that an agent does not think they are its own.
+
+    A model that sees calls of tools it does not have tends to call them; but what they found out is
+    worth knowing. Calls whose author is not known stay as they are, as do the running agent's own.
+
+    Args:
+        results: Whether the text says what the calls gave.
+        max_chars: Characters of each call's arguments and of each result, at the most.
+
+    Raises:
+        ConfigurationError: ``max_chars`` is no whole number of at least 50.
+    """
+
+    looks_back: ClassVar[bool] = False
+
+    results: bool = True
+    max_chars: int = 500
+
+    settings: ClassVar[Mapping[str, Check]] = {"results": flag, "max_chars": whole(50)}
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        self._check()
+
+    @property
+    def reason(self) -> str:
+        """What it does."""
+        return "other agents' tool calls as text"
+
+    async def process(
+        self, messages: Sequence[Message], context: ProcessorContext
+    ) -> Sequence[Message]:
+        """The messages with texts in place of other agents' calls."""
+        held = context.held
+
+        def is_own(message: Message) -> bool:
+            return message.agent in (None, context.agent) or id(message) in held
+
+        if all(m.type != "tool_call" or is_own(m) for m in messages):
+            return messages
+        pairing = pair(messages)
+
+        def told(group: CallGroup) -> list[Message]:
+            others = (index for index in group.calls if not is_own(messages[index]))
+            found = (self._told(messages, index, pairing) for index in others)
+            return [text for text in found if text is not None]
+
+        return without_calls(
+            messages,
+            lambda index, _: is_own(messages[index]),
+            in_place_of=told,
+            pairing=pairing,
+        )
+
+    def _told(
+        self, messages: Sequence[Message], index: int, pairing: Pairing
+    ) -> TextMessage | None:
+        """The call message at ``index`` as text."""
+        message = messages[index]
+        if not isinstance(message, ToolCallMessage) or not message.tools:
+            return None
+        answers = [None if at is None else messages[at] for at in pairing.answers[index]]
+        lines = self._lines(message, cast("list[ToolResultMessage | None]", answers))
+        text = "\n".join(lines)
+        made = derived(
+            message,
+            ("handoff", text),
+            lambda: TextMessage(
+                "assistant",
+                text,
+                stop_reason="stop",
+                from_history=message.from_history,
+                agent=message.agent,
+            ),
+        )
+        return cast("TextMessage", made)
+
+    def _lines(
+        self, message: ToolCallMessage, answers: Sequence[ToolResultMessage | None]
+    ) -> list[str]:
+        lines: list[str] = []
+        for call, answer in zip(message.tools, answers, strict=True):
+            arguments = dumps(call.input) if call.malformed is None else call.malformed
+            short = head_and_tail(arguments, self.max_chars)
+            lines.append(CALL_LINE.format(agent=message.agent, name=call.name, arguments=short))
+            if self.results and answer is not None:
+                short = head_and_tail(text_of(answer), self.max_chars)
+                lines.append(RESULT_LINE.format(name=call.name, content=short))
+        return lines
+
+
+IMAGE_LEFT_OUT = "[image left out]"
+FILE_LEFT_OUT = "[file {name} left out]"
+
+
+@dataclass(frozen=True)
+class KeepImages(ConfiguredProcessor):
+    """Keeps the newest images only; a line of text stands in place of each older one.
+
+    The current message is no history: its images are sent in any case, and not counted. Pinned
+    messages keep theirs, which are not counted either.
+
+    Args:
+        last: How many images stay.
+        files: Whether files count and go like images.
+
+    Raises:
+        ConfigurationError: A setting is not of its kind.
+    """
+
+    looks_back: ClassVar[bool] = False
+
+    last: int = 1
+    files: bool = False
+
+    settings: ClassVar[Mapping[str, Check]] = {"last": whole(), "files": flag}
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        self._check()
+
+    @property
+    def reason(self) -> str:
+        """How many it keeps."""
+        return f"the newest {self.last} {_kinds(files=self.files)}"
+
+    async def process(
+        self, messages: Sequence[Message], context: ProcessorContext
+    ) -> Sequence[Message]:
+        """The messages without older images."""
+        return _pruned(messages, context.pinned, self.last, files=self.files)
+
+
+@dataclass(frozen=True)
+class StripImages(ConfiguredProcessor):
+    """Leaves all images out; a line of text stands in place of each. For models without eyes.
+
+    The current message is no history: its images are sent in any case. Pinned messages keep theirs.
+
+    Args:
+        files: Whether files go like images.
+
+    Raises:
+        ConfigurationError: ``files`` is not True or False.
+    """
+
+    looks_back: ClassVar[bool] = False
+
+    files: bool = False
+
+    settings: ClassVar[Mapping[str, Check]] = {"files": flag}
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        self._check()
+
+    @property
+    def reason(self) -> str:
+        """What it leaves out."""
+        return f"no {_kinds(files=self.files)}"
+
+    async def process(
+        self, messages: Sequence[Message], context: ProcessorContext
+    ) -> Sequence[Message]:
+        """The messages without images."""
+        return _pruned(messages, context.pinned, 0, files=self.files)
+
+
+def _kinds(*, files: bool) -> str:
+    return "images and files" if files else "images"
+
+
+def _pruned(
+    messages: Sequence[Message], pinned: frozenset[int], keep: int, *, files: bool
+) -> Sequence[Message]:
+    kinds = (ImageContent, FileContent) if files else (ImageContent,)
+    rewrites: dict[int, Message] = {}
+    left = keep
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if message.type != "text" or isinstance(message.content, str) or id(message) in pinned:
+            continue
+        count = sum(isinstance(part, kinds) for part in message.content)
+        if count > left:
+            rewrites[index] = _without(message, count - left, kinds)
+        left = max(left - count, 0)
+    return rewritten(messages, rewrites)
+
+
+def _without(
+    message: TextMessage, gone: int, kinds: tuple[type[ImageContent] | type[FileContent], ...]
+) -> Message:
+    """The message without its first ``gone`` images."""
+
+    def make() -> Message:
+        content: list[ContentPart] = []
+        left = gone
+        for part in message.content:
+            assert not isinstance(part, str)
+            if left and not isinstance(part, TextContent) and isinstance(part, kinds):
+                left -= 1
+                content.append(TextContent(_left_out(part)))
+            else:
+                content.append(part)
+        return replace(message, content=tuple(content))
+
+    return derived(message, ("images", gone, kinds), make)
+
+
+def _left_out(part: ImageContent | FileContent) -> str:
+    if isinstance(part, ImageContent):
+        return IMAGE_LEFT_OUT
+    return FILE_LEFT_OUT.format(name=part.name or part.media_type or "without a name")
