@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,6 @@ from typing import Any, cast
 
 from agentkit_py._core.json import dumps
 from agentkit_py._core.later import Later
-from agentkit_py._core.xxh64 import xxh64
 from agentkit_py.codec import escape_surrogates, message_from_dict, message_to_dict, plain_text
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.messages import ContentPart, Message, TextMessage, ToolResultMessage, Usage
@@ -94,14 +94,14 @@ class AgentResult:
 
     @property
     def checksum(self) -> str:
-        """XXH64, in decimal, of the canonical JSON of messages and time; same content, same sum.
+        """BLAKE2b (128 bits, hex) of the JSON of messages and time; same content, same sum.
 
         The TypeScript checksum depends on the machine's time zone and drops the milliseconds, so
         it is not reproduced.
         """
         messages = [message_to_dict(message) for message in self.messages]
         text = escape_surrogates(dumps([messages, _to_iso(self.created_at)]))
-        return str(xxh64(text.encode()))
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def with_messages(self, output: Iterable[Message]) -> AgentResult:
         """The same result with another output, as `on_response` hooks want it."""

@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from anyio.to_thread import run_sync
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
-from agentkit_py._core.lanes import in_thread
 from agentkit_py._engine.approvals import Asking, refusal
 from agentkit_py._engine.arguments import InvalidArguments
 from agentkit_py._engine.changes import RunChanges
@@ -336,4 +336,4 @@ async def _in_thread(tool: Tool, arguments: Any, context: ToolContext) -> Any:
     # A function that blocks must not stop everything else in this process; a thread that a
     # time-out leaves behind cannot be stopped, so the run does not wait for it.
     call = partial(tool.invoke, arguments, context)
-    return await resolve(await in_thread(call))
+    return await resolve(await run_sync(call, abandon_on_cancel=True))

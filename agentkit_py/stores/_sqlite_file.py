@@ -1,6 +1,6 @@
 """One SQLite file: opening and migrating it, a pool of connections, transactions, errors by name.
 
-What touches the file blocks, so it is done in threads of the file's own: one writes, since SQLite
+What touches the file blocks, so it is done in worker threads: one at a time writes, since SQLite
 lets one connection write and has others poll, and a few read. The module loads when a store is
 first used.
 """
@@ -13,20 +13,24 @@ import time
 import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
+from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
+from anyio.to_thread import run_sync
+
 from agentkit_py._core.busy import retried
-from agentkit_py._core.lanes import Lane
 from agentkit_py.errors import HistoryError, StoreVersionError
 from agentkit_py.stores._sqlite_schema import APPLICATION_ID, MIGRATIONS, VERSION
 
 T = TypeVar("T")
 
 _READERS = 8
-"""Threads that read, at the most: decoding needs Python's lock, so that more would only wait."""
+"""Threads that read a file at the most: decoding needs Python's lock, so more would only wait."""
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
@@ -41,11 +45,11 @@ class _Pooled:
 
 
 @dataclass(frozen=True, slots=True)
-class _Threads:
-    """They end when this is forgotten and what was begun is done, as at the process's end."""
+class _Limits:
+    """How many threads of one event loop may work on one file."""
 
-    readers: Lane
-    writer: Lane
+    readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_READERS))
+    writer: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
 
 
 class SqliteFile:
@@ -57,32 +61,28 @@ class SqliteFile:
         self._idle: list[_Pooled] = []
         self._generation = 0
         self._lock = Lock()
-        self._threads: _Threads | None = None
         weakref.finalize(self, _close_own, self._idle, os.getpid())
 
     async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """Run a query; it sees the file as of one moment."""
-        return await self._workers().readers.run(lambda: self._read(query))
+        return await run_sync(lambda: self._read(query), limiter=self._limits().readers)
 
     async def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """Run a change in a transaction: if it raises, or the process dies, nothing changed."""
         asked = time.monotonic()
-        return await self._workers().writer.run(lambda: self._write(change, asked))
+        work = partial(self._write, change, asked)
+        return await run_sync(work, limiter=self._limits().writer)
 
     async def close(self) -> None:
         """Close all connections; those in use close when they are done."""
-        with self._lock:
-            threads, self._threads = self._threads, None
-        if threads is not None:
-            await threads.readers.run(self._close)
+        self._close()  # in no thread, since as the process ends none can be started
 
-    def _workers(self) -> _Threads:
-        with self._lock:
-            if self._threads is None:
-                self._threads = _Threads(
-                    Lane("agentkit-sqlite-read", _READERS), Lane("agentkit-sqlite-write", 1)
-                )
-            return self._threads
+    def _limits(self) -> _Limits:
+        files = _limits.get(None)
+        if files is None:
+            files = weakref.WeakKeyDictionary[SqliteFile, _Limits]()
+            _limits.set(files)
+        return files.setdefault(self, _Limits())
 
     def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         with (
@@ -232,6 +232,10 @@ def _transaction(connection: sqlite3.Connection, begin: str) -> Generator[None, 
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+_limits: RunVar[weakref.WeakKeyDictionary[SqliteFile, _Limits]] = RunVar("agentkit-sqlite-limits")
+"""The limits of each file, one set for each event loop."""
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

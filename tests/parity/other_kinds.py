@@ -14,7 +14,6 @@ from typing import Any, get_args
 from zoneinfo import ZoneInfo
 
 from agentkit_py import Tool, create_tool
-from agentkit_py._core.xxh64 import xxh64
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.chunks import Chunk, EventName
 from agentkit_py.events.project import Projector
@@ -28,6 +27,7 @@ from .evidence import Documents
 from .names import NAMES, exists
 from .reference.js import stringify
 from .reference.processors import units
+from .reference.xxh64 import xxh64
 from .vectors import Json, Vector
 
 _META = {"schemaVersion", "kind", "name", "area", "description", "notes"}

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from pathlib import Path
-
-import pytest
-
-from agentkit_py._core.lanes import Lane
 
 
 def done(script: str, path: Path) -> str:
@@ -52,31 +47,3 @@ def test_a_system_without_threads_is_said_and_does_no_lasting_harm(path: Path) -
         "threading.stack_size(0); asyncio.run(store.setup()); print('used')"
     )
     assert done(script, path).splitlines() == ["can't start new thread", "used"]
-
-
-async def test_threads_without_work_end_and_others_take_their_place() -> None:
-    """A process may have a file for each of its customers."""
-    lane = Lane("idle-lane", 2, idle=0)
-    assert [await lane.run(lambda n=n: n) for n in range(200)] == list(range(200))
-    for thread in threading.enumerate():
-        if thread.name == "idle-lane":
-            thread.join(20)
-    assert "idle-lane" not in {thread.name for thread in threading.enumerate()}
-    assert await lane.run(lambda: "again") == "again"
-
-
-@pytest.mark.parametrize(
-    ("work", "error"),
-    [
-        pytest.param(lambda: sys.exit("enough"), SystemExit, id="exit"),
-        pytest.param(lambda: next(iter(())), RuntimeError, id="stop-iteration"),
-    ],
-)
-async def test_whatever_is_raised_is_raised_where_the_work_was_given(
-    work: object, error: type[BaseException]
-) -> None:
-    """Nobody waits for a thread that has ended, and the thread goes on."""
-    lane = Lane("raising-lane", 1)
-    with pytest.raises(error):
-        await lane.run(work)  # pyright: ignore[reportArgumentType] - it raises
-    assert await lane.run(lambda: "next") == "next"
