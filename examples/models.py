@@ -44,9 +44,9 @@ proxied = replace(
 )
 # --8<-- [end:client]
 
-# --8<-- [start:answering]
+# --8<-- [start:function_model]
 from agentkit_py.messages import text_of
-from agentkit_py.models import ModelRequest, answering
+from agentkit_py.models import ModelRequest, function_model
 
 
 async def shout(request: ModelRequest) -> str:
@@ -54,8 +54,8 @@ async def shout(request: ModelRequest) -> str:
     return text_of(request.messages[-1]).upper()
 
 
-rules = answering(shout)
-# --8<-- [end:answering]
+rules = function_model(shout)
+# --8<-- [end:function_model]
 
 # --8<-- [start:respond]
 from typing import Any

@@ -19,7 +19,7 @@ from agentkit_py.errors import ToolDefinitionError
 from agentkit_py.events.approvals import ApprovalAnswer
 from agentkit_py.messages import ToolCall
 from agentkit_py.models.base import ToolSpec
-from agentkit_py.models.schema import undo_form
+from agentkit_py.models.schema import restore_arguments
 from agentkit_py.runtime.port import StepTools
 from agentkit_py.state import State
 
@@ -157,7 +157,7 @@ class Tool:
         # A copy: the handler may change what it gets, and the message stays what the model said.
         given = copied(call.input)
         # Strict schemas make optional fields nullable, so null stands for "not given".
-        given = undo_form(self.spec, self.arguments.schema, given)
+        given = restore_arguments(self.arguments.schema, given)
         return self.arguments.validate(given)
 
 

@@ -17,7 +17,7 @@ from agentkit_py._engine.scope import RunScope
 from agentkit_py._engine.tool import Tool
 from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
-from agentkit_py.models.windows import window_of
+from agentkit_py.models.capabilities import window_of
 from agentkit_py.processors.apply import is_enough, run_chain
 from agentkit_py.processors.base import (
     HistoryProcessor,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from agentkit_py.models.answering import AnswerFunction, answering
 from agentkit_py.models.anthropic import anthropic
-from agentkit_py.models.azure_openai import azure_openai
 from agentkit_py.models.base import (
     Adapter,
     Assembler,
     Model,
+    ModelOptions,
     ModelReply,
     ModelRequest,
     RetryPolicy,
@@ -17,16 +16,16 @@ from agentkit_py.models.base import (
     ToolSpec,
     Usage,
 )
+from agentkit_py.models.compatible import azure_openai, grok, openai, openai_responses
+from agentkit_py.models.function_model import ModelFunction, function_model
 from agentkit_py.models.gemini import gemini
-from agentkit_py.models.grok import grok
-from agentkit_py.models.openai import openai
-from agentkit_py.models.openai_responses import openai_responses
 
 __all__ = [
     "Adapter",
-    "AnswerFunction",
     "Assembler",
     "Model",
+    "ModelFunction",
+    "ModelOptions",
     "ModelReply",
     "ModelRequest",
     "RetryPolicy",
@@ -34,9 +33,9 @@ __all__ = [
     "ToolChoice",
     "ToolSpec",
     "Usage",
-    "answering",
     "anthropic",
     "azure_openai",
+    "function_model",
     "gemini",
     "grok",
     "openai",

@@ -1,11 +1,11 @@
-"""A provider's error answers as typed errors. Pure: time is an argument, keys are cut out."""
+"""Typed errors of providers' error answers. Pure: time is an argument, keys are cut out."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from agentkit_py._core.json import as_list, as_object, dumps
@@ -13,6 +13,7 @@ from agentkit_py.errors import (
     AuthenticationError,
     BadRequestError,
     ContextOverflowError,
+    ModelError,
     ModelHTTPError,
     ModelResponseError,
     ProviderUnavailableError,
@@ -36,9 +37,34 @@ _OVERFLOW = re.compile(
     r"|maximum prompt length|too many (?:input )?tokens|input is too long",
     re.IGNORECASE,
 )
-_DATE = re.compile(r"[A-Z][a-z]{2}, (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")
-_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-goog-request-id")
+
+# What providers call an error in an event, where the status has been sent already.
+_STATUS = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "context_length_exceeded": 400,
+    "INVALID_ARGUMENT": 400,
+    "authentication_error": 401,
+    "UNAUTHENTICATED": 401,
+    "permission_error": 403,
+    "PERMISSION_DENIED": 403,
+    "not_found_error": 404,
+    "NOT_FOUND": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "RESOURCE_EXHAUSTED": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "INTERNAL": 500,
+    "UNAVAILABLE": 503,
+    "timeout_error": 504,
+    "DEADLINE_EXCEEDED": 504,
+    "overloaded_error": 529,
+}
+_ERROR_STATUS = range(400, 600)
 
 
 def error_from_response(
@@ -50,7 +76,7 @@ def error_from_response(
     now: datetime | None = None,
     api_key: str | None = None,
 ) -> ModelHTTPError:
-    """The error that an answer with an error status stands for.
+    """Return the error that an answer with an error status stands for.
 
     Args:
         model: The model that was called.
@@ -76,7 +102,7 @@ def error_from_response(
 
 
 def error_in_body(model: Model, body: object) -> ModelResponseError | None:
-    """The error that a body holds although the status said success, else None."""
+    """Return the error in a body although the status said success, else None."""
     found = as_object(_first(body))
     if found is None or not found.get("error"):
         return None
@@ -89,8 +115,28 @@ def error_in_body(model: Model, body: object) -> ModelResponseError | None:
     )
 
 
+def error_in_event(model: Model, found: dict[str, Any]) -> ModelError | None:
+    """Return the error in an event of a stream, typed as it is without streaming; else None."""
+    if not found.get("error"):
+        return None
+    status = _status_of(as_object(found["error"]) or {})
+    if status is None:
+        return error_in_body(model, found)
+    return error_from_response(model, status, {}, dumps(found))
+
+
+def _status_of(error: dict[str, Any]) -> int | None:
+    for name in ("code", "status", "type"):
+        value = error.get(name)
+        if isinstance(value, str):
+            value = int(value) if value.isascii() and value.isdecimal() else _STATUS.get(value)
+        if isinstance(value, int) and value in _ERROR_STATUS:
+            return value
+    return None
+
+
 def redact(text: str, model: Model, api_key: str | None) -> str:
-    """``text`` without the key that was sent, and without what looks like one."""
+    """Return ``text`` without the key that was sent, and without what looks like one."""
     for key in (api_key, model.api_key):
         if key:
             text = text.replace(key, _HIDDEN)
@@ -98,7 +144,7 @@ def redact(text: str, model: Model, api_key: str | None) -> str:
 
 
 def excerpt_of(body: object) -> str:
-    """The beginning of an answer, for error messages."""
+    """Return the beginning of an answer, for error messages."""
     try:
         return dumps(body)[:500]
     except (TypeError, ValueError, RecursionError):
@@ -183,21 +229,13 @@ def _retry_after(headers: Mapping[str, str], now: datetime | None) -> float | No
     seconds = _seconds(value)
     if seconds is not None or now is None:
         return seconds
-    date = _http_date(value)
-    return None if date is None else max(0.0, (date - now).total_seconds())
+    # Imported here because it takes as long as all of this package, and few answers need it.
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415
 
-
-def _http_date(value: str) -> datetime | None:
-    """A date as HTTP writes it since 1999 (RFC 9110, IMF-fixdate), in any locale."""
-    match = _DATE.fullmatch(value.strip())
-    if match is None or match[2] not in _MONTHS:
-        return None
-    day, year, hour, minute, second = (int(match[i]) for i in (1, 3, 4, 5, 6))
-    month = _MONTHS.index(match[2]) + 1
     try:
-        return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
-    except ValueError:
-        return None
+        return max(0.0, (parsedate_to_datetime(value) - now).total_seconds())
+    except (TypeError, ValueError):
+        return None  # no date, or one without time zone
 
 
 def _seconds(value: str | None) -> float | None:

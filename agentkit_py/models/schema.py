@@ -1,88 +1,24 @@
-"""Tool schemas in the forms that providers take, and undoing on the way back what that changed.
+"""Tool schemas as each provider takes them, and undoing on the way back what that changed.
 
-The source is plain JSON Schema: pydantic's (draft 2020-12, ``$defs``) or zod's. Each form is made
-once per `ToolSpec` and kept in ``spec.forms``.
+The source is plain JSON Schema: pydantic's (draft 2020-12, ``$defs``) or zod's. A `ToolSpec` is
+converted once for each format and keeps what that gave in ``spec.forms``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from agentkit_py._core.json import JsonValue, as_list, as_object
+from agentkit_py._core.json import JsonValue, as_list, as_object, dumps
 from agentkit_py.errors import ToolDefinitionError
 from agentkit_py.models.base import ToolSpec
-from agentkit_py.models.schema_gemini import gemini_schema
-from agentkit_py.models.schema_strict import NotStrict, strict_schema
-from agentkit_py.models.schema_walk import (
-    Schema,
-    accepts_null,
-    is_free_form,
-    map_subschemas,
-    object_root,
-    resolve,
-    types_of,
-)
 
-__all__ = [
-    "anthropic_form",
-    "anthropic_schema",
-    "drop_added_nulls",
-    "gemini_form",
-    "gemini_schema",
-    "openai_form",
-    "openai_schema",
-    "undo_form",
-]
+Schema = Mapping[str, Any]
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
-
-
-def openai_schema(schema: Schema) -> tuple[dict[str, Any], bool]:
-    """The schema for OpenAI's function calling, and whether it is strict.
-
-    Strict: every property required and the optional ones nullable, no further properties, only
-    keywords that strict mode knows. A schema that cannot be said so (free-form objects, tuples,
-    negations, unions at the root, …) keeps its meaning and is not strict.
-
-    Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
-
-    Raises:
-        ToolDefinitionError: The arguments are no object, or a reference is broken.
-    """
-    try:
-        strict = strict_schema(schema)
-    except NotStrict:
-        return plain_openai_schema(schema), False
-    return {"$schema": DRAFT_7, **_draft_7(strict)}, True
-
-
-def plain_openai_schema(schema: Schema) -> dict[str, Any]:
-    """The schema for OpenAI's format without strict mode: its root an object, arrays with items."""
-    plain = _draft_7(object_root(schema))
-    return {"$schema": DRAFT_7, **plain}
-
-
-def anthropic_schema(schema: Schema | None) -> dict[str, Any]:
-    """The schema for Anthropic: its root an object and no union.
-
-    Source: https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use
-
-    Raises:
-        ToolDefinitionError: The arguments are no object, or a reference is broken.
-    """
-    if schema is None:
-        return {
-            "$schema": DRAFT_2020,
-            "type": "object",
-            "properties": {},
-            "additionalProperties": False,
-        }
-    root = object_root(schema)
-    root.pop("$schema", None)
-    return {"$schema": DRAFT_2020, **root}
 
 
 def openai_form(spec: ToolSpec, *, strict: bool = True) -> tuple[dict[str, Any] | None, bool]:
@@ -122,6 +58,34 @@ def _form(spec: ToolSpec, key: str, make: Callable[[], Any]) -> Any:
     return spec.forms[key]
 
 
+# OpenAI's strict mode.
+
+
+def openai_schema(schema: Schema) -> tuple[dict[str, Any], bool]:
+    """The schema for OpenAI's function calling, and whether it is strict.
+
+    Strict: every property required and the optional ones nullable, no further properties, only
+    keywords that strict mode knows. A schema that cannot be said so (free-form objects, tuples,
+    negations, unions at the root, …) keeps its meaning and is not strict.
+
+    Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+
+    Raises:
+        ToolDefinitionError: The arguments are no object, or a reference is broken.
+    """
+    try:
+        strict = _strict_schema(schema)
+    except _NotStrict:
+        return plain_openai_schema(schema), False
+    return {"$schema": DRAFT_7, **_draft_7(strict)}, True
+
+
+def plain_openai_schema(schema: Schema) -> dict[str, Any]:
+    """The schema for OpenAI's format without strict mode: its root an object, arrays with items."""
+    plain = _draft_7(object_root(schema))
+    return {"$schema": DRAFT_7, **plain}
+
+
 def _draft_7(schema: Any) -> Any:
     """The schema with draft-7 ``definitions`` and items on every array (OpenAI insists)."""
     node = as_object(schema)
@@ -139,48 +103,381 @@ def _draft_7(schema: Any) -> Any:
     return changed
 
 
-def undo_form(spec: ToolSpec, schema: Schema | None, arguments: JsonValue) -> JsonValue:
-    """A model's arguments for a tool without what our encoding asked of it.
+class _NotStrict(Exception):  # noqa: N818 - a signal between two functions, no error
+    """The schema means something that strict mode cannot say."""
 
-    See `drop_added_nulls`, which has nothing to do for most calls: that is seen here.
 
-    Args:
-        spec: The tool; what is found out about its schema is kept with its forms.
-        schema: The schema of its arguments.
-        arguments: What the model passed.
+# Keywords that may go without changing what a valid call is, since arguments are validated again
+# against the whole schema: strict mode refuses them, or says nothing about them.
+_STRICT_KEYWORDS = frozenset(
+    {
+        "type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf",
+        "$ref", "$defs", "definitions", "title", "description", "pattern", "format", "multipleOf",
+        "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "minItems", "maxItems",
+    }
+)  # fmt: skip
+_INEXPRESSIBLE = frozenset(
+    {
+        "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties",
+        "propertyNames", "unevaluatedProperties", "unevaluatedItems", "contains", "prefixItems",
+        "additionalItems",
+    }
+)  # fmt: skip
+_STRICT_FORMATS = frozenset(
+    {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
+)
+_LOOKAROUND = re.compile(r"\(\?<?[=!]|\\[1-9]")
+_SCALAR_TYPES = frozenset({"string", "number", "integer", "boolean"})
+_MAX_DEPTH = 10
+_MAX_PROPERTIES = 5000
+_MAX_ENUM_VALUES = 1000
+
+
+def _strict_schema(schema: Schema) -> dict[str, Any]:
+    """The strict form of ``schema``.
+
+    Raises:
+        _NotStrict: There is none.
+        ToolDefinitionError: A reference is broken.
+    """
+    root = resolve(schema, schema)
+    if types_of(root) != ["object"] or any(key in root for key in ("anyOf", "oneOf", "allOf")):
+        raise _NotStrict
+    return _StrictConverter(schema).convert(root, 0)
+
+
+class _StrictConverter:
+    """One conversion; counts what strict mode limits."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._properties = 0
+        self._enum_values = 0
+
+    def convert(self, schema: Any, depth: int) -> dict[str, Any]:
+        node = as_object(schema)
+        if node is None or depth > _MAX_DEPTH * 3 or not _INEXPRESSIBLE.isdisjoint(node):
+            raise _NotStrict
+        node = _one_union(node)
+        if "$ref" in node:
+            return self._reference(node)
+        result = {key: value for key, value in node.items() if key in _STRICT_KEYWORDS}
+        self._definitions(result)
+        if (options := as_list(result.get("anyOf"))) is not None:
+            result["anyOf"] = [self.convert(option, depth + 1) for option in options]
+            if "properties" in result or not options:
+                raise _NotStrict
+            return result
+        self._values(result)
+        self._by_type(result, depth)
+        return _supported(result)
+
+    def _reference(self, node: dict[str, Any]) -> dict[str, Any]:
+        resolve(node, self._root)  # a broken reference is an error here, not at the provider
+        beside = {key: node[key] for key in ("title", "description") if key in node}
+        ref = {"$ref": node["$ref"]}
+        # "$ref cannot have keywords": an annotated reference becomes a union of one.
+        return {"anyOf": [ref], **beside} if beside else ref
+
+    def _definitions(self, result: dict[str, Any]) -> None:
+        for key in ("$defs", "definitions"):
+            if (named := as_object(result.get(key))) is not None:
+                result[key] = {name: self.convert(item, 1) for name, item in named.items()}
+
+    def _values(self, result: dict[str, Any]) -> None:
+        values = as_list(result.get("enum"))
+        if values is None and "const" in result:
+            values = [result["const"]]
+        if values is None:
+            return
+        self._enum_values += len(values)
+        if not values or self._enum_values > _MAX_ENUM_VALUES:
+            raise _NotStrict
+        if "type" not in result:
+            kinds = types_of_values(values)
+            result["type"] = kinds[0] if len(kinds) == 1 else kinds
+
+    def _by_type(self, result: dict[str, Any], depth: int) -> None:
+        kinds = types_of(result)
+        if not kinds:
+            raise _NotStrict
+        if "array" in kinds:
+            result["items"] = self.convert(result.get("items"), depth + 1)
+        if "object" in kinds:
+            self._object(result, depth)
+
+    def _object(self, result: dict[str, Any], depth: int) -> None:
+        properties = as_object(result.get("properties"))
+        closed = result.get("additionalProperties", properties is None) is False
+        if depth >= _MAX_DEPTH or not closed:
+            raise _NotStrict
+        properties = properties or {}
+        self._properties += len(properties)
+        if self._properties > _MAX_PROPERTIES:
+            raise _NotStrict
+        required = as_list(result.get("required")) or []
+        result["properties"] = {
+            name: self._property(item, depth, optional=name not in required)
+            for name, item in properties.items()
+        }
+        if properties or "required" in result:
+            result["required"] = list(properties)
+        result["additionalProperties"] = False
+
+    def _property(self, schema: Any, depth: int, *, optional: bool) -> dict[str, Any]:
+        converted = self.convert(schema, depth + 1)
+        if not optional or accepts_null(schema, self._root):
+            return converted
+        return _nullable(converted)
+
+
+def _one_union(node: dict[str, Any]) -> dict[str, Any]:
+    """Write ``oneOf`` as ``anyOf`` and fold an ``allOf`` of one, as pydantic used to write."""
+    result = dict(node)
+    parts = as_list(result.pop("allOf", None))
+    if parts is not None:
+        only = as_object(parts[0]) if len(parts) == 1 else None
+        if only is None:
+            raise _NotStrict
+        result = {**only, **result}
+    if "oneOf" in result:
+        if "anyOf" in result:
+            raise _NotStrict
+        result["anyOf"] = result.pop("oneOf")
+    return result
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    kinds = types_of(schema)
+    if kinds and "const" not in schema and _SCALAR_TYPES.issuperset(kinds):
+        widened = {**schema, "type": [*kinds, "null"]}
+        if "enum" in schema:
+            widened["enum"] = [*schema["enum"], None]
+        return widened
+    outside = {key: schema[key] for key in ("title", "description") if key in schema}
+    inside = {key: value for key, value in schema.items() if key not in outside}
+    if set(inside) == {"anyOf"}:
+        return {"anyOf": [*inside["anyOf"], {"type": "null"}], **outside}
+    return {"anyOf": [inside, {"type": "null"}], **outside}
+
+
+def _supported(result: dict[str, Any]) -> dict[str, Any]:
+    if "format" in result and result["format"] not in _STRICT_FORMATS:
+        del result["format"]
+    pattern = result.get("pattern")
+    if pattern is not None and _LOOKAROUND.search(str(pattern)):
+        del result["pattern"]
+    return result
+
+
+# Anthropic.
+
+
+def anthropic_schema(schema: Schema | None) -> dict[str, Any]:
+    """The schema for Anthropic: its root an object and no union.
+
+    Source: https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use
+
+    Raises:
+        ToolDefinitionError: The arguments are no object, or a reference is broken.
     """
     if schema is None:
-        return arguments
-    known = spec.forms.get("free")
-    if known is None or known[0] is not schema:
-        known = spec.forms["free"] = (schema, _may_be_free(schema))
-    if not known[1] and not _holds_null(arguments):
-        return arguments
-    return drop_added_nulls(schema, arguments)
+        return {
+            "$schema": DRAFT_2020,
+            "type": "object",
+            "properties": {},
+            "additionalProperties": False,
+        }
+    root = object_root(schema)
+    root.pop("$schema", None)
+    return {"$schema": DRAFT_2020, **root}
 
 
-def _may_be_free(node: Any) -> bool:
-    """Whether an object without named properties may be anywhere in a schema."""
-    if isinstance(node, list):
-        return any(map(_may_be_free, cast("list[Any]", node)))
-    found = as_object(node)
-    if found is None:
-        return False
-    # What a reference's own properties make of it is not looked into.
-    joined = "$ref" in found and "properties" in found
-    return joined or is_free_form(found) or any(map(_may_be_free, found.values()))
+# Gemini: a part of OpenAPI 3.0.
+
+_GEMINI_KEYWORDS = frozenset(
+    {
+        "type", "format", "description", "nullable", "enum", "properties", "required", "items",
+        "minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength", "pattern", "anyOf",
+    }
+)  # fmt: skip
+_GEMINI_FORMATS = {
+    "string": frozenset({"enum", "date-time"}),
+    "number": frozenset({"float", "double"}),
+    "integer": frozenset({"int32", "int64"}),
+}
+_ONLY_FOR = {"properties": "object", "required": "object", "items": "array"}
+_FREE_FORM = "A JSON object, written as text."
 
 
-def _holds_null(value: JsonValue) -> bool:
-    if value is None:
-        return True
-    if isinstance(value, str | bool | int | float):
-        return False
-    items = value.values() if isinstance(value, Mapping) else value
-    return any(map(_holds_null, items))
+def gemini_schema(schema: Schema) -> dict[str, Any] | None:
+    """The schema for a Gemini function declaration; None where there are no properties at all.
+
+    References are replaced by what they refer to, ``const`` becomes an enum of one, unions with
+    null become ``nullable``, and keywords that Gemini does not know are left out. Values that are
+    no text cannot be enumerated, so they are listed in the description. Objects without named
+    properties are refused by Gemini; they are asked for as JSON text (see `restore_arguments`).
+
+    Raises:
+        ToolDefinitionError: The arguments are no object, or the schema refers to itself.
+    """
+    converted = _GeminiConverter(schema).convert(object_root(schema), ())
+    return converted if converted.get("properties") else None
 
 
-def drop_added_nulls(schema: Schema | None, arguments: JsonValue) -> JsonValue:
+class _GeminiConverter:
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+
+    def convert(self, schema: Any, inside: tuple[str, ...]) -> dict[str, Any]:
+        node = as_object(schema)
+        if not node:
+            return {"type": "string"}  # anything goes, and Gemini wants a type
+        ref = node.get("$ref")
+        if isinstance(ref, str):
+            if ref in inside:
+                raise ToolDefinitionError(
+                    "", f"its schema refers to itself ({ref}); Gemini cannot take that"
+                )
+            inside = (*inside, ref)
+            node = dict(resolve(node, self._root))
+        node = _folded(node)
+        options = as_list(node.get("anyOf")) or as_list(node.get("oneOf"))
+        if options is not None:
+            return self._union(node, options, inside)
+        kinds = types_of(node) or _guessed_types(node)
+        if len([kind for kind in kinds if kind != "null"]) > 1:
+            branches = [{**node, "type": kind} for kind in kinds]
+            return self._union({}, branches, inside)
+        return self._single(node, kinds, inside)
+
+    def _union(self, node: Schema, options: list[Any], inside: tuple[str, ...]) -> dict[str, Any]:
+        some = [option for option in options if not _is_null(option)]
+        result: dict[str, Any] = {}
+        converted = [self.convert(option, inside) for option in some]
+        if len(converted) == 1:
+            result = converted[0]
+        elif converted:
+            result = {"anyOf": converted}
+        else:
+            result = {"type": "string"}
+        if "description" in node:
+            result = {**result, "description": node["description"]}
+        return {**result, "nullable": True} if len(some) < len(options) else result
+
+    def _single(
+        self, node: dict[str, Any], kinds: list[str], inside: tuple[str, ...]
+    ) -> dict[str, Any]:
+        kind = next((kind for kind in kinds if kind != "null"), "string")
+        result = {key: value for key, value in node.items() if key in _GEMINI_KEYWORDS}
+        for name in _ONLY_FOR.keys() & result.keys():
+            if _ONLY_FOR[name] != kind:
+                del result[name]
+        result["type"] = kind
+        if "null" in kinds:
+            result["nullable"] = True
+        _enumerate(result, node)
+        _bounds(result, node)
+        if result.get("format") not in _GEMINI_FORMATS.get(kind, ()):
+            result.pop("format", None)
+        if kind == "array":
+            result["items"] = self.convert(_items(node), inside)
+        if kind == "object":
+            return self._object(result, inside)
+        return result
+
+    def _object(self, result: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
+        properties = as_object(result.get("properties")) or {}
+        if not properties:
+            described = " ".join(filter(None, [result.get("description"), _FREE_FORM]))
+            text: dict[str, Any] = {"type": "string", "description": described}
+            return {**text, "nullable": True} if result.get("nullable") else text
+        result["properties"] = {
+            name: self.convert(item, inside) for name, item in properties.items()
+        }
+        required = [name for name in as_list(result.get("required")) or [] if name in properties]
+        if required:
+            result["required"] = required
+        else:
+            result.pop("required", None)
+        return result
+
+
+def _is_null(schema: Any) -> bool:
+    node = as_object(schema)
+    return node is not None and types_of(node) == ["null"]
+
+
+def _folded(node: dict[str, Any]) -> dict[str, Any]:
+    """Merge the parts of an ``allOf`` into the schema: Gemini has no word for it."""
+    parts = as_list(node.get("allOf"))
+    if parts is None:
+        return node
+    result: dict[str, Any] = {}
+    for part in [*map(as_object, parts), {k: v for k, v in node.items() if k != "allOf"}]:
+        if part is None:
+            continue
+        properties = {**result.get("properties", {}), **part.get("properties", {})}
+        required = [*result.get("required", []), *part.get("required", [])]
+        result = {**result, **part}
+        if properties:
+            result["properties"] = properties
+        if required:
+            result["required"] = list(dict.fromkeys(required))
+    return result
+
+
+def _guessed_types(node: Schema) -> list[str]:
+    if "properties" in node:
+        return ["object"]
+    if "items" in node or "prefixItems" in node:
+        return ["array"]
+    values = as_list(node.get("enum"))
+    if values is None and "const" in node:
+        values = [node["const"]]
+    return types_of_values(values) if values else []
+
+
+def _enumerate(result: dict[str, Any], node: Schema) -> None:
+    """Put the allowed values where Gemini takes them: texts in ``enum``, others in words."""
+    values = [node["const"]] if "const" in node else as_list(node.get("enum"))
+    result.pop("enum", None)
+    if values is None:
+        return
+    some = [value for value in values if value is not None]
+    if len(some) < len(values):
+        result["nullable"] = True
+    if some and result["type"] == "string" and all(isinstance(v, str) and v for v in some):
+        result["enum"] = some
+    elif some:
+        listed = "One of: " + ", ".join(dumps(value) for value in some) + "."
+        described = result.get("description")
+        result["description"] = f"{described} {listed}" if described else listed
+
+
+def _bounds(result: dict[str, Any], node: Schema) -> None:
+    """Gemini knows no exclusive bounds; of integers they can be said otherwise."""
+    if result["type"] != "integer":
+        return
+    for exclusive, inclusive, step in (
+        ("exclusiveMinimum", "minimum", 1),
+        ("exclusiveMaximum", "maximum", -1),
+    ):
+        bound = node.get(exclusive)
+        if isinstance(bound, int) and not isinstance(bound, bool):
+            result.setdefault(inclusive, bound + step)
+
+
+def _items(node: Schema) -> Any:
+    """What an array holds; of a tuple any of its items."""
+    each = as_list(node.get("prefixItems")) or as_list(node.get("items"))
+    return {"anyOf": each} if each else node.get("items")
+
+
+# The way back.
+
+
+def restore_arguments(schema: Schema | None, arguments: JsonValue) -> JsonValue:
     """A model's arguments without what only our encoding asked of it.
 
     Strict mode makes optional properties nullable, so a null where the schema allows none means
@@ -264,3 +561,171 @@ def _read_object(text: str) -> JsonValue:
     except (ValueError, RecursionError):
         return text
     return cast("dict[str, Any]", value) if isinstance(value, dict) else text
+
+
+# Walking JSON Schemas.
+
+_ONE = frozenset(
+    {
+        "items", "additionalItems", "additionalProperties", "unevaluatedItems",
+        "unevaluatedProperties", "contains", "propertyNames", "not", "if", "then", "else",
+    }
+)  # fmt: skip
+_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems", "items"})
+_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_SCALARS = {"string": str, "boolean": bool, "integer": int, "number": float}
+_UNIONS = ("anyOf", "oneOf")
+
+
+def map_subschemas(schema: Schema, change: Callable[[Any], Any]) -> dict[str, Any]:
+    """A copy of ``schema`` with each direct sub-schema replaced by what ``change`` makes of it.
+
+    Names of properties and values of enums are data, never keywords.
+    """
+    return {key: _changed(key, value, change) for key, value in schema.items()}
+
+
+def _changed(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
+    if key in _MAPS and (named := as_object(value)) is not None:
+        return {name: change(item) for name, item in named.items()}
+    if key in _LISTS and (many := as_list(value)) is not None:
+        return [change(item) for item in many]
+    if key in _ONE and isinstance(value, dict | bool):
+        return change(value)
+    return value
+
+
+def resolve(schema: Schema, root: Schema) -> Schema:
+    """``schema``, or what its ``$ref`` says in the end, with the keywords that stand beside it.
+
+    Raises:
+        ToolDefinitionError: The reference points nowhere, outside, or only to itself.
+    """
+    seen: set[str] = set()
+    while (ref := schema.get("$ref")) is not None:
+        if not isinstance(ref, str) or ref in seen:
+            raise ToolDefinitionError("", f"the schema's $ref {ref!r} goes in a circle")
+        seen.add(ref)
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = {**_target(ref, root), **beside}
+    return schema
+
+
+def _target(ref: str, root: Schema) -> Schema:
+    found: Any = root
+    path = ref.removeprefix("#").strip("/")
+    for step in path.split("/") if path else ():
+        key = step.replace("~1", "/").replace("~0", "~")
+        found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
+    target = as_object(found)
+    if target is None or not ref.startswith("#"):
+        raise ToolDefinitionError("", f"the schema's $ref {ref!r} points to no schema in it")
+    return target
+
+
+def accepts_null(schema: Any, root: Schema, depth: int = 0) -> bool:
+    """Whether null satisfies ``schema``, as far as types, enums and unions tell."""
+    node = as_object(schema)
+    if node is None:
+        return schema is not False
+    if depth > _DEEP:
+        return False
+    node = resolve(node, root)
+    for union in _UNIONS:
+        if (options := as_list(node.get(union))) is not None:
+            return any(accepts_null(option, root, depth + 1) for option in options)
+    if (parts := as_list(node.get("allOf"))) is not None:
+        return all(accepts_null(part, root, depth + 1) for part in parts)
+    if "const" in node:
+        return node["const"] is None
+    if (values := as_list(node.get("enum"))) is not None:
+        return None in values
+    kinds = types_of(node)
+    return not kinds or "null" in kinds
+
+
+_DEEP = 50  # unions inside unions; deeper is a loop
+
+
+def types_of(schema: Schema) -> list[str]:
+    """The types a schema names itself; empty: any."""
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        return [kind]
+    return [item for item in as_list(kind) or [] if isinstance(item, str)]
+
+
+def types_of_values(values: list[Any]) -> list[str]:
+    """The JSON types of ``values``, each once."""
+    return list(dict.fromkeys(_type_name(value) for value in values))
+
+
+def _type_name(value: object) -> str:
+    if value is None:
+        return "null"
+    for name, kind in _SCALARS.items():
+        if isinstance(value, kind):
+            return name
+    return "array" if isinstance(value, list) else "object"
+
+
+def is_free_form(schema: Schema) -> bool:
+    """Whether the schema is an object whose properties nobody has named."""
+    return types_of(schema) == ["object"] and not schema.get("properties")
+
+
+def object_root(schema: Schema) -> dict[str, Any]:
+    """``schema`` with a root that is an object without union, which all providers ask for.
+
+    A root reference is replaced by what it refers to. Of a root union, all properties are kept and
+    those that every branch requires stay required: looser than the union, so what a model sends
+    is still to be validated against the original.
+
+    Raises:
+        ToolDefinitionError: The root cannot be an object.
+    """
+    root = dict(resolve(schema, schema))
+    branches = [
+        resolve(branch, schema)
+        for union in (*_UNIONS, "allOf")
+        for branch in map(as_object, as_list(root.get(union)) or [])
+        if branch is not None
+    ]
+    every = "allOf" in root
+    for key in (*_UNIONS, "allOf", "not", "enum", "const", "discriminator"):
+        root.pop(key, None)
+    for branch in branches:
+        _require_object(branch)
+    _require_object(root)
+    return _with_branches(root, branches, every=every) if branches else _as_object_schema(root)
+
+
+def _require_object(schema: Schema) -> None:
+    kinds = types_of(schema)
+    if kinds and "object" not in kinds:
+        raise ToolDefinitionError(
+            "", f"its arguments are of type {kinds[0]}; providers take nothing but objects"
+        )
+
+
+def _as_object_schema(root: dict[str, Any]) -> dict[str, Any]:
+    result: dict[str, Any] = {"type": "object", "properties": {}, **root}
+    result["type"] = "object"
+    return result
+
+
+def _with_branches(root: dict[str, Any], branches: list[Schema], *, every: bool) -> dict[str, Any]:
+    properties = dict(as_object(root.get("properties")) or {})
+    needed = [_required(branch) for branch in branches]
+    common = needed[0].union(*needed) if every else needed[0].intersection(*needed)
+    for branch in branches:
+        for name, schema in (as_object(branch.get("properties")) or {}).items():
+            known = properties.get(name, schema)
+            properties[name] = schema if known == schema else {"anyOf": [known, schema]}
+    required = [name for name in properties if name in common | _required(root)]
+    open_again = {key: value for key, value in root.items() if key != "additionalProperties"}
+    return {**open_again, "type": "object", "properties": properties, "required": required}
+
+
+def _required(schema: Schema) -> set[str]:
+    return {name for name in as_list(schema.get("required")) or [] if isinstance(name, str)}

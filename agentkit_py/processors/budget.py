@@ -10,7 +10,7 @@ from agentkit_py._core.json import dumps
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ToolSpec
-from agentkit_py.models.windows import window_of
+from agentkit_py.models.capabilities import window_of
 from agentkit_py.processors.apply import apply_processors
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, SummaryStore, Tokenizer
 from agentkit_py.processors.cutting import (

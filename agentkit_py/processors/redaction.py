@@ -26,7 +26,7 @@ from agentkit_py.messages import (
     ToolResultMessage,
     derived,
 )
-from agentkit_py.models.media import words_for
+from agentkit_py.models.encoding import words_for
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext
 from agentkit_py.processors.settings import checked_object
 from agentkit_py.processors.tool_results import rewritten

@@ -15,7 +15,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.messages import Delta
 from agentkit_py.models.base import Assembler, Model
-from agentkit_py.models.streaming import partial_messages
+from agentkit_py.models.replies import partial_messages
 from agentkit_py.runtime.port import DeltaSink
 
 _CLOSING = 0.25

@@ -47,7 +47,7 @@ from agentkit_py import (
     tool,
 )
 from agentkit_py.messages import ToolCall, ToolCallMessage, Usage
-from agentkit_py.models import Model, ModelReply, ModelRequest, answering, openai_responses
+from agentkit_py.models import Model, ModelReply, ModelRequest, function_model, openai_responses
 from agentkit_py.processors import (
     ApproximateTokenizer,
     Budget,
@@ -121,8 +121,8 @@ class Ours(Framework):
     statement = "from agentkit_py import Agent, openai, tool"
     notes = (
         (
-            "The model is a function, `answering(function)`: messages in, a `ModelReply` out, as"
-            " the peers' own interfaces for models have it."
+            "The model is a function, `function_model(function)`: messages in, a `ModelReply` out,"
+            " as the peers' own interfaces for models have it."
         ),
         "The rows *request body* and *Inngest function* are in OpenAI's format, as their floors.",
         "Threads: `SqliteHistory(lazy=True)` and `TokenLimiter(300)`: about 40 messages.",
@@ -134,7 +134,7 @@ class Ours(Framework):
 
     def model(self, steps: Steps) -> Model:
         """A model."""
-        return answering(_Scripted(steps))
+        return function_model(_Scripted(steps))
 
     def agent(self, model: Any, tools: list[Any]) -> Agent:
         """An agent."""
@@ -228,7 +228,7 @@ class Ours(Framework):
         agent = Agent(
             name="support",
             system=SYSTEM,
-            model=answering(scripted),
+            model=function_model(scripted),
             history=_store(session, folder),
             processors=[TokenLimiter(WINDOW_TOKENS)],
         )

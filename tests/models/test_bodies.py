@@ -27,7 +27,7 @@ from agentkit_py.models import (
     grok,
     openai,
 )
-from agentkit_py.models.wire import EMPTY_TURN, OPENING_TURN
+from agentkit_py.models.encoding import EMPTY_TURN, OPENING_TURN
 
 OPENAI = openai("gpt-4.1")
 GROK = grok("grok-4")

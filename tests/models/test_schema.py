@@ -25,9 +25,9 @@ from agentkit_py.models import (
 )
 from agentkit_py.models.schema import (
     anthropic_schema,
-    drop_added_nulls,
     gemini_schema,
     openai_schema,
+    restore_arguments,
 )
 from agentkit_py.testing.provider import FakeProvider, Rejection
 
@@ -404,10 +404,10 @@ def test_gemini_is_asked_for_free_form_objects_as_text_which_is_read_again() -> 
     form = gemini_schema(schema)
     assert form is not None
     assert form["properties"]["data"]["type"] == "string"
-    read = drop_added_nulls(schema, {"data": '{"a": 1}', "maybe": '{"b": 2}'})
+    read = restore_arguments(schema, {"data": '{"a": 1}', "maybe": '{"b": 2}'})
     assert read == {"data": {"a": 1}, "maybe": {"b": 2}}
     unread = {"data": "no json", "maybe": "[1]"}
-    assert drop_added_nulls(schema, unread) is unread
+    assert restore_arguments(schema, unread) is unread
 
 
 def test_gemini_gets_the_parts_of_an_all_of_merged() -> None:
@@ -437,7 +437,7 @@ def test_nulls_that_only_strictness_brought_are_dropped() -> None:
         "needed": None, "optional": None, "nullable": None, "union": None, "any": None,
         "unknown": None, "list": [{"a": None}, {"a": "x"}],
     }  # fmt: skip
-    assert drop_added_nulls(schema, given_) == {
+    assert restore_arguments(schema, given_) == {
         "needed": None, "nullable": None, "union": None, "any": None, "unknown": None,
         "list": [{}, {"a": "x"}],
     }  # fmt: skip
@@ -447,13 +447,13 @@ def test_nulls_are_dropped_inside_references_and_unions() -> None:
     """The branch that fits the value says which nulls are its own."""
     schema = Order.model_json_schema()
     value = {"pet": {"kind": "dog", "color": None}, "amount": 1, "ratio": None, "note": None}
-    assert drop_added_nulls(schema, value) == {
+    assert restore_arguments(schema, value) == {
         "pet": {"kind": "dog", "color": None},
         "amount": 1,
         "note": None,
     }
     cat = {"pet": {"kind": "cat", "lives": None}, "amount": 1}
-    assert drop_added_nulls(schema, cat) == {"pet": {"kind": "cat"}, "amount": 1}
+    assert restore_arguments(schema, cat) == {"pet": {"kind": "cat"}, "amount": 1}
 
 
 _json = st.recursive(
@@ -466,8 +466,8 @@ _json = st.recursive(
 @given(schema=schemas, value=_json)
 def test_any_arguments_survive(schema: dict[str, Any], value: Any) -> None:
     """Models send anything; what fits no schema is left to validation."""
-    assert drop_added_nulls(None, value) is value
-    drop_added_nulls(schema, value)
+    assert restore_arguments(None, value) is value
+    restore_arguments(schema, value)
 
 
 _fields: dict[str, tuple[Any, ...]] = {
@@ -486,5 +486,5 @@ def test_what_the_strict_schema_makes_a_model_say_validates(
     fields: dict[str, Any] = {name: _fields[name] for name in sorted(names)}
     kind = create_model("Args", **fields)
     said = {name: None if name in absent else default for name, (_, default) in fields.items()}
-    restored: Any = drop_added_nulls(kind.model_json_schema(), said)
+    restored: Any = restore_arguments(kind.model_json_schema(), said)
     assert kind.model_validate(restored) == kind()

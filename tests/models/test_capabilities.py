@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentkit_py.models.windows import CONTEXT_WINDOWS, window_of
+from agentkit_py.models.capabilities import CONTEXT_WINDOWS, window_of
 
 
 @pytest.mark.parametrize(

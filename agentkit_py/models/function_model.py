@@ -1,25 +1,24 @@
-"""A model whose replies a function in this process makes, in our own words and no wire format."""
+"""A model whose replies a function in this process makes, in our own types and no wire format."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, ReasoningMessage, TextMessage, ToolCall, ToolCallMessage
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, Usage
-from agentkit_py.models.reply import unexpected
+from agentkit_py.models.replies import unexpected
 
-AnswerFunction: TypeAlias = Callable[[ModelRequest], Awaitable[ModelReply | str]]
+ModelFunction: TypeAlias = Callable[[ModelRequest], Awaitable[ModelReply | str]]
 """Gets what the model is to see, and gives its reply; a text is a reply that says just that."""
 
 
-def answering(
-    function: AnswerFunction, *, model: str = "function", context_window: int | None = None
+def function_model(
+    function: ModelFunction, *, model: str = "function", context_window: int | None = None
 ) -> Model:
-    """A model whose replies come from ``function``: a local model, a rule, a fake for a test.
+    """Return a model whose replies ``function`` makes: a local model, a rule, a fake for a test.
 
     The function runs in this process; in an Inngest run in a step, which remembers its reply. What
     it raises ends the run.
@@ -35,21 +34,21 @@ def answering(
         ConfigurationError: ``function`` cannot be called; in the run, that it is not async.
     """
     if not callable(function):
-        raise _no_async(function)
+        raise _not_async(function)
 
     async def respond(body: dict[str, Any]) -> object:
-        assert isinstance(body, _Asked), "the body is what this model's own encode made"
-        given = function(body.request)
-        if not isawaitable(given):
-            raise _no_async(function)
-        said = await given
-        if isinstance(said, str):
-            said = ModelReply(messages=(TextMessage("assistant", said, stop_reason="stop"),))
-        return _Said(made, said)
+        assert isinstance(body, _Request), "the body is what this model's own encode made"
+        awaited = function(body.request)
+        if not isawaitable(awaited):
+            raise _not_async(function)
+        reply = await awaited
+        if isinstance(reply, str):
+            reply = ModelReply(messages=(TextMessage("assistant", reply, stop_reason="stop"),))
+        return _reply_to_json(made, reply)
 
     made = Model(
         model=model,
-        adapter=_InOurWords(),
+        adapter=_FunctionAdapter(),
         base_url="",
         respond=respond,
         key_required=False,
@@ -58,13 +57,14 @@ def answering(
     return made
 
 
-def _no_async(function: object) -> ConfigurationError:
+def _not_async(function: object) -> ConfigurationError:
     return ConfigurationError(
-        f"answering takes an async function that gives a text or a ModelReply, got {function!r:.80}"
+        "function_model takes an async function that gives a text or a ModelReply, got "
+        f"{function!r:.80}"
     )
 
 
-class _Asked(dict[str, Any]):
+class _Request(dict[str, Any]):
     """The request beside the JSON that stands for it where requests are shown."""
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
@@ -72,22 +72,8 @@ class _Asked(dict[str, Any]):
         self.request = request
 
 
-class _Said(dict[str, Any]):
-    """The reply as JSON, which durable runs remember, and beside it as it was given."""
-
-    def __init__(self, model: Model, reply: ModelReply) -> None:
-        if not isinstance(reply, ModelReply):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
-            raise unexpected(model, repr(reply), "the function gave no ModelReply and no text")
-        messages = [_to_json(model, message) for message in reply.messages]
-        super().__init__(messages=messages, finish_reason=reply.finish_reason)
-        if (used := reply.usage) is not None:
-            tokens = (used.input_tokens, used.output_tokens, used.cached_tokens)
-            self["usage"] = [*tokens, used.reasoning_tokens]
-        self.reply = _unsigned(reply)
-
-
-class _InOurWords:
-    """The adapter: a request and a reply as they are."""
+class _FunctionAdapter:
+    """Passes requests on as they are, and replies as JSON, which durable runs remember."""
 
     provider = "function"
     key_variable = ""
@@ -103,14 +89,12 @@ class _InOurWords:
         return {}
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
-        return _Asked(model, request)
+        return _Request(model, request)
 
     def decode(self, model: Model, body: object) -> ModelReply:
-        if isinstance(body, _Said):
-            return body.reply
         found: Any = body
         try:
-            messages = tuple([_from_json(message) for message in found["messages"]])
+            messages = tuple([_message_from_json(message) for message in found["messages"]])
             usage = Usage(*found["usage"]) if "usage" in found else None
             finish_reason = found["finish_reason"]
         except (KeyError, TypeError, ValueError) as error:
@@ -118,15 +102,18 @@ class _InOurWords:
         return ModelReply(messages=messages, usage=usage, finish_reason=finish_reason)
 
 
-def _unsigned(reply: ModelReply) -> ModelReply:
-    """``reply`` without what its JSON here does not keep: each kind of run gets the same."""
-    if all(m.agent is None and m.from_history is None for m in reply.messages):
-        return reply
-    own = [replace(m, agent=None, from_history=None) for m in reply.messages]
-    return replace(reply, messages=tuple(own))
+def _reply_to_json(model: Model, reply: ModelReply) -> dict[str, Any]:
+    if not isinstance(reply, ModelReply):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
+        raise unexpected(model, repr(reply), "the function gave no ModelReply and no text")
+    messages = [_message_to_json(model, message) for message in reply.messages]
+    found: dict[str, Any] = {"messages": messages, "finish_reason": reply.finish_reason}
+    if (used := reply.usage) is not None:
+        tokens = (used.input_tokens, used.output_tokens, used.cached_tokens)
+        found["usage"] = [*tokens, used.reasoning_tokens]
+    return found
 
 
-def _to_json(model: Model, message: Message) -> dict[str, Any]:
+def _message_to_json(model: Model, message: Message) -> dict[str, Any]:
     own: dict[str, Any] = {"stop_reason": message.stop_reason}
     if message.provider_metadata is not None:
         own["provider_metadata"] = message.provider_metadata
@@ -142,7 +129,7 @@ def _to_json(model: Model, message: Message) -> dict[str, Any]:
             raise unexpected(model, repr(message), "a model replies with texts, calls, reasoning")
 
 
-def _from_json(found: dict[str, Any]) -> Message:
+def _message_from_json(found: dict[str, Any]) -> Message:
     own = dict(found)
     if "text" in own:
         return TextMessage("assistant", own.pop("text"), **own)

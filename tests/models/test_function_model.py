@@ -13,7 +13,7 @@ from agentkit_py.codec import message_to_dict
 from agentkit_py.errors import ConfigurationError, ModelResponseError
 from agentkit_py.inngest import create_functions
 from agentkit_py.messages import ReasoningMessage, ToolCall, ToolCallMessage, Usage
-from agentkit_py.models import Model, ModelReply, ModelRequest, answering
+from agentkit_py.models import Model, ModelReply, ModelRequest, function_model
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing.executor import ReplayExecutor
 
@@ -40,7 +40,7 @@ def script(*replies: ModelReply | str) -> tuple[Model, list[ModelRequest]]:
         asked.append(request)
         return replies[len(asked) - 1]
 
-    return answering(function, model="rules"), asked
+    return function_model(function, model="rules"), asked
 
 
 async def run(model: Model) -> Any:
@@ -104,8 +104,8 @@ def says_hi(_: ModelRequest) -> str:
 @pytest.mark.parametrize("function", [None, "hi", says_hi])
 async def test_what_is_no_async_function_is_named(function: Any) -> None:
     """When the model is made if that can be seen, else when it is asked."""
-    with pytest.raises(ConfigurationError, match="answering takes an async function"):
-        await run(answering(function))
+    with pytest.raises(ConfigurationError, match="function_model takes an async function"):
+        await run(function_model(function))
 
 
 @pytest.mark.parametrize("body", [None, [], {}, {"messages": [{"said": "hi"}]}, {"choices": []}])
@@ -123,7 +123,7 @@ async def test_errors_of_the_function_end_the_run() -> None:
         raise LookupError("no rule for that")
 
     with pytest.raises(LookupError, match="no rule for that"):
-        await run(answering(fails))
+        await run(function_model(fails))
 
 
 async def test_what_another_agent_said_is_this_agents_reply_in_both_modes() -> None:
@@ -133,7 +133,7 @@ async def test_what_another_agent_said_is_this_agents_reply_in_both_modes() -> N
         said = TextMessage("assistant", "In Linz.", agent="tracker", from_history=True)
         return ModelReply(messages=(said,))
 
-    agent = Agent(name="support", system="Be brief.", model=answering(passes_on))
+    agent = Agent(name="support", system="Be brief.", model=function_model(passes_on))
     direct = await agent.run("Where is 17?", runtime=DirectRuntime(environment={}))
     client = inngest.Inngest(app_id="app", is_production=False)
     executor = ReplayExecutor(client, create_functions(client, agents=[agent]))
