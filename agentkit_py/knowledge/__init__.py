@@ -8,8 +8,7 @@ database before a store is used.
 from __future__ import annotations
 
 from agentkit_py.errors import FilterError, KnowledgeError
-from agentkit_py.knowledge.base import KnowledgeStore
-from agentkit_py.knowledge.documents import Added, Hit, Progress
+from agentkit_py.knowledge.documents import Added, Hit, KnowledgeStore, Progress
 from agentkit_py.knowledge.filters import (
     AND,
     CONTAINS,

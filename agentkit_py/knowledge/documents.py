@@ -1,13 +1,15 @@
-"""What is kept of documents, and what a search gives."""
+"""Documents, what a search finds of them, and the store that keeps them."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py.knowledge.metadata import Scalar
+from agentkit_py.knowledge.filters import FilterExpr, Metadata, Scalar
+from agentkit_py.processors.vectors import Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,9 +19,9 @@ class Document:
     id: str
     source: str
     hash: str
-    """Of content, metadata and how it was cut: what has the same one is the same."""
+    """Of content, metadata and chunking: an equal one means that nothing changed."""
 
-    metadata: Mapping[str, Scalar | list[Scalar]]
+    metadata: Metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +46,28 @@ class Hit:
     """The document's id."""
 
     position: int
-    """Which piece of it, from 0."""
+    """The piece's number in its document, from 0."""
 
-    metadata: Mapping[str, Scalar | list[Scalar]]
+    metadata: Metadata
 
     def to_dict(self) -> JsonObject:
-        """What a model reads of it."""
+        """Return the JSON that a model reads."""
         return {"source": self.source, "score": round(self.score, 4), "text": self.text}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """What became of a document that was added."""
+    """The result of adding a document."""
 
     id: str
     chunks: int
     changed: bool
-    """False: it was there already, as it is."""
+    """False: the store had it already, unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far adding has come."""
+    """The progress of adding a document."""
 
     source: str
     done: int
@@ -74,4 +76,56 @@ class Progress:
     total: int
 
 
-Ranked = Sequence[Hit]
+class KnowledgeStore(ABC):
+    """Keeps documents in pieces, and finds those that pass a filter.
+
+    Every piece that a search returns passes its filter, or the search fails. No method may block
+    the event loop.
+    """
+
+    @abstractmethod
+    async def get(self, document_id: str) -> Document | None:
+        """Return the document, or None if there is none."""
+
+    @abstractmethod
+    async def put(self, document: Document, chunks: Sequence[Chunk], embedder: str) -> None:
+        """Store a document in place of the one with its id: all of it, or nothing.
+
+        Args:
+            document: Its id, source, hash and metadata.
+            chunks: Its pieces, in order.
+            embedder: The embedder's key: all vectors of a store are of one embedder.
+
+        Raises:
+            KnowledgeError: The store has vectors of another embedder.
+        """
+
+    @abstractmethod
+    async def remove(self, filters: FilterExpr | None, ids: Sequence[str] | None = None) -> int:
+        """Remove the documents that pass (of ``ids``, if given), and return how many there were."""
+
+    @abstractmethod
+    async def nearest(
+        self, vector: Vector, embedder: str, filters: FilterExpr | None, k: int
+    ) -> list[Hit]:
+        """Return the ``k`` pieces with the nearest vectors, best first."""
+
+    @abstractmethod
+    async def matching(self, query: str, filters: FilterExpr | None, k: int) -> list[Hit]:
+        """Return the ``k`` pieces with the most telling words of the query, best first.
+
+        A score is the share of the query's words that a piece has, each weighted by how rare it is
+        (as in BM25, a word that no piece has included): hybrid search asks how near to 1 it is.
+        """
+
+    @abstractmethod
+    async def keys(self, filters: FilterExpr | None, values: int) -> dict[str, list[Scalar]]:
+        """Return the metadata keys of the documents that pass, each with a few of its values."""
+
+    @abstractmethod
+    async def count(self, filters: FilterExpr | None = None) -> tuple[int, int]:
+        """Return the numbers of documents that pass and of their pieces."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the database; the next use opens it again."""

@@ -1,71 +1,124 @@
-"""Filters of documents by their metadata. Pure values.
+"""Metadata of documents, and filters that compare them. Pure values.
 
-Their meaning is two-valued: a document either passes or does not. It passes ``EQ``, ``GT`` and so
-on only if it has the key, with one value (no list) of the same kind (text, number, truth value);
-``NEQ`` and ``NOT`` are the exact opposite of what they negate, so that what has no such key passes.
+A filter is two-valued: a document either passes or does not. It passes ``EQ``, ``GT`` and so on
+only if it has the key, with one value (no list) of the same kind (text, number, truth value);
+``NEQ`` and ``NOT`` are the exact opposite of what they negate, so a document without the key passes
+them.
 """
 
 from __future__ import annotations
 
+import math
 import operator
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from agentkit_py._core.json import JsonObject, as_list, as_object
-from agentkit_py.errors import FilterError
-from agentkit_py.knowledge.metadata import Scalar, check_key, check_scalar, fold, kind_of
+from agentkit_py.errors import FilterError, KnowledgeError
+
+Scalar: TypeAlias = str | int | float | bool
+Metadata: TypeAlias = Mapping[str, Scalar | list[Scalar]]
+"""Texts, numbers, truth values and lists of them, by key."""
+
+Kind: TypeAlias = Literal["text", "number", "bool"]
 
 MAX_DEPTH = 10
 MAX_PARTS = 200
 MAX_VALUES = 1000
+_MAX_EXACT = 2**53
+_MAX_TEXT = 1000
+_KEY = re.compile(r"[^\W\d][\w.-]{0,62}")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
-Facts = Mapping[str, Scalar | list[Scalar]]
 
-_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
-    "GT": operator.gt,
-    "GTE": operator.ge,
-    "LT": operator.lt,
-    "LTE": operator.le,
-}
+def is_storable(text: str) -> bool:
+    """Return whether every database can keep the text: it has no NUL and no lone surrogate."""
+    return _UNSTORABLE.search(text) is None
+
+
+def storable(text: str) -> str:
+    """Return the text without the characters that databases cannot keep."""
+    return _UNSTORABLE.sub("", text)
+
+
+def kind_of(value: Scalar) -> Kind:
+    """Return the value's kind; values of different kinds are never equal."""
+    if isinstance(value, bool):
+        return "bool"
+    return "text" if isinstance(value, str) else "number"
+
+
+def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Scalar | list[Scalar]]:
+    """Return the metadata without keys whose value is None.
+
+    Raises:
+        KnowledgeError: A key or value cannot be kept so that filters are exact.
+    """
+    found: dict[str, Scalar | list[Scalar]] = {}
+    for key, value in (metadata or {}).items():
+        try:
+            _check_key(key)
+            if isinstance(value, list | tuple | set | frozenset):
+                items = cast("Sequence[object]", value)
+                found[key] = [_check_scalar(one, key) for one in items]
+            elif value is not None:
+                found[key] = _check_scalar(value, key)
+        except FilterError as error:
+            raise KnowledgeError(f"Metadata: {error}") from error
+    return found
 
 
 class FilterExpr(ABC):
-    """A filter; ``a & b``, ``a | b`` and ``~a`` put filters together."""
+    """A filter; ``a & b``, ``a | b`` and ``~a`` combine filters."""
 
     __slots__ = ()
     op: ClassVar[str] = ""
+    _fields: ClassVar[tuple[str, ...]] = ("key", "value")
+    """What stands in its JSON beside op."""
+
+    @property
+    def children(self) -> tuple[FilterExpr, ...]:
+        """The filters that this one combines; none if it compares a key."""
+        return ()
 
     @property
     def depth(self) -> int:
-        """How deep filters stand in each other."""
-        return 1
+        """How deep filters are nested; 1 for a comparison."""
+        return 1 + max((one.depth for one in self.children), default=0)
 
     @property
     def parts(self) -> int:
-        """How many comparisons it consists of."""
-        return 1
+        """The number of comparisons."""
+        return sum(one.parts for one in self.children) or 1
 
     @property
-    @abstractmethod
     def keys(self) -> frozenset[str]:
-        """Every key that it names."""
+        """Every key that is compared."""
+        return frozenset[str]().union(*(one.keys for one in self.children))
 
-    @abstractmethod
-    def matches(self, metadata: Facts) -> bool:
-        """Whether a document with this metadata passes."""
+    def matches(self, metadata: Metadata) -> bool:
+        """Return whether a document with this metadata passes."""
+        return self._test(metadata)
 
-    @abstractmethod
     def to_dict(self) -> JsonObject:
-        """The filter as JSON."""
+        """Return the filter as JSON."""
+        found: JsonObject = {"op": self.op}
+        for name in self._fields:
+            found[name] = _as_json(getattr(self, name))
+        return found
+
+    @abstractmethod
+    def _test(self, metadata: Metadata) -> bool: ...
 
     @staticmethod
     def from_dict(given: object) -> FilterExpr:
-        """The filter that `to_dict` gave.
+        """Return the filter that `to_dict` gave.
 
         Raises:
-            FilterError: It is none, or too deep.
+            FilterError: It is not a filter, or too deep.
         """
         return _read(given, 1)
 
@@ -87,21 +140,17 @@ class Comparison(FilterExpr):
     value: Scalar
 
     def __post_init__(self) -> None:
-        """Check both."""
-        check_key(self.key)
-        check_scalar(self.value, f"{self.op}({self.key!r})")
+        """Check key and value."""
+        _check_key(self.key)
+        _check_scalar(self.value, f"{self.op}({self.key!r})")
 
     @property
     def keys(self) -> frozenset[str]:
         """The key."""
         return frozenset([self.key])
 
-    def to_dict(self) -> JsonObject:
-        """The filter as JSON."""
-        return {"op": self.op, "key": self.key, "value": self.value}
-
-    def _found(self, metadata: Facts) -> Any:
-        """The document's value, if it is one and of the same kind; else None."""
+    def _found(self, metadata: Metadata) -> Any:
+        """Return the document's value if it is a single one of the same kind, else None."""
         found = metadata.get(self.key)
         if found is None or isinstance(found, list) or kind_of(found) != kind_of(self.value):
             return None
@@ -114,19 +163,17 @@ class EQ(Comparison):
     __slots__ = ()
     op = "EQ"
 
-    def matches(self, metadata: Facts) -> bool:
-        """Whether it is."""
+    def _test(self, metadata: Metadata) -> bool:
         return self._found(metadata) == self.value
 
 
 class NEQ(Comparison):
-    """The opposite of `EQ`."""
+    """The opposite of `EQ`: another value, or none."""
 
     __slots__ = ()
     op = "NEQ"
 
-    def matches(self, metadata: Facts) -> bool:
-        """Whether it is not equal, or not there."""
+    def _test(self, metadata: Metadata) -> bool:
         return self._found(metadata) != self.value
 
 
@@ -134,17 +181,17 @@ class Ordered(Comparison):
     """Compares numbers, or texts by their code points."""
 
     __slots__ = ()
+    compare: ClassVar[Callable[[Any, Any], bool]]
 
     def __post_init__(self) -> None:
-        """Check the value."""
+        """Check key and value."""
         Comparison.__post_init__(self)
         if isinstance(self.value, bool):
             raise FilterError(f"{self.op}({self.key!r}): true and false have no order")
 
-    def matches(self, metadata: Facts) -> bool:
-        """Whether it stands so."""
+    def _test(self, metadata: Metadata) -> bool:
         found = self._found(metadata)
-        return found is not None and _ORDERS[self.op](found, self.value)
+        return found is not None and type(self).compare(found, self.value)
 
 
 class GT(Ordered):
@@ -152,6 +199,7 @@ class GT(Ordered):
 
     __slots__ = ()
     op = "GT"
+    compare = operator.gt
 
 
 class GTE(Ordered):
@@ -159,6 +207,7 @@ class GTE(Ordered):
 
     __slots__ = ()
     op = "GTE"
+    compare = operator.ge
 
 
 class LT(Ordered):
@@ -166,6 +215,7 @@ class LT(Ordered):
 
     __slots__ = ()
     op = "LT"
+    compare = operator.lt
 
 
 class LTE(Ordered):
@@ -173,6 +223,7 @@ class LTE(Ordered):
 
     __slots__ = ()
     op = "LTE"
+    compare = operator.le
 
 
 class CONTAINS(Comparison):
@@ -181,13 +232,12 @@ class CONTAINS(Comparison):
     __slots__ = ()
     op = "CONTAINS"
 
-    def matches(self, metadata: Facts) -> bool:
-        """Whether it has."""
+    def _test(self, metadata: Metadata) -> bool:
         found = metadata.get(self.key)
         if isinstance(found, list):
             return any(kind_of(one) == kind_of(self.value) and one == self.value for one in found)
         if isinstance(found, str) and isinstance(self.value, str):
-            return fold(self.value) in fold(found)
+            return self.value.casefold() in found.casefold()
         return False
 
 
@@ -198,13 +248,12 @@ class STARTSWITH(Comparison):
     op = "STARTSWITH"
 
     def __post_init__(self) -> None:
-        """Check the value."""
+        """Check key and value."""
         Comparison.__post_init__(self)
         if not isinstance(self.value, str):
             raise FilterError(f"STARTSWITH({self.key!r}) needs a text, not {self.value!r:.40}")
 
-    def matches(self, metadata: Facts) -> bool:
-        """Whether it does."""
+    def _test(self, metadata: Metadata) -> bool:
         found = self._found(metadata)
         return found is not None and found.startswith(self.value)
 
@@ -216,17 +265,18 @@ class IN(FilterExpr):
     key: str
     values: Sequence[Scalar]
     op = "IN"
+    _fields = ("key", "values")
 
     def __post_init__(self) -> None:
         """Check key and values."""
-        check_key(self.key)
+        _check_key(self.key)
         values: Any = self.values
         if isinstance(values, str) or not isinstance(values, list | tuple | set | frozenset):
             raise FilterError(f"IN({self.key!r}) needs a list of values, not {values!r:.40}")
         items = tuple(cast("Sequence[object]", values))
         if len(items) > MAX_VALUES:
             raise FilterError(f"IN({self.key!r}) has {len(items)} values, at most {MAX_VALUES}")
-        found = tuple(check_scalar(one, f"IN({self.key!r})") for one in items)
+        found = tuple(_check_scalar(one, f"IN({self.key!r})") for one in items)
         object.__setattr__(self, "values", found)
 
     @property
@@ -234,112 +284,73 @@ class IN(FilterExpr):
         """The key."""
         return frozenset([self.key])
 
-    def matches(self, metadata: Facts) -> bool:
-        """Whether it is equal to one of them."""
+    def _test(self, metadata: Metadata) -> bool:
         return any(EQ(self.key, one).matches(metadata) for one in self.values)
-
-    def to_dict(self) -> JsonObject:
-        """The filter as JSON."""
-        return {"op": "IN", "key": self.key, "values": list(self.values)}
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Several(FilterExpr):
-    """Puts filters together."""
+    """Combines filters."""
 
     conditions: tuple[FilterExpr, ...]
+    _fields = ("conditions",)
 
     def __init__(self, *conditions: FilterExpr) -> None:
-        """Check them.
+        """Check the filters.
 
         Raises:
-            FilterError: There is none, one is no filter, or they are too many or too deep.
+            FilterError: There is none, one is not a filter, or they are too many or too deep.
         """
         if not conditions:
             raise FilterError(f"{self.op}() needs at least one filter")
-        for one in conditions:
-            if not isinstance(one, FilterExpr):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check their types
-                raise FilterError(f"{self.op}(): {one!r:.80} is no filter")
         object.__setattr__(self, "conditions", conditions)
-        _check_size(self)
+        _check_children(self)
 
     @property
-    def depth(self) -> int:
-        """How deep filters stand in it."""
-        return 1 + max(one.depth for one in self.conditions)
-
-    @property
-    def parts(self) -> int:
-        """How many comparisons it consists of."""
-        return sum(one.parts for one in self.conditions)
-
-    @property
-    def keys(self) -> frozenset[str]:
-        """Every key in it."""
-        return frozenset[str]().union(*(one.keys for one in self.conditions))
-
-    def to_dict(self) -> JsonObject:
-        """The filter as JSON."""
-        return {"op": self.op, "conditions": [one.to_dict() for one in self.conditions]}
+    def children(self) -> tuple[FilterExpr, ...]:
+        """The filters that this one combines."""
+        return self.conditions
 
 
 class AND(Several):
-    """All of them."""
+    """All filters pass."""
 
     __slots__ = ()
     op = "AND"
 
-    def matches(self, metadata: Facts) -> bool:
-        """Whether all pass."""
+    def _test(self, metadata: Metadata) -> bool:
         return all(one.matches(metadata) for one in self.conditions)
 
 
 class OR(Several):
-    """At least one of them."""
+    """At least one filter passes."""
 
     __slots__ = ()
     op = "OR"
 
-    def matches(self, metadata: Facts) -> bool:
-        """Whether one passes."""
+    def _test(self, metadata: Metadata) -> bool:
         return any(one.matches(metadata) for one in self.conditions)
 
 
 @dataclass(frozen=True, slots=True)
 class NOT(FilterExpr):
-    """The opposite."""
+    """The opposite of a filter."""
 
     condition: FilterExpr
     op = "NOT"
+    _fields = ("condition",)
 
     def __post_init__(self) -> None:
-        """Check what is negated."""
-        if not isinstance(self.condition, FilterExpr):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check their types
-            raise FilterError(f"NOT(): {self.condition!r:.80} is no filter")
-        _check_size(self)
+        """Check the filter."""
+        _check_children(self)
 
     @property
-    def depth(self) -> int:
-        """How deep filters stand in it."""
-        return 1 + self.condition.depth
+    def children(self) -> tuple[FilterExpr, ...]:
+        """The filter that is negated."""
+        return (self.condition,)
 
-    @property
-    def parts(self) -> int:
-        """How many comparisons it consists of."""
-        return self.condition.parts
-
-    @property
-    def keys(self) -> frozenset[str]:
-        """Every key in it."""
-        return self.condition.keys
-
-    def matches(self, metadata: Facts) -> bool:
-        """Whether it does not pass."""
+    def _test(self, metadata: Metadata) -> bool:
         return not self.condition.matches(metadata)
-
-    def to_dict(self) -> JsonObject:
-        """The filter as JSON."""
-        return {"op": "NOT", "condition": self.condition.to_dict()}
 
 
 COMPARISONS: dict[str, type[Comparison]] = {
@@ -348,12 +359,48 @@ COMPARISONS: dict[str, type[Comparison]] = {
 OPERATORS = (*COMPARISONS, "IN", "AND", "OR", "NOT")
 
 
-def _check_size(one: FilterExpr) -> None:
+def _check_key(key: object) -> None:
+    if not isinstance(key, str) or not _KEY.fullmatch(key):
+        raise FilterError(
+            f"{key!r:.80} is no key: 1 to 63 letters, digits, _, . or -, beginning with a letter "
+            "or _"
+        )
+
+
+def _check_scalar(value: object, where: str) -> Scalar:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        if abs(value) > _MAX_EXACT or math.isnan(value):
+            raise FilterError(f"{where}: {value!r:.40} cannot be compared exactly; use a text")
+        return value
+    if isinstance(value, str):
+        if len(value) > _MAX_TEXT or not is_storable(value):
+            raise FilterError(
+                f"{where}: {value!r:.40} must have at most {_MAX_TEXT} characters, "
+                "none of them NUL or half of a surrogate pair"
+            )
+        return value
+    raise FilterError(f"{where}: {value!r:.80} is no text, number, true or false")
+
+
+def _check_children(one: FilterExpr) -> None:
+    for child in one.children:
+        if not isinstance(child, FilterExpr):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check their types
+            raise FilterError(f"{one.op}(): {child!r:.80} is no filter")
     if one.depth > MAX_DEPTH or one.parts > MAX_PARTS:
         raise FilterError(
             f"A filter may be {MAX_DEPTH} deep and have {MAX_PARTS} comparisons; this one is "
             f"{one.depth} deep and has {one.parts}"
         )
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, FilterExpr):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_as_json(one) for one in cast("tuple[Any, ...]", value)]
+    return value
 
 
 def _flat(kind: type[Several], one: Any) -> tuple[Any, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -12,26 +13,35 @@ import anyio
 import anyio.to_thread
 
 from agentkit_py._core.json import dumps
-from agentkit_py.errors import ConfigurationError, FilterError, KnowledgeError
-from agentkit_py.knowledge.base import KnowledgeStore
-from agentkit_py.knowledge.chunking import Chunking
-from agentkit_py.knowledge.documents import Added, Chunk, Document, Hit, Progress
-from agentkit_py.knowledge.filters import AND, FilterExpr
-from agentkit_py.knowledge.fusion import fused
-from agentkit_py.knowledge.metadata import Scalar, checked, is_plain, plain
-from agentkit_py.knowledge.progress import ProgressTo, progress_sink
-from agentkit_py.knowledge.reading import FORMATS, Format, passages
-from agentkit_py.knowledge.searching import Precedence, Search
+from agentkit_py.errors import (
+    ConfigurationError,
+    FilterError,
+    KnowledgeError,
+    MissingDependencyError,
+)
+from agentkit_py.knowledge.documents import Added, Chunk, Document, Hit, KnowledgeStore, Progress
+from agentkit_py.knowledge.filters import (
+    AND,
+    FilterExpr,
+    Scalar,
+    checked_metadata,
+    is_storable,
+    storable,
+)
+from agentkit_py.knowledge.ranking import fused
+from agentkit_py.knowledge.reading import FORMATS, Chunking, Format, passages
+from agentkit_py.knowledge.search_tool import Precedence, SearchTool
 from agentkit_py.processors.settings import whole
 from agentkit_py.processors.vectors import Embedder, Vector, unit
 
 Mode: TypeAlias = Literal["vector", "keyword", "hybrid"]
 Filters: TypeAlias = FilterExpr | Sequence[FilterExpr]
+ProgressTo: TypeAlias = Callable[[Progress], None] | Literal["bar"] | None
 
-_AT_ONCE = 64
+_BATCH = 64
 """Texts in one call of an embedder."""
 
-_LONGEST_QUERY = 10_000
+_MAX_QUERY = 10_000
 """Characters of a query that are read."""
 
 _CANDIDATES = 4
@@ -108,7 +118,7 @@ class Knowledge:
             ModelError: The embedder failed; nothing was stored.
         """
         loaded = await _load(content, source, format)
-        facts = checked(metadata)
+        facts = checked_metadata(metadata)
         document = await anyio.to_thread.run_sync(self._document, loaded, facts)
         known = await self.store.get(document.id)
         texts = await anyio.to_thread.run_sync(loaded.cut, self._chunking)
@@ -121,10 +131,10 @@ class Knowledge:
                 "replace_metadata=True to change it."
             )
         chunks: list[Chunk] = []
-        with progress_sink(progress) as tell:
+        with _reporting(progress) as report:
             async for batch in self._embedded(texts):
                 chunks.extend(batch)
-                tell(Progress(source=document.source, done=len(chunks), total=len(texts)))
+                report(Progress(source=document.source, done=len(chunks), total=len(texts)))
         await self.store.put(document, chunks, self.embedder.key)
         return Added(id=document.id, chunks=len(chunks), changed=True)
 
@@ -136,7 +146,7 @@ class Knowledge:
         k: int | None = None,
         mode: Mode | None = None,
     ) -> list[Hit]:
-        """The pieces that fit a query best, best first.
+        """Return the pieces that fit a query best, best first.
 
         Of a query the first 10,000 characters are read, and by words its first 32 telling words, of
         each the first 256 letters.
@@ -152,10 +162,10 @@ class Knowledge:
             KnowledgeError: The store cannot be searched.
             ModelError: The embedder failed.
         """
-        wanted = both(filters)
+        wanted = _combined(filters)
         count = whole(1)("search: k", self.k if k is None else k)
         how = self.mode if mode is None else _mode(mode)
-        query = plain(query[:_LONGEST_QUERY])
+        query = storable(query[:_MAX_QUERY])
         most = max(50, count * _CANDIDATES) if how == "hybrid" else count
         near: list[Hit] = []
         worded: list[Hit] = []
@@ -167,11 +177,11 @@ class Knowledge:
         found = [*near, *worded]
         if how == "hybrid":
             found = await anyio.to_thread.run_sync(fused, query, near, worded)
-        # Stores filter; this is the second lock on the door.
+        # Stores filter already; this check does not depend on any of them.
         return [one for one in found if wanted is None or wanted.matches(one.metadata)][:count]
 
     async def remove(self, source: str | None = None, *, filters: Filters | None = None) -> int:
-        """Remove a document by its source, or all that pass filters; returns how many.
+        """Remove a document by its source, or all that pass filters, and return how many.
 
         Raises:
             ConfigurationError: Neither is given, which would mean everything.
@@ -179,29 +189,29 @@ class Knowledge:
         if source is None and filters is None:
             raise ConfigurationError("remove() needs a source or filters")
         ids = None if source is None else [_id(source)]
-        return await self.store.remove(both(filters), ids)
+        return await self.store.remove(_combined(filters), ids)
 
     async def count(self, filters: Filters | None = None) -> tuple[int, int]:
-        """How many documents there are (that pass), and how many pieces they have."""
-        return await self.store.count(both(filters))
+        """Return the numbers of documents (that pass) and of their pieces."""
+        return await self.store.count(_combined(filters))
 
     async def keys(
         self, filters: Filters | None = None, values: int = 5
     ) -> dict[str, list[Scalar]]:
-        """The metadata keys of the documents (that pass), each with its most frequent values."""
-        return await self.store.keys(both(filters), values)
+        """Return the metadata keys of the documents (that pass) with their most frequent values."""
+        return await self.store.keys(_combined(filters), values)
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         await self.store.close()
 
-    def search_for(self, *, filters: Any, agentic: bool, precedence: Precedence) -> Search:
-        """The search that an agent has; see `Agent.knowledge_filters`.
+    def search_for(self, *, filters: Any, agentic: bool, precedence: Precedence) -> SearchTool:
+        """Return the search that an agent has; see `Agent.knowledge_filters`.
 
         Raises:
             ConfigurationError: A filter is none.
         """
-        return Search(self, filters=filters, agentic=agentic, precedence=precedence)
+        return SearchTool(self, filters=filters, agentic=agentic, precedence=precedence)
 
     def _document(self, loaded: _Loaded, facts: dict[str, Scalar | list[Scalar]]) -> Document:
         described = [
@@ -219,8 +229,8 @@ class Knowledge:
         return Document(id=_id(source), source=source, hash=named, metadata=facts)
 
     async def _embedded(self, texts: Sequence[str]) -> AsyncIterator[list[Chunk]]:
-        for start in range(0, len(texts), _AT_ONCE):
-            batch = texts[start : start + _AT_ONCE]
+        for start in range(0, len(texts), _BATCH):
+            batch = texts[start : start + _BATCH]
             vectors = await self._vectors(batch)
             yield [Chunk(text, unit(v)) for text, v in zip(batch, vectors, strict=True)]
 
@@ -255,19 +265,14 @@ async def _load(content: str | bytes | Path, source: str | None, kind: Format | 
             content = await anyio.Path(content).read_bytes()
         except OSError as error:
             raise KnowledgeError(f"{content} cannot be read: {error}") from error
-    if source is not None and (not source or not is_plain(source)):
+    if source is not None and (not source or not is_storable(source)):
         raise KnowledgeError(f"{source!r:.80} cannot be a source")
     how: Format = kind or "text"
     found = await anyio.to_thread.run_sync(passages, content, how, source or "The text")
     return _Loaded(source, how, found)
 
 
-def both(filters: Filters | None) -> FilterExpr | None:
-    """One filter of all that are given.
-
-    Raises:
-        FilterError: One is none.
-    """
+def _combined(filters: Filters | None) -> FilterExpr | None:
     if filters is None or isinstance(filters, FilterExpr):
         return filters
     if isinstance(filters, str | Mapping):
@@ -276,6 +281,23 @@ def both(filters: Filters | None) -> FilterExpr | None:
             "(FilterExpr.from_dict makes one of JSON)"
         )
     return AND(*filters)
+
+
+@contextmanager
+def _reporting(progress: ProgressTo) -> Generator[Callable[[Progress], None], None, None]:
+    """Yield the function that progress is reported to."""
+    if progress != "bar":
+        yield progress or (lambda _: None)
+        return
+    try:
+        from rich.progress import Progress as Bar
+    except ImportError as error:
+        raise MissingDependencyError("rich", "cli", 'add(progress="bar")') from error
+    with Bar() as bar:
+        task = bar.add_task("adding", total=None)
+        yield lambda made: bar.update(
+            task, description=made.source, completed=made.done, total=made.total
+        )
 
 
 def _id(source: str) -> str:

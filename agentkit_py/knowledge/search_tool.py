@@ -1,27 +1,30 @@
-"""The search that an agent has: a tool, a fixed filter, and what the model is told of them.
+"""The search that an agent has: a tool, a fixed filter, and what the system prompt says of them.
 
-Closed, not open: the developer's filter is put before whatever the model says, a filter that is not
+It fails closed: the developer's filter is put before whatever the model says, a filter that is not
 understood ends the search, and nothing is ever searched with less than was asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from pydantic import BaseModel, Field
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py._core.json import JsonValue, dumps
+from agentkit_py._core.json import JsonObject, JsonValue, as_list, as_object, dumps
 from agentkit_py.errors import ConfigurationError, FilterError
-from agentkit_py.knowledge.filters import AND, FilterExpr
-from agentkit_py.knowledge.metadata import Scalar
-from agentkit_py.knowledge.model_filters import model_filter
+from agentkit_py.knowledge.documents import Hit
+from agentkit_py.knowledge.filters import (
+    AND,
+    COMPARISONS,
+    MAX_DEPTH,
+    OPERATORS,
+    FilterExpr,
+    Scalar,
+)
 from agentkit_py.state import State
 from agentkit_py.tools import Tool, ToolContext, create_tool
-
-if TYPE_CHECKING:
-    from agentkit_py.knowledge.library import Knowledge
 
 Precedence: TypeAlias = Literal["both", "user"]
 Rule: TypeAlias = FilterExpr | Callable[[State[Any]], Any]
@@ -38,7 +41,22 @@ _USE = (
     '[{"key": "KEY", "op": "EQ", "value": "VALUE"}]. Leave it out if in doubt.'
 )
 _VALUES = 5
-_SHOWN = 40
+_MAX_SHOWN = 40
+_FIELDS = {"op", "key", "value", "values", "filters", "conditions", "condition"}
+
+
+class Searchable(Protocol):
+    """Documents that are searched: `Knowledge`."""
+
+    async def search(self, query: str, *, filters: FilterExpr | None = None) -> list[Hit]:
+        """Return the best pieces."""
+        ...
+
+    async def keys(
+        self, filters: FilterExpr | None = None, values: int = 5
+    ) -> dict[str, list[Scalar]]:
+        """Return the metadata keys with some values."""
+        ...
 
 
 class _Query(BaseModel):
@@ -64,11 +82,11 @@ class _FilteredQuery(_Query):
     )
 
 
-class Search:
+class SearchTool:
     """One agent's search."""
 
     def __init__(
-        self, knowledge: Knowledge, *, filters: Any, agentic: bool, precedence: Precedence
+        self, knowledge: Searchable, *, filters: Any, agentic: bool, precedence: Precedence
     ) -> None:
         """Check the filters, and make the tool.
 
@@ -90,17 +108,20 @@ class Search:
         )
 
     async def instructions(self, state: State[Any]) -> JsonValue:
-        """What the system prompt says of the search: only of documents that may be found."""
+        """Return the system prompt's part on the search: only of documents that may be found."""
         parts = [_GUIDE]
         if self.agentic:
-            keys = await self._knowledge.store.keys(await self._own(state), _VALUES)
+            keys = await self._knowledge.keys(await self._own(state), _VALUES)
             if keys:
-                parts.append(_told(keys))
+                parts.append(_listed(keys))
         return f"<knowledge_base>\n{chr(10).join(parts)}\n</knowledge_base>"
 
     async def _handle(self, given: _Query, ctx: ToolContext) -> JsonValue:
         own = await self._own(ctx.state)
-        asked = await self._asked(given, own)
+        asked: FilterExpr | None = None
+        if isinstance(given, _FilteredQuery) and given.filters:
+            filters = [one.model_dump(exclude_none=True) for one in given.filters]
+            asked = model_filter(filters, await self._knowledge.keys(own, 0))
         hits = await self._knowledge.search(given.query, filters=self._joined(own, asked))
         if not hits:
             return "Nothing was found. Try other words."
@@ -112,19 +133,8 @@ class Search:
         # Two lists of conditions side by side: what the model says cannot reach into ours.
         return own if self._precedence == "user" else _Confined(own, asked)
 
-    async def _asked(self, given: _Query, own: FilterExpr | None) -> FilterExpr | None:
-        """The model's filter, every part of it checked.
-
-        Raises:
-            FilterError: A part cannot be used; nothing is searched then.
-        """
-        if not isinstance(given, _FilteredQuery) or not given.filters:
-            return None
-        keys = await self._knowledge.store.keys(own, 0)
-        return model_filter([one.model_dump(exclude_none=True) for one in given.filters], keys)
-
     async def _own(self, state: State[Any]) -> FilterExpr | None:
-        """The developer's filter for this state.
+        """Return the developer's filter for this state.
 
         Raises:
             ConfigurationError: A function gave no filter: nothing is searched then.
@@ -157,14 +167,77 @@ class _Confined(AND):
         object.__setattr__(self, "conditions", (own, asked))
 
 
+def model_filter(given: Sequence[Any], keys: Collection[str]) -> FilterExpr:
+    """Return one filter of all that a model gave.
+
+    Args:
+        given: ``{"key", "op", "value"}``, or ``{"op": "AND" | "OR" | "NOT", "filters": […]}``; the
+            form of `FilterExpr.to_dict` is accepted, too.
+        keys: The keys that documents have.
+
+    Raises:
+        FilterError: A key or operator is not known, or something else cannot be understood. Nothing
+            is left out to make it fit.
+    """
+    found = AND(*(FilterExpr.from_dict(_plain(one, 1)) for one in given))
+    unknown = sorted(found.keys - set(keys))
+    if unknown:
+        valid = ", ".join(sorted(keys)) or "none"
+        raise FilterError(
+            f"No document has the metadata key {unknown[0]!r}; valid keys: {valid}. "
+            "Nothing was searched."
+        )
+    return found
+
+
+def _plain(given: Any, depth: int) -> JsonObject:
+    """Return the filter as `FilterExpr.from_dict` takes it."""
+    fields = as_object(given)
+    if fields is None:
+        raise FilterError(f'{given!r:.80} is no filter; give {{"key", "op", "value"}}')
+    if depth > MAX_DEPTH:
+        raise FilterError(f"A filter may be {MAX_DEPTH} deep; this one is deeper")
+    strange = sorted(fields.keys() - _FIELDS)
+    if strange:
+        raise FilterError(f"A filter has no field {strange[0]!r}; it has key, op and value")
+    op = fields.get("op", "EQ")
+    name = op.upper() if isinstance(op, str) else op
+    if name in ("AND", "OR", "NOT"):
+        return _group(name, fields, depth)
+    if name not in COMPARISONS and name != "IN":
+        valid = ", ".join(OPERATORS)
+        raise FilterError(f"There is no operator {op!r:.40}; valid operators: {valid}")
+    return _comparison(name, fields)
+
+
+def _comparison(name: str, fields: Mapping[str, Any]) -> JsonObject:
+    field = "values" if name == "IN" else "value"
+    value = fields.get(field, fields.get("value"))
+    rest = fields.keys() - {"op", "key", field, "value"}
+    if "key" not in fields or value is None or rest:
+        raise FilterError(f"{name} needs a key and a value, and nothing else: {fields!r:.120}")
+    return {"op": name, "key": fields["key"], field: value}
+
+
+def _group(name: str, fields: Mapping[str, Any], depth: int) -> JsonObject:
+    rest = fields.keys() - {"op", "filters", "conditions", "condition"}
+    inner = fields.get("filters", fields.get("conditions", fields.get("condition")))
+    items = [inner] if as_object(inner) is not None else as_list(inner)
+    if rest or not items:
+        raise FilterError(f"{name} needs a list of filters, and nothing else: {fields!r:.120}")
+    found = [_plain(one, depth + 1) for one in items]
+    if name != "NOT":
+        return {"op": name, "conditions": found}
+    whole: JsonObject = found[0] if len(found) == 1 else {"op": "AND", "conditions": found}
+    return {"op": "NOT", "condition": whole}
+
+
 def _rules(filters: Any) -> list[Rule]:
     if filters is None:
         return []
-    if isinstance(filters, str | bytes | Mapping):
-        items: list[Any] = [filters]
-    else:
-        several = isinstance(filters, Sequence)
-        items = list(cast("Sequence[Any]", filters)) if several else [filters]
+    items: list[Any] = [filters]
+    if isinstance(filters, Sequence) and not isinstance(filters, str | bytes):
+        items = list(cast("Sequence[Any]", filters))
     for one in items:
         if not isinstance(one, FilterExpr) and not callable(one):
             raise ConfigurationError(
@@ -176,7 +249,7 @@ def _rules(filters: Any) -> list[Rule]:
     return items
 
 
-def _told(keys: Mapping[str, Sequence[Scalar]]) -> str:
+def _listed(keys: Mapping[str, Sequence[Scalar]]) -> str:
     lines = [
         "Its documents have these metadata keys, with some of their values:",
         *(
@@ -189,6 +262,6 @@ def _told(keys: Mapping[str, Sequence[Scalar]]) -> str:
 
 
 def _short(value: Scalar) -> str:
-    if isinstance(value, str) and len(value) > _SHOWN:
-        return dumps(value[:_SHOWN] + "…")
+    if isinstance(value, str) and len(value) > _MAX_SHOWN:
+        return dumps(value[:_MAX_SHOWN] + "…")
     return dumps(value)

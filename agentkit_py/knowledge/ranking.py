@@ -1,4 +1,4 @@
-"""Two rankings in one. Pure functions.
+"""The words of queries and texts, and two rankings joined into one. Pure functions.
 
 Not by reciprocal ranks: a rank does not say whether the best piece by words has every word of the
 query or one that is everywhere, nor whether the best by meaning is nearer than any other text. On
@@ -7,11 +7,35 @@ the questions of docs/retrieval.md that lost to one of the two alone in each cla
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from agentkit_py.knowledge.documents import Hit
-from agentkit_py.knowledge.words import identifiers, telling, words
+
+MAX_WORDS = 32
+"""Words of a query that are searched for."""
+
+MAX_WORD = 256
+"""Letters of a word that are searched for and kept; the rest of a longer one is cut off."""
+
+_MAX_JOINED = 64
+_WORD = re.compile(r"[^\W_]+")
+_JOINED = re.compile(r"[^\W_]+(?:[-_./:#][^\W_]+)*")
+"""Matches every word, joined or not: matching joined ones only takes quadratic time."""
+
+_DIGIT = re.compile(r"\d")
+_MIN_NUMBER = 5
+_MIN_CODE = 4
+
+# Words of nearly every text: they cost time and distinguish nothing.
+_COMMON_WORDS = (
+    "a an and are as at be but by can could do does for from had has have how i if in into is it "
+    "its me my no not of on or our should so that the their them then there these they this to "
+    "was we were what when where which who why will with would you your"
+)
+_COMMON = frozenset(_COMMON_WORDS.split())
 
 _MEANING = 0.2
 _WORDS = 0.8
@@ -27,8 +51,42 @@ _MANY = 3
 """three it does not, however long the query is."""
 
 
+def words(text: str) -> list[str]:
+    """Return every word, casefolded.
+
+    What looks like an identifier is its parts and the whole: ``ERR-4012`` is ``err``, ``4012`` and
+    ``err4012``. The parts stand in many texts, the whole in few.
+    """
+    plain = text.casefold()
+    joined = ["".join(_WORD.findall(one)) for one in _JOINED.findall(plain) if not one.isalnum()]
+    return [
+        *(one[:MAX_WORD] for one in _WORD.findall(plain)),
+        *(one for one in joined if len(one) <= _MAX_JOINED and _DIGIT.search(one)),
+    ]
+
+
+def telling(query: str) -> list[str]:
+    """Return the words of a query that are not common, each once; all, if all are."""
+    found = list(dict.fromkeys(words(query)))
+    return ([word for word in found if word not in _COMMON] or found)[:MAX_WORDS]
+
+
+def identifiers(query: str) -> set[str]:
+    """Return the words that name one thing: ``err4012``, ``tx200``, ``78123``; not ``2024``."""
+    return {
+        word
+        for word in words(query)
+        if _DIGIT.search(word) and len(word) >= (_MIN_NUMBER if word.isdigit() else _MIN_CODE)
+    }
+
+
+def rarity(total: int, have: int) -> float:
+    """Return BM25's weight of a word that ``have`` of ``total`` pieces have."""
+    return max(math.log((total - have + 0.5) / (have + 0.5)), 1e-6)
+
+
 def fused(query: str, near: Sequence[Hit], worded: Sequence[Hit]) -> list[Hit]:
-    """What was found by meaning and by words, in one ranking.
+    """Return the pieces found by meaning and by words in one ranking.
 
     Meaning counts as far as a piece is nearer than the last of the list. Words count as far as the
     best piece has more than half of them, or more than a few: else the query is said otherwise in
@@ -36,7 +94,7 @@ def fused(query: str, near: Sequence[Hit], worded: Sequence[Hit]) -> list[Hit]:
     (``ERR-4012``) count by how many of them a piece has.
 
     Args:
-        query: What was asked.
+        query: The query.
         near: By likeness, best first.
         worded: By the share of what the query's words say, best first.
 
@@ -63,7 +121,7 @@ def fused(query: str, near: Sequence[Hit], worded: Sequence[Hit]) -> list[Hit]:
 
 
 def _trust(query: str, worded: Sequence[Hit]) -> float:
-    """From 0 to 1: whether the query is in the words of the documents."""
+    """Return from 0 to 1 how far the documents use the words of the query."""
     if not worded or worded[0].score <= 0:
         return 0.0
     share = min(worded[0].score, 1.0)
@@ -72,7 +130,7 @@ def _trust(query: str, worded: Sequence[Hit]) -> float:
 
 
 def _between(value: float, low: float, high: float) -> float:
-    """The share of the way from ``low`` to ``high``."""
+    """Return the share of the way from ``low`` to ``high``."""
     return min(1.0, max(0.0, (value - low) / (high - low))) if low < high else 1.0
 
 

@@ -1,0 +1,370 @@
+"""What the stores in SQL databases share: tables, queries, and filters as conditions.
+
+Every key and value of a filter is a parameter, never a part of a statement. Everything but the
+public methods of `SqlStore` blocks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import abstractmethod
+from array import array
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+import anyio.to_thread
+
+from agentkit_py._core.json import as_object, dumps
+from agentkit_py.errors import FilterError, KnowledgeError
+from agentkit_py.knowledge.documents import Chunk, Document, Hit, KnowledgeStore
+from agentkit_py.knowledge.filters import (
+    AND,
+    CONTAINS,
+    EQ,
+    IN,
+    NEQ,
+    NOT,
+    OR,
+    STARTSWITH,
+    Comparison,
+    FilterExpr,
+    Ordered,
+    Scalar,
+    kind_of,
+)
+from agentkit_py.knowledge.ranking import telling
+from agentkit_py.processors.vectors import Vector, unit
+
+T = TypeVar("T")
+Dialect: TypeAlias = Literal["sqlite", "postgres"]
+Condition: TypeAlias = tuple[str, list[Any]]
+"""A condition on ``knowledge_documents d``, and its parameters in order."""
+
+VERSION = 1
+"""Of the tables."""
+
+FOUND = "c.text, c.position, d.name, d.source, d.metadata"
+"""The columns of a found piece ``c`` of a document ``d``; its score follows."""
+
+_MAX_KEYS = 50
+_IDENTITY = {
+    "sqlite": "INTEGER PRIMARY KEY",
+    "postgres": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+}
+_TEXT = {"sqlite": "TEXT", "postgres": 'text COLLATE "C"'}
+_POSITION = {"sqlite": "instr", "postgres": "strpos"}
+_SIGNS = {"GT": ">", "GTE": ">=", "LT": "<", "LTE": "<="}
+_HAS = "EXISTS (SELECT 1 FROM knowledge_facts f WHERE f.document = d.id AND f.key = ? AND "
+
+
+class Run(Protocol):
+    """Runs one statement inside the transaction; ``?`` stands for a value."""
+
+    def __call__(self, statement: str, values: Sequence[Any] = (), /) -> list[Any]:
+        """Return all rows."""
+        ...
+
+
+class SqlStore(KnowledgeStore):
+    """A store in an SQL database: each method is one transaction, in a worker thread."""
+
+    _dialect: Dialect
+
+    async def get(self, document_id: str) -> Document | None:
+        """Return the document, or None if there is none."""
+        return await self._do(lambda run: self._get(run, document_id))
+
+    async def put(self, document: Document, chunks: Sequence[Chunk], embedder: str) -> None:
+        """Store a document in place of the one with its id.
+
+        Raises:
+            KnowledgeError: The store has vectors of another embedder, or cannot be used.
+        """
+        await self._do(lambda run: self._put(run, document, chunks, embedder), write=True)
+
+    async def remove(self, filters: FilterExpr | None, ids: Sequence[str] | None = None) -> int:
+        """Remove the documents that pass (of ``ids``, if given), and return how many there were."""
+
+        def work(run: Run) -> int:
+            numbers = self._passing(run, filters, ids)
+            self._remove(run, numbers)
+            return len(numbers)
+
+        return await self._do(work, write=True)
+
+    async def nearest(
+        self, vector: Vector, embedder: str, filters: FilterExpr | None, k: int
+    ) -> list[Hit]:
+        """Return the pieces with the nearest vectors, best first; every vector is compared.
+
+        Raises:
+            KnowledgeError: The store has vectors of another embedder, or cannot be used.
+        """
+
+        def work(run: Run) -> list[Any]:
+            known = self._setting(run, "embedder")
+            if known is None:
+                return []
+            sought = unit(vector)
+            _check_comparable(known, f"{len(sought)} {embedder}")
+            return self._nearest(run, sought, filters, k)
+
+        rows = await self._do(work)
+        # The likeness to a zero vector is no number.
+        return [_hit(row) for row in rows if row[5] is not None and not math.isnan(row[5])]
+
+    async def matching(self, query: str, filters: FilterExpr | None, k: int) -> list[Hit]:
+        """Return the pieces with the most telling words of the query, best first."""
+        sought = telling(query)
+        rows = await self._do(lambda run: self._matching(run, sought, filters, k)) if sought else []
+        return [_hit(row) for row in rows]
+
+    async def keys(self, filters: FilterExpr | None, values: int) -> dict[str, list[Scalar]]:
+        """Return the metadata keys of the documents that pass, each with a few of its values."""
+        return await self._do(lambda run: self._keys(run, filters, values))
+
+    async def count(self, filters: FilterExpr | None = None) -> tuple[int, int]:
+        """Return the numbers of documents that pass and of their pieces."""
+        return await self._do(lambda run: self._count(run, filters))
+
+    async def _do(self, work: Callable[[Run], T], *, write: bool = False) -> T:
+        return await anyio.to_thread.run_sync(partial(self._transact, work, write=write))
+
+    @abstractmethod
+    def _transact(self, work: Callable[[Run], T], *, write: bool) -> T:
+        """Run ``work`` in a transaction; open the database if it is not open.
+
+        Raises:
+            KnowledgeError: The database cannot be used.
+        """
+
+    @abstractmethod
+    def _add(self, run: Run, number: int, chunks: Sequence[Chunk]) -> None:
+        """Store the pieces of a document."""
+
+    @abstractmethod
+    def _remove(self, run: Run, numbers: Sequence[int]) -> None:
+        """Remove documents by number, with their pieces."""
+
+    @abstractmethod
+    def _nearest(
+        self, run: Run, sought: array[float], filters: FilterExpr | None, k: int
+    ) -> list[Any]:
+        """Return rows of `FOUND` and the likeness to a vector of length 1, best first."""
+
+    @abstractmethod
+    def _matching(
+        self, run: Run, sought: Sequence[str], filters: FilterExpr | None, k: int
+    ) -> list[Any]:
+        """Return rows of `FOUND` and the share of the words' weight, best first."""
+
+    def _make_tables(self, run: Run) -> None:
+        """Create the tables that both databases have."""
+        identity, text = _IDENTITY[self._dialect], _TEXT[self._dialect]
+        run(
+            f"CREATE TABLE knowledge_facts_of_store (name {text} PRIMARY KEY, "
+            f"value {text} NOT NULL)"
+        )
+        run(
+            f"CREATE TABLE knowledge_documents (id {identity}, name {text} NOT NULL UNIQUE, "
+            f"source {text} NOT NULL, hash {text} NOT NULL, metadata {text} NOT NULL)"
+        )
+        run(
+            "CREATE TABLE knowledge_facts (document bigint NOT NULL "
+            f"REFERENCES knowledge_documents (id) ON DELETE CASCADE, key {text} NOT NULL, "
+            f"in_list smallint NOT NULL, kind {text} NOT NULL, text {text}, folded {text}, "
+            "number double precision)"
+        )
+        run("CREATE INDEX knowledge_facts_by_document ON knowledge_facts (document, key)")
+        run("CREATE INDEX knowledge_facts_by_text ON knowledge_facts (key, text, document)")
+        run("CREATE INDEX knowledge_facts_by_number ON knowledge_facts (key, number, document)")
+
+    def _setting(self, run: Run, name: str) -> str | None:
+        """Return a setting of the store itself, e.g. its embedder."""
+        rows = run("SELECT value FROM knowledge_facts_of_store WHERE name = ?", [name])
+        return rows[0][0] if rows else None
+
+    def _claim(self, run: Run, embedder: str, dimensions: int) -> bool:
+        """Name the embedder of the store's vectors; return True if it had none.
+
+        Raises:
+            KnowledgeError: It has vectors of another embedder.
+        """
+        mine = f"{dimensions} {embedder}"
+        known = self._setting(run, "embedder")
+        if known is None:
+            run("INSERT INTO knowledge_facts_of_store VALUES ('embedder', ?)", [mine])
+            return True
+        _check_comparable(known, mine)
+        return False
+
+    def _get(self, run: Run, name: str) -> Document | None:
+        rows = run(
+            "SELECT name, source, hash, metadata FROM knowledge_documents WHERE name = ?", [name]
+        )
+        if not rows:
+            return None
+        row = rows[0]
+        return Document(id=row[0], source=row[1], hash=row[2], metadata=_metadata(row[3]))
+
+    def _put(self, run: Run, document: Document, chunks: Sequence[Chunk], embedder: str) -> None:
+        if chunks:
+            self._claim(run, embedder, len(chunks[0].vector))
+        self._remove(run, self._passing(run, None, [document.id]))
+        values = [document.id, document.source, document.hash, dumps(dict(document.metadata))]
+        number = run(
+            "INSERT INTO knowledge_documents (name, source, hash, metadata) VALUES (?, ?, ?, ?) "
+            "RETURNING id",
+            values,
+        )[0][0]
+        for key, value in document.metadata.items():
+            in_list = isinstance(value, list)
+            for one in value if isinstance(value, list) else [value]:
+                text = one if isinstance(one, str) else None
+                # Without case by Python's rules: databases have others.
+                folded = None if text is None else text.casefold()
+                size = None if isinstance(one, str) else float(one)
+                run(
+                    "INSERT INTO knowledge_facts VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    [number, key, int(in_list), kind_of(one), text, folded, size],
+                )
+        self._add(run, number, chunks)
+
+    def _passing(
+        self, run: Run, filters: FilterExpr | None, ids: Sequence[str] | None = None
+    ) -> list[int]:
+        """Return the numbers of the documents that pass."""
+        condition, values = compiled(filters, self._dialect)
+        query = f"SELECT d.id FROM knowledge_documents d WHERE {condition}"  # noqa: S608 - parameters
+        if ids is None:
+            return [row[0] for row in run(query, values)]
+        return [row[0] for one in ids for row in run(f"{query} AND d.name = ?", [*values, one])]
+
+    def _keys(self, run: Run, filters: FilterExpr | None, most: int) -> dict[str, list[Scalar]]:
+        condition, values = compiled(filters, self._dialect)
+        rows = run(
+            "SELECT DISTINCT f.key FROM knowledge_facts f JOIN knowledge_documents d "  # noqa: S608 - parameters
+            f"ON d.id = f.document WHERE {condition} ORDER BY f.key",
+            values,
+        )
+        query = (
+            "SELECT f.kind, f.text, f.number FROM knowledge_facts f "  # noqa: S608 - parameters
+            f"JOIN knowledge_documents d ON d.id = f.document WHERE {condition} AND f.key = ? "
+            "GROUP BY f.kind, f.text, f.number ORDER BY COUNT(*) DESC, f.text, f.number LIMIT ?"
+        )
+        found: dict[str, list[Scalar]] = {}
+        for (key,) in rows:
+            some = run(query, [*values, key, most]) if len(found) < _MAX_KEYS and most else []
+            found[key] = [_scalar(*row) for row in some]
+        return found
+
+    def _count(self, run: Run, filters: FilterExpr | None) -> tuple[int, int]:
+        condition, values = compiled(filters, self._dialect)
+        documents = f"SELECT COUNT(*) FROM knowledge_documents d WHERE {condition}"  # noqa: S608 - parameters
+        chunks = (
+            "SELECT COUNT(*) FROM knowledge_chunks c JOIN knowledge_documents d "  # noqa: S608 - parameters
+            f"ON d.id = c.document WHERE {condition}"
+        )
+        return run(documents, values)[0][0], run(chunks, values)[0][0]
+
+
+def compiled(filters: FilterExpr | None, dialect: Dialect) -> Condition:
+    """Return a filter as a condition.
+
+    Raises:
+        FilterError: It is of a kind that is not known here; nothing is left out.
+    """
+    match filters:
+        case None:
+            return "1 = 1", []
+        case AND() | OR():
+            found = [compiled(one, dialect) for one in filters.conditions]
+            text = f" {filters.op} ".join(sql for sql, _ in found)
+            return f"({text})", [value for _, values in found for value in values]
+        case NOT():
+            sql, values = compiled(filters.condition, dialect)
+            return f"NOT {sql}", values
+        case IN(values=()):
+            return "1 = 0", []
+        case IN():
+            tests = [_equal(value) for value in filters.values]
+            test = f"({' OR '.join(sql for sql, _ in tests)})"
+            values = [value for _, several in tests for value in several]
+        case NEQ():
+            test, values = _equal(filters.value)
+            return f"NOT {_HAS}{test})", [filters.key, *values]
+        case Comparison():
+            test, values = _compared(filters, dialect)
+        case _:
+            raise FilterError(f"{filters!r:.80} is no filter that can be searched with")
+    return f"{_HAS}{test})", [filters.key, *values]
+
+
+def _compared(one: Comparison, dialect: Dialect) -> Condition:
+    match one:
+        case EQ():
+            return _equal(one.value)
+        case Ordered():
+            column, value = _column(one.value)
+            test = f"f.in_list = 0 AND f.kind = ? AND f.{column} {_SIGNS[one.op]} ?"
+            return test, [kind_of(one.value), value]
+        case CONTAINS():
+            item, values = _equal(one.value, in_list=1)
+            if not isinstance(one.value, str):
+                return item, values
+            inside = f"f.in_list = 0 AND f.kind = 'text' AND {_POSITION[dialect]}(f.folded, ?) > 0"
+            return f"({item} OR ({inside}))", [*values, one.value.casefold()]
+        case STARTSWITH():
+            test = "f.in_list = 0 AND f.kind = 'text' AND substr(f.text, 1, ?) = ?"
+            return test, [len(str(one.value)), one.value]
+        case _:
+            raise FilterError(f"{one!r:.80} is no filter that can be searched with")
+
+
+def _column(value: Scalar) -> tuple[str, Any]:
+    return ("text", value) if isinstance(value, str) else ("number", float(value))
+
+
+def _equal(value: Scalar, *, in_list: int = 0) -> Condition:
+    column, plain = _column(value)
+    return f"(f.in_list = {in_list} AND f.kind = ? AND f.{column} = ?)", [kind_of(value), plain]
+
+
+def _check_comparable(known: str, mine: str) -> None:
+    if known != mine:
+        dimensions, _, embedder = known.partition(" ")
+        my_dimensions, _, my_embedder = mine.partition(" ")
+        raise KnowledgeError(
+            f"The store has vectors of {embedder!r} with {dimensions} numbers, and {my_embedder!r} "
+            f"gives {my_dimensions}: they cannot be compared. Use that embedder, or add the "
+            "documents to another store."
+        )
+
+
+def _metadata(text: str) -> dict[str, Scalar | list[Scalar]]:
+    found: Any = as_object(json.loads(text))
+    if found is None:
+        raise KnowledgeError(f"The store holds {text!r:.80} as metadata")
+    return found
+
+
+def _hit(row: Sequence[Any]) -> Hit:
+    return Hit(
+        text=row[0],
+        position=row[1],
+        document=row[2],
+        source=row[3],
+        metadata=_metadata(row[4]),
+        score=float(row[5]),
+    )
+
+
+def _scalar(kind: str, text: str | None, number: float | None) -> Scalar:
+    if kind == "text":
+        return text or ""
+    if kind == "bool":
+        return bool(number)
+    plain = number or 0.0
+    return int(plain) if plain.is_integer() else plain
