@@ -31,10 +31,11 @@ from agentkit_py.models.base import (
     ModelOptions,
     ModelReply,
     ModelRequest,
+    StreamingAdapter,
     ToolSpec,
     make_model,
 )
-from agentkit_py.models.capabilities import IMAGE_TYPES, capabilities_of
+from agentkit_py.models.capabilities import ANTHROPIC, IMAGE_TYPES, capabilities_of
 from agentkit_py.models.encoding import (
     EMPTY_TURN,
     OPENING_TURN,
@@ -65,9 +66,6 @@ from agentkit_py.models.replies import (
 )
 from agentkit_py.models.schema import anthropic_form
 
-BASE_URL = "https://api.anthropic.com/v1"
-API_VERSION = "2023-06-01"
-
 DEFAULT_MAX_TOKENS = 4096
 """``max_tokens`` where nobody said otherwise: Anthropic requires one."""
 
@@ -96,9 +94,8 @@ def anthropic(
     """
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"max_tokens={max_tokens!r}: pass tokens, 1 or more.")
-    adapter = AnthropicAdapter(beta_headers=_checked_betas(beta_headers))
-    url = BASE_URL if base_url is None else base_url
-    made = make_model(adapter, model, base_url=url, **options)
+    adapter = AnthropicAdapter(ANTHROPIC, beta_headers=_checked_betas(beta_headers))
+    made = make_model(adapter, model, base_url=base_url, **options)
     return made.with_parameters(**{"max_tokens": max_tokens, **made.default_parameters})
 
 
@@ -114,25 +111,16 @@ def _checked_betas(beta_headers: Sequence[str] | None) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class AnthropicAdapter:
-    """The Messages API, with the key in ``x-api-key``."""
+class AnthropicAdapter(StreamingAdapter):
+    """The Messages API."""
 
+    path: str = "/messages"
     beta_headers: tuple[str, ...] = ()
-    provider: str = "anthropic"
-    key_variable: str = "ANTHROPIC_API_KEY"
-
-    def url(self, model: Model) -> str:
-        """Return the request's URL."""
-        return f"{model.base_url}/messages"
 
     def headers(self, model: Model, api_key: str | None) -> dict[str, str]:
-        """Return the request's headers, the key among them."""
-        result = {"content-type": "application/json", "anthropic-version": API_VERSION}
-        if api_key:
-            result["x-api-key"] = api_key
-        if self.beta_headers:
-            result["anthropic-beta"] = ",".join(self.beta_headers)
-        return {**result, **model.extra_headers}
+        """Return the request's headers, the key and the betas among them."""
+        betas = {"anthropic-beta": ",".join(self.beta_headers)} if self.beta_headers else {}
+        return {**betas, **StreamingAdapter.headers(self, model, api_key)}
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""
@@ -175,14 +163,6 @@ class AnthropicAdapter:
             usage=_usage(as_object(found.get("usage"))),
             finish_reason=text_or_empty(found.get("stop_reason")) or None,
         )
-
-    def stream_url(self, model: Model) -> str:
-        """Return the URL of a request for a stream."""
-        return self.url(model)
-
-    def stream_body(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the body as a request for a stream."""
-        return {**body, "stream": True}
 
     def assembler(self, model: Model) -> AnthropicAssembler:
         """Return the assembler of one reply."""

@@ -8,13 +8,15 @@ runtime.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from agentkit_py._core.json import JsonObject, find_non_json
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Delta, Message, Usage
+from agentkit_py.models.capabilities import Host
 
 ToolChoice: TypeAlias = Literal["auto", "any"] | str
 """``"auto"``: the model decides; ``"any"``: it must call a tool; else the tool's name."""
@@ -142,21 +144,55 @@ class Assembler(Protocol):
         ...
 
 
-@runtime_checkable
-class StreamingAdapter(Adapter, Protocol):
-    """An adapter whose provider can stream replies; adapters need not be one."""
+@dataclass(frozen=True, slots=True)
+class StreamingAdapter(ABC):
+    """A base of adapters whose host can stream replies; adapters need not be one."""
+
+    host: Host
+    path: str = ""
+    """What stands behind the model's `base_url`."""
+
+    @property
+    def provider(self) -> str:
+        """The host's name."""
+        return self.host.provider
+
+    @property
+    def key_variable(self) -> str:
+        """The environment variable that holds the API key where none was given."""
+        return self.host.key_variable
+
+    def url(self, model: Model) -> str:
+        """Return the request's URL."""
+        return f"{model.base_url}{self.path}"
+
+    def headers(self, model: Model, api_key: str | None) -> dict[str, str]:
+        """Return the request's headers, the key among them; the model's own ones win."""
+        headers = {"content-type": "application/json", **self.host.headers}
+        if api_key:
+            bearer = self.host.key_header == "authorization"
+            headers[self.host.key_header] = f"Bearer {api_key}" if bearer else api_key
+        return {**headers, **model.headers}
 
     def stream_url(self, model: Model) -> str:
         """Return the URL of a request for a stream."""
-        ...
+        return self.url(model)
 
     def stream_body(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body that `encode` gave as a request for a stream."""
-        ...
+        return {**body, "stream": True}
 
+    @abstractmethod
+    def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
+        """See `Adapter.encode`."""
+
+    @abstractmethod
+    def decode(self, model: Model, body: object) -> ModelReply:
+        """See `Adapter.decode`."""
+
+    @abstractmethod
     def assembler(self, model: Model) -> Assembler:
         """Return the assembler of one reply."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +210,7 @@ class Model:
     default_parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Merged into each request body; the provider's own parameter names."""
 
-    extra_headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     timeout: float = 120.0
     """Seconds to wait for an answer."""
 
@@ -235,10 +271,10 @@ class ModelOptions(TypedDict, total=False):
 
 
 def make_model(  # noqa: PLR0913 - ModelOptions, by name
-    adapter: Adapter,
+    adapter: StreamingAdapter,
     model: str,
     *,
-    base_url: str,
+    base_url: str | None,
     key_required: bool = True,
     api_key: str | None = None,
     default_parameters: Mapping[str, Any] | None = None,
@@ -257,10 +293,10 @@ def make_model(  # noqa: PLR0913 - ModelOptions, by name
     return Model(
         model=_checked_name(model),
         adapter=adapter,
-        base_url=checked_url("base_url", base_url),
+        base_url=checked_url("base_url", adapter.host.base_url if base_url is None else base_url),
         api_key=api_key,
         default_parameters=_checked_parameters(default_parameters),
-        extra_headers=_checked_headers(headers),
+        headers=_checked_headers(headers),
         timeout=timeout,
         retry=retry,
         context_window=context_window,

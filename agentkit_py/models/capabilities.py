@@ -1,4 +1,4 @@
-"""Tables of what hosts and models take: the one place to look when a provider changes its mind.
+"""Tables of what hosts and models take: the one place to look when a provider's rules change.
 
 A host's row says what its server takes whatever the model; a family's rows say since which version
 its models take what. A version that is newer than all rows counts as the newest row.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -17,7 +17,7 @@ IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A server that speaks one of OpenAI's formats: how it is asked, and what it takes."""
+    """A provider's API: how it is asked, and what requests to it may hold."""
 
     provider: str
     """The name of the provider in errors, traces and messages' opaque data."""
@@ -25,9 +25,14 @@ class Host:
     base_url: str = ""
     """The root of its API; empty: each user has an own one."""
 
-    key_variable: str = "OPENAI_API_KEY"
+    key_variable: str
+    """The environment variable that holds the API key where none was given."""
+
     key_header: str = "authorization"
     """The header of the key; in ``authorization`` it is a bearer token."""
+
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Sent with each request."""
 
     strict_schemas: bool = True
     """Whether it takes strict tool schemas."""
@@ -41,16 +46,11 @@ class Host:
     image_types: frozenset[str] = IMAGE_TYPES
     pdf_files: bool = True
 
-    def headers(self, api_key: str | None) -> dict[str, str]:
-        """Return the headers of a request with this key."""
-        if not api_key:
-            return {"content-type": "application/json"}
-        value = f"Bearer {api_key}" if self.key_header == "authorization" else api_key
-        return {"content-type": "application/json", self.key_header: value}
 
-
-OPENAI = Host(provider="openai", base_url="https://api.openai.com/v1")
-OPENAI_RESPONSES = Host(provider="openai-responses", base_url="https://api.openai.com/v1")
+OPENAI = Host(
+    provider="openai", base_url="https://api.openai.com/v1", key_variable="OPENAI_API_KEY"
+)
+OPENAI_RESPONSES = replace(OPENAI, provider="openai-responses")
 AZURE_OPENAI = Host(
     provider="azure-openai",
     key_variable="AZURE_OPENAI_API_KEY",
@@ -67,6 +67,20 @@ GROK = Host(
     empty_messages=False,
     image_types=frozenset({"image/jpeg", "image/png"}),
     pdf_files=False,
+)
+ANTHROPIC = Host(
+    provider="anthropic",
+    base_url="https://api.anthropic.com/v1",
+    key_variable="ANTHROPIC_API_KEY",
+    key_header="x-api-key",
+    headers={"anthropic-version": "2023-06-01"},
+)
+# The key has a header of its own: URLs end up in logs.
+GEMINI = Host(
+    provider="gemini",
+    base_url="https://generativelanguage.googleapis.com/v1beta",
+    key_variable="GEMINI_API_KEY",
+    key_header="x-goog-api-key",
 )
 
 

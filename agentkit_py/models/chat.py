@@ -24,7 +24,7 @@ from agentkit_py.messages import (
     ToolCallMessage,
     Usage,
 )
-from agentkit_py.models.base import Model, ModelReply, ModelRequest, ToolSpec
+from agentkit_py.models.base import Model, ModelReply, ModelRequest, StreamingAdapter, ToolSpec
 from agentkit_py.models.capabilities import Host, capabilities_of
 from agentkit_py.models.encoding import (
     EMPTY_TURN,
@@ -57,33 +57,12 @@ EMPTY_RESULT = "(empty)"
 
 
 @dataclass(frozen=True, slots=True)
-class ChatAdapter:
+class ChatAdapter(StreamingAdapter):
     """Chat completions of one host."""
 
-    host: Host
     path: str = "/chat/completions"
-    """What stands behind the model's `base_url`."""
-
     stream_usage: bool = True
     """Whether the server knows ``stream_options``, by which it is asked for a stream's usage."""
-
-    @property
-    def provider(self) -> str:
-        """The host's name."""
-        return self.host.provider
-
-    @property
-    def key_variable(self) -> str:
-        """The environment variable that holds the API key where none was given."""
-        return self.host.key_variable
-
-    def url(self, model: Model) -> str:
-        """Return the request's URL."""
-        return f"{model.base_url}{self.path}"
-
-    def headers(self, model: Model, api_key: str | None) -> dict[str, str]:
-        """Return the request's headers, the key among them."""
-        return {**self.host.headers(api_key), **model.extra_headers}
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""
@@ -122,10 +101,6 @@ class ChatAdapter:
             finish_reason = finish_reason or text_or_empty(choice.get("finish_reason")) or None
         usage = _usage(as_object(found.get("usage")))
         return ModelReply(messages=tuple(messages), usage=usage, finish_reason=finish_reason)
-
-    def stream_url(self, model: Model) -> str:
-        """Return the URL of a request for a stream."""
-        return self.url(model)
 
     def stream_body(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body as a request for a stream."""

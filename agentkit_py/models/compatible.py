@@ -44,7 +44,7 @@ def openai(
     return make_model(
         ChatAdapter(OPENAI, stream_usage=stream_usage),
         model,
-        base_url=OPENAI.base_url if base_url is None else base_url,
+        base_url=base_url,
         key_required=base_url is None,
         **options,
     )
@@ -74,7 +74,7 @@ def openai_responses(
     return make_model(
         ResponsesAdapter(OPENAI_RESPONSES, keep_reasoning=keep_reasoning),
         model,
-        base_url=OPENAI_RESPONSES.base_url if base_url is None else base_url,
+        base_url=base_url,
         key_required=base_url is None,
         **options,
     )
@@ -128,7 +128,7 @@ def grok(model: str, *, base_url: str | None = None, **options: Unpack[ModelOpti
     return make_model(
         ChatAdapter(GROK),
         model,
-        base_url=GROK.base_url if base_url is None else base_url,
+        base_url=base_url,
         key_required=base_url is None,
         **options,
     )

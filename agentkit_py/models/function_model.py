@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
-from agentkit_py.errors import ConfigurationError
-from agentkit_py.messages import Message, ReasoningMessage, TextMessage, ToolCall, ToolCallMessage
+from agentkit_py.codec import message_from_dict, message_to_dict
+from agentkit_py.errors import ConfigurationError, InvalidRecordError
+from agentkit_py.messages import TextMessage
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, Usage
 from agentkit_py.models.replies import unexpected
 
@@ -94,10 +96,10 @@ class _FunctionAdapter:
     def decode(self, model: Model, body: object) -> ModelReply:
         found: Any = body
         try:
-            messages = tuple([_message_from_json(message) for message in found["messages"]])
+            messages = tuple([message_from_dict(message) for message in found["messages"]])
             usage = Usage(*found["usage"]) if "usage" in found else None
             finish_reason = found["finish_reason"]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, InvalidRecordError) as error:
             raise unexpected(model, body, "no reply that this model has given") from error
         return ModelReply(messages=messages, usage=usage, finish_reason=finish_reason)
 
@@ -105,34 +107,14 @@ class _FunctionAdapter:
 def _reply_to_json(model: Model, reply: ModelReply) -> dict[str, Any]:
     if not isinstance(reply, ModelReply):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
         raise unexpected(model, repr(reply), "the function gave no ModelReply and no text")
-    messages = [_message_to_json(model, message) for message in reply.messages]
+    for message in reply.messages:
+        parts = isinstance(message, TextMessage) and not isinstance(message.content, str)
+        if message.role != "assistant" or parts:
+            raise unexpected(model, repr(message), "a model replies with texts, calls, reasoning")
+    # Whose messages they were is for the agent to say that asked.
+    messages = [message_to_dict(replace(message, agent=None)) for message in reply.messages]
     found: dict[str, Any] = {"messages": messages, "finish_reason": reply.finish_reason}
     if (used := reply.usage) is not None:
         tokens = (used.input_tokens, used.output_tokens, used.cached_tokens)
         found["usage"] = [*tokens, used.reasoning_tokens]
     return found
-
-
-def _message_to_json(model: Model, message: Message) -> dict[str, Any]:
-    own: dict[str, Any] = {"stop_reason": message.stop_reason}
-    if message.provider_metadata is not None:
-        own["provider_metadata"] = message.provider_metadata
-    match message:
-        case TextMessage(role="assistant", content=str()):
-            return {"text": message.content, **own}
-        case ToolCallMessage(tools=tools):
-            calls = [[c.id, c.name, c.input, c.malformed, c.provider_metadata] for c in tools]
-            return {"calls": calls, **own}
-        case ReasoningMessage():
-            return {"reasoning": message.content, **own}
-        case _:
-            raise unexpected(model, repr(message), "a model replies with texts, calls, reasoning")
-
-
-def _message_from_json(found: dict[str, Any]) -> Message:
-    own = dict(found)
-    if "text" in own:
-        return TextMessage("assistant", own.pop("text"), **own)
-    if "reasoning" in own:
-        return ReasoningMessage(own.pop("reasoning"), **own)
-    return ToolCallMessage(tuple([ToolCall(*call) for call in own.pop("calls")]), **own)

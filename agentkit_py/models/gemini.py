@@ -30,10 +30,11 @@ from agentkit_py.models.base import (
     ModelOptions,
     ModelReply,
     ModelRequest,
+    StreamingAdapter,
     ToolSpec,
     make_model,
 )
-from agentkit_py.models.capabilities import capabilities_of
+from agentkit_py.models.capabilities import GEMINI, capabilities_of
 from agentkit_py.models.encoding import (
     EMPTY_TURN,
     OPENING_TURN,
@@ -63,8 +64,6 @@ from agentkit_py.models.replies import (
 )
 from agentkit_py.models.schema import gemini_form
 
-BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
-
 PLACEHOLDER_SIGNATURE = "skip_thought_signature_validator"
 """Google's word for "this call was made by another model": Gemini 3 refuses calls without one."""
 
@@ -89,25 +88,16 @@ def gemini(model: str, *, base_url: str | None = None, **options: Unpack[ModelOp
     """
     if not isinstance(model, str) or _IN_URL.fullmatch(model) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"model={model!r}: pass a name that can stand in a URL.")
-    url = BASE_URL if base_url is None else base_url
-    return make_model(GeminiAdapter(), model, base_url=url, **options)
+    return make_model(GeminiAdapter(GEMINI), model, base_url=base_url, **options)
 
 
 @dataclass(frozen=True, slots=True)
-class GeminiAdapter:
-    """generateContent, with the key in ``x-goog-api-key``: URLs end up in logs."""
-
-    provider: str = "gemini"
-    key_variable: str = "GEMINI_API_KEY"
+class GeminiAdapter(StreamingAdapter):
+    """generateContent."""
 
     def url(self, model: Model) -> str:
         """Return the request's URL."""
         return f"{_root(model)}:generateContent"
-
-    def headers(self, model: Model, api_key: str | None) -> dict[str, str]:
-        """Return the request's headers, the key among them."""
-        key = {"x-goog-api-key": api_key} if api_key else {}
-        return {"content-type": "application/json", **key, **model.extra_headers}
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body.

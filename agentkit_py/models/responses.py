@@ -25,8 +25,8 @@ from agentkit_py.messages import (
     ToolCallMessage,
     Usage,
 )
-from agentkit_py.models.base import Model, ModelReply, ModelRequest, ToolSpec
-from agentkit_py.models.capabilities import IMAGE_TYPES, Host, capabilities_of
+from agentkit_py.models.base import Model, ModelReply, ModelRequest, StreamingAdapter, ToolSpec
+from agentkit_py.models.capabilities import IMAGE_TYPES, capabilities_of
 from agentkit_py.models.encoding import (
     EMPTY_TURN,
     Encoded,
@@ -61,30 +61,12 @@ _ANSWERS = frozenset({"completed", "incomplete", ""})
 
 
 @dataclass(frozen=True, slots=True)
-class ResponsesAdapter:
+class ResponsesAdapter(StreamingAdapter):
     """The Responses API of one host."""
 
-    host: Host
+    path: str = "/responses"
     keep_reasoning: bool | None = None
     """Whether reasoning is kept and sent back; None: if the model's name says that it reasons."""
-
-    @property
-    def provider(self) -> str:
-        """The host's name."""
-        return self.host.provider
-
-    @property
-    def key_variable(self) -> str:
-        """The environment variable that holds the API key where none was given."""
-        return self.host.key_variable
-
-    def url(self, model: Model) -> str:
-        """Return the request's URL."""
-        return f"{model.base_url}/responses"
-
-    def headers(self, model: Model, api_key: str | None) -> dict[str, str]:
-        """Return the request's headers, the key among them."""
-        return {**self.host.headers(api_key), **model.extra_headers}
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here.
@@ -130,14 +112,6 @@ class ResponsesAdapter:
             raise unexpected(model, body, f"the model was stopped before it answered: {reason}")
         usage = _usage(as_object(found.get("usage")))
         return ModelReply(messages=messages, usage=usage, finish_reason=reason or status or None)
-
-    def stream_url(self, model: Model) -> str:
-        """Return the URL of a request for a stream."""
-        return self.url(model)
-
-    def stream_body(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the body as a request for a stream; its last event brings the usage."""
-        return {**body, "stream": True}
 
     def assembler(self, model: Model) -> ResponsesAssembler:
         """Return the assembler of one reply."""

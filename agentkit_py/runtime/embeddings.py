@@ -62,7 +62,7 @@ class OpenAIEmbedder:
             adapter=_Embeddings(),
             base_url=made.base_url,
             api_key=made.api_key,
-            extra_headers=made.extra_headers,
+            headers=made.headers,
             key_required=made.key_required,
             timeout=made.timeout,
             retry=made.retry,
@@ -111,7 +111,7 @@ class _Embeddings:
 
     def headers(self, model: Model, api_key: str | None) -> dict[str, str]:
         key = {"authorization": f"Bearer {api_key}"} if api_key else {}
-        return {**key, **model.extra_headers}
+        return {**key, **model.headers}
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:  # noqa: ARG002 - the interface's argument
         raise ConfigurationError(f"{model.model!r} embeds texts, it answers no messages")

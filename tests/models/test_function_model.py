@@ -79,7 +79,8 @@ async def test_the_answer_is_kept_as_json() -> None:
     assert model.decode(answer) == ASKS
     assert model.decode(json.loads(json.dumps(answer))) == ASKS
     text, _ = script("hi")
-    assert json.loads((await run(text)).raw)["messages"] == [{"text": "hi", "stop_reason": "stop"}]
+    said = {"type": "text", "role": "assistant", "content": "hi", "stop_reason": "stop"}
+    assert json.loads((await run(text)).raw)["messages"] == [said]
 
 
 @pytest.mark.parametrize(
