@@ -40,10 +40,10 @@ class Peer:
 
 
 PEERS = (
-    Peer("agno", ("agno", "sqlalchemy", "greenlet")),
+    Peer("agno", ("agno",)),
     Peer("pydantic-ai", ("pydantic-ai-slim",)),
     Peer("openai-agents", ("openai-agents",)),
-    Peer("langgraph", ("langgraph", "langchain", "langgraph-checkpoint-sqlite")),
+    Peer("langgraph", ("langgraph", "langchain")),
     Peer("agent-framework", ("agent-framework-core",)),
     Peer("autogen", ("autogen-agentchat", "autogen-core")),
 )

@@ -26,7 +26,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from problem import ANSWER, called, track_async, track_sync
+from problem import ANSWER, call_reply, called, text_reply, track_async, track_sync
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / ".cache" / "peers" / "data"
@@ -264,6 +264,18 @@ class Steps:
         return self.next()
 
 
+def scripted(steps: Steps) -> Callable[[dict[str, Any]], Awaitable[Any]]:
+    """Return what answers request bodies in OpenAI's format as ``steps`` say."""
+    calls = [call_reply(number) for number in range(steps.calls)]
+    last = text_reply()
+
+    async def respond(body: dict[str, Any]) -> Any:
+        number = await steps.later(body["messages"])
+        return last if number is None else calls[number]
+
+    return respond
+
+
 def arguments(number: int) -> dict[str, Any]:
     """Return the arguments of the tool call."""
     return {"parcel": number, "detailed": False}
@@ -323,16 +335,11 @@ class Framework(ABC):
         """Return the same for many at once."""
         return self.conversations(model, [])
 
-    async def first(self, model: Any, tools: list[Any]) -> Any:
-        """Make an agent and run it once."""
-        return await self.run(self.agent(model, tools))
-
     def works(self) -> dict[str, Callable[[Session], Contender]]:
         """Return all works of this framework by key."""
         found: dict[str, Callable[[Session], Contender]] = {
             "import": lambda _: Imported(self.statement),
             "create": self._create,
-            "first_run": self._first_run,
             "memory": self._memory,
             "text": partial(self._runs, 0, None),
             "tool1_async": partial(self._runs, 1, track_async),
@@ -351,15 +358,6 @@ class Framework(ABC):
             assert agent is not None
 
         return Timed(lambda _: self.agent(model, tools), session.loop, verify=verify)
-
-    def _first_run(self, session: Session) -> Contender:
-        steps, tools = Steps(), [self.tool(track_async)]
-        model = self.model(steps)
-
-        async def do(_: object) -> Any:
-            return await self.first(model, tools)
-
-        return Timed(do, session.loop, verify=checked(steps, self.answer))
 
     def _memory(self, _: Session) -> Contender:
         model, tools = self.model(Steps()), [self.tool(track_async)]

@@ -23,9 +23,8 @@ make bench                                # ours and plain Python, with rows for
 
 Each framework lives in a process and an environment of its own under `.cache/peers`, with the
 versions pinned in `benchmarks/requirements`. Rounds alternate: in each, every framework works once,
-and ratios are taken within the round. Figures are medians of the rounds. *floor* is plain Python
-without any library. Outside the timed part it is asserted that the work was done: the answer, the
-number of model calls and of tool calls, the number of messages that the model got.
+and ratios are taken within the round; figures are medians. *floor* is plain Python. That the work
+was done is asserted outside the timed part: the answer, and the number of model and tool calls.
 
 A figure is the time of one operation in a program that has been running for a while, as a server
 has: operations are awaited one after another in one coroutine, and the first is not timed. Models
@@ -53,8 +52,6 @@ def page(whole: dict[str, Any]) -> str:
         _peer_tables(whole),
         "## How each was run\n",
         _notes(whole),
-        "## What is left out\n",
-        _missing(whole),
     ]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -64,13 +61,9 @@ def machine_line(whole: dict[str, Any]) -> str:
     facts = whole.get("machine", {})
     when = sorted(row["when"] for row in whole["rows"].values())
     dates = f"{when[0][:16]} to {when[-1][:16]}".replace("T", " ") if when else "never"
-    loads = sorted(row["load"] for row in whole["rows"].values())
-    busy = ""
-    if loads and loads[-1] > 1.5 * facts.get("cores", 1):
-        busy = f" The machine was busy with other work: load average {loads[0]:g} to {loads[-1]:g}."
     return (
         f"Measured {dates} (UTC) on {facts.get('processor', '?')}, {facts.get('cores', '?')} cores,"
-        f" {facts.get('system', '?')}, {facts.get('python', '?')}.{busy} Ratios are steadier than"
+        f" {facts.get('system', '?')}, {facts.get('python', '?')}. Ratios are steadier than"
         " times, and ratios of CPU times are steadier than those of wall times.\n"
     )
 
@@ -218,24 +211,8 @@ def _notes(whole: dict[str, Any]) -> str:
         versions = ", ".join(f"{key} {value}" for key, value in about["versions"].items())
         parts.append(f"- **{name}** ({', '.join(filter(None, [about['runtime'], versions]))})")
         parts += [f"    - {note}" for note in about["notes"]]
+        parts += [f"    - no *{key}*: {why}" for key, why in about["absent"].items()]
     return "\n".join(parts) + "\n"
-
-
-def _missing(whole: dict[str, Any]) -> str:
-    found: dict[tuple[str, str], list[str]] = {}
-    for row in PEER_ROWS:
-        recorded: dict[str, Any] = whole["rows"].get(row.key, {"missing": {}, "figures": {}})
-        for name, reason in recorded["missing"].items():
-            if reason and name not in recorded["figures"]:
-                found.setdefault((name, reason), []).append(row.name)
-    lines = [
-        f"- **{name}**, {'; '.join(rows)}: {reason}." for (name, reason), rows in found.items()
-    ]
-    common = (
-        "\nHistory filters and stored threads are measured for frameworks that bring such a filter"
-        " or an SQLite session of their own.\n"
-    )
-    return "\n".join([*lines, common])
 
 
 # --------------------------------------------------------------------------- picture

@@ -6,13 +6,11 @@ import asyncio
 import inspect
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 QUESTION = "Where is my parcel 17?"
 ANSWER = "It arrives tomorrow."
 SYSTEM = "You are a helpful support agent. Answer briefly, and only from what the tools say."
-TOOLS = ("track", "refund", "invoice", "booking", "weather")
 
 called = [0]
 """How often a tool was called."""
@@ -32,21 +30,6 @@ async def track_async(parcel: int, detailed: bool = False) -> dict[str, Any]:  #
 def track_sync(parcel: int, detailed: bool = False) -> dict[str, Any]:  # noqa: ARG001, FBT001, FBT002 - the schema's argument
     """Look up where a parcel is."""
     return _found(parcel)
-
-
-class Replies:
-    """Answers in a circle, at once and in this process; counts how often it was asked."""
-
-    def __init__(self, *replies: dict[str, Any]) -> None:
-        self.replies = replies
-        self.asked = 0
-
-    async def __call__(self, body: dict[str, Any]) -> object:
-        """The next reply, as OpenAI's JSON."""
-        assert body
-        reply = self.replies[self.asked % len(self.replies)]
-        self.asked += 1
-        return reply
 
 
 def text_reply(text: str = ANSWER) -> dict[str, Any]:
@@ -95,27 +78,3 @@ async def bare_turn(
                 value = await asyncio.to_thread(function, **arguments)
             content = json.dumps({"data": value})
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": content})
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One question, the call of a tool that answers it, its result, and the answer."""
-
-    question: str
-    call_id: str
-    tool: str
-    arguments: dict[str, Any]
-    result: dict[str, Any]
-    answer: str
-
-
-def turn_of(number: int) -> Turn:
-    """One of them: the tools take turns."""
-    return Turn(
-        question=f"Hello again, could you tell me where my parcel {number} is today?",
-        call_id=f"call_{number}",
-        tool=TOOLS[number % len(TOOLS)],
-        arguments={"parcel": number, "detailed": number % 2 == 0},
-        result={"parcel": number, "status": "on its way", "stops": ["Graz", "Linz", "Wien"]},
-        answer=f"Parcel {number} has left Linz this morning and is expected in Wien tomorrow.",
-    )

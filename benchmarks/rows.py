@@ -54,7 +54,6 @@ _10K = "10,000 messages"
 PEER_ROWS: tuple[Row, ...] = (
     Row("import", "import", "ms", count=1),
     Row("create", "create an agent with a prebuilt tool", "µs", Goal(0.5, BEST)),
-    Row("first_run", "create it, and its first run", "µs"),
     Row("memory", "memory of such an agent", "KiB", count=200, rounds=2),
     Row("text", "run, text reply", "µs", Goal(1.2, BEST)),
     Row("tool1_async", "run, one async tool call and reply", "µs", Goal(0.5, BEST)),
@@ -102,8 +101,6 @@ PROCESSORS = (
 PROCESSOR_ROWS = [Row(name, f"{name}, {_10K}", "µs") for name in PROCESSORS]
 OWN_ROWS: tuple[Row, ...] = (
     *PROCESSOR_ROWS,
-    Row("tiktoken_first", f"TokenLimiter, tiktoken, {_10K}, first time", "ms", count=1),
-    Row("tiktoken_again", "the same again", "ms"),
     Row("observed", "run, one async tool call, observed", "µs"),
     Row("streamed", "run, one async tool call, streamed as chunks", "µs"),
     Row("traced", "run, one async tool call, traced", "µs"),

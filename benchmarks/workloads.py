@@ -1,28 +1,12 @@
-"""Conversations of any length, and a model that answers at once."""
+"""Conversations of any length."""
 
 from __future__ import annotations
 
-import dataclasses
+from agentkit_py import AgentResult, Message, TextMessage
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 
-from problem import Replies, turn_of
-
-from agentkit_py import AgentResult, Message, TextMessage, openai
-from agentkit_py.messages import (
-    ImageContent,
-    TextContent,
-    ToolCall,
-    ToolCallMessage,
-    ToolResultMessage,
-)
-from agentkit_py.models import Model
-
-
-def model_of(replies: Replies) -> Model:
-    """A model that is answered by ``replies``."""
-    return dataclasses.replace(openai("gpt-4o", api_key="x"), respond=replies)
-
-
-PICTURE = ImageContent("iVBORw0KGgo=", media_type="image/png")
+TOOLS = ("track", "refund", "invoice", "booking", "weather")
+STOPS = [{"stop": stop, "note": "on time " * 4} for stop in range(12)]
 
 
 def conversation(count: int) -> list[Message]:
@@ -35,33 +19,15 @@ def conversation(count: int) -> list[Message]:
 
 def turn(number: int) -> tuple[TextMessage, ToolCallMessage, ToolResultMessage, TextMessage]:
     """One question with everything that answers it."""
-    said = turn_of(number)
-    call = ToolCall(said.call_id, said.tool, said.arguments)
+    call = ToolCall(f"call_{number}", TOOLS[number % len(TOOLS)], {"parcel": number})
+    found = {"parcel": number, "status": "on its way", "mail": "ada@example.com"}
+    answer = f"Parcel {number} has left Linz this morning and is expected in Wien tomorrow."
     return (
-        TextMessage("user", said.question),
+        TextMessage("user", f"Hello again, could you tell me where my parcel {number} is today?"),
         ToolCallMessage((call,), agent="support"),
-        ToolResultMessage(call, {"data": said.result}, agent="support"),
-        TextMessage("assistant", said.answer, stop_reason="stop", agent="support"),
+        ToolResultMessage(call, {"data": {**found, "stops": STOPS}}, agent="support"),
+        TextMessage("assistant", answer, stop_reason="stop", agent="support"),
     )
-
-
-def eventful(count: int) -> list[Message]:
-    """As many messages with long results, some images, and some calls without a result."""
-    found: list[Message] = []
-    for number in range(-(-count // 4) + count // 200):
-        question, calls, answer, text = turn(number)
-        stops = [{"stop": stop, "note": "on time " * 4} for stop in range(12)]
-        found.append(
-            question
-            if number % 40
-            else dataclasses.replace(question, content=(TextContent(question.text), PICTURE))
-        )
-        found.append(calls)
-        if number % 50:
-            data = {"parcel": number % 100, "mail": "ada@example.com", "stops": stops}
-            found.append(dataclasses.replace(answer, content={"data": data}))
-        found.append(text)
-    return found[:count]
 
 
 def results(count: int) -> list[AgentResult]:

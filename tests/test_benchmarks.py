@@ -135,7 +135,12 @@ def recorded() -> dict[str, Any]:
     row: dict[str, Any] = {"when": "2026-11-20T12:00+00:00", "rounds": 15, "load": 1.0}
     row |= {"missing": {}, "figures": figures}
     slower = {**figures, "ours": {**times(1.0, 50.0), "cpu": [1.4e-4] * 3}}
-    about = {"runtime": "CPython 3.11", "versions": {"agno": "3.1"}, "notes": ["Made once."]}
+    about: dict[str, Any] = {
+        "runtime": "CPython 3.11",
+        "versions": {"agno": "3.1"},
+        "notes": ["Made once."],
+    }
+    about["absent"] = {"thread": "it has no database"}
     return {
         "machine": {"processor": "EPYC", "cores": 2, "system": "Linux", "python": "CPython"},
         "contenders": {"agno": about, "langgraph": {"left_out": "uv could not install it"}},

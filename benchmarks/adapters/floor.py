@@ -15,13 +15,13 @@ from harness import (
     WINDOW,
     Contender,
     Framework,
-    NotHere,
     Session,
     Steps,
     Timed,
     adds_to,
     counted,
     pair,
+    scripted,
     threads,
 )
 from problem import (
@@ -29,8 +29,6 @@ from problem import (
     QUESTION,
     SYSTEM,
     bare_turn,
-    call_reply,
-    text_reply,
     track_async,
 )
 from rows import PROCESSOR_ROWS, WIRE_FORMATS
@@ -57,18 +55,6 @@ SPECS = [
         },
     }
 ]
-
-
-def scripted(steps: Steps) -> Callable[[dict[str, Any]], Any]:
-    """What answers the requests."""
-    calls = [call_reply(number) for number in range(steps.calls)]
-    last = text_reply()
-
-    async def respond(body: dict[str, Any]) -> Any:
-        number = await steps.later(body["messages"])
-        return last if number is None else calls[number]
-
-    return respond
 
 
 def _started() -> list[dict[str, Any]]:
@@ -115,7 +101,6 @@ class Floor(Framework):
             "traced": partial(self._runs, 1, track_async),
             "two_agents": _two,
             **{row.key: _copy for row in PROCESSOR_ROWS},
-            "tiktoken_first": _encode,
             **threads("floor@1", (100, 10_000, 1_000_000), _build, _thread),
             "body": partial(_body, "OPENAI"),
             **{f"body_{name}": partial(_body, name) for name in WIRE_FORMATS},
@@ -143,21 +128,6 @@ def _copy(session: Session) -> Contender:
         return [message for message in messages if message.type]
 
     return counted(session, do, len, range(MANY, MANY + 1))
-
-
-def _encode(session: Session) -> Contender:
-    from agentkit_py.messages import text_of  # noqa: PLC0415 - the same texts as ours
-    from agentkit_py.runtime.tiktoken_loader import load_encoding  # noqa: PLC0415 - loaded only where it is used
-
-    encoder = load_encoding("o200k_base")
-    if encoder is None:
-        raise NotHere("tiktoken's o200k_base cannot be loaded")
-    texts = [text_of(message) for message in conversation(MANY)]
-
-    def do(_: object) -> int:
-        return sum(len(encoder.encode_ordinary(text)) for text in texts)
-
-    return counted(session, do, int, range(MANY, 100 * MANY))
 
 
 def _open(session: Session, folder: Path) -> sqlite3.Connection:

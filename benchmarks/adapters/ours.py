@@ -25,11 +25,12 @@ from harness import (
     counted,
     ignoring_input,
     pair,
+    scripted,
     source_digest,
     threads,
 )
-from problem import ANSWER, QUESTION, SYSTEM, Replies, call_reply, text_reply, track_async
-from workloads import conversation, eventful, model_of, results
+from problem import ANSWER, QUESTION, SYSTEM, track_async
+from workloads import conversation, results
 
 import agentkit_py
 from agentkit_py import (
@@ -44,6 +45,7 @@ from agentkit_py import (
     ToolCallFilter,
     anthropic,
     gemini,
+    openai,
     tool,
 )
 from agentkit_py.messages import ToolCall, ToolCallMessage, Usage
@@ -64,10 +66,7 @@ from agentkit_py.processors import (
     ensure_valid,
 )
 from agentkit_py.runs import StreamingConfig
-from agentkit_py.runtime.tiktoken_loader import load_encoding
 from agentkit_py.testing import HashingEmbedder
-
-ENCODING = "o200k_base"
 
 MOST_TURNS = 11
 """Model calls that a run may have: ten of them call a tool."""
@@ -104,20 +103,13 @@ class _Scripted:
 
 def _in_wire_format(steps: Steps) -> Model:
     """A model that is asked and answers in OpenAI's JSON."""
-    calls = [call_reply(number) for number in range(steps.calls)]
-    last = text_reply()
-
-    async def respond(body: dict[str, Any]) -> object:
-        number = await steps.later(body["messages"])
-        return last if number is None else calls[number]
-
-    return replace(OPENAI, respond=respond)
+    return replace(OPENAI, respond=scripted(steps))
 
 
 class Ours(Framework):
     """One agent, made once and reused."""
 
-    packages = ("pyagentkit", "pydantic", "tiktoken", "inngest")
+    packages = ("pyagentkit", "pydantic", "inngest")
     statement = "from agentkit_py import Agent, openai, tool"
     notes = (
         (
@@ -156,8 +148,6 @@ class Ours(Framework):
             "streamed": partial(self._watched, _streamed),
             "traced": self._traced,
             "two_agents": self._two,
-            "tiktoken_first": partial(_tiktoken, new=True),
-            "tiktoken_again": partial(_tiktoken, new=False),
             **threads(DATA, sizes, _build, self._thread),
             "body": partial(_body, OPENAI),
             **{f"body_{name}": partial(_body, model) for name, model in WIRE_MODELS.items()},
@@ -239,20 +229,6 @@ class Ours(Framework):
         return adds_to(session, steps, run, self.answer, lambda: scripted.seen)
 
 
-def _tiktoken(session: Session, *, new: bool) -> Contender:
-    """Count all messages; counts are kept with messages, so the first time needs new ones."""
-    if load_encoding(ENCODING) is None:
-        raise NotHere(f"tiktoken's {ENCODING} cannot be loaded")
-    limiter = TokenLimiter(1_000_000_000, encoding=ENCODING)
-    fixed = conversation(MANY)
-
-    async def do(prepared: Any) -> Any:
-        return await apply_processors(prepared if new else fixed, [limiter])
-
-    prepare = partial(conversation, MANY) if new else None
-    return counted(session, do, len, range(MANY, MANY + 1), prepare)
-
-
 def _store(session: Session, folder: Path) -> SqliteHistory:
     store = SqliteHistory(folder / "threads.db", lazy=True)
     session.stack.callback(lambda: session.loop.run(store.close()))
@@ -291,7 +267,7 @@ def _body(model: Model, session: Session) -> Contender:
 
 
 def _policy(make: Callable[[], HistoryProcessor], session: Session) -> Contender:
-    messages, processor = eventful(MANY), make()
+    messages, processor = conversation(MANY), make()
 
     async def do(_: object) -> Any:
         context = ProcessorContext(tokenizer=ApproximateTokenizer(), input="a word")
@@ -320,7 +296,7 @@ def _inngest(_: Session) -> Contender:
     return replaying.Replays(replaying.ours(_in_wire_format))
 
 
-OPENAI = model_of(Replies(text_reply()))
+OPENAI = openai("gpt-4o", api_key="x")
 WIRE_MODELS = {
     "responses": openai_responses("gpt-5", api_key="x"),
     "anthropic": anthropic("claude-sonnet-4-5", api_key="x"),

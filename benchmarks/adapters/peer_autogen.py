@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from autogen_agentchat.agents import AssistantAgent
@@ -131,7 +130,10 @@ class AutoGen(Framework):
         return ask
 
     def conversations_at_once(self, model: Any) -> Conversation:
-        return partial(self.first, model, [])
+        async def ask() -> TaskResult:
+            return await self.run(self.agent(model, []))
+
+        return ask
 
     def answer(self, result: TaskResult) -> str:
         return result.messages[-1].content

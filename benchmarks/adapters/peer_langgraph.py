@@ -5,37 +5,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 for _name in ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"):
     os.environ[_name] = "false"
 
 from harness import (
-    WINDOW,
     Contender,
     Framework,
     Session,
     Steps,
-    adds_to,
     arguments,
     pair,
-    threads,
 )
 from langchain.agents import create_agent
-from langchain.agents.middleware import wrap_model_call
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
-    AnyMessage,
     BaseMessage,
-    HumanMessage,
-    trim_messages,
 )
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from problem import ANSWER, QUESTION, SYSTEM
 
@@ -56,7 +47,6 @@ class Scripted(BaseChatModel):
         raise NotImplementedError
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        SEEN[0] = len(messages)
         number = await self.steps.later(messages)
         usage = {"input_tokens": 120, "output_tokens": 12, "total_tokens": 132}
         if number is None:
@@ -67,33 +57,15 @@ class Scripted(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-@wrap_model_call
-async def window(request: Any, handler: Callable[[Any], Any]) -> Any:
-    """The documented way to trim what the model sees and keep the rest."""
-    left = trim_messages(
-        request.messages, max_tokens=WINDOW, token_counter=len, strategy="last", start_on="human"
-    )
-    return await handler(request.override(messages=left))
-
-
 class LangGraph(Framework):
     """`create_agent`, compiled once; `ainvoke` for each conversation."""
 
-    packages = ("langgraph", "langchain", "langchain-core", "langgraph-checkpoint-sqlite")
+    packages = ("langgraph", "langchain", "langchain-core")
     statement = "from langchain.agents import create_agent; from langchain.tools import tool"
     notes = (
         "Agents are compiled once and reused; `LANGSMITH_TRACING=false`.",
         "Two agents: a `StateGraph` with both agents as nodes.",
-        (
-            "Threads: `AsyncSqliteSaver`, and a `wrap_model_call` middleware with"
-            " `trim_messages` of 40"
-            " messages."
-        ),
     )
-
-    absent = {  # noqa: RUF012 - read only
-        "thread_1000000": "each turn reads and writes the whole thread"
-    }
 
     def tool(self, function: Callable[..., Any]) -> Any:
         if function.__name__.endswith("async"):
@@ -117,7 +89,6 @@ class LangGraph(Framework):
     def extra(self) -> dict[str, Callable[[Session], Contender]]:
         return {
             "two_agents": self._two,
-            **threads(self.data, (100, 10_000), self._build, self._thread),
         }
 
     def _two(self, session: Session) -> Contender:
@@ -130,33 +101,6 @@ class LangGraph(Framework):
         graph.add_edge("second", END)
         agents = graph.compile()
         return pair(session, steps, lambda: self.run(agents), self.answer)
-
-    async def _build(self, folder: Path, size: int) -> None:
-        async with AsyncSqliteSaver.from_conn_string(str(folder / "graph.db")) as saver:
-            agent = self.agent(self.model(Steps()), [], checkpointer=saver)
-            messages: list[AnyMessage] = []
-            for _ in range(size // 2):
-                messages += [HumanMessage(QUESTION), AIMessage(ANSWER)]
-            await agent.aupdate_state(CONFIG, {"messages": messages})
-
-    def _thread(self, session: Session, folder: Path) -> Contender:
-        steps = Steps()
-        opened = AsyncSqliteSaver.from_conn_string(str(folder / "graph.db"))
-        saver = session.loop.run(opened.__aenter__())
-        session.stack.callback(lambda: session.loop.run(opened.__aexit__(None, None, None)))
-        model = self.model(steps)
-        agent = self.agent(model, [], checkpointer=saver, middleware=[window])
-
-        async def run() -> Any:
-            return await agent.ainvoke(
-                {"messages": [{"role": "user", "content": QUESTION}]}, CONFIG
-            )
-
-        return adds_to(session, steps, run, self.answer, lambda: SEEN[0])
-
-
-CONFIG: Any = {"configurable": {"thread_id": "t"}}
-SEEN = [0]
 
 
 FRAMEWORK = LangGraph()
