@@ -8,8 +8,17 @@
 Needs the extra ``mcp``.
 """
 
-import agentkit_py.mcp._needed  # noqa: F401  # pyright: ignore[reportUnusedImport] - imported for its check
-from agentkit_py.mcp.errors import (
+from importlib.util import find_spec
+
+from agentkit_py.errors import MissingDependencyError
+
+for _package in ("mcp", "jsonschema"):
+    if find_spec(_package) is None:
+        raise MissingDependencyError(_package, "mcp", "agentkit_py.mcp")
+
+# After the check, which names the extra: these import the packages.
+from agentkit_py.mcp.connection import SSE, Stdio, StreamableHTTP  # noqa: E402
+from agentkit_py.mcp.results import (  # noqa: E402
     MCPCallError,
     MCPConnectionError,
     MCPProtocolError,
@@ -17,9 +26,8 @@ from agentkit_py.mcp.errors import (
     MCPTimeoutError,
     MCPToolError,
 )
-from agentkit_py.mcp.server import MCPServer
-from agentkit_py.mcp.serving import serve_http, serve_stdio
-from agentkit_py.mcp.transports import SSE, Stdio, StreamableHTTP
+from agentkit_py.mcp.server import MCPServer  # noqa: E402
+from agentkit_py.mcp.serving import serve_http, serve_stdio  # noqa: E402
 
 __all__ = [
     "SSE",

@@ -1,55 +1,203 @@
-"""One session with one server, owned by a task of its own.
+"""Connections to MCP servers: a child process, streamable HTTP or SSE, and the session over it.
 
 An open session is a task group, and a step that ends a request must never raise through one. So
-the task that opens it is neither ours nor the run's; what we do with it is send requests.
+a task of its own opens and closes it; runs only send requests through it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+import os
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import Context
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TextIO, TypeAlias
+from urllib.parse import urlsplit
 
 import anyio
+import httpx2
 from mcp import Client
+from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_types import Implementation, ServerNotification, Tool, ToolListChangedNotification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from agentkit_py.mcp.transports import Transport
+from agentkit_py.errors import ConfigurationError
 
-_PAGES = 100
-"""Of a list of tools at the most: a server that always has one more must not hang a run."""
+_HTTP_TIMEOUT = httpx2.Timeout(30.0, read=300.0)
+"""A server may keep a stream open for long without an event. The SDK has the same."""
+
+_MAX_PAGES = 100
+"""Of a list of tools: a server that always has one more page must not hang a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stdio:
+    """A server as a child process, over its standard input and output."""
+
+    command: str
+    args: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Its environment, beside HOME, LOGNAME, PATH, SHELL, TERM and USER (on Windows their like).
+    It gets nothing else of this process's, so no keys."""
+
+    cwd: str | Path | None = None
+
+    @property
+    def where(self) -> str:
+        """The server as messages show it, without its arguments: they may be secret."""
+        return f"the command {self.command!r}"
+
+    @asynccontextmanager
+    async def streams(self) -> AsyncGenerator[Any, None]:
+        """Start the process and open the connection."""
+        parameters = StdioServerParameters(
+            command=self.command, args=list(self.args), env=dict(self.env), cwd=self.cwd
+        )
+        with Path(os.devnull).open("w", encoding="utf-8") as nothing:  # noqa: ASYNC230 - no disk
+            log = _standard_error() or nothing
+            async with stdio_client(parameters, errlog=log) as streams:
+                yield streams
+
+
+def _standard_error() -> TextIO | None:
+    """Return standard error, unless no process can write to it, as in a notebook."""
+    try:
+        sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):
+        return None
+    return sys.stderr
+
+
+@dataclass(frozen=True, slots=True)
+class _Remote:
+    """A server at a URL."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Sent with each request, e.g. ``{"Authorization": "Bearer …"}``."""
+
+    auth: httpx2.Auth | None = field(default=None, repr=False)
+    """An httpx2 auth provider, e.g. ``mcp.client.auth.OAuthClientProvider``."""
+
+    @property
+    def where(self) -> str:
+        """The server as messages show it, without user, password and query: they may be secret."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+class StreamableHTTP(_Remote):
+    """A server at a URL, over streamable HTTP (MCP since 2025)."""
+
+    __slots__ = ()
+
+    @asynccontextmanager
+    async def streams(self) -> AsyncGenerator[Any, None]:
+        """Open the connection."""
+        client = httpx2.AsyncClient(
+            headers=dict(self.headers), auth=self.auth, timeout=_HTTP_TIMEOUT
+        )
+        async with client, streamable_http_client(self.url, http_client=client) as streams:
+            yield streams
+
+
+class SSE(_Remote):
+    """A server at a URL, over server-sent events (MCP before 2025)."""
+
+    __slots__ = ()
+
+    def streams(self) -> AbstractAsyncContextManager[Any]:
+        """Open the connection."""
+        return sse_client(self.url, headers=dict(self.headers), auth=self.auth)
+
+
+Transport: TypeAlias = Stdio | StreamableHTTP | SSE
+
+_KINDS: dict[str, Any] = {
+    "stdio": Stdio,
+    "streamable-http": StreamableHTTP,
+    "http": StreamableHTTP,
+    "sse": SSE,
+}
+
+
+def as_transport(server: str, given: Transport | str | Mapping[str, Any]) -> Transport:
+    """Return the transport that was given as one, as a URL, or as TypeScript's ``{type, …}``.
+
+    Raises:
+        ConfigurationError: It is none of these, or one that the SDK does not have.
+    """
+    if isinstance(given, Stdio | StreamableHTTP | SSE):
+        return given
+    if isinstance(given, str):
+        scheme = urlsplit(given).scheme.lower()
+        if scheme in ("http", "https"):
+            return StreamableHTTP(given)
+        if scheme in ("ws", "wss"):
+            raise _no_websocket(server)
+        raise ConfigurationError(
+            f"MCP server {server!r}: a transport given as text must be an http(s) URL; "
+            "a command goes into Stdio(command, args)"
+        )
+    if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check their types
+        raise ConfigurationError(f"MCP server {server!r}: {type(given).__name__} is no transport")
+    settings = dict(given)
+    kind = settings.pop("type", "stdio" if "command" in settings else "streamable-http")
+    if kind in ("ws", "websocket"):
+        raise _no_websocket(server)
+    if kind not in _KINDS:
+        raise ConfigurationError(
+            f"MCP server {server!r}: there is no transport {kind!r}; there are stdio, "
+            "streamable-http and sse"
+        )
+    try:
+        return _KINDS[kind](**settings)
+    except TypeError as error:  # it names a wrong argument, and no value: that may be secret
+        text = str(error).partition("() ")[2]
+        raise ConfigurationError(f"MCP server {server!r}: its {kind} transport {text}") from None
+
+
+def _no_websocket(server: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"MCP server {server!r}: the MCP SDK for Python has no WebSocket transport. Use its "
+        'streamable HTTP endpoint (StreamableHTTP("https://…/mcp")), its SSE endpoint '
+        "(SSE(…)), or start it here (Stdio(command, args))."
+    )
 
 
 class Connection:
-    """A session; made by `connect`."""
+    """A session with a server; made by `connect`."""
 
     def __init__(self, transport: Transport) -> None:
-        """Keep what is needed; nothing happens yet."""
+        """Start the task that opens the session."""
         self._stop = asyncio.Event()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._listed: list[Tool] | None = None
-        self._news = 0  # how often the list has changed
+        self._version = 0
         self.ended: bool = False
-        """Whether the server has gone, or we have closed."""
+        """True once the server has gone or the session is closed."""
 
         self.client: Client = Client(
-            _watched(transport, self),
+            _streams_of(transport, self),
             client_info=Implementation(name="agentkit", version="1"),
             message_handler=self._on_message,
             cache=None,
         )
         self._task = asyncio.get_running_loop().create_task(
-            self._own(), name="agentkit-mcp", context=Context()
+            self._run(), name="agentkit-mcp", context=Context()
         )
 
     @classmethod
     async def connect(cls, transport: Transport, timeout: float) -> Connection:
-        """A connection that is ready.
+        """Return a session that is ready.
 
         Raises:
             TimeoutError: It was not ready in time.
@@ -66,52 +214,52 @@ class Connection:
         return made
 
     async def close(self) -> None:
-        """End the session, and the server if it is a process of ours."""
+        """End the session, and the server if it is a child process."""
         self.ended = True
         self._stop.set()
         await asyncio.wait([self._task])
 
     @property
-    def changes(self) -> bool:
-        """Whether the server says that its list of tools may change."""
+    def tools_change(self) -> bool:
+        """Whether the server announces changes of its list of tools."""
         tools = self.client.server_capabilities.tools
         return bool(tools and tools.list_changed)
 
     async def tools(self) -> list[Tool]:
-        """All of the server's tools; asked for once, and again when it says that they changed."""
+        """Return the server's tools; asked for again when it announces a change."""
         if self._listed is not None:
             return self._listed
-        known = self._news
+        version = self._version
         found: list[Tool] = []
         cursor: str | None = None
-        for _ in range(_PAGES):
+        for _ in range(_MAX_PAGES):
             page = await self.client.list_tools(cursor=cursor)
             found += page.tools
             cursor = page.next_cursor
             if cursor is None:
                 break
-        if self.changes and known == self._news:
+        if self.tools_change and version == self._version:
             self._listed = found
         return found
 
-    def _changed(self) -> None:
-        self._news += 1
+    def _forget_tools(self) -> None:
+        self._version += 1
         self._listed = None
 
-    async def _own(self) -> None:
+    async def _run(self) -> None:
         try:
             async with self.client as client:
                 modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
-                if modern and self.changes:
+                if modern and self.tools_change:
                     await self._listen(client)
                 else:
-                    self._say_ready()
+                    self._set_ready()
                     await self._stop.wait()
-        except Exception as error:  # noqa: BLE001 - told to those who wait; the task is nobody's
+        except Exception as error:  # noqa: BLE001 - `connect` raises it
             if self._ready.done():
                 return
             self._ready.set_exception(error)
-            self._ready.exception()  # somebody may have stopped waiting
+            self._ready.exception()  # read, if `connect` has stopped waiting
         finally:
             self.ended = True
             self._ready.cancel()
@@ -119,53 +267,46 @@ class Connection:
     async def _listen(self, client: Client) -> None:
         with contextlib.suppress(SubscriptionLost):
             async with client.listen(tools_list_changed=True) as events:
-                self._say_ready()
+                self._set_ready()
                 stopped = asyncio.ensure_future(self._stop.wait())
-                told = asyncio.ensure_future(self._follow(events))
-                await asyncio.wait([stopped, told], return_when=asyncio.FIRST_COMPLETED)
-                told.cancel()
-                await asyncio.wait([told])
+                following = asyncio.ensure_future(self._follow(events))
+                await asyncio.wait([stopped, following], return_when=asyncio.FIRST_COMPLETED)
+                following.cancel()
+                await asyncio.wait([following])
                 stopped.cancel()
         if not self._stop.is_set():
-            self.ended = True  # without news there is no knowing: connect anew
+            self.ended = True  # changes would be missed: connect anew
 
     async def _follow(self, events: Any) -> None:
         with contextlib.suppress(SubscriptionLost):
             async for _ in events:
-                self._changed()
+                self._forget_tools()
 
-    def _say_ready(self) -> None:
+    def _set_ready(self) -> None:
         if not self._ready.done():
             self._ready.set_result(None)
 
     async def _on_message(self, message: ServerNotification | Exception) -> None:
         if isinstance(message, ToolListChangedNotification):
-            self._changed()
+            self._forget_tools()
         await anyio.lowlevel.checkpoint()
 
 
-@contextlib.asynccontextmanager
-async def _watched(transport: Transport, owner: Connection) -> AsyncGenerator[Any, None]:
+@asynccontextmanager
+async def _streams_of(transport: Transport, owner: Connection) -> AsyncGenerator[Any, None]:
     async with transport.streams() as (read, write):
         yield _Reader(read, owner), write
 
 
 class _Reader:
-    """The stream of what the server says, which notices its end."""
+    """The stream of what the server sends; it marks the connection as ended at its end."""
 
     def __init__(self, stream: Any, owner: Connection) -> None:
         self._stream = stream
         self._owner = owner
 
-    @property
-    def last_context(self) -> Any:
-        return getattr(self._stream, "last_context", None)
-
-    async def receive(self) -> Any:
-        return await self._stream.receive()
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
     def __aiter__(self) -> Self:
         return self

@@ -1,4 +1,15 @@
-"""What a tool of a server gave, as JSON for the model."""
+"""What a call of a tool gives: JSON for the model, or an error that it reads as a result.
+
+::
+
+    AgentKitError
+    └── MCPCallError
+        ├── MCPToolError            the tool reports a failure (``isError``)
+        ├── MCPProtocolError        the server refused the call, or its answer is no MCP result
+        ├── MCPConnectionError      the connection ended during the call, which may be done
+        ├── MCPTimeoutError         no answer and no progress in time; the call was cancelled
+        └── MCPResultTooLargeError  the call was carried out, and its result is too large to keep
+"""
 
 from __future__ import annotations
 
@@ -9,25 +20,59 @@ from typing import Any
 from mcp_types import CallToolResult, ContentBlock, TextContent
 
 from agentkit_py._core.json import JsonValue, dumps
-from agentkit_py.mcp.errors import MCPResultTooLargeError, MCPToolError
+from agentkit_py.errors import AgentKitError
+
+
+class MCPCallError(AgentKitError):
+    """A call of a tool gave no result.
+
+    Attributes:
+        server: The server's name.
+        tool: The tool's name on the server.
+    """
+
+    def __init__(self, message: str, *, server: str, tool: str) -> None:
+        super().__init__(message)
+        self.server = server
+        self.tool = tool
+
+
+class MCPToolError(MCPCallError):
+    """The tool reports that it failed."""
+
+
+class MCPProtocolError(MCPCallError):
+    """The server refused the call, or its answer is no MCP result."""
+
+
+class MCPConnectionError(MCPCallError):
+    """The connection ended during the call, which may have been carried out all the same."""
+
+
+class MCPTimeoutError(MCPCallError):
+    """There was no answer, and no progress, in time; the call was cancelled."""
+
+
+class MCPResultTooLargeError(MCPCallError):
+    """The call was carried out, and its result is too large to keep."""
 
 
 def value_of(result: CallToolResult, *, server: str, tool: str, limit: int) -> JsonValue:
-    """The content blocks as they came: texts, images, sounds, resources and links.
+    """Return the content blocks: texts, images, sounds, resources and links.
 
     A structured result beside them is kept unless a text says the same.
 
     Raises:
-        MCPToolError: The tool says that it failed.
+        MCPToolError: The tool reports that it failed.
         MCPResultTooLargeError: It has more than ``limit`` bytes.
     """
     if result.is_error:
-        said = _words(result.content) or f"{tool} failed and did not say why"
-        raise MCPToolError(said[:limit], server=server, tool=tool)
+        text = _text_of(result.content) or f"{tool} failed and did not say why"
+        raise MCPToolError(text[:limit], server=server, tool=tool)
     blocks: Any = [_plain(block) for block in result.content]
     structured = result.structured_content
     value: JsonValue = blocks
-    if structured is not None and not _is_said(structured, result.content):
+    if structured is not None and not _is_repeated(structured, result.content):
         value = {"content": blocks, "structuredContent": structured}
     size = len(dumps(value).encode("utf-8", "replace"))
     if size > limit:
@@ -44,14 +89,14 @@ def _plain(block: ContentBlock) -> dict[str, Any]:
     return block.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def _words(blocks: Sequence[ContentBlock]) -> str:
+def _text_of(blocks: Sequence[ContentBlock]) -> str:
     return "\n".join(
         block.text if isinstance(block, TextContent) else dumps(_plain(block)) for block in blocks
     )
 
 
-def _is_said(structured: Any, blocks: Sequence[ContentBlock]) -> bool:
-    """Whether the texts hold the structured result: servers send it twice for older clients."""
+def _is_repeated(structured: Any, blocks: Sequence[ContentBlock]) -> bool:
+    """Return whether a text repeats the structured result, as servers do for older clients."""
     texts = [block.text for block in blocks if isinstance(block, TextContent)]
     if structured == {"result": "\n".join(texts)}:  # how the SDKs wrap what is no object
         return bool(texts)

@@ -7,7 +7,6 @@ import logging
 import weakref
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeAlias, cast
 
@@ -19,25 +18,28 @@ from pydantic import ValidationError
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonObject, JsonValue
 from agentkit_py.errors import ConfigurationError, ToolDefinitionError, ToolSourceError
-from agentkit_py.mcp.connection import Connection
-from agentkit_py.mcp.errors import MCPConnectionError, MCPProtocolError, MCPTimeoutError
-from agentkit_py.mcp.listing import ServerArguments, offered_name, spec_of, told_less
-from agentkit_py.mcp.results import value_of
-from agentkit_py.mcp.transports import Transport, as_transport
+from agentkit_py.mcp.connection import Connection, Transport, as_transport
+from agentkit_py.mcp.results import (
+    MCPConnectionError,
+    MCPProtocolError,
+    MCPTimeoutError,
+    value_of,
+)
+from agentkit_py.mcp.tools import ServerArguments, fit_gemini, offered_name, spec_of
 from agentkit_py.tools import Condition, Tool, ToolContext
 
 logger: logging.Logger = logging.getLogger("agentkit_py.mcp")
 
 Progress: TypeAlias = Callable[[str, float, float | None, str | None], "Awaitable[None] | None"]
-"""Gets a tool's name on the server, how far it is, of how much, and what it says."""
+"""Gets a tool's name on the server, its progress, the total if known, and a message."""
 
 _SESSION_GONE = "Session terminated"
-"""How the SDK words HTTP 404: the server has forgotten us, and has not looked at the request."""
+"""The SDK's words for HTTP 404: the server has dropped the session, and not read the request."""
 
 
 @dataclass(slots=True)
 class _Local:
-    """What belongs to one event loop: connections cannot be used in another."""
+    """The connection of one event loop: it cannot be used in another."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     connection: Connection | None = None
@@ -52,7 +54,7 @@ class MCPServer:
     """A server whose tools an agent can call, for ``Agent(mcp_servers=[…])``.
 
     It is connected when it is first needed or by ``async with`` (of itself, an agent or a
-    network), stays so, and is connected anew when it has died. Agents may share it.
+    network), stays connected, and is connected anew when it has ended. Agents may share it.
     """
 
     name: str
@@ -87,16 +89,16 @@ class MCPServer:
     """Gets the progress that tools report."""
 
     names: dict[str, str] = field(init=False, repr=False, default_factory=dict[str, str])
-    """The names on the server, by the names that models are told."""
+    """The names on the server, by the names that models get."""
 
-    _told: set[str] = field(init=False, repr=False, default_factory=set[str])
+    _warned: set[str] = field(init=False, repr=False, default_factory=set[str])
     _locals: _Locals = field(init=False, repr=False, default_factory=_Locals)
 
     def __post_init__(self) -> None:
-        """Check what was given.
+        """Check the settings.
 
         Raises:
-            ConfigurationError: It cannot work.
+            ConfigurationError: A setting is wrong.
         """
         if not self.name:
             raise ConfigurationError("An MCP server needs a name: its tools' names begin with it")
@@ -108,10 +110,8 @@ class MCPServer:
         self._transport: Transport = as_transport(self.name, self.transport)
         self.transport = self._transport
 
-    # ------------------------------------------------------------------------- the connection
-
     async def open(self) -> None:
-        """Connect, until as many have closed as have opened.
+        """Connect; the connection stays until each `open` has its `close`.
 
         Raises:
             ToolSourceError: It cannot be reached, and is required.
@@ -126,7 +126,7 @@ class MCPServer:
             self._report(error)
 
     async def close(self) -> None:
-        """Disconnect when the last one who opened has closed."""
+        """Disconnect, if each other `open` has its `close`."""
         local = self._local()
         local.holders = max(0, local.holders - 1)
         if local.holders == 0 and local.connection is not None:
@@ -157,7 +157,7 @@ class MCPServer:
                 return local.connection
             old, local.connection = local.connection, None
             if old is not None:
-                logger.warning("MCP server %r has gone; connecting anew", self.name)
+                logger.warning("MCP server %r has ended; connecting anew", self.name)
                 await old.close()
             try:
                 local.connection = await Connection.connect(self._transport, self.connect_timeout)
@@ -172,10 +172,8 @@ class MCPServer:
     def _report(self, error: ToolSourceError) -> None:
         logger.warning("%s; going on without its tools (required=False)", error)
 
-    # --------------------------------------------------------------------------- what it has
-
     async def listing(self) -> JsonObject:
-        """Its tools as JSON; see `ToolSource`.
+        """Return its tools as JSON; see `ToolSource`.
 
         Raises:
             ToolSourceError: It cannot be reached or does not list its tools, and is required.
@@ -199,27 +197,21 @@ class MCPServer:
             raise ToolSourceError(
                 self.name, f"it does not list its tools: {_reason(error)}"
             ) from error
-        chosen = [tool for tool in found if self._is_offered(tool.name)]
-        self._check_chosen({tool.name for tool in found})
+        for name in sorted({*(self.include or ()), *self.exclude} - {one.name for one in found}):
+            self._warn(f"include or exclude names {name!r}, which it does not have")
         tools: list[JsonValue] = [
             {
                 "name": tool.name,
                 "description": tool.description or tool.title or "",
                 "inputSchema": tool.input_schema,
             }
-            for tool in chosen
+            for tool in found
+            if (self.include is None or tool.name in self.include) and tool.name not in self.exclude
         ]
-        return {"tools": tools, "changes": connection.changes}
-
-    def _is_offered(self, tool: str) -> bool:
-        return (self.include is None or tool in self.include) and tool not in self.exclude
-
-    def _check_chosen(self, found: Collection[str]) -> None:
-        for name in sorted({*(self.include or ()), *self.exclude} - set(found)):
-            self._warn(f"include or exclude names {name!r}, which it does not have")
+        return {"tools": tools, "changes": connection.tools_change}
 
     def tools(self, listing: JsonObject, taken: Collection[str] = ()) -> Sequence[Tool]:
-        """The tools of a listing; see `ToolSource`."""
+        """Return the tools of a listing; see `ToolSource`."""
         made: list[Tool] = []
         used = set(taken)
         for listed in cast("list[dict[str, Any]]", listing["tools"]):
@@ -229,7 +221,8 @@ class MCPServer:
             except ToolDefinitionError as error:
                 self._warn(f"its tool {listed['name']!r} is left out: {error}")
                 continue
-            self._warn_of_gemini(listed["name"], tool)
+            if simplified := fit_gemini(tool.spec):
+                self._warn(f"Gemini gets a simpler schema of {listed['name']!r}: {simplified}")
             if name != f"{self.name}-{listed['name']}":
                 self._warn(
                     f"its tool {listed['name']!r} is offered as {name!r}: the usual name is taken "
@@ -243,7 +236,10 @@ class MCPServer:
     def _tool(self, name: str, listed: dict[str, Any]) -> Tool:
         arguments = ServerArguments.of(name, listed["inputSchema"])
         spec = spec_of(name, listed)
-        call = partial(self._invoke, listed["name"])
+
+        async def call(given: Any, _context: ToolContext, /) -> JsonValue:
+            return await self.call(listed["name"], given)
+
         return Tool(
             name,
             spec.description,
@@ -255,30 +251,20 @@ class MCPServer:
             spec=spec,
         )
 
-    def _warn_of_gemini(self, tool: str, made: Tool) -> None:
-        lost = told_less(made.spec)
-        if lost is not None:
-            self._warn(f"Gemini is told less of its tool {tool!r}: {lost}")
-
     def _warn(self, text: str) -> None:
-        """Say it once: a durable run goes through here again and again."""
-        if text not in self._told:
-            self._told.add(text)
+        """Log a warning once: a durable run comes here at each replay."""
+        if text not in self._warned:
+            self._warned.add(text)
             logger.warning("MCP server %r: %s", self.name, text)
-
-    # ------------------------------------------------------------------------------- a call
-
-    async def _invoke(self, tool: str, arguments: Any, _context: ToolContext, /) -> JsonValue:
-        return await self.call(tool, arguments)
 
     async def call(self, tool: str, arguments: Mapping[str, Any] | None = None) -> JsonValue:
         """Call a tool by its name on the server.
 
         Returns:
-            Its content blocks; beside them its structured content, if that says more.
+            Its content blocks, and its structured content if that says more.
 
         Raises:
-            MCPCallError: There is no result; its subclasses say why.
+            MCPCallError: There is no result; see its subclasses.
             ToolSourceError: The server cannot be reached.
         """
         given = None if arguments is None else dict(arguments)
@@ -324,14 +310,14 @@ class MCPServer:
 
             return await connection.client.call_tool(tool, arguments, progress_callback=progressed)
         raise MCPTimeoutError(
-            f"{tool} gave no answer and no progress in {self.timeout} s, and was told to stop.",
+            f"{tool} gave no answer and no progress in {self.timeout} s, and was cancelled.",
             server=self.name,
             tool=tool,
         )
 
 
 def _reason(error: Exception) -> str:
-    """The innermost errors in words: a group of tasks says only that some of them failed."""
+    """Return the innermost errors in words: a group's own message says only that some failed."""
     if isinstance(error, ExceptionGroup):
         inner = cast("ExceptionGroup[Exception]", error)
         return "; ".join(dict.fromkeys(map(_reason, inner.exceptions)))

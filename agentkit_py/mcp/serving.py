@@ -1,4 +1,4 @@
-"""The other way round: an agent or a network as an MCP server."""
+"""Serve an agent or a network as an MCP server."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from agentkit_py.state import State
 Target: TypeAlias = Agent | Network
 
 PATH = "/mcp"
-"""Where `serve_http` listens."""
+"""The path of `serve_http`'s endpoint."""
 
 
 def make_host(target: Target) -> Host:
-    """A server with one tool, which runs ``target`` and gives its answer.
+    """Return a server with one tool, which runs ``target`` and returns its answer.
 
-    What agents begin is reported as progress; a client that cancels the call ends the run. Where
-    the target keeps threads, the tool takes and gives a ``thread_id``.
+    Agents and tools that start are reported as progress; cancelling the call ends the run. Where
+    the target keeps threads, the tool takes and returns a ``thread_id``.
     """
     name = slugify(target.name)
     name = name if TOOL_NAME.fullmatch(name) else f"run-{name}"[:64]
@@ -39,10 +39,10 @@ def make_host(target: Target) -> Host:
     async def ask(input: Said, ctx: Context) -> CallToolResult:  # noqa: A002 - as in run()
         return await _run(target, input, None, ctx)
 
-    async def go_on(input: Said, ctx: Context, thread_id: Thread = None) -> CallToolResult:  # noqa: A002 - the name that clients send
+    async def converse(input: Said, ctx: Context, thread_id: Thread = None) -> CallToolResult:  # noqa: A002 - the name that clients send
         return await _run(target, input, thread_id, ctx)
 
-    handler = ask if target.history is None else go_on
+    handler = ask if target.history is None else converse
     host.add_tool(handler, name=name, description=description, structured_output=False)
     return host
 
@@ -74,7 +74,7 @@ async def _run(
 
 
 class _Reporter:
-    """Tells a client what a run is doing."""
+    """Reports what a run is doing as the call's progress."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

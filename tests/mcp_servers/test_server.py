@@ -27,7 +27,7 @@ from agentkit_py.mcp import (
     Stdio,
     StreamableHTTP,
 )
-from agentkit_py.mcp.listing import offered_name
+from agentkit_py.mcp.tools import offered_name
 from agentkit_py.messages import TextMessage
 from agentkit_py.models.base import ModelRequest
 

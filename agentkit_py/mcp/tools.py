@@ -1,4 +1,4 @@
-"""From what a server lists to the tools of an agent: choice, names and schemas."""
+"""Names, arguments and schemas of a server's tools, as models get them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _UNUSABLE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def offered_name(server: str, tool: str, taken: Collection[str]) -> str:
-    """What the model calls a tool: ``{server}-{tool}``, if providers take that and it is free.
+    """Return the name that models get: ``{server}-{tool}``, if providers accept it and it is free.
 
-    Otherwise what they refuse becomes ``_``, and a few hex digits that depend on nothing but the
-    two names take the place of the end, or tell the name from the one that is taken.
+    Otherwise characters that they refuse become ``_``, and a name that is too long or taken ends
+    with hex digits that depend only on the two names.
     """
     wanted = f"{server}-{tool}"
     name = _UNUSABLE.sub("_", wanted)
@@ -49,7 +49,7 @@ def offered_name(server: str, tool: str, taken: Collection[str]) -> str:
 class ServerArguments:
     """Arguments described by a server's JSON Schema.
 
-    References are followed inside of the schema only: nobody else decides what we fetch.
+    References are followed inside the schema only; nothing is fetched.
     """
 
     schema: JsonObject
@@ -57,10 +57,10 @@ class ServerArguments:
 
     @classmethod
     def of(cls, tool: str, schema: JsonObject) -> ServerArguments:
-        """The arguments that ``schema`` describes.
+        """Return the arguments that ``schema`` describes.
 
         Raises:
-            ToolDefinitionError: It is no JSON Schema, or no provider could be told of it.
+            ToolDefinitionError: It is no JSON Schema.
         """
         kind: Any = cast("Any", validator_for)(schema)
         try:
@@ -71,7 +71,7 @@ class ServerArguments:
         return cls(schema, kind(schema, registry=registry))
 
     def validate(self, given: JsonValue) -> JsonValue:
-        """The arguments as they came, if they fit.
+        """Return the arguments unchanged, if they fit the schema.
 
         Raises:
             InvalidArguments: They do not.
@@ -79,7 +79,7 @@ class ServerArguments:
         try:
             errors = list(self.validator.iter_errors(given))
         except (Unresolvable, RecursionError):
-            return given  # a schema that only its server understands: the server validates, too
+            return given  # the server validates, too
         if not errors:
             return given
         errors.sort(key=lambda error: list(map(str, error.path)))
@@ -95,7 +95,7 @@ class ServerArguments:
 
 
 def spec_of(name: str, listed: JsonObject) -> ToolSpec:
-    """The tool as models are told of it: its schema as the server gave it.
+    """Return the tool's specification, with the schema that the server gave.
 
     Raises:
         ToolDefinitionError: OpenAI's or Anthropic's format has no form for the schema.
@@ -109,40 +109,40 @@ def spec_of(name: str, listed: JsonObject) -> ToolSpec:
     return spec
 
 
-_DEPTH = 3
-"""How often a reference is followed for Gemini, which cannot be told that a schema holds itself."""
+_MAX_DEPTH = 3
+"""How often a reference is followed for Gemini, whose format has no recursive schemas."""
 
 
-def told_less(spec: ToolSpec) -> str | None:
-    """Why Gemini is told less than the schema says; None: it is not.
+def fit_gemini(spec: ToolSpec) -> str | None:
+    """Give the specification a form for Gemini; return what had to be simplified, or None.
 
-    A schema that refers to itself is written out a few levels deep, and the next level is anything.
+    A schema that refers to itself is expanded a few levels deep, and the next level is any object.
     """
     try:
         gemini_form(spec)
     except ToolDefinitionError as error:
         schema = dict(spec.parameters or {})
         definitions = {**_object(schema.get("definitions")), **_object(schema.get("$defs"))}
-        spec.forms["gemini"] = gemini_schema(_written_out(schema, definitions, schema, 0))
+        spec.forms["gemini"] = gemini_schema(_expanded(schema, definitions, schema, 0))
         return str(error).partition(": ")[2]
     return None
 
 
-def _written_out(value: Any, definitions: dict[str, Any], root: Any, depth: int) -> Any:
+def _expanded(value: Any, definitions: dict[str, Any], root: Any, depth: int) -> Any:
     if isinstance(value, list):
         items = cast("list[Any]", value)
-        return [_written_out(item, definitions, root, depth) for item in items]
+        return [_expanded(item, definitions, root, depth) for item in items]
     fields = as_object(value)
     if fields is None:
         return value
     reference = fields.get("$ref")
     if isinstance(reference, str):
-        if depth >= _DEPTH:
+        if depth >= _MAX_DEPTH:
             return {"type": "object"}
         target = root if reference == "#" else definitions.get(reference.rpartition("/")[2], {})
-        return _written_out(target, definitions, root, depth + 1)
+        return _expanded(target, definitions, root, depth + 1)
     return {
-        key: _written_out(item, definitions, root, depth)
+        key: _expanded(item, definitions, root, depth)
         for key, item in fields.items()
         if key not in ("$defs", "definitions")
     }
