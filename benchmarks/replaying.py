@@ -18,7 +18,7 @@ from agentkit_py import Agent, tool
 from agentkit_py.inngest import AgentKitMiddleware
 from agentkit_py.models import Model
 from agentkit_py.testing.executor import ReplayExecutor
-from agentkit_py.testing.executor.sdk import Answer
+from agentkit_py.testing.executor.worker import Answer
 
 CALLS = 100
 """Tool calls; each is a step of the model and one of the tool, and the answer is a step too."""

@@ -20,22 +20,31 @@ Provider: TypeAlias = Literal[
 ScriptedReply: TypeAlias = Reply | Message | Sequence[Message]
 """A text, `tool_call(…)`, exact provider JSON (`Raw`), a message, or the messages of one reply."""
 
-_KEY = "sk-scripted"
+_FACTORIES: dict[Provider, tuple[Callable[..., Model], str]] = {
+    "openai": (openai, "gpt-4o"),
+    "openai_responses": (openai_responses, "gpt-5"),
+    "azure_openai": (azure_openai, "gpt-4o"),
+    "anthropic": (anthropic, "claude-sonnet-4-5"),
+    "gemini": (gemini, "gemini-2.5-flash"),
+    "grok": (grok, "grok-4"),
+}
 
 
-def _make(provider: Provider, **options: Any) -> Model:
+def model_of(provider: Provider, *, url: str | None = None, **options: Any) -> Model:
+    """Return a model that speaks this provider's format, tried once: a fake is never down.
+
+    Args:
+        provider: Whose wire format is spoken.
+        url: Where the provider is, if not at its own address.
+        options: For the model's factory, e.g. ``model="gpt-5"`` or ``timeout=1``.
+    """
+    factory, name = _FACTORIES[provider]
+    given: dict[str, Any] = {"api_key": "sk-test", "retry": RetryPolicy(attempts=1), **options}
     if provider == "azure_openai":
-        endpoint = "https://scripted.openai.azure.com"
-        return azure_openai("gpt-4o", endpoint=endpoint, api_version="2024-10-21", **options)
-    factories: dict[str, tuple[Callable[..., Model], str]] = {
-        "openai": (openai, "gpt-4o"),
-        "openai_responses": (openai_responses, "gpt-5"),
-        "anthropic": (anthropic, "claude-sonnet-4-5"),
-        "gemini": (gemini, "gemini-2.5-flash"),
-        "grok": (grok, "grok-4"),
-    }
-    factory, name = factories[provider]
-    return factory(options.pop("model", name), **options)
+        given["endpoint"] = url or "https://scripted.openai.azure.com"
+    elif url is not None:
+        given["base_url"] = url
+    return factory(given.pop("model", name), **given)
 
 
 class ScriptedModel(Model):
@@ -71,8 +80,7 @@ class ScriptedModel(Model):
             options: For the model's factory, e.g. ``model="gpt-5"`` or ``timeout=1``.
         """
         fake = FakeProvider([_rendered(reply) for reply in replies], strict=strict)
-        options = {"api_key": _KEY, "retry": RetryPolicy(attempts=1), **options}
-        made = _make(provider, **options)
+        made = model_of(provider, **options)
         for item in fields(Model):
             object.__setattr__(self, item.name, getattr(made, item.name))
         object.__setattr__(self, "transport", fake.transport)

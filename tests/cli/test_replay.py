@@ -38,11 +38,9 @@ from agentkit_py.testing.replay import (
     Replay,
     read_conversations,
 )
-from agentkit_py.testing.replay.comparing import difference
-from agentkit_py.testing.replay.figures import adds_up
-from agentkit_py.testing.replay.network import agent_of, deal_out
+from agentkit_py.testing.replay.networks import Script, agent_of, deal_out
+from agentkit_py.testing.replay.outcomes import adds_up, difference
 from agentkit_py.testing.replay.recording import RecordedCall, RecordedReply, RecordedTurn
-from agentkit_py.testing.replay.script import Script
 
 DATA = Path(__file__).parent / "data"
 ODDITIES = DATA / "oddities.jsonl"

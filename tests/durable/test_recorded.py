@@ -19,9 +19,8 @@ from agentkit_py.testing import FakeProvider, ReceivedRequest
 from agentkit_py.testing.executor import ReplayExecutor
 from agentkit_py.testing.provider import Reply
 from agentkit_py.testing.replay import PROVIDERS, Conversation, RecordedNetwork, read_conversations
-from agentkit_py.testing.replay.network import FRONT_DESK, deal_out
-from agentkit_py.testing.replay.providers import model_at
-from agentkit_py.testing.replay.script import Script
+from agentkit_py.testing.replay.networks import FRONT_DESK, Script, deal_out
+from agentkit_py.testing.scripted_model import Provider, model_of
 
 from .world import at
 
@@ -49,11 +48,11 @@ def plain(results: Any) -> list[Any]:
 class Played:
     """One conversation, played turn by turn."""
 
-    def __init__(self, conversation: Conversation, provider: str) -> None:
+    def __init__(self, conversation: Conversation, provider: Provider) -> None:
         self.conversation = conversation
         self.script = Script()
         self.fake = FakeProvider(self._reply)
-        self.model = at(model_at(self.fake, provider), self.fake)
+        self.model = at(model_of(provider, url=self.fake.base_url(provider)), self.fake)
         self.store = MemoryHistory()
         self.results: list[Any] = []
         self.last: list[Any] = []
@@ -112,7 +111,7 @@ class Played:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_recorded_conversations_are_the_same_as_functions(
-    provider: str, record_property: Callable[[str, object], None]
+    provider: Provider, record_property: Callable[[str, object], None]
 ) -> None:
     """Threads, results and requests, but for ids and times."""
     found = conversations()

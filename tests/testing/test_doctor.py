@@ -29,7 +29,7 @@ from agentkit_py import (
 from agentkit_py.errors import NonRetriableError
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing.doctor import Report, examine
-from agentkit_py.testing.doctor.explorer import sample
+from agentkit_py.testing.doctor.examination import sample
 
 
 def network_of(*tools: Any, router: Any = None, **agent: Any) -> Network:

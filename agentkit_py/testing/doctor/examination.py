@@ -1,51 +1,31 @@
-"""The examination: two runs under `ReplayExecutor`, and what they show."""
+"""The examination: two runs under `ReplayExecutor`, with a model that tries each tool once."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
 
+from agentkit_py._core.json import as_list, as_object
 from agentkit_py.agent import Agent
 from agentkit_py.events.approvals import APPROVAL_EVENT
 from agentkit_py.inngest.functions import create_functions
-from agentkit_py.inngest.outputs import MAX_OUTPUT
 from agentkit_py.inngest.serving import development_client
-from agentkit_py.inngest.steps import MAX_STEPS
 from agentkit_py.models import openai
 from agentkit_py.models.base import Model
 from agentkit_py.network import Network
 from agentkit_py.routing import RouterContext
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores.memory import MemoryHistory
-from agentkit_py.testing.doctor.callbacks import Observations, Observed
-from agentkit_py.testing.doctor.explorer import Explorer
-from agentkit_py.testing.doctor.report import (
-    Callback,
-    Figures,
-    Finding,
-    FindingName,
-    Report,
-    Severity,
-)
+from agentkit_py.testing.doctor.report import Callback, Report, figures_of, findings_of
+from agentkit_py.testing.doctor.watching import CallbackWatch
 from agentkit_py.testing.executor import ReplayExecutor, Run, Wait
-from agentkit_py.testing.provider import FakeProvider
+from agentkit_py.testing.provider import FakeProvider, ReceivedRequest, Reply, tool_calls
 
-MAX_STATE = 32 * 1024 * 1024
-"""Bytes of all outputs of a run at the most (inngest/pkg/consts)."""
-
-_NEAR = 0.5
-"""The part of a limit from which on it is worth a warning: real threads are longer."""
-
-_BEFORE, _WINDOW = 60, 120
-"""Characters that are shown before the first difference, and in all."""
-
-_STEP = re.compile(r'"op": "(\w+)", "step": "([^"]*)"')
-_FIRST_INFERENCE = re.compile(r".*\.0\.infer")
+_DEEPEST = 6
+_SELECT = "select_agent"
 
 
 async def examine(
@@ -67,15 +47,15 @@ async def examine(
         approve: What a person says to every question.
     """
     # The first is for comparing: it asks for everything twice. The second is as on the server.
-    compared = await _run(target, Observations(), input, model, check=True, approve=approve)
-    seen = Observations()
-    runs = [compared, await _run(target, seen, input, model, check=False, approve=approve)]
+    compared = await _run(target, CallbackWatch(), input, model, check=True, approve=approve)
+    watch = CallbackWatch()
+    runs = [compared, await _run(target, watch, input, model, check=False, approve=approve)]
     return Report(
         target=target.name,
-        figures=_figures(runs[-1]),
-        findings=list(_unique(_findings(_as_network(target), runs, seen))),
-        callbacks=[Callback(name, calls) for name, calls in seen.calls.items()],
-        tools={name: seen.tools[name] for name in (*_tool_names(target), *seen.listed)},
+        figures=figures_of(runs[-1]),
+        findings=findings_of(_as_network(target), runs, watch),
+        callbacks=[Callback(name, calls) for name, calls in watch.calls.items()],
+        tools={name: watch.tools[name] for name in (*_tool_names(target), *watch.listed)},
     )
 
 
@@ -88,7 +68,7 @@ class _AnyKey(dict[str, str]):
 
 async def _run(
     target: Network | Agent,
-    seen: Observations,
+    watch: CallbackWatch,
     text: str,
     model: Model | None,
     *,
@@ -97,7 +77,7 @@ async def _run(
 ) -> Run:
     given = _as_network(target)
     processors = given.history.processors if given.history is not None else ()
-    network = Observed(seen).network(
+    network = watch.network(
         given,
         history=MemoryHistory(processors=processors),
         default_model=model or given.default_model or openai("gpt-4.1"),
@@ -142,100 +122,89 @@ def _tool_names(target: Network | Agent) -> list[str]:
     return list(dict.fromkeys(name for agent in agents for name in agent.tool_map))
 
 
-def _figures(run: Run) -> Figures:
-    sizes = {step.name: len(json.dumps(step.output)) for step in run.steps}
-    largest = max(sizes, key=lambda name: sizes[name], default="")
-    return Figures(
-        requests=run.requests,
-        turns=sum(_FIRST_INFERENCE.fullmatch(name) is not None for name in run.names),
-        steps=len(run.steps),
-        largest_step=largest,
-        largest_output=sizes.get(largest, 0),
-        state=run.size,
-    )
+class Explorer:
+    """Replies for `FakeProvider`: first all tools of an agent in one reply, then a text.
+
+    Args:
+        agents: Names that the default routing agent may choose.
+    """
+
+    def __init__(self, agents: Sequence[str] = ()) -> None:
+        self._agents = agents
+        self._called: set[str] = set()
+
+    def __call__(self, request: ReceivedRequest) -> Reply:
+        """Call what was not called yet; where a tool must be called, one at a time."""
+        tools = dict(_tools_of(request.body))
+        new = [name for name in tools if name not in self._called]
+        if _is_forced(request.body) and tools:
+            new = new[:1] or list(tools)[-1:]
+        self._called.update(new)
+        if not new:
+            return "That is all."
+        return tool_calls(*((name, self._arguments(name, tools[name])) for name in new))
+
+    def _arguments(self, tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        found = sample(schema)
+        return {**found, "name": self._agents[0]} if tool == _SELECT and self._agents else found
 
 
-def _findings(network: Network, runs: list[Run], seen: Observations) -> Iterator[Finding]:
-    for (callback, deed), count in seen.deeds.items():
-        text = f"{deed} outside of steps, {count} times in one run"
-        yield Finding("side-effect-on-replay", "error", callback, f"{text}; {_advice(callback)}")
-    for run in runs:
-        if run.status != "completed":
-            yield _failure(run)
-        for difference in run.differences:
-            yield _difference(run, difference)
-        yield from _collisions(run)
-    if runs[0].status == runs[1].status and sorted(runs[0].names) != sorted(runs[1].names):
-        other = sorted(set(runs[0].names) ^ set(runs[1].names))[:5]
-        text = f"two runs had different steps ({', '.join(other)}); do tools remember the first?"
-        yield Finding("differs-between-replays", "warning", runs[0].function, text)
-    yield from _limits(network, runs[-1])
+def _tools_of(body: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield names and schemas, whichever provider's request it is."""
+    for given in as_list((as_object(body) or {}).get("tools")) or []:
+        entry = as_object(given) or {}
+        for tool in as_list(entry.get("functionDeclarations")) or [entry.get("function", entry)]:
+            found: dict[str, Any] = {}
+            for key in ("parameters", "input_schema", "parametersJsonSchema"):
+                found = tool.get(key) or found
+            yield tool["name"], found
 
 
-def _advice(callback: str) -> str:
-    if callback.startswith("tool "):
-        return "do it in ctx.step.run(…), or leave out steps=True."
-    return "do it in a tool, which runs in a step of its own."
+def _is_forced(body: Any) -> bool:
+    text = str((as_object(body) or {}).get("tool_choice") or body.get("toolConfig") or "auto")
+    return not any(word in text.lower() for word in ("auto", "none"))
 
 
-def _difference(run: Run, text: str) -> Finding:
-    found = re.fullmatch(r"(?s).*?: first it asked for (.*), then for (.*)", text)
-    if found is not None:
-        first, second = found.groups()
-        at = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
-        start = max(0, (at or 0) - _BEFORE)
-        shown = [one if at is None else one[start : start + _WINDOW] for one in (first, second)]
-        text = f"the same request asked for …{shown[0]}… and then for …{shown[1]}…"
-    # The same steps with other contents: the first that was asked for counts, the rest is dropped.
-    steps = [_STEP.findall(one) for one in (found.groups() if found is not None else ())]
-    severity: Severity = "warning" if steps and steps[0] == steps[1] else "error"
-    advice = "times, chance and what others may change belong in tools."
-    return Finding("differs-between-replays", severity, run.function, f"{text}; {advice}")
+def sample(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments that fit a tool's schema, as far as a schema says what fits."""
+    return as_object(_value(schema, schema, 0)) or {}
 
 
-def _failure(run: Run) -> Finding:
-    error = run.error or {}
-    message = str(error.get("message", "no error was given"))
-    kinds: Sequence[tuple[str, FindingName]] = [
-        (r"Two steps of this function are called", "colliding-ids"),
-        (r"more than [\d,]+ steps|step limit", "too-many-steps"),
-        (r"keeps at most|size (limit|is greater)", "too-large"),
-        (r"StateError|JSON", "not-json"),
-    ]
-    name: FindingName = "run-failed"
-    for pattern, kind in reversed(kinds):
-        name = kind if re.search(pattern, message) else name
-    return Finding(name, "error", run.function, message)
+def _value(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
+    if depth > _DEEPEST:
+        return None
+    if "$ref" in schema:
+        return _value(_resolved(schema["$ref"], root), root, depth + 1)
+    for key in ("const", "default"):
+        if key in schema:
+            return schema[key]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    for key in ("anyOf", "oneOf", "allOf"):
+        choices = [one for one in schema.get(key) or () if one.get("type") != "null"]
+        if choices:
+            return _value(choices[0], root, depth + 1)
+    return _of_type(schema, root, depth)
 
 
-def _collisions(run: Run) -> Iterator[Finding]:
-    for name, count in Counter(run.names).items():
-        if count > 1:
-            text = f"{count} steps have this name; a replay may mix them up."
-            yield Finding("colliding-ids", "error", name, text)
+def _of_type(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
+    kinds = as_list(schema.get("type", "object")) or [schema.get("type", "object")]
+    name = next((str(kind).lower() for kind in kinds if kind != "null"), "null")
+    if name == "object":
+        fields: dict[str, Any] = schema.get("properties") or {}
+        return {key: _value(value, root, depth + 1) for key, value in fields.items()}
+    if name == "array":
+        one: dict[str, Any] = schema.get("items") or {}
+        return [_value(one, root, depth + 1) for _ in range(schema.get("minItems", 1))]
+    if name in ("integer", "number"):
+        return schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)
+    if name == "string":
+        return "doctor".ljust(schema.get("minLength", 0), ".")[: schema.get("maxLength")]
+    return {"boolean": False}.get(name)
 
 
-def _limits(network: Network, run: Run) -> Iterator[Finding]:
-    figures = _figures(run)
-    measured: list[tuple[FindingName, str, int, int, str]] = [
-        ("too-large", figures.largest_step, figures.largest_output, MAX_OUTPUT, "bytes of output"),
-        ("too-large", run.function, figures.state, MAX_STATE, "bytes of outputs in all"),
-        ("too-many-steps", run.function, figures.steps, MAX_STEPS, "steps"),
-    ]
-    for name, where, value, limit, what in measured:
-        if value > limit * _NEAR:
-            severity: Severity = "error" if value > limit else "warning"
-            yield Finding(name, severity, where, f"{value:,} {what}; Inngest's limit is {limit:,}.")
-    per_turn = figures.steps_per_turn
-    if per_turn and not (network.max_iter and network.max_iter * per_turn <= MAX_STEPS):
-        turns = int(MAX_STEPS / per_turn)
-        text = (
-            f"at {per_turn:.1f} steps a turn, {MAX_STEPS} steps are reached after {turns} turns, "
-            f"and max_iter={network.max_iter} allows more."
-        )
-        yield Finding("too-many-steps", "warning", network.name, text)
-
-
-def _unique(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Each once: both runs find the same."""
-    yield from dict.fromkeys(findings)
+def _resolved(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Any = root
+    for part in reference.removeprefix("#/").split("/"):
+        found = found.get(part, {})
+    return found

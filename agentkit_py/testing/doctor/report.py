@@ -1,10 +1,29 @@
-"""What the doctor found."""
+"""The doctor's report: its parts, and how two runs give them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
+
+from agentkit_py.inngest.outputs import MAX_OUTPUT
+from agentkit_py.inngest.steps import MAX_STEPS
+from agentkit_py.network import Network
+from agentkit_py.testing.doctor.watching import CallbackWatch
+from agentkit_py.testing.executor import Run
+from agentkit_py.testing.executor.server import MAX_STATE
+
+_NEAR = 0.5
+"""The part of a limit from which on it is worth a warning: real threads are longer."""
+
+_BEFORE, _WINDOW = 60, 120
+"""Characters that are shown before the first difference, and in all."""
+
+_STEP = re.compile(r'"op": "(\w+)", "step": "([^"]*)"')
+_FIRST_INFERENCE = re.compile(r".*\.0\.infer")
 
 Severity: TypeAlias = Literal["error", "warning"]
 
@@ -82,6 +101,106 @@ class Report:
         return not any(finding.severity == "error" for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON."""
+        """Return the report as JSON."""
         figures = {**asdict(self.figures), "steps_per_turn": self.figures.steps_per_turn}
         return {**asdict(self), "figures": figures, "healthy": self.healthy}
+
+
+def figures_of(run: Run) -> Figures:
+    """Return how large a run was."""
+    sizes = {step.name: len(json.dumps(step.output)) for step in run.steps}
+    largest = max(sizes, key=lambda name: sizes[name], default="")
+    return Figures(
+        requests=run.requests,
+        turns=sum(_FIRST_INFERENCE.fullmatch(name) is not None for name in run.names),
+        steps=len(run.steps),
+        largest_step=largest,
+        largest_output=sizes.get(largest, 0),
+        state=run.size,
+    )
+
+
+def findings_of(network: Network, runs: list[Run], watch: CallbackWatch) -> list[Finding]:
+    """Return what two runs of a network and the watch over the second show, each thing once."""
+    return list(dict.fromkeys(_findings(network, runs, watch)))
+
+
+def _findings(network: Network, runs: list[Run], watch: CallbackWatch) -> Iterator[Finding]:
+    for (callback, effect), count in watch.effects.items():
+        text = f"{effect} outside of steps, {count} times in one run"
+        yield Finding("side-effect-on-replay", "error", callback, f"{text}; {_advice(callback)}")
+    for run in runs:
+        if run.status != "completed":
+            yield _failure(run)
+        for difference in run.differences:
+            yield _difference(run, difference)
+        yield from _collisions(run)
+    if runs[0].status == runs[1].status and sorted(runs[0].names) != sorted(runs[1].names):
+        other = sorted(set(runs[0].names) ^ set(runs[1].names))[:5]
+        text = f"two runs had different steps ({', '.join(other)}); do tools remember the first?"
+        yield Finding("differs-between-replays", "warning", runs[0].function, text)
+    yield from _limits(network, runs[-1])
+
+
+def _advice(callback: str) -> str:
+    if callback.startswith("tool "):
+        return "do it in ctx.step.run(…), or leave out steps=True."
+    return "do it in a tool, which runs in a step of its own."
+
+
+def _difference(run: Run, text: str) -> Finding:
+    found = re.fullmatch(r"(?s).*?: first it asked for (.*), then for (.*)", text)
+    if found is not None:
+        first, second = found.groups()
+        at = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
+        start = max(0, (at or 0) - _BEFORE)
+        shown = [one if at is None else one[start : start + _WINDOW] for one in (first, second)]
+        text = f"the same request asked for …{shown[0]}… and then for …{shown[1]}…"
+    # The same steps with other contents: the first that was asked for counts, the rest is dropped.
+    steps = [_STEP.findall(one) for one in (found.groups() if found is not None else ())]
+    severity: Severity = "warning" if steps and steps[0] == steps[1] else "error"
+    advice = "times, chance and what others may change belong in tools."
+    return Finding("differs-between-replays", severity, run.function, f"{text}; {advice}")
+
+
+def _failure(run: Run) -> Finding:
+    error = run.error or {}
+    message = str(error.get("message", "no error was given"))
+    kinds: Sequence[tuple[str, FindingName]] = [
+        (r"Two steps of this function are called", "colliding-ids"),
+        (r"more than [\d,]+ steps|step limit", "too-many-steps"),
+        (r"keeps at most|size (limit|is greater)", "too-large"),
+        (r"StateError|JSON", "not-json"),
+    ]
+    name: FindingName = "run-failed"
+    for pattern, kind in reversed(kinds):
+        name = kind if re.search(pattern, message) else name
+    return Finding(name, "error", run.function, message)
+
+
+def _collisions(run: Run) -> Iterator[Finding]:
+    for name, count in Counter(run.names).items():
+        if count > 1:
+            text = f"{count} steps have this name; a replay may mix them up."
+            yield Finding("colliding-ids", "error", name, text)
+
+
+def _limits(network: Network, run: Run) -> Iterator[Finding]:
+    figures = figures_of(run)
+    measured: list[tuple[FindingName, str, int, int, str]] = [
+        ("too-large", figures.largest_step, figures.largest_output, MAX_OUTPUT, "bytes of output"),
+        ("too-large", run.function, figures.state, MAX_STATE, "bytes of outputs in all"),
+        ("too-many-steps", run.function, figures.steps, MAX_STEPS, "steps"),
+    ]
+    for name, where, value, limit, what in measured:
+        if value > limit * _NEAR:
+            severity: Severity = "error" if value > limit else "warning"
+            yield Finding(name, severity, where, f"{value:,} {what}; Inngest's limit is {limit:,}.")
+    per_turn = figures.steps_per_turn
+    if per_turn and not (network.max_iter and network.max_iter * per_turn <= MAX_STEPS):
+        turns = int(MAX_STEPS / per_turn)
+        text = (
+            f"at {per_turn:.1f} steps a turn, {MAX_STEPS} steps are reached after {turns} turns, "
+            f"and max_iter={network.max_iter} allows more."
+        )
+        yield Finding("too-many-steps", "warning", network.name, text)

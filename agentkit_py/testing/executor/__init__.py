@@ -1,9 +1,7 @@
 """ReplayExecutor: Inngest functions, run as the server runs them, in a test."""
 
-from agentkit_py.testing.executor.api import Published
-from agentkit_py.testing.executor.executor import ReplayExecutor
-from agentkit_py.testing.executor.programs import replay_programs
-from agentkit_py.testing.executor.records import (
+from agentkit_py.testing.executor.executor import ReplayExecutor, replay_programs
+from agentkit_py.testing.executor.runs import (
     JournalEntry,
     KillAt,
     Run,
@@ -11,6 +9,7 @@ from agentkit_py.testing.executor.records import (
     Wait,
     kill_points,
 )
+from agentkit_py.testing.executor.server_api import Published
 
 __all__ = [
     "JournalEntry",

@@ -5,12 +5,10 @@ HTTP; its tool messages are what the tools answer. Afterwards the stored thread 
 recording, message for message.
 """
 
-from agentkit_py.testing.replay.figures import Figures, Outcome
-from agentkit_py.testing.replay.network import RecordedNetwork
-from agentkit_py.testing.replay.own_network import OwnNetwork
-from agentkit_py.testing.replay.providers import PROVIDERS
+from agentkit_py.testing.replay.networks import OwnNetwork, RecordedNetwork
+from agentkit_py.testing.replay.outcomes import Figures, Outcome
 from agentkit_py.testing.replay.recording import Conversation, read_conversations
-from agentkit_py.testing.replay.runner import Pass, Replay
+from agentkit_py.testing.replay.runner import PROVIDERS, Pass, Replay
 
 __all__ = [
     "PROVIDERS",

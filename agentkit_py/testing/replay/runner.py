@@ -16,12 +16,14 @@ from agentkit_py.network import Network
 from agentkit_py.runs import RunLimits
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores.base import HistoryStore
-from agentkit_py.testing.provider import FakeProvider, ReceivedRequest, Reply
-from agentkit_py.testing.replay.comparing import difference
-from agentkit_py.testing.replay.figures import Figures, Outcome
-from agentkit_py.testing.replay.providers import model_at
+from agentkit_py.testing.provider import FakeProvider
+from agentkit_py.testing.replay.networks import Script
+from agentkit_py.testing.replay.outcomes import Figures, Outcome, difference
 from agentkit_py.testing.replay.recording import Conversation, RecordedTurn
-from agentkit_py.testing.replay.script import Script
+from agentkit_py.testing.scripted_model import Provider, model_of
+
+PROVIDERS: tuple[Provider, ...] = ("openai", "azure_openai", "anthropic", "gemini", "grok")
+"""Whose wire formats a replay can speak."""
 
 
 class NetworkMaker(Protocol):
@@ -30,7 +32,7 @@ class NetworkMaker(Protocol):
     async def network(
         self, conversation: Conversation, script: Script, history: HistoryConfig
     ) -> Network:
-        """The network; its threads go to ``history``."""
+        """Return the network; its threads go to ``history``."""
         ...
 
 
@@ -53,7 +55,7 @@ class Replay:
 
     store: HistoryStore
     passes: Sequence[Pass]
-    provider: str = "openai"
+    provider: Provider = "openai"
     concurrency: int = 4
     bad_lines: int = 0
     existing: int = 0
@@ -93,11 +95,8 @@ class Replay:
     ) -> None:
         script = Script()
 
-        def reply(_request: ReceivedRequest) -> Reply:
-            return script.reply()
-
-        with FakeProvider(reply) as fake:
-            model = model_at(fake, self.provider)
+        with FakeProvider(lambda _request: script.reply()) as fake:
+            model = model_of(self.provider, url=fake.base_url(self.provider))
             for item in feed:
                 if isinstance(item, InvalidRecordError):
                     self.bad_lines += 1
@@ -128,7 +127,7 @@ class Replay:
         return outcome
 
     async def _free_thread(self, name: str) -> str:
-        """A thread id that is not taken: a store may hold threads of earlier replays."""
+        """Return a thread id that is not taken: a store may hold threads of earlier replays."""
         thread_id, number = name, 1
         while await self.store.thread_exists(thread_id):
             number += 1
@@ -149,7 +148,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """What one worker plays conversations with."""
+    """All that one worker plays conversations with."""
 
     script: Script
     fake: FakeProvider
@@ -159,7 +158,7 @@ class _Stage:
     async def play(
         self, turn: RecordedTurn, network: Network, outcome: Outcome, own_calls: int
     ) -> None:
-        """One run of the network, for one recorded user message."""
+        """Run the network once, for one recorded user message."""
         self.script.begin(turn)
         most = len(turn.replies)
         # An agent that loops by itself must not ask for more than was recorded.

@@ -1,4 +1,4 @@
-"""Your code under observation: how often it is called, and what it does outside of steps.
+"""Watching your callbacks: how often they are called, and what they do outside of steps.
 
 What a piece of code does to the world shows by Python's audit events: a file opened for writing, a
 connection, a process. Connections that are open already are not seen.
@@ -24,7 +24,7 @@ from agentkit_py.inngest.steps import inside_step
 from agentkit_py.network import Network
 from agentkit_py.tools import Tool
 
-_DEEDS = {
+_EFFECTS = {
     "sqlite3.connect": "opens the database {0}",
     "socket.connect": "connects to {1}",
     "socket.sendto": "sends to {1}",
@@ -38,9 +38,35 @@ _DEEDS = {
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
+_watching: ContextVar[tuple[CallbackWatch, str] | None] = ContextVar("doctor", default=None)
+_hooked: list[bool] = []
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    """Python's audit hook; cheap, for it sees everything that this process does from now on."""
+    if event != "open" and event not in _EFFECTS:
+        return
+    watching = _watching.get()
+    if watching is None or inside_step() is not None:
+        return
+    watch, callback = watching
+    if event != "open":
+        shown = [str(one)[:120] for one in arguments]
+        watch.effects[callback, _EFFECTS[event].format(*shown)] += 1
+    elif _is_writing(arguments) and "__pycache__" not in str(arguments[0]):
+        watch.effects[callback, f"writes the file {str(arguments[0])[:120]}"] += 1
+
+
+def _is_writing(arguments: tuple[Any, ...]) -> bool:
+    _path, mode, flags = arguments
+    if isinstance(mode, str):
+        return any(letter in mode for letter in "wax+")
+    return bool((flags or 0) & _WRITING)
+
+
 @dataclass
-class Observations:
-    """What was seen."""
+class CallbackWatch:
+    """Makes a network that does what another does, and watches its callbacks."""
 
     calls: Counter[str] = field(default_factory=Counter[str])
     """Calls outside of steps, by callback."""
@@ -51,52 +77,17 @@ class Observations:
     listed: dict[str, None] = field(default_factory=dict[str, None])
     """The tools of servers, in the order in which they were listed."""
 
-    deeds: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    effects: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """What callbacks did to the world outside of steps, with the number of times."""
 
-    def note(self, callback: str, deed: str) -> None:
-        """A callback did something."""
-        key = (callback, deed)
-        self.deeds[key] = self.deeds.get(key, 0) + 1
-
-
-_watching: ContextVar[tuple[Observations, str] | None] = ContextVar("doctor", default=None)
-_hooked: list[bool] = []
-
-
-def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    """Python's audit hook; cheap, for it sees everything that this process does from now on."""
-    if event != "open" and event not in _DEEDS:
-        return
-    watching = _watching.get()
-    if watching is None or inside_step() is not None:
-        return
-    observations, callback = watching
-    if event != "open":
-        shown = [str(one)[:120] for one in arguments]
-        observations.note(callback, _DEEDS[event].format(*shown))
-    elif _is_writing(arguments) and "__pycache__" not in str(arguments[0]):
-        observations.note(callback, f"writes the file {str(arguments[0])[:120]}")
-
-
-def _is_writing(arguments: tuple[Any, ...]) -> bool:
-    _path, mode, flags = arguments
-    if isinstance(mode, str):
-        return any(letter in mode for letter in "wax+")
-    return bool((flags or 0) & _WRITING)
-
-
-class Observed:
-    """Makes a network that does what another does, and is watched."""
-
-    def __init__(self, observations: Observations) -> None:
-        self._seen = observations
+    def __post_init__(self) -> None:
+        """Hook into Python's audit events, once."""
         if not _hooked:
             _hooked.append(True)
             sys.addaudithook(_audit)  # for good: Python knows no way to take one off again
 
     def network(self, given: Network, **changes: Any) -> Network:
-        """The network with callbacks that are watched."""
+        """Return the network with callbacks that are watched."""
         router = given.router
         if router is not None and not isinstance(router, Agent):
             router = self._watched(f"router of {given.name}", router)
@@ -106,7 +97,7 @@ class Observed:
     def _agent(self, agent: Agent) -> Agent:
         changes: dict[str, Any] = {
             "tools": [self.tool(tool) for tool in agent.tool_map.values()],
-            "mcp_servers": [_ObservedSource(one, self) for one in agent.mcp_servers],
+            "mcp_servers": [_WatchedSource(one, self) for one in agent.mcp_servers],
             "lifecycle": replace(agent.lifecycle, **self._hooks(agent)),
         }
         for name in ("system", "model", "allowed_tools"):
@@ -123,23 +114,23 @@ class Observed:
             if callable(hook)
         }
 
-    def of_source(self, tool: Tool) -> Tool:
-        """A server's tool, watched."""
-        self._seen.listed[tool.name] = None
+    def source_tool(self, tool: Tool) -> Tool:
+        """Return a server's tool, watched."""
+        self.listed[tool.name] = None
         return self.tool(tool)
 
     def tool(self, tool: Tool) -> Tool:
-        """A tool, watched."""
+        """Return a tool, watched."""
         label = f"tool {tool.name}"
         invoke = tool.invoke
 
         def call(arguments: Any, context: Any, /) -> Any:
-            self._seen.tools[tool.name] += 1
+            self.tools[tool.name] += 1
             if not tool.steps:
                 return invoke(arguments, context)
             if tool.is_async:
                 return self._await(label, invoke, (arguments, context), {})
-            with self._looking(label):
+            with self._watch(label):
                 return invoke(arguments, context)
 
         return replace(tool, invoke=call)
@@ -155,20 +146,20 @@ class Observed:
 
         @functools.wraps(function)
         def call_sync(*args: Any, **kwargs: Any) -> Any:
-            with self._looking(label):
+            with self._watch(label):
                 return function(*args, **kwargs)
 
         return call_sync
 
     async def _await(self, label: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        with self._looking(label):
+        with self._watch(label):
             return await function(*args, **kwargs)
 
     @contextmanager
-    def _looking(self, label: str) -> Generator[None]:
+    def _watch(self, label: str) -> Generator[None]:
         if inside_step() is None:
-            self._seen.calls[label] += 1
-        token = _watching.set((self._seen, label))
+            self.calls[label] += 1
+        token = _watching.set((self, label))
         try:
             yield
         finally:
@@ -176,11 +167,11 @@ class Observed:
 
 
 @dataclass(eq=False)
-class _ObservedSource:
+class _WatchedSource:
     """A server whose tools are watched."""
 
     source: ToolSource
-    observed: Observed
+    watch: CallbackWatch
 
     @property
     def name(self) -> str:
@@ -190,7 +181,7 @@ class _ObservedSource:
         return await self.source.listing()
 
     def tools(self, listing: JsonObject, taken: Collection[str]) -> Sequence[Tool]:
-        return [self.observed.of_source(tool) for tool in self.source.tools(listing, taken)]
+        return [self.watch.source_tool(tool) for tool in self.source.tools(listing, taken)]
 
     async def open(self) -> None:
         await self.source.open()

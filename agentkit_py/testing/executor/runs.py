@@ -1,4 +1,4 @@
-"""What the executor remembers of runs, and where it may be told to kill the worker."""
+"""Runs as the server knows them, and where the worker may be killed."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ class KillAt:
     when: Moment = "inside"
 
 
+def kill_points(requests: int) -> Iterator[KillAt]:
+    """Yield every point at which a run that made so many requests can be killed."""
+    for number in range(1, requests + 1):
+        for when in ("before", "inside", "after"):
+            yield KillAt(request=number, when=when)
+
+
 @dataclass(slots=True, kw_only=True)
 class StepRecord:
     """One step of a run, as the server knows it."""
@@ -39,7 +46,7 @@ class StepRecord:
 
     name: str
     op: str
-    """What it is: ``StepRun``, ``AIGateway``, ``Sleep``, ``WaitForEvent``, ``InvokeFunction``."""
+    """Its kind: ``StepRun``, ``AIGateway``, ``Sleep``, ``WaitForEvent``, ``InvokeFunction``."""
 
     opts: dict[str, Any] = field(default_factory=dict[str, Any])
     attempts: int = 1
@@ -68,7 +75,7 @@ class JournalEntry:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Wait:
-    """A run waits for an event."""
+    """An event that a run waits for."""
 
     run: Run
     step: StepRecord
@@ -129,10 +136,3 @@ class Run:
     def waiting_for(self) -> list[str]:
         """Names of the events that the run waits for."""
         return [wait.event for wait in self.waits.values()]
-
-
-def kill_points(requests: int) -> Iterator[KillAt]:
-    """Every point at which a run that made so many requests can be killed."""
-    for number in range(1, requests + 1):
-        for when in ("before", "inside", "after"):
-            yield KillAt(request=number, when=when)

@@ -1,31 +1,36 @@
-"""Everything that is touched inside the Inngest SDK, in one place.
+"""The worker: one process that serves functions through the Inngest SDK.
 
-The SDK has no public door for a request but its web frameworks, and sends events and realtime
-messages through an HTTP client that cannot be given a transport. Its own test helper goes past the
-handler, past JSON and past retries, which is what a test has to see.
+Requests go through the SDK's FastAPI integration, its public way in. Events and realtime messages
+leave through the client's HTTP client, which no public API lets one replace: `Connection` is the
+only place here that touches something private of the SDK.
 """
 
 from __future__ import annotations
 
-import logging
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import inngest
 
-from agentkit_py.errors import ConfigurationError
+from agentkit_py.errors import ConfigurationError, MissingDependencyError
+
+try:
+    import fastapi
+except ModuleNotFoundError as error:
+    raise MissingDependencyError("fastapi", "serve", "ReplayExecutor") from error
 
 with warnings.catch_warnings():
     # The SDK's handler uses something of pydantic's that is deprecated; nothing to do about here.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from inngest._internal import comm_lib, net, server_lib
+    import inngest.fast_api
 
-
-_logger = logging.getLogger("inngest")
+_HOST, _PATH = "worker.invalid", "/api/inngest"
+_DEFAULT_RETRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ class Answer:
 
     status: int
     body: bytes
-    headers: dict[str, str]
+    headers: httpx.Headers
 
     @property
     def no_retry(self) -> bool:
@@ -61,17 +66,14 @@ class Config:
     """Id of the function that is called when this one failed."""
 
 
-_DEFAULT_RETRIES = 4
-
-
-def configs_of(functions: Sequence[inngest.Function[Any]]) -> dict[str, Config]:
-    """What the functions tell the server when they are registered."""
+def _configs_of(functions: Sequence[inngest.Function[Any]]) -> dict[str, Config]:
+    """Return what the functions tell the server when they are registered."""
     found: dict[str, Config] = {}
     for function in functions:
-        config = function.get_config("http://worker.invalid/api/inngest")
-        failure = config.on_failure.id if config.on_failure is not None else None
+        config = function.get_config(f"http://{_HOST}{_PATH}")
         if config.on_failure is not None:
             found[config.on_failure.id] = _config_of(config.on_failure, None)
+        failure = config.on_failure.id if config.on_failure is not None else None
         found[config.main.id] = _config_of(config.main, failure)
     return found
 
@@ -98,48 +100,51 @@ class Worker:
         """Serve ``functions``.
 
         Raises:
-            ConfigurationError: The client is in cloud mode, whose requests are signed.
+            ConfigurationError: The client is in cloud mode, whose requests are signed, or two
+                functions have one name.
         """
         if client.is_production:
             raise ConfigurationError(
                 "ReplayExecutor is a development server: make the client with is_production=False"
             )
-        self.configs: dict[str, Config] = configs_of(functions)
-        self._handler = comm_lib.CommHandler(
-            client=client,
-            enable_unauthed_sync=None,
-            framework=server_lib.Framework.FAST_API,
-            functions=list(functions),
-            streaming=None,
-        )
+        names = [function.id for function in functions]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ConfigurationError(f"Two functions are called {twice[0]!r}")
+        self.configs: dict[str, Config] = _configs_of(functions)
+        self._app = fastapi.FastAPI(openapi_url=None)
+        inngest.fast_api.serve(self._app, client, list(functions), serve_path=_PATH)
 
     async def post(
         self, function_id: str, step_id: str, body: bytes, headers: dict[str, str]
     ) -> Answer:
-        """Send a request through the SDK's own handler."""
-        url = f"http://worker.invalid/api/inngest?fnId={function_id}&stepId={step_id}"
-        request = comm_lib.CommRequest(
-            body=body,
-            headers={"content-type": "application/json", **headers},
-            public_path=None,
-            query_params={"fnId": function_id, "stepId": step_id},
-            raw_request=None,
-            request_url=url,
-            serve_origin=None,
-            serve_path=None,
-        )
-        response = await self._handler.post(request)
-        content = response.body_bytes()
-        if isinstance(content, Exception):  # as the SDK's own frameworks do
-            response = comm_lib.CommResponse.from_error(_logger, content)
-            content = response.body_bytes()
-        assert isinstance(content, bytes)
-        return Answer(
-            response.status_code, content, {k.lower(): v for k, v in response.headers.items()}
-        )
+        """Send a request through the SDK's own handler, as an ASGI server does."""
+        given = {"host": _HOST, "content-type": "application/json", **headers}
+        query = urlencode({"fnId": function_id, "stepId": step_id})
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": _PATH,
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+        }
+        messages: list[MutableMapping[str, Any]] = []
+
+        async def receive() -> MutableMapping[str, Any]:
+            return {"type": "http.request", "body": body}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            messages.append(message)
+
+        await self._app(scope, receive, send)
+        start, *rest = messages
+        found = httpx.Headers(start["headers"])
+        return Answer(start["status"], b"".join(one.get("body", b"") for one in rest), found)
 
 
-class Watcher(inngest.Middleware):
+class _Watcher(inngest.Middleware):
     """Sees how many remembered steps a request did not ask for."""
 
     steps: inngest.StepMemos | None = None
@@ -154,6 +159,14 @@ class Watcher(inngest.Middleware):
         self.steps = steps
 
 
+class _AnyThreadClient(httpx.AsyncClient):
+    """A client without sockets, which may be used from any thread."""
+
+    def is_same_thread(self) -> bool:
+        """Tell the SDK that it need not fall back on its sync client."""
+        return True
+
+
 class Connection:
     """Lets a client's events and realtime messages go to a transport, and watches its requests."""
 
@@ -161,12 +174,11 @@ class Connection:
         """Make the clients; nothing goes through them before `use`."""
         self._client = client
         self._http: Any = getattr(client, "_http_client")  # noqa: B009 - pyright: it is private
-        asynchronous = net.ThreadAwareAsyncHTTPClient(transport=transport, trust_env=False)
         self._ours = {
-            "_http_client": asynchronous.initialize(),
+            "_http_client": _AnyThreadClient(transport=transport, trust_env=False),
             "_http_client_sync": httpx.Client(transport=transport, trust_env=False),
         }
-        self._watcher: Watcher | None = None
+        self._watcher: _Watcher | None = None
 
     @property
     def left_over(self) -> int:
@@ -174,13 +186,13 @@ class Connection:
         steps = self._watcher.steps if self._watcher is not None else None
         return steps.size if steps is not None else 0
 
-    def _watch(self, client: inngest.Inngest, raw_request: object) -> Watcher:
-        self._watcher = Watcher(client, raw_request)
+    def _watch(self, client: inngest.Inngest, raw_request: object) -> _Watcher:
+        self._watcher = _Watcher(client, raw_request)
         return self._watcher
 
     @contextmanager
     def use(self) -> Generator[None]:
-        """The client is connected inside the block."""
+        """Connect the client inside the block."""
         middleware = self._client.middleware
         before = {name: getattr(self._http, name) for name in self._ours}
         self._client.middleware = [*middleware, self._watch]

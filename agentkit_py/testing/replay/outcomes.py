@@ -1,15 +1,19 @@
-"""What came of a replay, in numbers."""
+"""What came of a replay: whether the stored thread is the recording, and the figures."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
-from agentkit_py.messages import ToolCallMessage
+from agentkit_py._core.json import JsonValue
+from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.processors.report import ContextReport
+from agentkit_py.results import USER, AgentResult
 from agentkit_py.testing.provider import ReceivedRequest, Rejection
+from agentkit_py.testing.replay.recording import Conversation
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,7 +96,7 @@ class Figures:
         self.missing_tools.update(outcome.missing_tools)
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as JSON."""
+        """Return the figures as JSON."""
         return {
             "conversations": self.conversations,
             "turns": self.turns,
@@ -109,7 +113,7 @@ class Figures:
 
 
 def adds_up(report: ContextReport) -> bool:
-    """Whether a report's figures are consistent, from the full history to what was sent.
+    """Return whether a report's figures are consistent, from the full history to what was sent.
 
     Each entry goes on where the one before ended. What the last one left is what was sent beside
     the prompt; making calls and results whole comes after that and counts the prompt in.
@@ -127,3 +131,73 @@ def adds_up(report: ContextReport) -> bool:
     if not joined:
         tokens, messages = tokens + report.prompt_tokens, messages + len(report.prompt)
     return (tokens, messages) == (report.tokens_after, len(report.sent))
+
+
+# The thread against the recording.
+
+
+def difference(conversation: Conversation, thread: Sequence[AgentResult]) -> str | None:
+    """Return where the thread first differs from the recording, in words; None: nowhere.
+
+    System messages are no part of a thread, so they are not compared; message 1 is the first
+    after them.
+    """
+    pairs = zip_longest(conversation.messages(), thread_messages(thread))
+    for number, (recorded, stored) in enumerate(pairs, start=1):
+        if recorded is None:
+            return f"message {number} ({stored['role']}) is in the thread only"
+        if stored is None:
+            return f"message {number} ({recorded['role']}) is not in the thread"
+        if recorded != stored:
+            return f"message {number}: {_field(recorded, stored)}"
+    return None
+
+
+def thread_messages(thread: Sequence[AgentResult]) -> list[dict[str, Any]]:
+    """Return the thread's messages in the form of `Conversation.messages`."""
+    return [message for result in thread for message in _messages(result)]
+
+
+def _messages(result: AgentResult) -> list[dict[str, Any]]:
+    texts = [m.text for m in result.output if isinstance(m, TextMessage)]
+    if result.agent_name == USER:
+        return [{"role": "user", "content": text} for text in texts]
+    calls = [c for m in result.output if isinstance(m, ToolCallMessage) for c in m.tools]
+    if not texts and not calls:
+        return []  # a turn that was stopped before the model was asked
+    asked = {
+        "role": "assistant",
+        "content": "\n".join(texts) if texts else None,
+        "tool_calls": [_call(call) for call in calls],
+    }
+    return [asked, *(_result(message) for message in result.tool_calls)]
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    arguments = call.input if call.malformed is None else call.malformed
+    return {"id": call.id, "name": call.name, "arguments": arguments}
+
+
+def _result(message: ToolResultMessage) -> dict[str, Any]:
+    return {
+        "role": "tool",
+        "tool_call_id": message.tool.id,
+        "name": message.tool.name,
+        "content": _unwrapped(message.content),
+    }
+
+
+def _unwrapped(content: JsonValue) -> JsonValue:
+    """Return what the tool returned, out of the envelope in which the engine keeps it."""
+    if isinstance(content, Mapping) and list(content) == ["data"]:
+        return content["data"]
+    return content
+
+
+def _field(recorded: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
+    """Return the first field in which two messages differ."""
+    if recorded["role"] != stored["role"]:
+        return f"{recorded['role']} in the recording, {stored['role']} in the thread"
+    name = next(key for key in recorded if recorded[key] != stored.get(key))
+    theirs, ours = f"{recorded[name]!r:.120}", f"{stored.get(name)!r:.120}"
+    return f"{recorded['role']}, {name} is {theirs} in the recording, {ours} in the thread"

@@ -1,0 +1,365 @@
+"""Networks to run recordings through: one dealt out from a recording, or somebody's own.
+
+A recording has one assistant with all tools. In a `RecordedNetwork` the tools are dealt out to
+three agents, and what was said without a tool belongs to a fourth that has none, so that agents
+with different tools, or none, follow each other as they do in real networks.
+
+An `OwnNetwork` keeps somebody's agents, tools, processors and router. The model's replies are the
+recorded ones. So are the tools' answers, unless live tools are asked for: to replay a thousand
+conversations must not book a thousand flights. MCP servers are asked which tools they have, and no
+more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, cast
+from zlib import crc32
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from agentkit_py._core.awaiting import resolve
+from agentkit_py._core.json import JsonObject
+from agentkit_py._engine.tool_source import SourceBook
+from agentkit_py.agent import Agent, RoutingAgent
+from agentkit_py.history.config import HistoryConfig
+from agentkit_py.messages import ToolCall
+from agentkit_py.network import Network
+from agentkit_py.processors.base import Processor
+from agentkit_py.processors.tool_results import ToolCallFilter
+from agentkit_py.processors.windowing import TokenLimiter
+from agentkit_py.routing import Routed, RouterContext
+from agentkit_py.testing.provider import Reply, error
+from agentkit_py.testing.replay.recording import (
+    Conversation,
+    RecordedCall,
+    RecordedReply,
+    RecordedTurn,
+)
+from agentkit_py.tools import Tool, ToolContext, create_tool
+
+FRONT_DESK = "front_desk"
+"""The agent without tools."""
+
+_FAMILIES = {
+    "lookups": "check count describe fetch find get list lookup query read retrieve search show",
+    "changes": "add book buy cancel change create delete exchange modify order remove rent update",
+    "service": "ask calculate contact escalate notify pay refund send think transfer verify",
+}
+_AGENT_OF_VERB = {verb: agent for agent, verbs in _FAMILIES.items() for verb in verbs.split()}
+AGENTS = tuple(_FAMILIES)
+"""The agents that have tools."""
+
+_TOKEN_LIMIT = 2000
+_NO_SYSTEM = "You are a helpful assistant."
+
+
+class Script:
+    """Plays one recorded turn at a time: the model's replies, and the tools' answers.
+
+    The provider's thread asks for replies and the run's for answers, but never at the same time: a
+    run waits for its model.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing to say."""
+        self._replies: deque[RecordedReply] = deque()
+        self._calls: list[RecordedCall] = []
+
+    def begin(self, turn: RecordedTurn) -> None:
+        """Go to a turn, whatever was left of the one before."""
+        self._replies = deque(turn.replies)
+        self._calls = []
+
+    @property
+    def upcoming(self) -> RecordedReply | None:
+        """The model's next reply; None where the recorded turn ends."""
+        return self._replies[0] if self._replies else None
+
+    @property
+    def remaining(self) -> int:
+        """Number of recorded replies of this turn that the model was not asked for."""
+        return len(self._replies)
+
+    def reply(self) -> Reply:
+        """Return the model's next reply, an error where the recording has none."""
+        if not self._replies:
+            return error(500, "The recording has no further reply in this turn.")
+        reply = self._replies.popleft()
+        self._calls = list(reply.calls)
+        calls = [{"id": c.id, "name": c.name, "arguments": c.written} for c in reply.calls]
+        content: dict[str, Any] = {"tool_calls": calls}
+        return content if reply.text is None else {"text": reply.text, **content}
+
+    def answer(self, call: ToolCall) -> str | None:
+        """Return the first recorded answer not yet given to such a call of this reply.
+
+        The id alone does not tell: models repeat ids, also within a turn.
+        """
+        for index, recorded in enumerate(self._calls):
+            if (recorded.id, recorded.name) == (call.id, call.name):
+                return self._calls.pop(index).result
+        raise LookupError(f"The recording has no answer for this call of {call.name}")
+
+
+class RecordedNetwork:
+    """Makes the network of a conversation: its tools, dealt out to agents by their names."""
+
+    def __init__(self, *, filters: bool = False, processors: Sequence[Processor] = ()) -> None:
+        """Choose what the agents may see.
+
+        Args:
+            filters: Whether each agent sees calls of its own tools only (`ToolCallFilter`).
+            processors: Processors of the network.
+        """
+        self._filters = filters
+        self._processors = tuple(processors)
+
+    @classmethod
+    def with_default_processors(cls) -> RecordedNetwork:
+        """Return one with a filter per agent, and a limit of 2,000 tokens for all."""
+        return cls(filters=True, processors=[TokenLimiter(_TOKEN_LIMIT)])
+
+    async def network(
+        self, conversation: Conversation, script: Script, history: HistoryConfig
+    ) -> Network:
+        """Return the network for one conversation."""
+        owners = deal_out(conversation)
+        tools = {name: _tool(name, conversation, script) for name in owners}
+        agents = [
+            self._agent(conversation, name, [tools[t] for t in owners if owners[t] == name])
+            for name in (FRONT_DESK, *AGENTS)
+        ]
+
+        def router(_context: RouterContext) -> str | None:
+            reply = script.upcoming
+            if reply is None:
+                return None
+            return owners[reply.calls[0].name] if reply.calls else FRONT_DESK
+
+        return Network(
+            name="replay",
+            agents=agents,
+            router=router,
+            max_iter=None,
+            history=history,
+            processors=self._processors,
+        )
+
+    def _agent(self, conversation: Conversation, name: str, tools: list[Tool]) -> Agent:
+        own = [tool.name for tool in tools]
+        return Agent(
+            name=name,
+            system=conversation.system or _NO_SYSTEM,
+            tools=tools,
+            processors=[ToolCallFilter(include=own)] if self._filters else (),
+        )
+
+
+def _tool(name: str, conversation: Conversation, script: Script) -> Tool:
+    async def handler(_arguments: object, context: ToolContext) -> str | None:
+        return script.answer(context.call)
+
+    return create_tool(
+        name=name,
+        description="Answers as it did when it was recorded.",
+        parameters=_arguments_model(
+            name, [call.arguments for call in conversation.calls if call.name == name]
+        ),
+        handler=handler,
+    )
+
+
+def deal_out(conversation: Conversation) -> dict[str, str]:
+    """Return which agent has which tool of the conversation.
+
+    Tools that one reply calls together go to one agent, the agent of the first of them.
+    """
+    groups: list[list[str]] = [[name] for name in conversation.tools]
+    for reply in conversation.replies:
+        names = {call.name for call in reply.calls}
+        if len(names) > 1:
+            apart = [group for group in groups if names.isdisjoint(group)]
+            together = [one for group in groups if not names.isdisjoint(group) for one in group]
+            groups = [*apart, together]
+    return {name: agent_of(group[0]) for group in groups for name in group}
+
+
+def agent_of(tool: str) -> str:
+    """Return the agent that a tool belongs to, by its name's first word.
+
+    Unknown words are spread over the agents, always in the same way.
+    """
+    word = re.split(r"[_-]|(?<=[a-z0-9])(?=[A-Z])", tool.lstrip("_"), maxsplit=1)[0].lower()
+    return _AGENT_OF_VERB.get(word) or AGENTS[crc32(tool.encode()) % len(AGENTS)]
+
+
+def _arguments_model(tool: str, calls: Sequence[JsonObject]) -> type[BaseModel]:
+    """Return a model that all recorded calls of a tool fit, so that providers get a schema.
+
+    What every call passes is required; values of several kinds may be anything.
+    """
+    fields: dict[str, Any] = {}
+    for index, name in enumerate(dict.fromkeys(name for call in calls for name in call)):
+        values = [call[name] for call in calls if name in call]
+        default = ... if len(values) == len(calls) else None
+        kind = _kind(values, optional=default is None)
+        # By alias: a recorded name may be one that pydantic keeps to itself.
+        fields[f"argument_{index}"] = (kind, Field(default, alias=name))
+    return create_model(tool, __config__=ConfigDict(extra="forbid"), **fields)
+
+
+def _kind(values: Iterable[object], *, optional: bool) -> Any:
+    kinds: set[Any] = {type(value) for value in values}
+    nullable = optional or type(None) in kinds
+    kinds.discard(type(None))
+    if kinds == {int, float}:
+        kinds = {float}
+    if len(kinds) != 1:
+        return Any
+    found = kinds.pop()
+    kind: Any = {list: list[Any], dict: dict[str, Any]}.get(found, found)
+    return kind | None if nullable else kind
+
+
+class OwnNetwork:
+    """Makes a copy of a given network for each conversation; the given one stays as it is."""
+
+    def __init__(
+        self, given: Network | Agent, *, strip: bool = False, live_tools: bool = False
+    ) -> None:
+        """Choose what is changed in the copy.
+
+        Args:
+            given: The network, or an agent alone.
+            strip: Leave out all processors, those of agents and of its history too.
+            live_tools: Call the tools really.
+        """
+        self._network: Network = (
+            Network(name=given.name, agents=[given]) if isinstance(given, Agent) else given
+        )
+        self._strip = strip
+        self._live = live_tools
+        self._servers = _ToolServers()
+
+    @property
+    def has_processors(self) -> bool:
+        """Whether anything changes what its agents see."""
+        network = self._network
+        configs = [network.history, *(agent.history for agent in network.agents)]
+        chains = [network.chain, *(agent.chain for agent in network.agents)]
+        return any([*chains, *(config.chain for config in configs if config is not None)])
+
+    async def network(
+        self,
+        conversation: Conversation,  # noqa: ARG002 - what recorded networks are made of
+        script: Script,
+        history: HistoryConfig,
+    ) -> Network:
+        """Return the network for one conversation; its threads go to ``history``."""
+        given = self._network
+        adapt = _Adapter(script, self._servers, strip=self._strip, live=self._live)
+        store = copy(history)
+        if given.history is not None and not self._strip:
+            store.processors, store.chain = given.history.processors, given.history.chain
+        return replace(
+            given,
+            agents=[await adapt.agent(agent) for agent in given.agents],
+            router=adapt.router(given),
+            history=store,
+            processors=() if self._strip else given.processors,
+        )
+
+
+class _ToolServers:
+    """The tools of servers: each is asked once, for all conversations."""
+
+    def __init__(self) -> None:
+        self._book = SourceBook()
+        self._one_at_a_time = asyncio.Lock()
+
+    async def tools(self, agent: Agent) -> list[Tool]:
+        """Return the agent's own tools, and those of its servers."""
+
+        async def ask(look: Callable[[], Awaitable[Any]]) -> Any:
+            return await look()
+
+        async with self._one_at_a_time:
+            found = await self._book.tools(agent.mcp_servers, agent.tool_map, ask)
+        return list(found.values())
+
+
+class _Adapter:
+    """Turns agents, tools and router of one network into those of a replay."""
+
+    def __init__(self, script: Script, servers: _ToolServers, *, strip: bool, live: bool) -> None:
+        self._script = script
+        self._servers = servers
+        self._strip = strip
+        self._live = live
+        self._adapted: dict[int, tuple[Agent, Agent]] = {}
+
+    async def agent(self, agent: Agent) -> Agent:
+        """Return the agent with recorded tools, the same one for the same agent."""
+        known = self._adapted.get(id(agent))
+        if known is None:
+            # The original is kept too: its id must not be given to another object.
+            known = self._adapted[id(agent)] = (agent, await self._changed(agent))
+        return known[1]
+
+    async def _changed(self, agent: Agent) -> Agent:
+        # Tools of servers become its own, so that whoever asks what it has is given those, too.
+        tools = await self._servers.tools(agent)
+        given = tools if self._live else [self._recorded(tool) for tool in tools]
+        changes: dict[str, Any] = {"tools": given, "mcp_servers": ()}
+        if self._strip:
+            changes |= {"processors": (), "history": None}
+        return replace(agent, **changes)
+
+    def _recorded(self, tool: Tool) -> Tool:
+        async def invoke(_arguments: object, context: ToolContext, /) -> str | None:
+            return self._script.answer(context.call)
+
+        return replace(tool, invoke=invoke, is_async=True, steps=False)
+
+    def router(self, network: Network) -> Callable[[RouterContext], Awaitable[Routed]]:
+        """Return its router; where a model would choose, the agent that has the next tools.
+
+        A turn ends where the recording of it ends, whoever the router wants next.
+        """
+
+        async def route(context: RouterContext) -> Routed:
+            if self._script.upcoming is None:
+                return None
+            chosen: Any = network.router
+            if chosen is not None and not isinstance(chosen, Agent):
+                chosen = await resolve(chosen(context))
+                if not isinstance(chosen, RoutingAgent):
+                    return await self._adapted_choice(chosen)
+            return self._by_tools(context)
+
+        return route
+
+    async def _adapted_choice(self, chosen: Any) -> Routed:
+        """Return what the router chose, with agents that it brought in adapted as the others."""
+        if isinstance(chosen, Agent):
+            return await self.agent(chosen)
+        if isinstance(chosen, Sequence) and not isinstance(chosen, str):
+            listed = cast("Sequence[Any]", chosen)
+            return [await self._adapted_choice(item) for item in listed]  # type: ignore[misc] - each item is awaited
+        return chosen
+
+    def _by_tools(self, context: RouterContext) -> str:
+        reply = self._script.upcoming
+        wanted = {call.name for call in reply.calls} if reply is not None else set[str]()
+        agents = [a for a in context.network.agents.values() if not isinstance(a, RoutingAgent)]
+        fitting = [agent for agent in agents if wanted and wanted <= agent.tool_map.keys()]
+        last = context.last_result
+        if last is not None and not fitting:
+            return last.agent_name  # who called the tools also says what came of it
+        return (fitting or agents)[0].name
