@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
+from agentkit_py.testing._provider.transport import PacedTransport
 from agentkit_py.testing.embedder import HashingEmbedder
 from agentkit_py.testing.event_log import EventLog
-from agentkit_py.testing.pacing import PacedTransport
 from agentkit_py.testing.provider import (
     FakeProvider,
     Raw,

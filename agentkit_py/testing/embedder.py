@@ -10,14 +10,14 @@ _WORDS = re.compile(r"\w+")
 
 
 class HashingEmbedder:
-    """Texts are alike that have words in common; what words mean, it does not know.
+    """Embeds texts by their words: those with words in common are alike.
 
     Attributes:
         texts: Every text that it was given, in order.
     """
 
     def __init__(self, dimensions: int = 256) -> None:
-        """Choose how long vectors are."""
+        """Choose the length of vectors."""
         self.dimensions = dimensions
         self.texts: list[str] = []
 
@@ -27,7 +27,7 @@ class HashingEmbedder:
         return f"hashing:{self.dimensions}"
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector for each text."""
+        """Return one vector for each text."""
         self.texts.extend(texts)
         return [self._vector(text) for text in texts]
 

@@ -1,4 +1,4 @@
-"""An observer that remembers."""
+"""A log of a run's events, for tests."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ E = TypeVar("E")
 
 
 class EventLog:
-    """Pass it as ``observer=`` and read what happened.
+    """Records the events of runs: pass it as ``observer=``.
 
     Attributes:
         events: All events, in order.
     """
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Start without events."""
         self.events: list[Event] = []
 
     def __call__(self, event: Event) -> None:
-        """Remember ``event``."""
+        """Record ``event``."""
         self.events.append(event)
 
     def of(self, kind: type[E]) -> list[E]:
-        """The events of one kind, in order."""
+        """Return the events of one kind, in order."""
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
     def story(self) -> list[str]:
-        """What happened, one line each: ``"RunStarted network support"``."""
+        """The events, one line each: ``"RunStarted network support"``."""
         return [_line(event) for event in self.events]
 
 

@@ -9,8 +9,8 @@ assert not provider.rejections
 
 It speaks OpenAI chat completions and Responses, Azure OpenAI, Anthropic Messages, Gemini
 generateContent and Grok, streamed or not, over HTTP on loopback or as an httpx transport. A request
-that the real provider would refuse gets that provider's 400; each rule says in its docstring where
-it is published.
+that the real provider would refuse gets that provider's 400; each rule of `provider_rules`
+names its source.
 """
 
 from __future__ import annotations
@@ -107,22 +107,22 @@ class FakeProvider:
 
     @property
     def requests(self) -> list[ReceivedRequest]:
-        """Every request seen, refused ones included."""
+        """Every request, refused ones included."""
         return self._handler.requests
 
     @property
     def rejections(self) -> list[Rejection]:
-        """Why requests were refused, in order."""
+        """The reasons of refusals, in order."""
         return [seen.rejection for seen in self.requests if seen.rejection is not None]
 
     @property
     def exhausted(self) -> bool:
-        """Whether a request came for which the script had no reply left."""
+        """True once a request came for which the script had no reply left."""
         return self._handler.exhausted
 
     @property
     def remaining(self) -> int:
-        """How many scripted replies have not been given yet."""
+        """Number of scripted replies that have not been given yet."""
         return len(self._handler.queue)
 
     @property

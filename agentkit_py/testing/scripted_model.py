@@ -88,7 +88,7 @@ class ScriptedModel(Model):
 
     @property
     def requests(self) -> list[ReceivedRequest]:
-        """Every request it got, refused ones included."""
+        """Every request, refused ones included."""
         return self.fake.requests
 
     @property
@@ -97,7 +97,7 @@ class ScriptedModel(Model):
         return [request.body for request in self.fake.requests]
 
     def reply(self, *replies: ScriptedReply) -> None:
-        """Go on with the script."""
+        """Add replies at the end of the script."""
         self.fake.reply(*(_rendered(reply) for reply in replies))
 
     def assert_finished(self) -> None:

@@ -52,7 +52,7 @@ _HOSTS: dict[str, ProviderName] = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a request goes.
+    """The destination of a request.
 
     Attributes:
         model: The model or deployment in the path, or empty.
@@ -65,7 +65,7 @@ class Route:
 
 
 def route(host: str, path: str) -> Route | None:
-    """Return where this host and path lead, or `None` if nobody lives there.
+    """Return the destination of this host and path, or `None` if there is none.
 
     A real provider's host decides alone: `api.x.ai/v1/chat/completions` is Grok, and
     `api.openai.com/v1/messages` is nothing.

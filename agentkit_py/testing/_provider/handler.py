@@ -1,4 +1,4 @@
-"""From an HTTP request to an answer, whichever way it came in."""
+"""The way from an HTTP request to its answer, for the server and the transport."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def encoded(event: SseEvent) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What to send back; the transport does the waiting and the hanging up.
+    """An answer to send; the transport does the waiting and the hanging up.
 
     Attributes:
         pieces: The body as it goes over the network; more than one are sent one by one.
@@ -109,7 +109,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Handler:
-    """Judges requests, keeps the record, plays the script.
+    """Applies the rules to requests, records them and plays the script.
 
     Attributes:
         strict: Whether the providers' rules apply; keys are checked in any case.

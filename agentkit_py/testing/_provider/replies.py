@@ -11,7 +11,7 @@ from typing import Any, cast
 # Answers bear one fixed time, so that a test can compare whole bodies.
 CREATED = 1_750_000_000
 FINISHES = ("stop", "tool", "length", "filter")
-"""Why a reply ends; each provider has its own words."""
+"""Reasons for which a reply ends; each provider has its own words."""
 
 _PIECE = 5
 
@@ -60,7 +60,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ReplyContent:
-    """What a reply says: text, reasoning, calls, and why it ends."""
+    """The content of a reply: text, reasoning, calls, and the reason of its end."""
 
     text: str | None
     reasoning: str | None

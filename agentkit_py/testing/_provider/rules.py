@@ -17,7 +17,7 @@ Confidence: TypeAlias = Literal["documented", "sdk", "observed", "inferred"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a check found: the provider's words and where the trouble is."""
+    """A breach of a rule: the provider's words, and the place."""
 
     message: str
     pointer: str = ""

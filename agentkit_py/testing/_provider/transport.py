@@ -1,4 +1,4 @@
-"""The fake provider as an httpx transport: no socket, any host."""
+"""The fake provider as an httpx transport (no socket, any host), and one that adds pauses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FakeTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer one request of an async client."""
         answer = await self._answer(request, await request.aread())
-        wait, timed_out = _wait(request, answer)
+        wait, timed_out = _limited(request, answer.delay)
         if wait:
             await asyncio.sleep(wait)
         return _response(request, answer, timed_out=timed_out)
@@ -34,7 +34,7 @@ class FakeTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer one request of a sync client."""
         answer = _run(self._answer(request, request.read()))
-        wait, timed_out = _wait(request, answer)
+        wait, timed_out = _limited(request, answer.delay)
         if wait:
             time.sleep(wait)
         return _response(request, answer, timed_out=timed_out)
@@ -51,10 +51,6 @@ class FakeTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
 
     async def aclose(self) -> None:
         """Do nothing: there is no connection, and clients share the transport."""
-
-
-def _wait(request: httpx.Request, answer: Answer) -> tuple[float, bool]:
-    return _limited(request, answer.delay)
 
 
 def _limited(request: httpx.Request, seconds: float) -> tuple[float, bool]:
@@ -132,3 +128,34 @@ def _run(coroutine: Any) -> Answer:
         "A FakeProvider whose replies are made by a coroutine that waits needs httpx.AsyncClient, "
         "or real HTTP (`with provider:`)."
     )
+
+
+class PacedTransport(httpx.AsyncBaseTransport):
+    """Passes streamed replies of another transport on with pauses.
+
+    Args:
+        inner: What answers, as `FakeProvider.transport`.
+        pause: Seconds before each piece of a reply.
+    """
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, pause: float) -> None:
+        self._inner = inner
+        self._pause = pause
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request."""
+        response = await self._inner.handle_async_request(request)
+        if isinstance(response.stream, httpx.AsyncByteStream):
+            response.stream = _Paced(response.stream, self._pause)
+        return response
+
+
+class _Paced(httpx.AsyncByteStream):
+    def __init__(self, inner: httpx.AsyncByteStream, pause: float) -> None:
+        self._inner = inner
+        self._pause = pause
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._inner:
+            await asyncio.sleep(self._pause)
+            yield piece

@@ -1,4 +1,4 @@
-"""What goes in and out of a `FakeProvider`: requests seen, rejections, scripted replies."""
+"""Requests, rejections and scripted replies of a `FakeProvider`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MISSING = _Missing()
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a request was refused.
+    """A refusal of a request, with its reason.
 
     Attributes:
         rule: The rule's id, such as `openai.unanswered_tool_call`.

@@ -40,7 +40,7 @@ FindingName: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or soon will be."""
+    """One fault, or a limit that is near."""
 
     name: FindingName
     severity: Severity
@@ -48,12 +48,12 @@ class Finding:
     """The callback, step or run."""
 
     text: str
-    """What is wrong, and what to do."""
+    """The fault, and its cure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """How often a piece of your code ran; those that replays call again are no fault by that."""
+    """Number of calls of a piece of your code; to be called by each replay is no fault."""
 
     name: str
     calls: int
@@ -62,10 +62,10 @@ class Callback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """How large the run was."""
+    """The size of a run."""
 
     requests: int = 0
-    """How often Inngest called the function."""
+    """Inngest's calls of the function."""
 
     turns: int = 0
     """Turns of agents."""
@@ -93,11 +93,11 @@ class Report:
     findings: Sequence[Finding] = ()
     callbacks: Sequence[Callback] = ()
     tools: dict[str, int] = field(default_factory=dict[str, int])
-    """How often each tool was called by the model; 0: the run says nothing about it."""
+    """The model's calls of each tool; 0: the run says nothing about it."""
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing was found that is an error."""
+        """True if no finding is an error."""
         return not any(finding.severity == "error" for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class Report:
 
 
 def figures_of(run: Run) -> Figures:
-    """Return how large a run was."""
+    """Return the size of a run."""
     sizes = {step.name: len(json.dumps(step.output)) for step in run.steps}
     largest = max(sizes, key=lambda name: sizes[name], default="")
     return Figures(
@@ -121,7 +121,7 @@ def figures_of(run: Run) -> Figures:
 
 
 def findings_of(network: Network, runs: list[Run], watch: CallbackWatch) -> list[Finding]:
-    """Return what two runs of a network and the watch over the second show, each thing once."""
+    """Return the findings of two runs and of the watch over the second, each once."""
     return list(dict.fromkeys(_findings(network, runs, watch)))
 
 

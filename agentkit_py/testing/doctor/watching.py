@@ -78,7 +78,7 @@ class CallbackWatch:
     """The tools of servers, in the order in which they were listed."""
 
     effects: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """What callbacks did to the world outside of steps, with the number of times."""
+    """Side effects outside of steps, by callback and effect."""
 
     def __post_init__(self) -> None:
         """Hook into Python's audit events, once."""

@@ -16,7 +16,7 @@ from agentkit_py.testing.executor.server import Server
 Functions: TypeAlias = Sequence[inngest.Function[Any]]
 
 Answerer: TypeAlias = Callable[[Wait], Mapping[str, Any] | None]
-"""What a person would send to a run that waits: the event's data; None: nothing comes."""
+"""Gives the data of the event that a run waits for; None: nothing comes."""
 
 
 class ReplayExecutor(Server):

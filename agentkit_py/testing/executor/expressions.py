@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import ast
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -10,118 +10,86 @@ from typing import Any, cast
 
 from agentkit_py.errors import ScriptError
 
-_TOKEN = re.compile(
-    r"\s*(?:(?P<op>&&|\|\||==|!=|>=|<=|[<>!()])"
-    r"|(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
-    r"|(?P<number>-?\d+(?:\.\d+)?)"
-    r"|(?P<path>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[(?:'[^']*'|\"[^\"]*\"|\d+)\])*))"
+# Strings stay; the rest becomes Python, in which `~` binds as tightly as CEL's `!`.
+_CEL = re.compile(
+    r"(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+    r"|(?P<op>&&|\|\||!(?!=))"
+    r"|\.(?P<field>[A-Za-z_]\w*)"
+    r"|\b(?P<word>true|false|null|async)\b"
 )
-_PART = re.compile(r"([A-Za-z_]\w*)|\[(?:'([^']*)'|\"([^\"]*)\"|(\d+))\]")
-_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">=": operator.ge,
-    "<=": operator.le,
-    "<": operator.lt,
-    ">": operator.gt,
+_PYTHON = {
+    "&&": " and ",
+    "||": " or ",
+    "!": "~",
+    "true": "True",
+    "false": "False",
+    "null": "None",
+    "async": "async_",
+}
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.GtE: operator.ge,
+    ast.LtE: operator.le,
+    ast.Lt: operator.lt,
+    ast.Gt: operator.gt,
 }
 
 
 def matches(expression: str | None, variables: Mapping[str, Any]) -> bool:
-    """Whether ``expression`` holds for ``event`` and ``async`` in ``variables``.
+    """Return whether ``expression`` holds for ``event`` and ``async`` in ``variables``.
 
     Raises:
         ScriptError: It uses more of CEL than is known here.
     """
     if not expression:
         return True
-    return bool(_Parser(expression, variables).whole())
+    names = {_PYTHON.get(name, name): value for name, value in variables.items()}
+    try:
+        tree = ast.parse(_CEL.sub(_translated, expression).strip(), mode="eval")
+        return bool(_value(tree.body, names))
+    except (SyntaxError, LookupError) as error:
+        raise ScriptError(
+            f"ReplayExecutor cannot evaluate the expression {expression!r}; it knows comparisons "
+            "of event.… and async.… with each other and with literals, &&, || and !"
+        ) from error
 
 
-class _Parser:
-    def __init__(self, expression: str, variables: Mapping[str, Any]) -> None:
-        self._expression = expression
-        self._variables = variables
-        self._tokens: list[tuple[str, str]] = []
-        at = 0
-        while at < len(expression.rstrip()):
-            found = _TOKEN.match(expression, at)
-            if found is None:
-                raise self._unknown()
-            kind = cast("str", found.lastgroup)
-            self._tokens.append((kind, found[kind]))
-            at = found.end()
+def _translated(found: re.Match[str]) -> str:
+    if found["field"]:
+        return f"[{found['field']!r}]"
+    return found[0] if found["text"] else _PYTHON[found[0]]
 
-    def _unknown(self) -> ScriptError:
-        return ScriptError(
-            f"ReplayExecutor cannot evaluate the expression {self._expression!r}; it knows "
-            "comparisons of event.… and async.… with each other and with literals, &&, || and !"
-        )
 
-    def _take(self, *operators: str) -> str | None:
-        if self._tokens and self._tokens[0][0] == "op" and self._tokens[0][1] in operators:
-            return self._tokens.pop(0)[1]
-        return None
-
-    def whole(self) -> Any:
-        value = self._either()
-        if self._tokens:
-            raise self._unknown()
-        return value
-
-    def _either(self) -> Any:
-        value = self._both()
-        while self._take("||"):
-            other = self._both()
-            value = bool(value) or bool(other)
-        return value
-
-    def _both(self) -> Any:
-        value = self._comparison()
-        while self._take("&&"):
-            other = self._comparison()
-            value = bool(value) and bool(other)
-        return value
-
-    def _comparison(self) -> Any:
-        value = self._single()
-        found = self._take(*_COMPARE)
-        if found is None:
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """Return the value of a part; LookupError where it is none of the known kinds."""
+    match node:
+        case ast.Constant(value=value):
             return value
-        other = self._single()
-        try:
-            return _COMPARE[found](value, other)
-        except TypeError:  # CEL knows no order between kinds; the event does not match
-            return False
+        case ast.Name(id=name):
+            return names[name]
+        case ast.Subscript(value=inner, slice=ast.Constant(value=key)):
+            return _member(_value(inner, names), key)
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return not _value(operand, names)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)):
+            return -cast("Any", value)
+        case ast.BoolOp(op=op, values=values):
+            found = [bool(_value(one, names)) for one in values]
+            return all(found) if isinstance(op, ast.And) else any(found)
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            try:
+                return _COMPARE[type(op)](_value(left, names), _value(right, names))
+            except TypeError:  # CEL knows no order between kinds; the event does not match
+                return False
+        case _:
+            raise LookupError(type(node).__name__)
 
-    def _single(self) -> Any:
-        if self._take("!"):
-            return not self._single()
-        if self._take("("):
-            value = self._either()
-            if not self._take(")"):
-                raise self._unknown()
-            return value
-        if not self._tokens or self._tokens[0][0] == "op":
-            raise self._unknown()
-        kind, text = self._tokens.pop(0)
-        if kind == "text":
-            return re.sub(r"\\(.)", r"\1", text[1:-1])
-        return json.loads(text) if kind == "number" else self._path(text)
 
-    def _path(self, text: str) -> Any:
-        if text in _WORDS:
-            return _WORDS[text]
-        found = _PART.finditer(text)
-        name, *parts = [next(str(group) for group in part.groups() if group) for part in found]
-        if name not in self._variables:
-            raise self._unknown()
-        value: Any = self._variables[name]
-        for part in parts:
-            if isinstance(value, list) and part.isdigit():
-                items = cast("list[Any]", value)
-                value = items[int(part)] if int(part) < len(items) else None
-            else:
-                value = cast("dict[str, Any]", value).get(part) if isinstance(value, dict) else None
-        return value
+def _member(value: Any, key: Any) -> Any:
+    if isinstance(value, dict):
+        return cast("dict[Any, Any]", value).get(key)
+    if isinstance(value, list) and isinstance(key, int):
+        items = cast("list[Any]", value)
+        return items[key] if key < len(items) else None
+    return None

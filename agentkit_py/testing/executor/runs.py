@@ -112,10 +112,10 @@ class Run:
     """Pending steps that failed and are to be reported again."""
 
     planning: bool = False
-    """Whether the worker must not run steps that it has not planned."""
+    """True while the worker must not run steps that it has not planned."""
 
     discovering: bool = False
-    """Whether a request for what comes next is under way."""
+    """True while a request for the next step is under way."""
 
     size: int = 0
     requests: int = 0

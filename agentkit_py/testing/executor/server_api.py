@@ -21,7 +21,7 @@ class Published:
 
 
 class ApiServer(Protocol):
-    """What stands behind the API."""
+    """The server behind the API."""
 
     published: list[Published]
 

@@ -35,7 +35,7 @@ _DEFAULT_RETRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the worker answered."""
+    """The worker's answer to one request."""
 
     status: int
     body: bytes
@@ -43,7 +43,7 @@ class Answer:
 
     @property
     def no_retry(self) -> bool:
-        """Whether the worker says that trying again is of no use."""
+        """True if the worker says that trying again is of no use."""
         return self.headers.get("x-inngest-no-retry") == "true"
 
     @property
@@ -54,7 +54,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the server knows of one function."""
+    """The server's knowledge of one function."""
 
     id: str
     max_attempts: int
@@ -67,7 +67,7 @@ class Config:
 
 
 def _configs_of(functions: Sequence[inngest.Function[Any]]) -> dict[str, Config]:
-    """Return what the functions tell the server when they are registered."""
+    """Return the configurations that functions register with."""
     found: dict[str, Config] = {}
     for function in functions:
         config = function.get_config(f"http://{_HOST}{_PATH}")

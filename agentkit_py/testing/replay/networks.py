@@ -249,7 +249,7 @@ class OwnNetwork:
 
     @property
     def has_processors(self) -> bool:
-        """Whether anything changes what its agents see."""
+        """True if a processor changes the history that its agents see."""
         network = self._network
         configs = [network.history, *(agent.history for agent in network.agents)]
         chains = [network.chain, *(agent.chain for agent in network.agents)]

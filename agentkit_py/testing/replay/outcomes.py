@@ -1,4 +1,4 @@
-"""What came of a replay: whether the stored thread is the recording, and the figures."""
+"""Outcomes of a replay: differences between thread and recording, and figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentkit_py.testing.replay.recording import Conversation
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What came of one conversation in one pass."""
+    """Outcome of one conversation in one pass."""
 
     conversation: str
     line: int
@@ -33,23 +33,23 @@ class Outcome:
     """Reports whose figures do not add up."""
 
     requests: list[ReceivedRequest] = field(default_factory=list[ReceivedRequest], repr=False)
-    """What the provider got, refused requests included."""
+    """The provider's requests, refused ones included."""
 
     reports: list[ContextReport] = field(default_factory=list[ContextReport], repr=False)
-    """What each model call was allowed to see; of runs that failed there is none."""
+    """Context reports of the model calls; of runs that failed there is none."""
 
     missing_tools: list[str] = field(default_factory=list[str])
     """Tools that the recording calls and no agent of the network has."""
 
     error: str | None = None
-    """What ended the replay of this conversation early, as the end of a sentence ("because …")."""
+    """Cause of an early end, as the end of a sentence ("because …")."""
 
     difference: str | None = None
-    """Where the thread differs from the recording."""
+    """First difference between thread and recording."""
 
     @property
     def rejections(self) -> list[Rejection]:
-        """Why requests were refused, in order."""
+        """The reasons of refusals, in order."""
         return [seen.rejection for seen in self.requests if seen.rejection is not None]
 
     def add(self, report: ContextReport, tools: Mapping[str, frozenset[str]]) -> None:
@@ -64,7 +64,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Figures:
-    """What came of all conversations of one pass."""
+    """Figures of all conversations of one pass."""
 
     conversations: int = 0
     turns: int = 0
@@ -76,7 +76,7 @@ class Figures:
     rejected: int = 0
     differing: int = 0
     rules: Counter[str] = field(default_factory=Counter[str])
-    """How often each rule of the provider was broken."""
+    """Number of refusals by each rule of the provider."""
 
     missing_tools: Counter[str] = field(default_factory=Counter[str])
     """In how many conversations each tool was called that the network does not have."""

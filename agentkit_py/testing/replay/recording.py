@@ -44,7 +44,7 @@ class RecordedReply:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTurn:
-    """What the user said, and everything until the user spoke again."""
+    """A user message, and everything until the next one."""
 
     text: str
     replies: list[RecordedReply]

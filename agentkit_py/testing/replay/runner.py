@@ -67,7 +67,7 @@ class Replay:
 
     @property
     def fine(self) -> bool:
-        """Whether every line could be read, no request was refused and no thread differs."""
+        """True if every line could be read, no request was refused and no thread differs."""
         return not self.bad_lines and all(
             not (one.figures.rejected or one.figures.differing or one.figures.wrong_reports)
             for one in self.passes
