@@ -6,7 +6,8 @@ from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 from agentkit_py.errors import ThreadNotFoundError
-from agentkit_py.stores import HistoryStore, StoredResult, ThreadInfo, records
+from agentkit_py.stores import HistoryStore, StoredResult, ThreadInfo
+from agentkit_py.stores.rows import Row, decode_row, new_rows, now
 
 
 class KeyValueHistory(HistoryStore):
@@ -24,17 +25,17 @@ class KeyValueHistory(HistoryStore):
     async def insert_thread(self, thread: ThreadInfo) -> None:
         self.data.setdefault(thread.id, json.dumps({"info": thread.to_dict(), "rows": []}))
 
-    async def append_rows(self, thread_id: str, rows: Sequence[records.Row]) -> None:
+    async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
         thread = self._read(thread_id)
         stored = {row[0]: row[1] for row in thread["rows"] if row[0] is not None}
-        if new := records.new_rows(thread_id, stored, rows):
-            thread["rows"] += [[row.id, row.json, row.metadata] for row in new]
-            thread["info"]["updatedAt"] = records.now()
+        if added := new_rows(thread_id, stored, rows):
+            thread["rows"] += [[row.id, row.json, row.metadata] for row in added]
+            thread["info"]["updatedAt"] = now()
             self.data[thread_id] = json.dumps(thread)
 
     async def records(self, thread_id: str) -> list[StoredResult]:
-        rows = enumerate(self._read(thread_id)["rows"])
-        return [records.decode_row(thread_id, n, row[1], row[2]) for n, row in rows]
+        stored = enumerate(self._read(thread_id)["rows"])
+        return [decode_row(thread_id, n, row[1], row[2]) for n, row in stored]
 
     async def get_thread(self, thread_id: str) -> ThreadInfo:
         return ThreadInfo.from_dict(self._read(thread_id)["info"])

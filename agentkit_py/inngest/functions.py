@@ -29,7 +29,7 @@ from agentkit_py.runs import StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.state import State
 from agentkit_py.stores.base import HistoryStore
-from agentkit_py.stores.scoped import for_user
+from agentkit_py.stores.wrappers import for_user
 
 Handler: TypeAlias = Callable[[inngest.Context], Awaitable[dict[str, Any]]]
 

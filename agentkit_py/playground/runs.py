@@ -19,8 +19,8 @@ from agentkit_py.playground.prices import Prices
 from agentkit_py.playground.recorder import Recorder
 from agentkit_py.playground.witness import RecordingRuntime
 from agentkit_py.processors.redaction import Redactor
-from agentkit_py.stores._delegating import redactor_of
 from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.wrappers import redactor_of
 
 Target: TypeAlias = Network | Agent
 Status: TypeAlias = Literal["running", "completed", "failed", "cancelled"]

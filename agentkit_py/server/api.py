@@ -31,7 +31,7 @@ from agentkit_py.server.schemas import (
     parse,
 )
 from agentkit_py.stores import HistoryStore
-from agentkit_py.stores.scoped import for_user
+from agentkit_py.stores.wrappers import for_user
 
 logger: logging.Logger = logging.getLogger("agentkit_py.server")
 

@@ -23,7 +23,7 @@ from agentkit_py.server.schemas import (
     check_unicode,
     invalid,
 )
-from agentkit_py.stores.records import title_of
+from agentkit_py.stores.rows import title_of
 
 _DEEPEST = 100
 """Levels of a client's state, so that walking it never exhausts Python's stack."""

@@ -15,7 +15,7 @@ from agentkit_py.inngest.sending import Sender
 from agentkit_py.server.config import Settings
 from agentkit_py.server.runs import Backend, Job, begin_state, previous_data
 from agentkit_py.server.schemas import ApiError, TokenResponse
-from agentkit_py.stores.scoped import for_user
+from agentkit_py.stores.wrappers import for_user
 
 if TYPE_CHECKING:
     import inngest

@@ -36,7 +36,7 @@ from agentkit_py.server.hub import Hub
 from agentkit_py.server.runs import TOPIC, Backend, Job, begin_state, channel_of, previous_data
 from agentkit_py.server.schemas import ApiError, TokenResponse, too_many
 from agentkit_py.state import State
-from agentkit_py.stores.scoped import for_user
+from agentkit_py.stores.wrappers import for_user
 
 logger: logging.Logger = logging.getLogger("agentkit_py.server")
 

@@ -24,7 +24,7 @@ from agentkit_py.server.schemas import (
     not_found,
 )
 from agentkit_py.stores import HistoryStore
-from agentkit_py.stores.records import StoredResult, ThreadInfo, title_of
+from agentkit_py.stores.rows import StoredResult, ThreadInfo, title_of
 
 UNTITLED = "New conversation"
 """The title that stands for none in the hook."""

@@ -1,4 +1,4 @@
-"""Stores: where threads live. Each is a `HistoryConfig`, to be passed as ``history=…``.
+"""Stores of threads. Each is a `HistoryConfig`, to be passed as ``history=…``.
 
 `MemoryHistory` keeps threads as long as the process lives, `SqliteHistory` keeps them in one file,
 `PostgresHistory` in a PostgreSQL database. A store for another database is a subclass of
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from agentkit_py.stores.base import HistoryStore
     from agentkit_py.stores.memory import MemoryHistory
     from agentkit_py.stores.postgres import PostgresHistory
-    from agentkit_py.stores.records import StoredResult, ThreadInfo
-    from agentkit_py.stores.redacting import redacted
-    from agentkit_py.stores.scoped import for_user
+    from agentkit_py.stores.rows import StoredResult, ThreadInfo
     from agentkit_py.stores.sqlite import SqliteHistory
     from agentkit_py.stores.workspace import Workspace
+    from agentkit_py.stores.wrappers import for_user, redacted
 
 __all__ = [
     "HistoryStore",
@@ -43,10 +42,9 @@ __getattr__: _Finder = _lazily(
         "agentkit_py.stores.base": "HistoryStore",
         "agentkit_py.stores.memory": "MemoryHistory",
         "agentkit_py.stores.postgres": "PostgresHistory",
-        "agentkit_py.stores.records": "StoredResult ThreadInfo",
-        "agentkit_py.stores.redacting": "redacted",
-        "agentkit_py.stores.scoped": "for_user",
+        "agentkit_py.stores.rows": "StoredResult ThreadInfo",
         "agentkit_py.stores.sqlite": "SqliteHistory",
         "agentkit_py.stores.workspace": "Workspace",
+        "agentkit_py.stores.wrappers": "for_user redacted",
     },
 )

@@ -1,55 +1,111 @@
-"""One SQLite file: opening and migrating it, a pool of connections, transactions, errors by name.
+"""One SQLite file: its dialect, a pool of connections, transactions, errors by name.
 
-What touches the file blocks, so it is done in worker threads: one at a time writes, since SQLite
-lets one connection write and has others poll, and a few read. The module loads when a store is
-first used.
+The module loads when a store is first used.
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3  # noqa: TID253 - this module itself loads lazily
+import sqlite3
 import time
 import weakref
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
-
-from anyio import CapacityLimiter
-from anyio.lowlevel import RunVar
-from anyio.to_thread import run_sync
+from typing import Any, TypeVar
 
 from agentkit_py._core.busy import retried
 from agentkit_py.errors import HistoryError, StoreVersionError
-from agentkit_py.stores._sqlite_schema import APPLICATION_ID, MIGRATIONS, VERSION
+from agentkit_py.stores._schema import STEPS, migrate
+from agentkit_py.stores._sql import TABLES, Dialect, Pattern, Session
+from agentkit_py.stores.rows import as_text, now
 
 T = TypeVar("T")
 
-_READERS = 8
-"""Threads that read a file at the most: decoding needs Python's lock, so more would only wait."""
+APPLICATION_ID = 0x41674B74
+"""Marks our files ("AgKt"), so that another program's file is not taken for one of ours."""
+
+VERSION = len(STEPS)
+"""The version of the tables; files say theirs in ``PRAGMA user_version``."""
+
+_DIALECT = Dialect(
+    {
+        **{table: table for table in TABLES},
+        "index": Pattern("@"),
+        "text": Pattern("@"),
+        # As bytes: the driver would refuse a whole query over one damaged text.
+        "bytes": Pattern("CAST(@ AS BLOB)"),
+        "ids": "{ids}",
+        "number": "rowid",
+        "instr": "instr",
+        "lease_clock": "unix_time()",
+        "later": "unix_time() + ?",
+        "FOR_UPDATE": "",
+        "KEY": "TEXT",
+        "JSON": "TEXT",
+        "TIME": "TEXT",  # UTC, fixed width: sorts by time
+        "LEASE_TIME": "REAL",  # seconds since 1970
+        "BYTES": "BLOB",
+        "IDENTITY": "INTEGER PRIMARY KEY",
+        "NUMBER": "",
+        "THEN_NUMBER": "",
+        "IF_MISSING": "",
+        "WITHOUT_ROWID": "WITHOUT ROWID",
+    },
+    "?",
+)
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_MOST_IDS = 500
+"""Ids in one query: SQLite bounds its parameters."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pooled:
-    connection: sqlite3.Connection
-    file: tuple[int, int] | None
+class _Connection(sqlite3.Connection):
+    """A connection with what its pool has to know of it."""
+
+    file: tuple[int, int] | None = None
     """Device and inode at opening: a file that was replaced has others."""
 
-    generation: int
+    generation = 0
+    moment = ""
+    """The time of the transaction."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    """How many threads of one event loop may work on one file."""
+class _SqliteSession:
+    """A connection inside a transaction."""
 
-    readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_READERS))
-    writer: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+
+    def execute(self, query: str, *values: Any) -> sqlite3.Cursor:
+        return self._connection.execute(_DIALECT.query(query), _adapted(values))
+
+    def execute_many(self, query: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        self._connection.executemany(_DIALECT.query(query), map(_adapted, rows))
+
+    def select_ids(self, query: str, *values: Any, ids: Sequence[str]) -> list[Any]:
+        text = _DIALECT.query(query)
+        found: list[Any] = []
+        for start in range(0, len(ids), _MOST_IDS):
+            some = ids[start : start + _MOST_IDS]
+            among = f"IN ({', '.join('?' * len(some))})"
+            found += self._connection.execute(text.format(ids=among), (*values, *some)).fetchall()
+        return found
+
+    def stream(self, query: str, *values: Any) -> Iterator[Any]:
+        return self.execute(query, *values)
+
+    def pipeline(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def given(self, stored: str) -> str:
+        return stored
+
+
+def _adapted(values: Sequence[Any]) -> list[Any]:
+    return [as_text(value) if isinstance(value, datetime) else value for value in values]
 
 
 class SqliteFile:
@@ -58,106 +114,89 @@ class SqliteFile:
     def __init__(self, path: Path, busy_timeout: float) -> None:
         self.path = path
         self._busy_timeout = busy_timeout
-        self._idle: list[_Pooled] = []
+        self._idle: list[_Connection] = []
         self._generation = 0
         self._lock = Lock()
+        self._writing = Lock()
+        """Writers queue here: SQLite lets one connection write and has others poll."""
+
         weakref.finalize(self, _close_own, self._idle, os.getpid())
 
-    async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a query; it sees the file as of one moment."""
-        return await run_sync(lambda: self._read(query), limiter=self._limits().readers)
+    def transact(
+        self, work: Callable[[Session], T], *, write: bool = False, repeatable: bool = True
+    ) -> T:
+        """Run ``work`` in a transaction; a reader sees the file as of one moment."""
+        del repeatable  # nothing is done twice here
+        with self._errors_named():
+            if not write:
+                with self._connection() as connection, _transaction(connection, "BEGIN"):
+                    return work(_SqliteSession(connection))
+            with (
+                self._turn(),
+                self._connection() as connection,
+                _transaction(connection, "BEGIN IMMEDIATE"),
+            ):
+                return work(_SqliteSession(connection))
 
-    async def write(self, change: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a change in a transaction: if it raises, or the process dies, nothing changed."""
-        asked = time.monotonic()
-        work = partial(self._write, change, asked)
-        return await run_sync(work, limiter=self._limits().writer)
-
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close all connections; those in use close when they are done."""
-        self._close()  # in no thread, since as the process ends none can be started
-
-    def _limits(self) -> _Limits:
-        files = _limits.get(None)
-        if files is None:
-            files = weakref.WeakKeyDictionary[SqliteFile, _Limits]()
-            _limits.set(files)
-        return files.setdefault(self, _Limits())
-
-    def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        with (
-            self._errors_named(),
-            self._connection() as connection,
-            _transaction(connection, "BEGIN"),
-        ):
-            return query(connection)
-
-    def _write(self, change: Callable[[sqlite3.Connection], T], asked: float) -> T:
-        with (
-            self._errors_named(),
-            self._connection() as connection,
-            self._patience(connection, asked),
-            _transaction(connection, "BEGIN IMMEDIATE"),
-        ):
-            return change(connection)
-
-    def _close(self) -> None:
         with self._lock:
             self._generation += 1
             _close_all(self._idle)
 
     @contextmanager
-    def _patience(
-        self, connection: sqlite3.Connection, asked: float
-    ) -> Generator[None, None, None]:
-        """A change that has been in line for the whole time-out waits for no other process."""
-        if time.monotonic() - asked < self._busy_timeout:
-            yield
-            return
-        connection.execute("PRAGMA busy_timeout = 0")
+    def _turn(self) -> Generator[None, None, None]:
+        if not self._writing.acquire(timeout=self._busy_timeout):
+            raise HistoryError(self._busy())
         try:
             yield
         finally:
-            connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._busy_timeout)}")
+            self._writing.release()
 
     @contextmanager
-    def _connection(self) -> Generator[sqlite3.Connection, None, None]:
-        pooled = self._take() or self._open()
+    def _connection(self) -> Generator[_Connection, None, None]:
+        connection = self._take() or self._open()
         try:
-            yield pooled.connection
+            yield connection
         finally:
             with self._lock:
-                if pooled.generation == self._generation:
-                    self._idle.append(pooled)
+                if connection.generation == self._generation:
+                    self._idle.append(connection)
                 else:
-                    pooled.connection.close()
+                    connection.close()
 
-    def _take(self) -> _Pooled | None:
+    def _take(self) -> _Connection | None:
         file = _identity(self.path)
         with self._lock:
             while self._idle:
-                pooled = self._idle.pop()
-                if pooled.file == file:
-                    return pooled
-                # Somebody removed or replaced the file; what we wrote would go to the old one.
-                pooled.connection.close()
+                connection = self._idle.pop()
+                if connection.file == file:
+                    return connection
+                # The file was removed or replaced; what we wrote would go to the old one.
+                connection.close()
         return None
 
-    def _open(self) -> _Pooled:
+    def _open(self) -> _Connection:
         return retried(self._connect, _is_busy, seconds=self._busy_timeout)
 
-    def _connect(self) -> _Pooled:
+    def _connect(self) -> _Connection:
         connection = sqlite3.connect(
-            self.path, timeout=self._busy_timeout, isolation_level=None, check_same_thread=False
+            self.path,
+            timeout=self._busy_timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_Connection,
         )
+        connection.generation = self._generation
         try:
             self._prepare(connection)
         except Exception:
             connection.close()
             raise
-        return _Pooled(connection, _identity(self.path), self._generation)
+        connection.file = _identity(self.path)
+        return connection
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
+    def _prepare(self, connection: _Connection) -> None:
         # Before anything is changed: it may be somebody else's file.
         with _transaction(connection, "BEGIN"):
             version = self._version(connection)
@@ -165,9 +204,17 @@ class SqliteFile:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
+        # As in PostgreSQL: the time of a transaction is one time.
+        weak = weakref.ref(connection)
+        for name in ("now", "clock_timestamp"):
+            connection.create_function(name, 0, lambda: getattr(weak(), "moment", None))
+        connection.create_function("unix_time", 0, time.time)
         if version < VERSION:
             with _transaction(connection, "BEGIN IMMEDIATE"):
-                self._migrate(connection)
+                # Read again inside the transaction: another process may have done it meanwhile.
+                migrate(_SqliteSession(connection), self._version(connection))
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def _version(self, connection: sqlite3.Connection) -> int:
         tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
@@ -181,17 +228,6 @@ class SqliteFile:
         if version > VERSION:
             raise StoreVersionError(str(self.path), found=version, supported=VERSION)
         return version
-
-    def _migrate(self, connection: sqlite3.Connection) -> None:
-        # Read again inside the transaction: another process may have done it meanwhile.
-        for statements in MIGRATIONS[self._version(connection) :]:
-            for statement in statements:
-                if isinstance(statement, str):
-                    connection.execute(statement)
-                else:
-                    statement(connection)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
 
     @contextmanager
     def _errors_named(self) -> Generator[None, None, None]:
@@ -224,18 +260,15 @@ class SqliteFile:
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection, begin: str) -> Generator[None, None, None]:
+def _transaction(connection: _Connection, begin: str) -> Generator[None, None, None]:
     connection.execute(begin)
+    connection.moment = now()
     try:
         yield
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-
-
-_limits: RunVar[weakref.WeakKeyDictionary[SqliteFile, _Limits]] = RunVar("agentkit-sqlite-limits")
-"""The limits of each file, one set for each event loop."""
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
@@ -267,12 +300,12 @@ def _why_not(path: Path) -> str:
     return "permission denied, or the folder is read-only"
 
 
-def _close_own(pooled: list[_Pooled], process: int) -> None:
+def _close_own(idle: list[_Connection], process: int) -> None:
     # A forked process inherits its parent's connections, and must not even close them.
     if os.getpid() == process:
-        _close_all(pooled)
+        _close_all(idle)
 
 
-def _close_all(pooled: list[_Pooled]) -> None:
-    while pooled:
-        pooled.pop().connection.close()
+def _close_all(idle: list[_Connection]) -> None:
+    while idle:
+        idle.pop().close()

@@ -1,4 +1,4 @@
-"""HistoryStore: what every store can do, and how it serves a run's thread."""
+"""HistoryStore: the base class of stores, and the history callbacks of runs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from agentkit_py.messages import Message
 from agentkit_py.processors.base import Processor
 from agentkit_py.processors.tokenizers import count_text, default_tokenizer, is_ready, prepare
 from agentkit_py.results import AgentResult
-from agentkit_py.stores.beside import Beside
-from agentkit_py.stores.records import (
+from agentkit_py.stores.rows import (
     Match,
     Row,
     StoredResult,
@@ -25,17 +24,17 @@ from agentkit_py.stores.records import (
     ThreadInfo,
     check_text,
     encode_row,
-    encode_rows,
     find_words,
     new_thread,
     title_of,
     with_extents,
 )
+from agentkit_py.stores.thread_data import ThreadData
 from agentkit_py.stores.workspace import Workspace
 
 
 class HistoryStore(HistoryConfig, ABC):
-    """A place where threads live, usable as ``history=…`` of agents and networks.
+    """A database of threads, usable as ``history=…`` of agents and networks.
 
     A store for another database implements the abstract methods; everything else follows. Results
     are only ever added: what is stored is never rewritten. Every write happens whole or not at all,
@@ -43,7 +42,7 @@ class HistoryStore(HistoryConfig, ABC):
     """
 
     workspace: Workspace | None = None
-    """Where tools keep files of threads; they are deleted with their threads."""
+    """Files that tools keep for threads; they are deleted with their threads."""
 
     counts_tokens: bool
     """Whether tokens are counted at each save; else only where their encoding is loaded anyway."""
@@ -77,27 +76,27 @@ class HistoryStore(HistoryConfig, ABC):
 
     @property
     def looks_first(self) -> bool:
-        """Whether a thread that is there is left as it is, as long as nobody has changed that.
+        """Whether `create_thread` changes nothing where the thread exists already.
 
-        What a subclass does whenever a run asks for its thread, e.g. look whose it is, is done.
+        False in a subclass that overrides it, e.g. to check the thread's owner in each run.
         """
         kind = type(self)
         made = (self.create_thread, kind._create_for_run, kind.add_thread)  # noqa: SLF001 - its own class
         own = (self._create_for_run, HistoryStore._create_for_run, HistoryStore.add_thread)
         return made == own
 
-    # What a database has to do.
+    # To be implemented for a database.
 
     @abstractmethod
     async def insert_thread(self, thread: ThreadInfo) -> None:
-        """Add a thread, unless there is one of its id. What is in it has been checked."""
+        """Add a thread, unless there is one of its id. Its fields have been checked."""
 
     @abstractmethod
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
-        """Add rows at the end, in order, those whose id is there already left out.
+        """Add rows at the end, in order, without those whose id is stored already.
 
-        All or none is written, also if the caller is cancelled. `check_same` says whether a row may
-        be left out.
+        All are written or none, also if the caller is cancelled. `new_rows` selects the rows to
+        add.
 
         Raises:
             ThreadNotFoundError: There is no such thread.
@@ -105,7 +104,7 @@ class HistoryStore(HistoryConfig, ABC):
 
     @abstractmethod
     async def records(self, thread_id: str) -> list[StoredResult]:
-        """The results with their positions and what is kept beside them, oldest first.
+        """Return the results with their positions and metadata, oldest first.
 
         Raises:
             ThreadNotFoundError: There is no such thread.
@@ -114,7 +113,7 @@ class HistoryStore(HistoryConfig, ABC):
 
     @abstractmethod
     async def get_thread(self, thread_id: str) -> ThreadInfo:
-        """What is known of a thread.
+        """Return a thread without its results.
 
         Raises:
             ThreadNotFoundError: There is no such thread.
@@ -122,19 +121,19 @@ class HistoryStore(HistoryConfig, ABC):
 
     @abstractmethod
     async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
-        """Threads, those changed last first."""
+        """Return threads, the last changed first."""
 
     @abstractmethod
     async def remove_thread(self, thread_id: str) -> bool:
-        """Remove a thread with all that is kept of it and beside it; False if there was none."""
+        """Remove a thread with its results and thread data; return False if there was none."""
 
-    # What follows from it.
+    # Follows from these; a database may have quicker ways.
 
     async def setup(self) -> None:
         """Create or update the tables. Not needed: the first use does it."""
 
     async def close(self) -> None:
-        """Let go of connections. A store that is used after that connects again."""
+        """Close the connections. A store that is used after that connects again."""
 
     async def add_thread(
         self,
@@ -148,9 +147,9 @@ class HistoryStore(HistoryConfig, ABC):
 
         Args:
             thread_id: Its id, a new one unless given.
-            user_id: Whose thread it is.
+            user_id: The user who owns the thread.
             title: A title for lists.
-            metadata: JSON that is kept with the thread; the library does not read it.
+            metadata: JSON to keep with the thread; the library does not read it.
 
         Raises:
             HistoryError: The id is empty or no valid Unicode, or the metadata is not JSON.
@@ -160,7 +159,7 @@ class HistoryStore(HistoryConfig, ABC):
         return thread.id
 
     async def thread_exists(self, thread_id: str) -> bool:
-        """Whether there is such a thread."""
+        """Return whether the thread exists."""
         try:
             await self.get_thread(thread_id)
         except ThreadNotFoundError:
@@ -168,9 +167,9 @@ class HistoryStore(HistoryConfig, ABC):
         return True
 
     async def count_results(self, thread_id: str) -> int:
-        """How many results the thread has, user turns among them.
+        """Return the number of results, user turns included.
 
-        This one reads the whole thread; a database that can count should.
+        The default reads the whole thread; override it where the database can count.
 
         Raises:
             ThreadNotFoundError: There is no such thread.
@@ -178,16 +177,16 @@ class HistoryStore(HistoryConfig, ABC):
         return len(await self.records(thread_id))
 
     async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
-        """The last ``limit`` results before the position ``before``, oldest first.
+        """Return the last ``limit`` results before the position ``before``, oldest first.
 
-        This one reads the whole thread; a database that can read a part should.
+        The default reads the whole thread; override it where the database can read a part.
         """
         return with_extents(await self.records(thread_id))[max(0, before - limit) : before]
 
     async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
-        """How many results a thread has, and the last ``limit``, oldest first.
+        """Return the number of results and the last ``limit`` of them, oldest first.
 
-        This one asks twice; a database that can answer at once should.
+        The default reads twice; override it where the database can answer at once.
 
         Raises:
             ThreadNotFoundError: There is no such thread.
@@ -198,10 +197,10 @@ class HistoryStore(HistoryConfig, ABC):
     async def list_threads(
         self, limit: int | None = 50, user_id: str | None = None
     ) -> list[ThreadInfo]:
-        """Threads, those changed last first.
+        """Return threads, the last changed first.
 
         Args:
-            limit: How many at most; None: all.
+            limit: The most threads to return; None: all.
             user_id: Only those of this user.
         """
         if limit is not None and limit < 0:
@@ -211,14 +210,14 @@ class HistoryStore(HistoryConfig, ABC):
     async def search(
         self, words: str, *, user_id: str | None = None, limit: int = 50
     ) -> list[Match]:
-        """Threads in which something was said, those changed last first, with the first place.
+        """Return the first match in each thread that contains ``words``, last changed first.
 
-        This one reads all threads; a database that can look by itself should.
+        The default reads all threads; override it where the database can search.
 
         Args:
-            words: What is sought; upper and lower case are the same.
+            words: The text to search for, ignoring case.
             user_id: Only threads of this user.
-            limit: How many threads at most.
+            limit: The most threads to return.
         """
         found: list[Match] = []
         for thread in await self.list_threads(None, user_id):
@@ -230,9 +229,9 @@ class HistoryStore(HistoryConfig, ABC):
         return found[:limit]
 
     async def stats(self, user_id: str | None = None) -> StoreStats:
-        """How much there is, of one user or in all.
+        """Return counts, of one user or in all.
 
-        This one asks for each thread; a database that can add up should.
+        The default asks for each thread; override it where the database can sum up.
         """
         threads = await self.list_threads(None, user_id)
         results = messages = 0
@@ -245,19 +244,19 @@ class HistoryStore(HistoryConfig, ABC):
         return StoreStats(len(threads), len(users), results, messages)
 
     async def delete_thread(self, thread_id: str) -> bool:
-        """Remove a thread with all its results and its files; False if there was none."""
+        """Remove a thread with all data and files; return False if there was none."""
         found = await self.remove_thread(thread_id)
         if found and self.workspace is not None:
             self.workspace.remove(thread_id)
         return found
 
     async def delete_user(self, user_id: str) -> int:
-        """Remove all threads of a user with everything that is kept beside them; how many."""
+        """Remove all threads of a user with all data and files; return their number."""
         threads = await self.select_threads(None, user_id)
         return sum([await self.delete_thread(thread.id) for thread in threads])
 
     async def load(self, thread_id: str) -> list[AgentResult]:
-        """The results of a thread, user turns among them, oldest first.
+        """Return the results of a thread, user turns included, oldest first.
 
         Raises:
             ThreadNotFoundError: There is no such thread.
@@ -266,7 +265,7 @@ class HistoryStore(HistoryConfig, ABC):
         return [record.result for record in await self.records(thread_id)]
 
     async def messages(self, thread_id: str) -> list[Message]:
-        """All messages of a thread in the order a model would see them.
+        """Return all messages of a thread in the order a model would see them.
 
         Raises:
             ThreadNotFoundError: There is no such thread.
@@ -274,25 +273,25 @@ class HistoryStore(HistoryConfig, ABC):
         """
         return [message for result in await self.load(thread_id) for message in result.messages]
 
-    async def beside(self, thread_id: str) -> Beside:
-        """All that is kept beside a thread, for exports. This one keeps nothing there."""
+    async def thread_data(self, thread_id: str) -> ThreadData:
+        """Return the thread's summaries, vectors and runs, for exports; here there are none."""
         del thread_id
-        return Beside()
+        return ThreadData()
 
     async def set_times(self, thread_id: str, created_at: datetime, updated_at: datetime) -> None:
-        """Say when a thread was made and changed, e.g. one that is imported.
+        """Set the times of a thread, e.g. of one that is imported.
 
-        This one leaves the times as they are; a database that can change them should.
+        The default leaves them as they are; override it where the database can change them.
         """
 
     async def append(self, thread_id: str, results: Sequence[AgentResult]) -> None:
-        """Add results at the end of a thread, all or none; those whose id is there are left out.
+        """Add results at the end of a thread, all or none, without those whose id is stored.
 
         Raises:
             ThreadNotFoundError: There is no such thread.
             HistoryError: A result is not JSON, or another one is stored under its id.
         """
-        await self.append_rows(thread_id, encode_rows(results, thread_id))
+        await self.append_rows(thread_id, [encode_row(one, thread_id) for one in results])
 
     async def __aenter__(self) -> Self:
         """Set the store up; leaving the block closes it."""
@@ -319,16 +318,16 @@ class HistoryStore(HistoryConfig, ABC):
             raise HistoryError("There is no user message to save; user_result is not set.")
         state = context.user_message.state if context.user_message else None
         thread_id = _thread_of(context)
-        beside = None if state is None else {"state": state}
+        metadata = None if state is None else {"state": state}
         await self._count([context.user_result])
-        await self.append_rows(thread_id, [encode_row(context.user_result, thread_id, beside)])
+        await self.append_rows(thread_id, [encode_row(context.user_result, thread_id, metadata)])
 
     async def _append_new_results(self, context: HistoryContext) -> None:
         await self._count(context.new_results)
         await self.append(_thread_of(context), context.new_results)
 
     async def _count(self, results: Sequence[AgentResult]) -> None:
-        """Count tokens, which are stored too: whoever loads a part of a thread need not count."""
+        """Count tokens before saving: the counts are stored, so that later loads need not count."""
         tokenizer = default_tokenizer()
         if not self.lazy or not (self.counts_tokens or is_ready(tokenizer)):
             return

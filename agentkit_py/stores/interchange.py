@@ -1,6 +1,6 @@
 """Threads as JSON Lines: this library's archive, OpenAI's chat format, AgentKit TypeScript's rows.
 
-Each export can be imported again without a loss: lines in OpenAI's format carry the archive beside
+Each export can be imported again without a loss: lines in OpenAI's format carry the archive with
 their messages, and rows of TypeScript carry the whole result as its ``data``. Lines that others
 wrote are read as well.
 """
@@ -8,19 +8,21 @@ wrote are read as well.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, Literal, TypeAlias, cast
 
-from agentkit_py._core.json import as_list, as_object, dumps
-from agentkit_py.codec import escape_surrogates
+from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
+from agentkit_py.codec import escape_surrogates, message_to_dict
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.messages import Message, TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores.base import HistoryStore
-from agentkit_py.stores.beside import Beside, restore
-from agentkit_py.stores.recognising import Recognising
-from agentkit_py.stores.records import (
+from agentkit_py.stores.rows import (
     Row,
     StoredResult,
     ThreadInfo,
@@ -28,18 +30,20 @@ from agentkit_py.stores.records import (
     known_tokens,
     remember_tokens,
 )
-from agentkit_py.stores.scoped import for_user
+from agentkit_py.stores.thread_data import ThreadData, restore
+from agentkit_py.stores.wrappers import for_user, redactor_of
 
 Format: TypeAlias = Literal["archive", "openai", "typescript"]
 
 ARCHIVE = "agentkit/1"
 _UNKNOWN_AUTHOR = "assistant"
+_DIGEST_BYTES = 12
 
 
 async def export_threads(
     store: HistoryStore, threads: Iterable[ThreadInfo], form: Format = "archive"
 ) -> AsyncIterator[str]:
-    """The lines for threads, each with its line break."""
+    """Yield the lines for threads, each with its line break."""
     for thread in threads:
         archive = await _archive(store, thread)
         if form == "typescript":
@@ -57,79 +61,132 @@ async def export_threads(
 async def import_threads(
     store: HistoryStore, lines: Iterable[str], *, user_id: str | None = None
 ) -> list[str]:
-    """Add threads from lines of any of the formats; what is there already is left out.
+    """Add threads from lines of any of the formats, without what is stored already.
 
-    Results without ids are known by their thread, their words and how often these were said before;
-    threads without one get one made of their line and user. So the same lines add nothing again.
+    Results without ids are recognised by their thread, their content and how often it was said
+    before; threads without an id get one made of their line and user. So the same lines add nothing
+    again.
 
     Args:
-        store: Where they are added.
+        store: The store to add to.
         lines: The lines.
-        user_id: Whose they are; None: whoever's they were. Threads of others are not found then.
+        user_id: The owner of all threads; None: the users that the lines name.
 
     Returns:
         The ids of the threads.
 
     Raises:
-        InvalidRecordError: A line is of no format; it and the field are named. The lines before it
-            are added.
-        ThreadNotFoundError: A thread is there already, and somebody else's.
+        InvalidRecordError: A line is of no known format; the error names line and field. The lines
+            before it are added.
+        ThreadNotFoundError: A thread exists already and belongs to another user.
     """
-    store = store if user_id is None else for_user(store, user_id)
+    run = _Import(store if user_id is None else for_user(store, user_id), user_id)
     found: dict[str, None] = {}
-    times: dict[str, tuple[datetime, datetime]] = {}
-    known = Recognising(store, user_id)
     try:
         for number, line in enumerate(lines, 1):
             if line.strip():
-                where = f"line {number}"
-                found[await _import_line(store, line, where, user_id, times, known)] = None
+                found[await run.add(_read(line, f"line {number}"), f"line {number}")] = None
     finally:
         # Last, since each result that is added is a change.
-        for thread_id, (created, updated) in times.items():
-            await store.set_times(thread_id, created, updated)
+        for thread_id, (created, updated) in run.times.items():
+            await run.store.set_times(thread_id, created, updated)
     return list(found)
 
 
-async def _import_line(
-    store: HistoryStore,
-    line: str,
-    where: str,
-    user_id: str | None,
-    times: dict[str, tuple[datetime, datetime]],
-    known: Recognising,
-) -> str:
+def _read(line: str, where: str) -> JsonObject:
     try:
         record = as_object(json.loads(line))
     except ValueError as error:
         raise InvalidRecordError(f"not JSON: {error}", where=where, field="(whole)") from error
     if record is None:
         raise InvalidRecordError("expected an object", where=where, field="(whole)")
-    archive = as_object(record.get("agentkit")) or _archive_of(record, where)
-    thread = as_object(archive.get("thread")) or {}
-    records = [as_object(one) or {} for one in as_list(archive.get("results")) or ()]
-    results = [AgentResult.from_dict(one, where=where) for one in records]
-    thread_id = thread.get("id") or known.thread_id(record)
-    is_new = not await store.thread_exists(thread_id)
-    await store.add_thread(
-        thread_id,
-        user_id=user_id or thread.get("userId"),
-        title=thread.get("title") or "",
-        metadata=thread.get("metadata"),
+    return record
+
+
+@dataclass(slots=True)
+class _Import:
+    """One import: recognises threads and results that have no id and were imported before.
+
+    Threads without an id get one made of their line. Results stay without ids, and are known by a
+    digest of their content. Equal content in a thread is numbered, so that none is lost.
+    """
+
+    store: HistoryStore
+    user_id: str | None
+    """The owner of all threads; None: the users that the lines name."""
+
+    times: dict[str, tuple[datetime, datetime]] = field(
+        default_factory=dict[str, "tuple[datetime, datetime]"]
     )
-    rows: list[Row] = []
-    whole = "thread_id" not in record or "messages" in record
-    stored = await known.are_stored(thread_id, results, whole=whole)
-    for one, result, is_stored in zip(records, results, stored, strict=True):
-        if is_stored:
-            continue
-        remember_tokens(result, as_object(one.get("tokens")) or {})
-        rows.append(encode_row(result, thread_id, as_object(one.get("metadata"))))
-    await store.append_rows(thread_id, rows)
-    await restore(store, thread_id, Beside.from_dict(archive, where))
-    if is_new and "createdAt" in thread:
-        times[thread_id] = _time(thread, "createdAt", where), _time(thread, "updatedAt", where)
-    return thread_id
+    """When new threads were created and changed."""
+
+    _lines: Counter[str] = field(default_factory=Counter[str])
+    _seen: dict[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
+    _stored: dict[str, frozenset[str]] = field(default_factory=dict[str, "frozenset[str]"])
+
+    async def add(self, record: JsonObject, where: str) -> str:
+        """Add what a line holds; return the thread's id."""
+        archive = as_object(record.get("agentkit")) or _archive_of(record, where)
+        thread = as_object(archive.get("thread")) or {}
+        records = [as_object(one) or {} for one in as_list(archive.get("results")) or ()]
+        results = [AgentResult.from_dict(one, where=where) for one in records]
+        thread_id = thread.get("id") or self._thread_id(record)
+        is_new = not await self.store.thread_exists(thread_id)
+        await self.store.add_thread(
+            thread_id,
+            user_id=self.user_id or thread.get("userId"),
+            title=thread.get("title") or "",
+            metadata=thread.get("metadata"),
+        )
+        rows: list[Row] = []
+        # A line holds all of a thread, or one result of it.
+        whole = "thread_id" not in record or "messages" in record
+        seen = Counter[str]() if whole else self._seen.setdefault(thread_id, Counter())
+        for one, result in zip(records, results, strict=True):
+            if result.id is None and await self._is_stored(thread_id, result, seen):
+                continue
+            remember_tokens(result, as_object(one.get("tokens")) or {})
+            rows.append(encode_row(result, thread_id, as_object(one.get("metadata"))))
+        await self.store.append_rows(thread_id, rows)
+        await restore(self.store, thread_id, ThreadData.from_dict(archive, where))
+        if is_new and "createdAt" in thread:
+            created, updated = _time(thread, "createdAt", where), _time(thread, "updatedAt", where)
+            self.times[thread_id] = created, updated
+        return thread_id
+
+    def _thread_id(self, record: JsonObject) -> str:
+        """Return an id for the thread of a line: the same for the same lines of one user."""
+        known = record if self.user_id is None else [self.user_id, record]
+        return f"import-{_numbered(_digest(known), self._lines)}"
+
+    async def _is_stored(self, thread_id: str, result: AgentResult, seen: Counter[str]) -> bool:
+        """Return whether a result without an id was in its thread before the import."""
+        if thread_id not in self._stored:
+            counted = Counter[str]()
+            old = [one.result for one in await self.store.records(thread_id)]
+            digests = [_digest_of(one, counted, None) for one in old if one.id is None]
+            self._stored[thread_id] = frozenset(digests)
+        digest = _digest_of(result, seen, redactor_of(self.store))
+        return digest in self._stored[thread_id]
+
+
+def _digest_of(result: AgentResult, counted: Counter[str], redactor: Redactor | None) -> str:
+    content = [
+        [message_to_dict(redactor.message(one) if redactor else one) for one in messages]
+        for messages in (result.output, result.tool_calls)
+    ]
+    return _numbered(_digest([result.agent_name, *content]), counted)
+
+
+def _numbered(digest: str, counted: Counter[str]) -> str:
+    counted[digest] += 1
+    number = counted[digest]
+    return digest if number == 1 else f"{digest}-{number}"
+
+
+def _digest(value: object) -> str:
+    text = dumps(value).encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def _time(thread: Mapping[str, Any], name: str, where: str) -> datetime:
@@ -141,7 +198,7 @@ def _time(thread: Mapping[str, Any], name: str, where: str) -> datetime:
 
 
 def _archive_of(record: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The archive that a line of any format stands for."""
+    """Return the archive that a line of any format stands for."""
     if record.get("format") == ARCHIVE:
         return dict(record)
     if "messages" in record:
@@ -162,7 +219,7 @@ async def _archive(store: HistoryStore, thread: ThreadInfo) -> dict[str, Any]:
         "format": ARCHIVE,
         "thread": thread.to_dict(),
         "results": [_record(one) for one in records],
-        **(await store.beside(thread.id)).to_dict(),
+        **(await store.thread_data(thread.id)).to_dict(),
     }
 
 
@@ -175,7 +232,7 @@ def _record(one: StoredResult) -> dict[str, Any]:
 
 
 def _thread_row(archive: dict[str, Any]) -> dict[str, Any]:
-    """A row of the thread table of the same adapter; what it has no column for stands beside."""
+    """Return a row of that adapter's thread table, with the archive as an extra column."""
     thread = archive["thread"]
     return {
         "thread_id": thread["id"],
@@ -188,7 +245,7 @@ def _thread_row(archive: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(thread_id: str, record: dict[str, Any]) -> dict[str, Any]:
-    """A row of the message table of AgentKit TypeScript's PostgreSQL adapter."""
+    """Return a row of the message table of AgentKit TypeScript's PostgreSQL adapter."""
     result = AgentResult.from_dict(record)
     is_user = result.agent_name == USER
     text = "".join(m.text for m in result.output if m.type == "text")
@@ -251,7 +308,7 @@ def _openai_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _results_of(record: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
-    """Results of a conversation in OpenAI's format."""
+    """Return the results of a conversation in OpenAI's format."""
     given = as_list(record["messages"])
     if given is None:
         raise InvalidRecordError("expected a list", where=where, field="messages")

@@ -36,9 +36,8 @@ SHARED = 3
 MakeStore = Callable[[], HistoryStore]
 
 # Loaded before anything is forked: what a store loads when it is first used.
-for module in ("anyio._backends._asyncio", "agentkit_py.stores._sqlite_file"):
-    importlib.import_module(module)
-for module in ("_pg_server", "_pg_rows", "_pg_beside"):
+importlib.import_module("anyio._backends._asyncio")
+for module in ("_sqlite_file", "_postgres_server"):
     importlib.import_module(f"agentkit_py.stores.{module}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from agentkit_py.stores import HistoryStore, MemoryHistory, StoredResult
-from agentkit_py.stores.records import Row
+from agentkit_py.stores.rows import Row
 from agentkit_py.testing.store_conformance import Check, checks_for, run_checks
 
 

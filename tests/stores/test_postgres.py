@@ -15,7 +15,7 @@ from psycopg import sql
 from agentkit_py.errors import ConfigurationError, HistoryError, StoreVersionError
 from agentkit_py.results import AgentResult
 from agentkit_py.stores import PostgresHistory
-from agentkit_py.stores._pg_schema import VERSION
+from agentkit_py.stores._postgres_server import VERSION
 
 Make = Callable[..., PostgresHistory]
 

@@ -27,8 +27,8 @@ from agentkit_py.models.base import Usage
 from agentkit_py.processors.base import Summary
 from agentkit_py.results import AgentResult
 from agentkit_py.stores import HistoryStore, MemoryHistory, PostgresHistory, SqliteHistory
-from agentkit_py.stores.beside import Beside, restore
 from agentkit_py.stores.interchange import Format, export_threads, import_threads
+from agentkit_py.stores.thread_data import ThreadData, restore
 
 
 def one_by_one(text: str) -> str:
@@ -148,8 +148,8 @@ runs = st.builds(
 )
 floats = st.floats(-1, 1, width=32)
 vectors = st.dictionaries(names, st.lists(floats, min_size=2, max_size=2), max_size=2)
-besides = st.builds(
-    Beside,
+thread_data = st.builds(
+    ThreadData,
     summaries=st.dictionaries(names, summaries, max_size=2),
     runs=st.lists(runs, max_size=2, unique_by=lambda run: run.id).map(tuple),
     vectors=st.dictionaries(names, vectors, max_size=2),
@@ -163,7 +163,7 @@ stored = st.fixed_dictionaries(
         "results": threads.map(numbered).map(
             lambda batches: [one for batch in batches for one in batch]
         ),
-        "beside": besides,
+        "beside": thread_data,
     }
 )
 archives = st.dictionaries(names, stored, max_size=2)
@@ -172,7 +172,7 @@ archives = st.dictionaries(names, stored, max_size=2)
 async def everything(store: HistoryStore) -> dict[str, Any]:
     """All threads with all that is theirs."""
     return {
-        info.id: (info, await store.records(info.id), (await store.beside(info.id)).to_dict())
+        info.id: (info, await store.records(info.id), (await store.thread_data(info.id)).to_dict())
         for info in await store.list_threads(None)
     }
 

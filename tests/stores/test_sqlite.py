@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sqlite3
 import subprocess
@@ -24,7 +25,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.results import AgentResult
 from agentkit_py.stores import SqliteHistory
-from agentkit_py.stores._sqlite_schema import VERSION
+from agentkit_py.stores._sqlite_file import VERSION
 
 Reply = Callable[[str], AgentResult]
 
@@ -201,13 +202,11 @@ async def test_a_file_of_a_newer_version_is_an_error_with_both_versions(path: Pa
 
 READ_ONLY = """
 import asyncio, os, sys
-from anyio.to_thread import run_sync
 from agentkit_py.errors import HistoryError
 from agentkit_py.stores import SqliteHistory
 
 store = SqliteHistory(sys.argv[1])
 asyncio.run(store.close())  # loads everything, while we may still read all folders
-asyncio.run(run_sync(int))
 if os.geteuid() == 0:
     os.setuid(65534)  # permissions do not bind root
 for store in (store, SqliteHistory(sys.argv[1] + ".new")):
@@ -251,8 +250,8 @@ async def test_a_disk_that_is_full_is_an_error_and_stores_nothing(path: Path) ->
     """SQLite's own limit on the size of a file gives the same error as a full disk."""
     store = SqliteHistory(path)
     await store.add_thread("t")
-    file = store._file()  # pyright: ignore[reportPrivateUsage] - the limit is per connection
-    await file.read(lambda c: c.execute("PRAGMA max_page_count = 20").fetchone())
+    limit = "PRAGMA max_page_count = 20"  # per connection
+    await store._all(limit)  # pyright: ignore[reportPrivateUsage] - see above
     big = [AgentResult.from_user("x" * 10_000) for _ in range(50)]
     with pytest.raises(HistoryError, match=r"the disk is full; nothing was saved"):
         await store.append("t", big)
@@ -386,8 +385,7 @@ async def main():
     store = SqliteHistory(sys.argv[1])
     await store.add_thread("t")
     save = asyncio.create_task(store.append("t", [AgentResult.from_user("hi")] * 2000))
-    for _ in range(5):  # until a thread has it
-        await asyncio.sleep(0)
+    await asyncio.sleep(0)
     save.cancel()
     await asyncio.wait([save])
     print(save.cancelled())
@@ -399,6 +397,15 @@ asyncio.run(main())
     )
     assert done.stdout.strip() == "True"
     assert asyncio.run(SqliteHistory(path).count_results("t")) == 2000
+
+
+async def test_a_store_that_is_forgotten_closes_its_file(path: Path) -> None:
+    """No journal stays behind."""
+    store = SqliteHistory(path)
+    await asyncio.gather(*(store.add_thread(f"{number}") for number in range(9)))
+    del store
+    gc.collect()
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
 
 
 async def test_a_file_that_was_replaced_is_opened_anew(path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentkit_py.errors import HistoryError, ThreadNotFoundError
 from agentkit_py.stores import HistoryStore, for_user
-from agentkit_py.stores.records import StoreStats
+from agentkit_py.stores.rows import StoreStats
 from agentkit_py.testing.store_conformance.values import fails, holds, raises, reply, said, same
 
 

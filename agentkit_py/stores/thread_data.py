@@ -1,7 +1,9 @@
-"""What is kept beside a thread, as exports carry it: summaries, runs with their state, vectors."""
+"""ThreadData: summaries, vectors and run records of a thread, as exports carry them."""
 
 from __future__ import annotations
 
+import sys
+from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,45 +13,47 @@ from agentkit_py._core.json import JsonObject, as_list, as_object
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.processors.base import Summary, SummaryStore
-from agentkit_py.processors.vectors import Vector, VectorIndex
-from agentkit_py.stores.packing import of_bytes, to_bytes
+from agentkit_py.processors.vectors import Vector, VectorIndex, unit
 
 _OWNER, _SECONDS = "import", 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """All that is kept beside one thread."""
+class ThreadData:
+    """Everything that is kept for one thread apart from its results.
+
+    Leases are left out: they belong to runs of the moment.
+    """
 
     summaries: Mapping[str, Summary] = field(default_factory=dict[str, Summary])
-    """By key."""
+    """Summaries by key."""
 
     runs: tuple[RunRecord, ...] = ()
-    """In the order in which they began."""
+    """Run records in the order in which the runs began."""
 
     vectors: Mapping[str, Mapping[str, Vector]] = field(
         default_factory=dict[str, Mapping[str, Vector]]
     )
-    """By key of the embedding model, by id."""
+    """Vectors by key of the embedding model, then by id."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON; what there is nothing of is left out."""
+        """Return the data as JSON, without empty parts."""
         found: dict[str, Any] = {
             "summaries": {key: one.to_dict() for key, one in self.summaries.items()},
             "runs": [{"id": run.id, **run.to_dict()} for run in self.runs],
             "vectors": {
-                key: {one: b64encode(to_bytes(vector)).decode() for one, vector in known.items()}
+                key: {one: b64encode(pack_vector(v)).decode() for one, v in known.items()}
                 for key, known in self.vectors.items()
             },
         }
         return {name: value for name, value in found.items() if value}
 
     @classmethod
-    def from_dict(cls, record: JsonObject, where: str) -> Beside:
-        """What `to_dict` gave; other keys are no business of this.
+    def from_dict(cls, record: JsonObject, where: str) -> ThreadData:
+        """Return the data that `to_dict` encoded; other keys are ignored.
 
         Raises:
-            InvalidRecordError: Something in it cannot be read; ``where`` and the field are named.
+            InvalidRecordError: A part cannot be read; ``where`` and the field are named.
         """
         reading = "summaries"
         try:
@@ -60,7 +64,7 @@ class Beside:
             reading = "vectors"
             vectors = {
                 key: {
-                    one: of_bytes(b64decode(packed, validate=True))
+                    one: unpack_vector(b64decode(packed, validate=True))
                     for one, packed in (as_object(known) or {}).items()
                 }
                 for key, known in (as_object(record.get(reading)) or {}).items()
@@ -77,26 +81,41 @@ class Beside:
         )
 
 
-async def restore(store: object, thread_id: str, beside: Beside) -> None:
-    """Put what was exported beside a thread, as far as the store keeps such things.
+async def restore(store: object, thread_id: str, data: ThreadData) -> None:
+    """Add exported data to a thread, as far as the store keeps such data.
 
-    What is there already stays as it is.
+    Existing summaries, runs and vectors are not replaced.
     """
     if isinstance(store, SummaryStore):
-        await _restore_summaries(store, thread_id, beside.summaries)
+        for key, summary in data.summaries.items():
+            await _restore_summary(store, thread_id, key, summary)
     if isinstance(store, RunStore):
-        for run in beside.runs:
+        for run in data.runs:
             if await store.load_run(thread_id, run.id) is None:
                 await store.save_run(thread_id, run)
     if isinstance(store, VectorIndex):
-        for key, vectors in beside.vectors.items():
+        for key, vectors in data.vectors.items():
             await store.add_vectors(thread_id, key, vectors)
 
 
-async def _restore_summaries(
-    store: SummaryStore, thread_id: str, summaries: Mapping[str, Summary]
-) -> None:
-    for key, summary in summaries.items():
-        if await store.load_summary(thread_id, key) is None:
-            await store.lock_summary(thread_id, key, _OWNER, _SECONDS)
-            await store.save_summary(thread_id, key, summary, _OWNER)
+async def _restore_summary(store: SummaryStore, thread_id: str, key: str, summary: Summary) -> None:
+    if await store.load_summary(thread_id, key) is None:
+        await store.lock_summary(thread_id, key, _OWNER, _SECONDS)
+        await store.save_summary(thread_id, key, summary, _OWNER)
+
+
+def pack_vector(vector: Vector) -> bytes:
+    """Return the vector at length 1, as little-endian 4-byte floats."""
+    return _little_endian(unit(vector)).tobytes()
+
+
+def unpack_vector(stored: bytes) -> array[float]:
+    """Return the vector that `pack_vector` encoded."""
+    return _little_endian(array("f", stored))
+
+
+def _little_endian(numbers: array[float]) -> array[float]:
+    """Convert between this machine's byte order and little-endian."""
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers

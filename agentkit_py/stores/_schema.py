@@ -1,0 +1,148 @@
+"""The tables of both databases, and the migration of older ones to this version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from agentkit_py.processors.base import Extent
+from agentkit_py.stores._sql import Session
+from agentkit_py.stores.rows import extent_of_json
+
+Change: TypeAlias = "str | Callable[[Session], None]"
+
+_BATCH = 1000
+
+
+def migrate(session: Session, steps_done: int) -> None:
+    """Run the steps that a database still lacks, inside the caller's transaction."""
+    for step in STEPS[steps_done:]:
+        for change in step:
+            if isinstance(change, str):
+                session.execute(change)
+            else:
+                change(session)
+
+
+def _count_extents(session: Session) -> None:
+    """Compute the counts of rows that were stored before there were counts."""
+    for (thread_id,) in session.execute("SELECT id FROM {threads}").fetchall():
+        key = session.given(thread_id)
+        position, total = 0, Extent()
+        query = (
+            "SELECT {bytes:json} FROM {results} WHERE thread_id = ? AND position >= ? "
+            "AND position < ? ORDER BY position"
+        )
+        while rows := session.execute(query, key, position, position + _BATCH).fetchall():
+            changes: list[tuple[Any, ...]] = []
+            for (text,) in rows:
+                changes.append((total.messages, total.size, total.system, key, position))
+                total += extent_of_json(text)
+                position += 1
+            session.execute_many(
+                "UPDATE {results} SET messages = ?, size = ?, system = ? "
+                "WHERE thread_id = ? AND position = ?",
+                changes,
+            )
+        session.execute(
+            "UPDATE {threads} SET results = ?, messages = ?, size = ?, system = ? WHERE id = ?",
+            *(position, total.messages, total.size, total.system, key),
+        )
+
+
+STEPS: tuple[tuple[Change, ...], ...] = (
+    (
+        """
+        CREATE TABLE {threads} (
+            id          {KEY} PRIMARY KEY NOT NULL,
+            {NUMBER}
+            user_id     {KEY},
+            title       text NOT NULL,
+            metadata    {JSON} NOT NULL,   -- object of the application
+            created_at  {TIME} NOT NULL,
+            updated_at  {TIME} NOT NULL
+        )
+        """,
+        # PostgreSQL: json, not jsonb, since it keeps U+0000 and halves of surrogate pairs.
+        """
+        CREATE TABLE {results} (
+            thread_id   {KEY} NOT NULL REFERENCES {threads} (id) ON DELETE CASCADE,
+            position    bigint NOT NULL,   -- from 0 in each thread, without gaps
+            id          {KEY},             -- of the result; NULL where it has none
+            agent_name  text NOT NULL,     -- 'user': a user's message
+            created_at  {TIME} NOT NULL,
+            json        {JSON} NOT NULL,   -- the result as AgentKit for TypeScript exports it
+            metadata    {JSON},            -- object saved with it, e.g. the client's state
+            PRIMARY KEY (thread_id, position),
+            UNIQUE (thread_id, id)
+        )
+        """,
+        "CREATE INDEX {index:threads_by_time} ON {threads} (updated_at {THEN_NUMBER})",
+        "CREATE INDEX {index:threads_by_user} ON {threads} (user_id, updated_at {THEN_NUMBER})",
+    ),
+    # Summaries and vectors; their threads need not be threads of this database.
+    (
+        """
+        CREATE TABLE {summaries} (
+            thread_id        {KEY} NOT NULL,
+            key              {KEY} NOT NULL,  -- which of the thread's summaries
+            text             {JSON},          -- NULL while the first one is being made
+            covered          bigint,          -- messages it stands for, from the beginning
+            anchor           text,            -- checksum of the last of them
+            tokens           bigint,
+            original_tokens  bigint,
+            created_at       {TIME},
+            locked_by        text,            -- the owner of the lock
+            locked_until     {LEASE_TIME},
+            PRIMARY KEY (thread_id, key)
+        )
+        """,
+        """
+        CREATE TABLE {vectors} (
+            thread_id  {KEY} NOT NULL,
+            key        {KEY} NOT NULL,    -- of the embedding model
+            id         {KEY} NOT NULL,    -- checksum of the embedded text
+            vector     {BYTES} NOT NULL,  -- little-endian 4-byte floats, length 1
+            PRIMARY KEY (thread_id, key, id)
+        ) {WITHOUT_ROWID}
+        """,
+    ),
+    # Token counts of results, leases on threads, run records.
+    (
+        # JSON: by tokenizer key, one count for each message
+        "ALTER TABLE {results} ADD COLUMN tokens {JSON}",
+        """
+        CREATE TABLE {leases} (
+            thread_id  {KEY} PRIMARY KEY NOT NULL,
+            owner      text NOT NULL,         -- the run that works on the thread
+            until      {LEASE_TIME} NOT NULL  -- after this the run counts as dead
+        )
+        """,
+        """
+        CREATE TABLE {runs} (
+            number     {IDENTITY},       -- in the order in which they began
+            thread_id  {KEY} NOT NULL REFERENCES {threads} (id) ON DELETE CASCADE,
+            id         {KEY} NOT NULL,   -- of the user's message that began it
+            json       {JSON} NOT NULL,  -- status, state, outcome
+            has_state  boolean NOT NULL,
+            UNIQUE (thread_id, id)
+        )
+        """,
+        "CREATE INDEX {index:runs_by_thread} ON {runs} (thread_id, number) WHERE has_state",
+    ),
+    # The size of the thread before each result, so that the newest ones say where they stand.
+    (
+        "ALTER TABLE {results} ADD COLUMN messages bigint NOT NULL DEFAULT 0",
+        "ALTER TABLE {results} ADD COLUMN size bigint NOT NULL DEFAULT 0",  # characters
+        "ALTER TABLE {results} ADD COLUMN system bigint NOT NULL DEFAULT 0",  # system messages
+        "ALTER TABLE {threads} ADD COLUMN {IF_MISSING} results bigint NOT NULL DEFAULT 0",
+        "ALTER TABLE {threads} ADD COLUMN messages bigint NOT NULL DEFAULT 0",
+        "ALTER TABLE {threads} ADD COLUMN size bigint NOT NULL DEFAULT 0",
+        "ALTER TABLE {threads} ADD COLUMN system bigint NOT NULL DEFAULT 0",
+        "ALTER TABLE {summaries} ADD COLUMN place bigint",  # messages of the thread before its end
+        _count_extents,
+    ),
+    # PostgreSQL's run records had a time, and SQLite's none: now the tables are the same.
+    ("ALTER TABLE {runs} ADD COLUMN {IF_MISSING} updated_at {TIME}",),
+)
+"""Each step leads from one version to the next. Steps are only ever added."""

@@ -1,0 +1,367 @@
+"""Stores that restrict or mask what another store does: `for_user` and `redacted`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, cast
+
+from agentkit_py._core.json import JsonObject
+from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.config import HistoryContext
+from agentkit_py.history.runs import RunRecord, RunStore
+from agentkit_py.processors.base import Summary, SummaryStore
+from agentkit_py.processors.redaction import Mask, Patterns, Redactor
+from agentkit_py.processors.vectors import Vector, VectorIndex
+from agentkit_py.results import AgentResult
+from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.rows import (
+    Match,
+    Row,
+    StoredResult,
+    StoreStats,
+    ThreadInfo,
+    check_text,
+    encode_json,
+    encode_row,
+    new_thread_id,
+)
+from agentkit_py.stores.thread_data import ThreadData
+
+
+def for_user(store: HistoryStore, user_id: str) -> HistoryStore:
+    """Return ``store`` restricted to one user: threads of others are not found in it.
+
+    Threads that are created in it belong to the user. It has the abilities of ``store`` and shares
+    its connections.
+
+    Raises:
+        HistoryError: The id is empty or not valid Unicode.
+    """
+    check_text("user id", user_id)
+    kind = _UserStore if _has_thread_data(store) else _UserThreads
+    return kind(store, user_id)
+
+
+def redacted(
+    store: HistoryStore, redactor: Redactor | Patterns | Mask, *, state: bool = True
+) -> HistoryStore:
+    """Return ``store`` with everything masked that is written through it.
+
+    Masked are messages of users and models, inputs and results of tools, the client's state,
+    summaries, titles and metadata of threads, and the state that is kept with each run. Ids of
+    threads, users, messages and calls, and names of agents and tools stay, since they are keys.
+    What is stored already stays as it is.
+
+    A run goes on with the original text; the next one, which loads the thread, sees it masked.
+
+    Args:
+        store: Any store; the new one has its abilities and shares its connections.
+        redactor: A `Redactor`, or what makes one: patterns or a function. It has to give the same
+            text for the same text each time, or a repeated write is refused as another result.
+        state: Whether the state of runs is masked, too. A next run begins with that state: say
+            False where tools need what is in it.
+
+    Raises:
+        ConfigurationError: There is nothing to look for, or a pattern is no regular expression.
+    """
+    made = redactor if isinstance(redactor, Redactor) else Redactor(redactor)
+    kind = _RedactedStore if _has_thread_data(store) else _RedactedThreads
+    return kind(store, made, mask_state=state)
+
+
+def redactor_of(store: HistoryStore) -> Redactor | None:
+    """Return the redactor that masks all writes to a store; None: nothing does."""
+    return store.redactor if isinstance(store, _WrappedThreads) else None
+
+
+def _has_thread_data(store: HistoryStore) -> bool:
+    """Return whether the store also keeps summaries, vectors and runs."""
+    known = isinstance(store, SummaryStore) and isinstance(store, VectorIndex)
+    return known and isinstance(store, RunStore)
+
+
+class _WrappedThreads(HistoryStore):
+    """Delegates to another store and shares its connections."""
+
+    def __init__(self, store: HistoryStore) -> None:
+        super().__init__(processors=store.processors, turns=store.turns, lazy=store.lazy)
+        self.chain = store.chain  # the same one, so that it runs once where both are used
+        self.counts_tokens = store.counts_tokens
+        self._store: Any = store
+
+    @property
+    def redactor(self) -> Redactor | None:
+        """The redactor of all writes; None: nothing is masked."""
+        return redactor_of(self._store)
+
+    async def _own(self, thread_id: str) -> Any:
+        """Return the store to ask for this thread."""
+        del thread_id
+        return self._store
+
+    async def setup(self) -> None:
+        await self._store.setup()
+
+    async def close(self) -> None:
+        """Close the other store."""
+        await self._store.close()
+
+    async def insert_thread(self, thread: ThreadInfo) -> None:
+        await self._store.insert_thread(thread)
+
+    async def add_thread(
+        self,
+        thread_id: str | None = None,
+        *,
+        user_id: str | None = None,
+        title: str = "",
+        metadata: JsonObject | None = None,
+    ) -> str:
+        return await self._store.add_thread(
+            thread_id, user_id=user_id, title=title, metadata=metadata
+        )
+
+    async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
+        await (await self._own(thread_id)).append_rows(thread_id, rows)
+
+    async def records(self, thread_id: str) -> list[StoredResult]:
+        return await (await self._own(thread_id)).records(thread_id)
+
+    async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
+        return await (await self._own(thread_id)).page(thread_id, before, limit)
+
+    async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
+        return await (await self._own(thread_id)).newest(thread_id, limit)
+
+    async def thread_data(self, thread_id: str) -> ThreadData:
+        return await (await self._own(thread_id)).thread_data(thread_id)
+
+    async def set_times(self, thread_id: str, created_at: datetime, updated_at: datetime) -> None:
+        await (await self._own(thread_id)).set_times(thread_id, created_at, updated_at)
+
+    async def search(
+        self, words: str, *, user_id: str | None = None, limit: int = 50
+    ) -> list[Match]:
+        return await self._store.search(words, user_id=user_id, limit=limit)
+
+    async def stats(self, user_id: str | None = None) -> StoreStats:
+        return await self._store.stats(user_id)
+
+    async def get_thread(self, thread_id: str) -> ThreadInfo:
+        return await (await self._own(thread_id)).get_thread(thread_id)
+
+    async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
+        return await self._store.select_threads(limit, user_id)
+
+    async def thread_exists(self, thread_id: str) -> bool:
+        return await self._store.thread_exists(thread_id)
+
+    async def count_results(self, thread_id: str) -> int:
+        return await (await self._own(thread_id)).count_results(thread_id)
+
+    async def remove_thread(self, thread_id: str) -> bool:
+        """Remove a thread with all data and files, since the other store owns the files."""
+        return await self._store.delete_thread(thread_id)
+
+
+class _WrappedStore(_WrappedThreads):
+    """Delegates thread data as well."""
+
+    async def load_summary(self, thread_id: str, key: str) -> Summary | None:
+        return await (await self._own(thread_id)).load_summary(thread_id, key)
+
+    async def lock_summary(self, thread_id: str, key: str, owner: str, seconds: float) -> bool:
+        return await (await self._own(thread_id)).lock_summary(thread_id, key, owner, seconds)
+
+    async def save_summary(self, thread_id: str, key: str, summary: Summary, owner: str) -> bool:
+        return await (await self._own(thread_id)).save_summary(thread_id, key, summary, owner)
+
+    async def unlock_summary(self, thread_id: str, key: str, owner: str) -> None:
+        await (await self._own(thread_id)).unlock_summary(thread_id, key, owner)
+
+    async def missing_vectors(self, thread_id: str, key: str, ids: Sequence[str]) -> list[str]:
+        return await (await self._own(thread_id)).missing_vectors(thread_id, key, ids)
+
+    async def add_vectors(self, thread_id: str, key: str, vectors: Mapping[str, Vector]) -> None:
+        await (await self._own(thread_id)).add_vectors(thread_id, key, vectors)
+
+    async def nearest_vectors(
+        self, thread_id: str, key: str, vector: Vector, ids: Collection[str], k: int
+    ) -> list[tuple[str, float]]:
+        return await (await self._own(thread_id)).nearest_vectors(thread_id, key, vector, ids, k)
+
+    async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:
+        return await (await self._own(thread_id)).lock_thread(thread_id, owner, seconds)
+
+    async def unlock_thread(self, thread_id: str, owner: str) -> None:
+        await (await self._own(thread_id)).unlock_thread(thread_id, owner)
+
+    async def save_run(self, thread_id: str, run: RunRecord) -> None:
+        await (await self._own(thread_id)).save_run(thread_id, run)
+
+    async def load_run(self, thread_id: str, run_id: str | None = None) -> RunRecord | None:
+        return await (await self._own(thread_id)).load_run(thread_id, run_id)
+
+
+class _UserThreads(_WrappedThreads):
+    """Checks the owner of a thread before anything is done with it."""
+
+    def __init__(self, store: HistoryStore, user_id: str) -> None:
+        super().__init__(store)
+        self._user_id = user_id
+
+    def __repr__(self) -> str:
+        return f"for_user({self._store!r}, {self._user_id!r})"
+
+    async def _own(self, thread_id: str) -> Any:
+        info: ThreadInfo = await self._store.get_thread(thread_id)
+        if info.user_id != self._user_id:
+            raise ThreadNotFoundError(thread_id)
+        return self._store
+
+    async def add_thread(
+        self,
+        thread_id: str | None = None,
+        *,
+        user_id: str | None = None,
+        title: str = "",
+        metadata: JsonObject | None = None,
+    ) -> str:
+        """Create a thread of this user.
+
+        Raises:
+            ThreadNotFoundError: There is one of somebody else's under this id, or ``user_id`` is
+                somebody else.
+        """
+        key = new_thread_id() if thread_id is None else thread_id
+        if user_id not in (None, self._user_id):
+            raise ThreadNotFoundError(key)
+        await self._store.add_thread(key, user_id=self._user_id, title=title, metadata=metadata)
+        await self._own(key)
+        return key
+
+    async def insert_thread(self, thread: ThreadInfo) -> None:
+        if thread.user_id not in (None, self._user_id):
+            raise ThreadNotFoundError(thread.id)
+        await self._store.insert_thread(replace(thread, user_id=self._user_id))
+        await self._own(thread.id)
+
+    async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
+        if user_id not in (None, self._user_id):
+            return []
+        return await self._store.select_threads(limit, self._user_id)
+
+    async def search(
+        self, words: str, *, user_id: str | None = None, limit: int = 50
+    ) -> list[Match]:
+        if user_id not in (None, self._user_id):
+            return []
+        return await self._store.search(words, user_id=self._user_id, limit=limit)
+
+    async def stats(self, user_id: str | None = None) -> StoreStats:
+        if user_id not in (None, self._user_id):
+            return StoreStats(0, 0, 0, 0)
+        return await self._store.stats(self._user_id)
+
+    async def thread_exists(self, thread_id: str) -> bool:
+        try:
+            await self._own(thread_id)
+        except ThreadNotFoundError:
+            return False
+        return True
+
+    async def remove_thread(self, thread_id: str) -> bool:
+        return await self.thread_exists(thread_id) and await self._store.delete_thread(thread_id)
+
+
+class _UserStore(_UserThreads, _WrappedStore):
+    """Wraps thread data as well."""
+
+
+class _RedactedThreads(_WrappedThreads):
+    """Masks all writes."""
+
+    def __init__(self, store: HistoryStore, redactor: Redactor, *, mask_state: bool) -> None:
+        super().__init__(store)
+        self._redactor = redactor
+        self._mask_state = mask_state
+
+    @property
+    def redactor(self) -> Redactor:
+        """The redactor of all writes."""
+        return self._redactor
+
+    def __repr__(self) -> str:
+        return f"redacted({self._store!r}, {self._redactor.names})"
+
+    async def add_thread(
+        self,
+        thread_id: str | None = None,
+        *,
+        user_id: str | None = None,
+        title: str = "",
+        metadata: JsonObject | None = None,
+    ) -> str:
+        """Create a thread with a masked title and masked metadata."""
+        kept = None if metadata is None else self._object(metadata, "The metadata of a thread")
+        title = self._redactor.text(title)
+        return await super().add_thread(thread_id, user_id=user_id, title=title, metadata=kept)
+
+    async def insert_thread(self, thread: ThreadInfo) -> None:
+        """Add a thread with a masked title and masked metadata."""
+        title = self._redactor.text(thread.title)
+        metadata = self._object(thread.metadata, "The metadata of a thread")
+        await super().insert_thread(replace(thread, title=title, metadata=metadata))
+
+    async def _create_for_run(self, context: HistoryContext) -> str:
+        # Before the title is cut: patterns do not find half an address.
+        masked = self._redactor.text(context.input)
+        return await super()._create_for_run(replace(context, input=masked))
+
+    async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
+        """Add rows, masked."""
+        masked = [await self._row(thread_id, row) for row in rows]
+        await super().append_rows(thread_id, masked)
+
+    async def _row(self, thread_id: str, row: Row) -> Row:
+        metadata = None if row.metadata is None else json.loads(row.metadata)
+        kept = self._redactor.value(metadata)
+        result = AgentResult.from_dict(json.loads(row.json))
+        masked = self._result(result)
+        if masked is result and kept is metadata:
+            return row
+        if masked is not result:
+            await self._count([masked])
+        made = encode_row(masked, thread_id, cast("JsonObject | None", kept))
+        return replace(made, tokens=row.tokens) if masked is result else made
+
+    def _result(self, result: AgentResult) -> AgentResult:
+        mask = self._redactor.message
+        made: dict[str, Any] = {}
+        for name in ("output", "tool_calls", "prompt", "history"):
+            before = getattr(result, name)
+            after = tuple(mask(message) for message in before)
+            if any(a is not b for a, b in zip(after, before, strict=True)):
+                made[name] = after
+        return replace(result, **made) if made else result
+
+    def _object(self, value: JsonObject, what: str) -> JsonObject:
+        # A value that is not JSON is refused here as the other store would.
+        plain = json.loads(encode_json(dict(value), f"{what} cannot be saved"))
+        return cast("JsonObject", self._redactor.value(plain))
+
+
+class _RedactedStore(_RedactedThreads, _WrappedStore):
+    """Wraps thread data as well."""
+
+    async def save_summary(self, thread_id: str, key: str, summary: Summary, owner: str) -> bool:
+        masked = replace(summary, text=self._redactor.text(summary.text))
+        return await super().save_summary(thread_id, key, masked, owner)
+
+    async def save_run(self, thread_id: str, run: RunRecord) -> None:
+        if self._mask_state and run.state is not None:
+            run = replace(run, state=self._object(run.state, f"The state of run {run.id!r}"))
+        await super().save_run(thread_id, run)
