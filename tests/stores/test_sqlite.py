@@ -374,18 +374,29 @@ async def test_a_cancelled_save_is_stored_whole_or_not_at_all(
     await store.close()
 
 
-def test_a_save_that_nobody_waits_for_any_more_is_done_before_the_process_ends(path: Path) -> None:
-    """The caller was cancelled when it had begun."""
+def test_a_save_that_has_begun_is_finished_though_its_caller_is_cancelled(path: Path) -> None:
+    """The process ends only after it."""
     script = """
-import asyncio, sys
+import asyncio, sys, threading
 from agentkit_py.results import AgentResult
 from agentkit_py.stores import SqliteHistory
+from agentkit_py.stores.rows import encode_row
+
+begun = threading.Event()
+
+class Rows(list):
+    def __iter__(self):
+        if threading.current_thread() is not threading.main_thread():
+            begun.set()
+        return super().__iter__()
 
 async def main():
     store = SqliteHistory(sys.argv[1])
     await store.add_thread("t")
-    save = asyncio.create_task(store.append("t", [AgentResult.from_user("hi")] * 2000))
-    await asyncio.sleep(0)
+    rows = Rows([encode_row(AgentResult.from_user("hi"), "t")] * 2000)
+    save = asyncio.create_task(store.append_rows("t", rows))
+    while not begun.is_set():
+        await asyncio.sleep(0)
     save.cancel()
     await asyncio.wait([save])
     print(save.cancelled())
