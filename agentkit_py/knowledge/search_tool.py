@@ -18,8 +18,11 @@ from agentkit_py.knowledge.documents import Hit
 from agentkit_py.knowledge.filters import (
     AND,
     COMPARISONS,
+    IN,
     MAX_DEPTH,
+    NOT,
     OPERATORS,
+    OR,
     FilterExpr,
     Scalar,
 )
@@ -42,7 +45,8 @@ _USE = (
 )
 _VALUES = 5
 _MAX_SHOWN = 40
-_FIELDS = {"op", "key", "value", "values", "filters", "conditions", "condition"}
+_OPERANDS = {"key", "value", "values"}
+_GROUPED = {"filters", "conditions", "condition"}
 
 
 class Searchable(Protocol):
@@ -179,7 +183,7 @@ def model_filter(given: Sequence[Any], keys: Collection[str]) -> FilterExpr:
         FilterError: A key or operator is not known, or something else cannot be understood. Nothing
             is left out to make it fit.
     """
-    found = AND(*(FilterExpr.from_dict(_plain(one, 1)) for one in given))
+    found = AND(*(_filter_of(one, 1) for one in given))
     unknown = sorted(found.keys - set(keys))
     if unknown:
         valid = ", ".join(sorted(keys)) or "none"
@@ -190,14 +194,13 @@ def model_filter(given: Sequence[Any], keys: Collection[str]) -> FilterExpr:
     return found
 
 
-def _plain(given: Any, depth: int) -> JsonObject:
-    """Return the filter as `FilterExpr.from_dict` takes it."""
+def _filter_of(given: Any, depth: int) -> FilterExpr:
     fields = as_object(given)
     if fields is None:
         raise FilterError(f'{given!r:.80} is no filter; give {{"key", "op", "value"}}')
     if depth > MAX_DEPTH:
         raise FilterError(f"A filter may be {MAX_DEPTH} deep; this one is deeper")
-    strange = sorted(fields.keys() - _FIELDS)
+    strange = sorted(fields.keys() - _OPERANDS - _GROUPED - {"op"})
     if strange:
         raise FilterError(f"A filter has no field {strange[0]!r}; it has key, op and value")
     op = fields.get("op", "EQ")
@@ -207,29 +210,22 @@ def _plain(given: Any, depth: int) -> JsonObject:
     if name not in COMPARISONS and name != "IN":
         valid = ", ".join(OPERATORS)
         raise FilterError(f"There is no operator {op!r:.40}; valid operators: {valid}")
-    return _comparison(name, fields)
-
-
-def _comparison(name: str, fields: Mapping[str, Any]) -> JsonObject:
-    field = "values" if name == "IN" else "value"
-    value = fields.get(field, fields.get("value"))
-    rest = fields.keys() - {"op", "key", field, "value"}
-    if "key" not in fields or value is None or rest:
+    value = fields.get("values", fields.get("value"))
+    if "key" not in fields or value is None or fields.keys() & _GROUPED:
         raise FilterError(f"{name} needs a key and a value, and nothing else: {fields!r:.120}")
-    return {"op": name, "key": fields["key"], field: value}
+    return (IN if name == "IN" else COMPARISONS[name])(fields["key"], value)
 
 
-def _group(name: str, fields: Mapping[str, Any], depth: int) -> JsonObject:
-    rest = fields.keys() - {"op", "filters", "conditions", "condition"}
-    inner = fields.get("filters", fields.get("conditions", fields.get("condition")))
+def _group(name: str, fields: JsonObject, depth: int) -> FilterExpr:
+    inner = next((fields[one] for one in sorted(fields.keys() & _GROUPED)), None)
     items = [inner] if as_object(inner) is not None else as_list(inner)
-    if rest or not items:
+    if not items or fields.keys() & _OPERANDS:
         raise FilterError(f"{name} needs a list of filters, and nothing else: {fields!r:.120}")
-    found = [_plain(one, depth + 1) for one in items]
-    if name != "NOT":
-        return {"op": name, "conditions": found}
-    whole: JsonObject = found[0] if len(found) == 1 else {"op": "AND", "conditions": found}
-    return {"op": "NOT", "condition": whole}
+    found = [_filter_of(one, depth + 1) for one in items]
+    if name == "OR":
+        return OR(*found)
+    joined = found[0] if len(found) == 1 else AND(*found)
+    return NOT(joined) if name == "NOT" else joined
 
 
 def _rules(filters: Any) -> list[Rule]:

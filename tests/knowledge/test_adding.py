@@ -97,7 +97,9 @@ async def test_the_text_of_a_pdf_is_found(knowledge: Knowledge, tmp_path: Path) 
         await knowledge.add(broken)
 
 
-async def test_what_cannot_be_read_is_an_error(knowledge: Knowledge, tmp_path: Path) -> None:
+async def test_an_unreadable_document_is_an_error_and_not_stored(
+    knowledge: Knowledge, tmp_path: Path
+) -> None:
     """With its name, and nothing is stored."""
     with pytest.raises(KnowledgeError, match="cannot be read"):
         await knowledge.add(tmp_path / "nowhere.txt")
@@ -114,7 +116,9 @@ async def test_what_cannot_be_read_is_an_error(knowledge: Knowledge, tmp_path: P
     assert await knowledge.count() == (0, 0)
 
 
-async def test_progress_is_told(knowledge: Knowledge, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_progress_is_reported_to_a_function_or_as_a_bar(
+    knowledge: Knowledge, capsys: pytest.CaptureFixture[str]
+) -> None:
     """To a function, or as a bar."""
     seen: list[Progress] = []
     await knowledge.add("some words here. " * 700, source="long", progress=seen.append)
@@ -125,7 +129,7 @@ async def test_progress_is_told(knowledge: Knowledge, capsys: pytest.CaptureFixt
     assert "short" in capsys.readouterr().out
 
 
-def test_settings_that_make_no_sense_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     """When it is made."""
     store, embedder = SqliteKnowledge(":memory:"), HashingEmbedder()
     bad = [{"chunk_size": 0}, {"chunk_size": 10, "chunk_overlap": 10}, {"k": 0}, {"mode": "best"}]

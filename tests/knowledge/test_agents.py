@@ -86,7 +86,7 @@ async def test_results_carry_source_and_score_and_the_report_counts_them(filled:
     assert more > agent.tokenizer.count(text)
 
 
-async def test_a_filter_may_come_of_the_runs_state(filled: Knowledge) -> None:
+async def test_a_filter_may_be_a_function_of_the_runs_state(filled: Knowledge) -> None:
     """The same agent serves every tenant."""
 
     async def tenant(state: State[Any]) -> FilterExpr:
@@ -150,7 +150,9 @@ def agentic(knowledge: Knowledge, filters: Any, **options: Any) -> tuple[Agent, 
     return agent, model
 
 
-async def test_the_model_is_told_keys_and_values_of_what_it_may_find(filled: Knowledge) -> None:
+async def test_the_prompt_lists_keys_and_values_of_documents_that_pass_the_filter(
+    filled: Knowledge,
+) -> None:
     """And of nothing else; `explain` shows the same."""
     agent, model = agentic(filled, [{"key": "cuisine", "value": "thai"}])
     state: State[Any] = State()
@@ -184,7 +186,7 @@ NOT_UNDERSTOOD: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("filters", "says"), NOT_UNDERSTOOD)
-async def test_filters_that_are_not_understood_are_an_error_for_the_model(
+async def test_an_invalid_filter_of_the_model_is_an_error_result(
     filled: Knowledge, filters: Any, says: str
 ) -> None:
     """The whole tree is checked, and nothing is searched without what was asked for."""
@@ -218,7 +220,7 @@ async def test_the_models_filter_cannot_reach_past_the_developers(filled: Knowle
         (None, None, ["a-italian", "a-thai", "b-italian", "b-thai"]),
     ],
 )
-async def test_user_precedence_is_the_table_of_those_who_port(
+async def test_user_precedence_ignores_the_models_filter_where_there_is_a_developers(
     filled: Knowledge, own: Any, asked: str | None, sources: list[str]
 ) -> None:
     """The model's alone, the developer's alone, the developer's, none."""
@@ -228,7 +230,9 @@ async def test_user_precedence_is_the_table_of_those_who_port(
     assert sorted(found(await agent.run("Soup?", state=state), state)) == sources
 
 
-async def test_it_works_in_networks_and_can_be_turned_off(filled: Knowledge) -> None:
+async def test_the_search_works_in_networks_and_can_be_turned_off_or_replaced(
+    filled: Knowledge,
+) -> None:
     """And a tool of one's own takes the place of the search."""
     model = searching({"query": "thai soup"})
     agent = Agent(name="cook", system="S", knowledge=filled, max_iter=2)

@@ -53,7 +53,7 @@ TREES: st.SearchStrategy[FilterExpr] = st.recursive(
 )
 
 
-def test_operators_put_filters_together() -> None:
+def test_python_operators_combine_filters() -> None:
     """And flatten what is of one kind."""
     both = EQ("a", 1) & GT("b", 2) & LT("b", 5)
     assert both == AND(EQ("a", 1), GT("b", 2), LT("b", 5))
@@ -141,7 +141,7 @@ def test_a_filter_has_a_greatest_depth() -> None:
         {"op": "NOT", "condition": []},
     ],
 )
-def test_what_is_no_filter_is_refused(given_json: Any) -> None:
+def test_invalid_json_of_a_filter_is_refused(given_json: Any) -> None:
     """Nothing is guessed and nothing left out."""
     with pytest.raises(FilterError):
         FilterExpr.from_dict(given_json)

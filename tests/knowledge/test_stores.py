@@ -139,7 +139,7 @@ async def test_the_document_of_another_tenant_is_not_replaced(knowledge: Knowled
     assert await knowledge.count() == (3, 3)
 
 
-async def test_what_is_removed_is_not_found(knowledge: Knowledge) -> None:
+async def test_removed_documents_are_not_found(knowledge: Knowledge) -> None:
     """By source, by filter; nothing is removed by mistake."""
     for name, kind in (("a", "x"), ("b", "x"), ("c", "y")):
         await knowledge.add(f"text {name}", source=name, metadata={"kind": kind})
@@ -165,7 +165,7 @@ async def test_a_store_has_vectors_of_one_embedder(store: KnowledgeStore) -> Non
     assert (await other.count())[0] == 1
 
 
-async def test_queries_that_are_no_words_are_answered(knowledge: Knowledge) -> None:
+async def test_a_query_of_signs_and_operators_is_searched_as_words(knowledge: Knowledge) -> None:
     """Operators of full text search and SQL are words like any other."""
     assert await knowledge.search("nothing is there yet") == []
     await knowledge.add("AND OR NOT NEAR text", source="a")
@@ -185,7 +185,7 @@ async def test_queries_that_are_no_words_are_answered(knowledge: Knowledge) -> N
     assert await knowledge.search('text" OR *', mode="keyword")
 
 
-async def test_what_was_stored_is_there_when_the_store_is_opened_again(
+async def test_documents_are_found_after_the_store_is_opened_again(
     knowledge: Knowledge, store: KnowledgeStore
 ) -> None:
     """Closing forgets nothing."""
@@ -195,7 +195,7 @@ async def test_what_was_stored_is_there_when_the_store_is_opened_again(
     assert [hit.metadata for hit in hits] == [{"n": 1, "tags": ["x"]}]
 
 
-async def test_documents_are_added_at_the_same_time(knowledge: Knowledge) -> None:
+async def test_concurrent_adds_of_a_document_store_it_once(knowledge: Knowledge) -> None:
     """The first of all, too."""
 
     async def add(index: int) -> None:
@@ -218,7 +218,7 @@ async def test_a_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
         await knowledge.add("text", source="a")
 
 
-async def test_a_database_that_is_not_there_is_named_without_its_password() -> None:
+async def test_an_unreachable_database_is_named_without_its_password() -> None:
     """At once."""
     with pytest.raises(ConfigurationError, match="connections"):
         PostgresKnowledge("", connections=0)
@@ -253,7 +253,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
 
 
-def test_processes_write_one_file_at_the_same_time_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_processes_that_write_one_file_lose_nothing(tmp_path: Path) -> None:
     """Also the one that makes the file; what several of them add is there once."""
     path, count, names = tmp_path / "documents.db", 10, ("a", "b", "c")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("COV")}
@@ -281,7 +281,7 @@ def test_processes_write_one_file_at_the_same_time_and_nothing_is_lost(tmp_path:
     anyio.run(look)
 
 
-async def test_a_new_file_may_be_opened_by_several_at_the_same_moment(tmp_path: Path) -> None:
+async def test_processes_may_create_one_file_at_the_same_moment(tmp_path: Path) -> None:
     """Whoever sees it half made waits, and does not take it for another program's."""
     for number in range(60):
         path = tmp_path / f"{number}.db"
@@ -292,7 +292,7 @@ async def test_a_new_file_may_be_opened_by_several_at_the_same_moment(tmp_path: 
             await store.close()
 
 
-async def test_a_new_database_may_be_set_up_by_several_at_the_same_moment(
+async def test_stores_may_set_up_one_database_at_the_same_moment(
     postgres_url: str,
 ) -> None:
     """Their schemas differ, the extension is one for all."""
@@ -318,7 +318,7 @@ sys.stdin.read()
 """
 
 
-async def test_a_file_that_another_process_holds_is_waited_for_and_then_named(
+async def test_a_locked_file_is_an_error_after_busy_timeout(
     tmp_path: Path,
 ) -> None:
     """As long as `busy_timeout` says; who reads does not wait."""
@@ -343,7 +343,7 @@ async def test_a_file_that_another_process_holds_is_waited_for_and_then_named(
 
 
 @pytest.mark.parametrize("given", [{"tenant": "a"}, "tenant", [{"tenant": "a"}], []])
-async def test_what_is_no_filter_finds_nothing_and_removes_nothing(given: Any) -> None:
+async def test_an_invalid_filter_is_refused_by_search_and_remove(given: Any) -> None:
     """A mapping is what other libraries take."""
     knowledge = Knowledge(store=SqliteKnowledge(":memory:"), embedder=HashingEmbedder())
     await knowledge.add("text", source="a", metadata={"tenant": "a"})

@@ -51,7 +51,7 @@ async def test_an_agent_calls_the_tools_of_its_servers_beside_its_own(tmp_path: 
     assert notes(tmp_path) == ["add 1 2"]
 
 
-async def test_with_closes_what_it_opened_and_runs_share_one_connection(tmp_path: Path) -> None:
+async def test_async_with_closes_the_connection_that_all_runs_share(tmp_path: Path) -> None:
     """All agents of a network, all runs."""
     server = modern(tmp_path)
     model = ScriptedModel(*([tool_call("m-pid", {}), "Done."] * 2))
@@ -70,7 +70,7 @@ async def test_with_closes_what_it_opened_and_runs_share_one_connection(tmp_path
     assert not is_alive(int(pid))
 
 
-async def test_a_server_that_is_missing_stops_the_run_before_the_model_is_asked() -> None:
+async def test_an_unreachable_server_fails_the_run_before_the_model_is_asked() -> None:
     """And `async with` says so at the start."""
     gone = MCPServer("gone", Stdio("no-such-command-anywhere"))
     model = ScriptedModel()
@@ -83,7 +83,7 @@ async def test_a_server_that_is_missing_stops_the_run_before_the_model_is_asked(
     assert model.requests == []
 
 
-async def test_without_a_server_that_is_not_required_the_run_goes_on(
+async def test_a_run_continues_without_an_optional_server(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """With the other tools."""
@@ -165,7 +165,7 @@ async def test_rights_may_name_tools_of_servers(tmp_path: Path) -> None:
         Agent(name="a", system="S", mcp_servers=[server], allowed_tools=["x-pid"])
 
 
-def test_servers_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
+def test_invalid_servers_of_an_agent_are_refused(tmp_path: Path) -> None:
     """Two of one name, and settings that are no server; values are not shown."""
     with pytest.raises(ConfigurationError, match="two servers called 'm'"):
         Agent(name="a", system="S", mcp_servers=[modern(tmp_path), modern(tmp_path)])
@@ -175,7 +175,7 @@ def test_servers_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     assert "secret" not in str(caught.value)
 
 
-async def test_explain_knows_the_tools_and_the_router_learns_them(tmp_path: Path) -> None:
+async def test_explain_and_the_routing_prompt_list_the_servers_tools(tmp_path: Path) -> None:
     """The routing prompt has what servers have said so far, and nothing of their settings."""
     server = modern(tmp_path, include=["pid"])
     model = ScriptedModel(

@@ -100,7 +100,7 @@ async def test_a_worker_that_is_killed_between_steps_repeats_no_call(
     assert notes(tmp_path).count("add 1 2") == 1
 
 
-async def test_agents_at_the_same_time_list_each_for_itself(tmp_path: Path) -> None:
+async def test_concurrent_agents_list_the_tools_each_for_itself(tmp_path: Path) -> None:
     """So that it does not matter who is first."""
     server = modern(tmp_path, include=["pid"])
     run, _ = await durable([server], "One.", "Two.", together_=True)
@@ -109,7 +109,7 @@ async def test_agents_at_the_same_time_list_each_for_itself(tmp_path: Path) -> N
     assert sum(name.endswith(".tools") for name in steps_of(run)) == 2
 
 
-async def test_a_server_that_cannot_be_reached_is_tried_again_by_inngest(tmp_path: Path) -> None:
+async def test_an_unreachable_server_is_retried_by_inngest(tmp_path: Path) -> None:
     """Its step fails, and the run after the last attempt."""
     gone = MCPServer("gone", {"type": "stdio", "command": str(tmp_path / "none")})
     run, model = await durable([gone])

@@ -52,7 +52,7 @@ async def test_the_filesystem_server_reads_and_writes(programs: Path, tmp_path: 
     model.assert_saw("Hello, file.", "MCPToolError", "denied")
 
 
-async def test_the_everything_server_shows_everything(programs: Path) -> None:
+async def test_the_everything_server_works_with_every_provider(programs: Path) -> None:
     """Its tools all have a form for every provider; text, sums, images, progress."""
     told = Told()
     server = MCPServer(

@@ -51,7 +51,7 @@ async def test_a_structured_result_that_a_text_repeats_is_kept_once(tmp_path: Pa
     assert json.loads(text_of(value)) == {"total": 3}
 
 
-async def test_is_error_is_an_error(tmp_path: Path) -> None:
+async def test_a_result_with_is_error_is_raised(tmp_path: Path) -> None:
     """With what the tool said as its message."""
     async with modern(tmp_path) as server:
         with pytest.raises(MCPToolError, match="no such order"):
@@ -80,7 +80,7 @@ async def test_a_call_that_hangs_ends_in_time_and_is_cancelled_on_the_server(
         assert text_of(await server.call("pid")) == before
 
 
-async def test_who_cancels_a_call_cancels_it_on_the_server(tmp_path: Path) -> None:
+async def test_cancelling_a_call_cancels_it_on_the_server(tmp_path: Path) -> None:
     """As a run's tool_timeout does."""
     async with modern(tmp_path) as server:
         call = asyncio.ensure_future(server.call("hang"))
@@ -89,7 +89,7 @@ async def test_who_cancels_a_call_cancels_it_on_the_server(tmp_path: Path) -> No
         await eventually(lambda: "hang cancelled" in notes(tmp_path))
 
 
-async def test_progress_is_told_and_keeps_a_slow_call_alive(tmp_path: Path) -> None:
+async def test_progress_is_reported_and_restarts_the_time_limit(tmp_path: Path) -> None:
     """Each report begins the time anew."""
     told = Told()
     server = modern(tmp_path, timeout=1, on_progress=told)
@@ -98,7 +98,7 @@ async def test_progress_is_told_and_keeps_a_slow_call_alive(tmp_path: Path) -> N
     assert told.facts == [("slow", float(n), 3.0, f"step {n}") for n in (1, 2, 3)]
 
 
-async def test_ten_megabytes_are_an_error_that_says_so(tmp_path: Path) -> None:
+async def test_a_result_above_the_limit_is_an_error(tmp_path: Path) -> None:
     """Unless more is allowed."""
     async with modern(tmp_path) as server:
         with pytest.raises(MCPResultTooLargeError, match="10,000,027 bytes"):
@@ -195,7 +195,7 @@ async def test_names_and_schemas_that_cannot_be_used_are_reported_once(
         ("a", "x" * 80, (), "a-" + "x" * 53 + "_"),
     ],
 )
-def test_names_are_made_alike_each_time(
+def test_offered_names_depend_only_on_server_and_tool(
     server: str, tool: str, taken: tuple[str, ...], name: str
 ) -> None:
     """From nothing but the two names and what is taken."""
@@ -206,7 +206,7 @@ def test_names_are_made_alike_each_time(
     assert len(made) <= 64
 
 
-async def test_only_what_is_chosen_is_offered(
+async def test_include_and_exclude_choose_the_tools(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And a choice of what there is not is reported."""
@@ -216,7 +216,7 @@ async def test_only_what_is_chosen_is_offered(
     assert any("'ad'" in message for message in caplog.messages)
 
 
-async def test_a_process_gets_what_it_is_given_and_nothing_else(
+async def test_a_process_gets_only_the_environment_it_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Our keys are not its business."""
@@ -266,7 +266,7 @@ def test_a_process_ends_with_the_event_loop_that_used_it(tmp_path: Path) -> None
         (SSE("http://127.0.0.1:9/sse"), "http://127.0.0.1:9/sse"),
     ],
 )
-async def test_a_server_that_cannot_be_reached_fails_loudly(transport: Any, words: str) -> None:
+async def test_an_unreachable_server_is_an_error_that_names_it(transport: Any, words: str) -> None:
     """The message says which, and no secret."""
     with pytest.raises(ToolSourceError) as caught:
         async with MCPServer("gone", transport, connect_timeout=10):
@@ -275,13 +275,13 @@ async def test_a_server_that_cannot_be_reached_fails_loudly(transport: Any, word
     assert "secret" not in str(caught.value)
 
 
-async def test_a_server_that_never_answers_is_given_up() -> None:
+async def test_a_server_that_never_answers_is_an_error_after_connect_timeout() -> None:
     """In the time that is given."""
     with pytest.raises(ToolSourceError, match=r"did not answer in 0\.3 s"):
         await handwritten(mode="silent", connect_timeout=0.3).listing()
 
 
-async def test_a_server_that_is_not_required_is_reported_and_left_out(
+async def test_an_optional_server_that_cannot_be_reached_is_logged_and_left_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Also one that does not list its tools."""
@@ -308,14 +308,14 @@ async def test_a_server_that_is_not_required_is_reported_and_left_out(
         (7, "no transport"),
     ],
 )
-def test_transports_that_there_are_not_are_refused(given: Any, words: str) -> None:
+def test_unknown_transports_are_refused(given: Any, words: str) -> None:
     """With what there is instead, and without values."""
     with pytest.raises(ConfigurationError, match=words) as caught:
         MCPServer("x", given)
     assert "secret" not in str(caught.value)
 
 
-def test_typescripts_settings_are_understood() -> None:
+def test_typescripts_transport_settings_are_accepted() -> None:
     """As in createAgent({mcpServers: [{name, transport: {…}}]})."""
     stdio = MCPServer("a", {"type": "stdio", "command": "npx", "args": ["x"], "env": {"A": "1"}})
     assert stdio.transport == Stdio("npx", ["x"], {"A": "1"})

@@ -45,7 +45,7 @@ def command(desk: Path, target: str, name: str = "d", **options: object) -> MCPS
     return MCPServer(name, Stdio(sys.executable, arguments, cwd=desk), **options)  # type: ignore[arg-type] - options are passed on
 
 
-async def test_an_agent_is_a_tool_that_tells_what_it_does(desk: Path) -> None:
+async def test_an_agent_is_served_as_a_tool_with_progress(desk: Path) -> None:
     """A print in a tool does not disturb the protocol."""
     told = Told()
     server = command(desk, "clerk", on_progress=told)
@@ -59,7 +59,7 @@ async def test_an_agent_is_a_tool_that_tells_what_it_does(desk: Path) -> None:
     assert words == ["Order Desk begins", "Order Desk calls look_up"]
 
 
-async def test_a_run_that_fails_is_a_tool_that_says_so(desk: Path) -> None:
+async def test_a_failed_run_is_an_error_result_of_the_tool(desk: Path) -> None:
     """With the kind of error, and no traceback."""
     async with command(desk, "empty") as server:
         (tool,) = server.tools(await server.listing())
@@ -68,7 +68,7 @@ async def test_a_run_that_fails_is_a_tool_that_says_so(desk: Path) -> None:
     assert "Traceback" not in str(caught.value)
 
 
-async def test_a_network_with_history_goes_on_with_a_thread(desk: Path) -> None:
+async def test_a_network_with_history_continues_a_thread(desk: Path) -> None:
     """The answer says which thread; the next call may name it."""
     async with command(desk, "talk") as server:
         first = await server.call("talk", {"input": "hi"})
@@ -78,7 +78,7 @@ async def test_a_network_with_history_goes_on_with_a_thread(desk: Path) -> None:
     assert [block["text"] for block in again] == ["Two.", f"thread_id: {found[1]}"]  # type: ignore[index,union-attr] - asserted just before
 
 
-async def test_over_http_it_says_where_it_listens(desk: Path) -> None:
+async def test_serving_http_prints_its_url(desk: Path) -> None:
     """On stderr; port 0 takes any that is free."""
     arguments = ["-m", "agentkit_py.cli", "mcp", "desk:clerk", "--http", "--port", "0"]
     process = subprocess.Popen(  # noqa: ASYNC220 - started once, at once
