@@ -1,4 +1,4 @@
-"""The commands of `agentkit`. What a command does is in its own module; here are its options."""
+"""The `agentkit` command: its shared options, and one line per error."""
 
 from __future__ import annotations
 
@@ -9,38 +9,52 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from agentkit_py._core.interrupting import run_interruptibly
-from agentkit_py.cli.api import api
-from agentkit_py.cli.chat import Chat, with_history
-from agentkit_py.cli.console import Commands, make_console
-from agentkit_py.cli.demo.play import DemoOptions, answer_later, open_desk, play
+from agentkit_py.cli import threads
+from agentkit_py.cli.chat import Chat
+from agentkit_py.cli.console import TYPING_DELAY, RunPrinter, make_console
 from agentkit_py.cli.dev import dev
 from agentkit_py.cli.doctor import doctor
 from agentkit_py.cli.explain import explain
-from agentkit_py.cli.mcp import mcp
 from agentkit_py.cli.replay import replay
-from agentkit_py.cli.serve import serve
-from agentkit_py.cli.target import load_model, load_target
-from agentkit_py.cli.threads import app as threads_app
-from agentkit_py.cli.transcript import TYPING_DELAY, Transcript
+from agentkit_py.cli.serve import api, mcp, serve
+from agentkit_py.cli.target import (
+    BaseUrlOption,
+    DbOption,
+    ModelOption,
+    TargetArgument,
+    load_model,
+    load_target,
+    with_history,
+)
 from agentkit_py.errors import AgentKitError, ConfigurationError
 
 _DISTRIBUTION = "pyagentkit"
 
 
-class _Commands(Commands):
-    """Shows the library's errors as one line; other errors are bugs and keep their traceback."""
+class _Commands(TyperGroup):
+    """Commands that show the library's errors as one line; other errors keep their traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
         except AgentKitError as error:
-            if ctx.params.get("debug"):
+            if ctx.find_root().params.get("debug"):
                 raise
             typer.echo(f"agentkit: {error}", err=True)
             raise typer.Exit(2 if isinstance(error, ConfigurationError) else 1) from error
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command, its help without the type of switches; None if there is none."""
+        command: Any = super().get_command(ctx, cmd_name)
+        if command is not None:
+            for option in (*command.params, command.get_help_option(ctx)):
+                if getattr(option, "is_bool_flag", False) and option.metavar is None:
+                    option.metavar = ""
+        return command
 
 
 app: typer.Typer = typer.Typer(
@@ -93,20 +107,10 @@ class _Terminal:
         ]
 
     def delay(self, *, wanted: bool) -> float:
-        """Seconds between words: only where somebody watches."""
+        """Return the seconds between words: none where nobody watches."""
         return TYPING_DELAY if wanted and self.console.is_terminal else 0.0
 
 
-_Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model", metavar="PROVIDER:NAME", help="A real model, e.g. openai:gpt-4.1, with your key."
-    ),
-]
-_BaseUrl = Annotated[
-    str | None,
-    typer.Option("--base-url", metavar="URL", help="Where the model is, if not at its provider's."),
-]
 _Delay = Annotated[bool, typer.Option("--delay/--no-delay", help="Type answers out in a terminal.")]
 
 
@@ -114,8 +118,8 @@ _Delay = Annotated[bool, typer.Option("--delay/--no-delay", help="Type answers o
 def demo(  # noqa: PLR0913 - the options of the command
     ctx: typer.Context,
     *,
-    model: _Model = None,
-    base_url: _BaseUrl = None,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
     db: Annotated[
         Path | None, typer.Option(help="SQLite file for the thread; temporary unless given.")
     ] = None,
@@ -134,8 +138,15 @@ def demo(  # noqa: PLR0913 - the options of the command
     Offline: the model is a script behind a strict fake provider, asked over real HTTP. The last
     turn happens in a second process, which answers from the thread of the first.
     """
+    from agentkit_py.cli.demo.play import DemoOptions, answer_later, open_desk, play  # noqa: PLC0415 - slow to load
+
     terminal: _Terminal = ctx.obj
-    _check_demo(db, resume, model, base_url, ask)
+    if ask is None:  # the second process gets the address of the first one's scripted model
+        _check_base_url(model, base_url)
+    if resume is not None and db is None:
+        raise ConfigurationError("--resume needs --db, the file that the thread is in.")
+    if resume is not None and db is not None and not db.is_file():
+        raise ConfigurationError(f"--db: there is no file {str(db)!r}.")
     chosen = DemoOptions(
         model=model,
         base_url=base_url,
@@ -152,46 +163,25 @@ def demo(  # noqa: PLR0913 - the options of the command
         if ask is not None:
             run_interruptibly(answer_later(desk, terminal.console, resume, ask, chosen))
             return
-        transcript = Transcript(terminal.console, delay=chosen.delay)
+        printer = RunPrinter(terminal.console, delay=chosen.delay)
         command = f"agentkit demo --db {db} --resume"
-        _talk(
-            Chat(desk.network, terminal.console, transcript, command, resume, debug=terminal.debug)
-        )
-
-
-def _check_demo(
-    db: Path | None, resume: str | None, model: str | None, base_url: str | None, ask: str | None
-) -> None:
-    if base_url is not None and model is None and ask is None:
-        # The second process (ask) is told where the scripted model of the first one is.
-        raise ConfigurationError("--base-url needs --model.")
-    if resume is not None and db is None:
-        raise ConfigurationError("--resume needs --db, the file that the thread is in.")
-    if resume is not None and db is not None and not db.is_file():
-        raise ConfigurationError(f"--db: there is no file {str(db)!r}.")
+        _talk(Chat(desk.network, terminal.console, printer, command, resume, debug=terminal.debug))
 
 
 @app.command()
 def chat(
     ctx: typer.Context,
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE:OBJECT", help="A Network or Agent, or a function that makes one."
-        ),
-    ],
+    target: TargetArgument,
     *,
     thread: Annotated[
         str | None, typer.Option(metavar="ID", help="Go on with this thread.")
     ] = None,
-    db: Annotated[
-        Path | None, typer.Option(help="SQLite file for threads, if it has no history of its own.")
-    ] = None,
+    db: DbOption = None,
     user: Annotated[
-        str | None, typer.Option(metavar="ID", help="Whose a new thread is, in the store.")
+        str | None, typer.Option(metavar="ID", help="The user of a new thread, in the store.")
     ] = None,
-    model: _Model = None,
-    base_url: _BaseUrl = None,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
     delay: _Delay = True,
 ) -> None:
     """Talk to any network or agent.
@@ -202,29 +192,32 @@ def chat(
     terminal: _Terminal = ctx.obj
     found, where = with_history(load_target(target), db)
     other = None if model is None else load_model(model, base_url=base_url)
-    if base_url is not None and model is None:
-        raise ConfigurationError("--base-url needs --model.")
+    _check_base_url(model, base_url)
     terminal.console.print(f"{type(found).__name__} {found.name}. {where}", soft_wrap=True)
-    transcript = Transcript(terminal.console, delay=terminal.delay(wanted=delay))
+    printer = RunPrinter(terminal.console, delay=terminal.delay(wanted=delay))
     kept = f" --db {db}" if db is not None else ""
     command = f"agentkit chat {target}{kept} --thread"
-    conversation = Chat(
-        found, terminal.console, transcript, command, thread, user, other, terminal.debug
+    _talk(
+        Chat(found, terminal.console, printer, command, thread, user, other, debug=terminal.debug)
     )
-    _talk(conversation)
 
 
-app.command()(replay)
-app.add_typer(threads_app)
-app.command()(explain)
-app.command()(dev)
-app.command()(serve)
-app.command()(api)
-app.command()(mcp)
-app.command()(doctor)
+def _check_base_url(model: str | None, base_url: str | None) -> None:
+    if base_url is not None and model is None:
+        raise ConfigurationError("--base-url needs --model.")
 
 
 def _talk(conversation: Chat) -> None:
     conversation.run()
     if conversation.failed and not sys.stdin.isatty():
         raise typer.Exit(1)
+
+
+app.command()(replay)
+app.add_typer(threads.app, cls=_Commands)
+app.command()(explain)
+app.command()(dev)
+app.command()(serve)
+app.command()(api)
+app.command()(mcp)
+app.command()(doctor)

@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import signal
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+import anyio
 from rich.console import Console
 from rich.text import Text
 
 from agentkit_py._core.interrupting import interruptible
-from agentkit_py.cli.approvals import TerminalApprover
-from agentkit_py.cli.console import clean
-from agentkit_py.cli.context_table import print_context
-from agentkit_py.cli.target import Target, check_file
-from agentkit_py.cli.thread_table import print_threads
-from agentkit_py.cli.transcript import Transcript
+from agentkit_py.cli.console import RunPrinter, call_line, clean
+from agentkit_py.cli.explain import print_context
+from agentkit_py.cli.target import Target
+from agentkit_py.cli.threads import print_threads
 from agentkit_py.errors import HistoryError, ThreadNotFoundError
-from agentkit_py.history.config import HistoryConfig
+from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, Decision
 from agentkit_py.models.base import Model
 from agentkit_py.network import Network
 from agentkit_py.processors.report import ContextReport
@@ -31,7 +30,7 @@ from agentkit_py.processors.tokenizers import count_messages, default_tokenizer,
 from agentkit_py.results import USER
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.state import State
-from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory, for_user
+from agentkit_py.stores import HistoryStore, MemoryHistory, for_user
 
 _SHOWN = 6
 """Messages of a resumed thread that are shown."""
@@ -50,35 +49,18 @@ _HELP = """\
 Ctrl-C     stop the agents; what they had finished stays in the thread"""
 
 
-def with_history(target: Target, db: Path | None) -> tuple[Target, str]:
-    """The target with a place for its threads, and a sentence that says which.
-
-    Raises:
-        ConfigurationError: ``db`` cannot be a file.
-    """
-    if target.history is not None:
-        ignored = " (--db is not used)" if db is not None else ""
-        own = "in memory" if isinstance(target.history, MemoryHistory) else repr(target.history)
-        return target, f"Threads are kept by its own history, {own}{ignored}."
-    if db is not None:
-        check_file(db)
-        return replace(target, history=SqliteHistory(db)), f"Threads are kept in {db}."
-    sentence = "It keeps no threads, so this one ends with the chat; --db FILE would keep it."
-    return replace(target, history=MemoryHistory()), sentence
-
-
 @dataclass(slots=True)
 class Chat:
     """A conversation with one target, until its user has enough.
 
     Attributes:
         thread_id: The thread; None before the first turn where the history makes ids itself.
-        failed: How many turns ended with an error.
+        failed: Number of turns that ended with an error.
     """
 
     target: Target
     console: Console
-    transcript: Transcript
+    printer: RunPrinter
     resume: str = ""
     """The command that comes back to this thread, without the thread's id."""
 
@@ -91,25 +73,32 @@ class Chat:
     """Whether there is something to come back to."""
 
     _reports: Sequence[ContextReport] = ()
-    _commands: dict[str, Callable[[], None]] = field(init=False)
+    _commands: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Name the commands."""
         self._commands = {
-            "/help": lambda: self.console.print(_HELP, markup=False),
+            "/help": self._show_help,
             "/context": self._show_context,
             "/thread": self._show_thread,
+            "/current": self._show_length,
+            "/threads": self._list_threads,
+            "/load": self._load,
+            "/clean": self._delete,
         }
 
     @property
-    def _history(self) -> HistoryConfig | None:
-        return self.target.history
+    def _store(self) -> HistoryStore:
+        store = self.target.history
+        if not isinstance(store, HistoryStore):
+            raise HistoryError("Its history is no store of this library.")
+        return store
 
     def run(self) -> None:
         """Read and answer until the end of the input.
 
         Raises:
-            ThreadNotFoundError: The thread to resume is not there.
+            ThreadNotFoundError: The thread to resume does not exist.
             HistoryError: The store cannot be used.
         """
         with contextlib.suppress(ImportError):
@@ -117,41 +106,45 @@ class Chat:
             self._complete(importlib.import_module("readline"))
         with asyncio.Runner() as runner:
             try:
-                self._begin(runner)
-                self._loop(runner)
+                runner.run(self._begin())
+                while (line := self._read()) not in (None, "/quit"):
+                    self._handle(runner, line or "")
             finally:
-                runner.run(_close(self._history))
-        if self._written:
-            self._show_thread()
+                runner.run(self._close())
+            if self._written:
+                runner.run(self._show_thread())
 
-    def _begin(self, runner: asyncio.Runner) -> None:
-        if self.thread_id is not None:
-            runner.run(self._show_past(self.thread_id))
-        elif isinstance(self._history, HistoryStore):
-            self.thread_id = str(uuid4())
-        if isinstance(self._history, HistoryStore):
+    async def _begin(self) -> None:
+        if isinstance(self.target.history, HistoryStore):
+            if self.thread_id is not None:
+                await self._show_past(self.thread_id)
+            else:
+                self.thread_id = str(uuid4())
             self.console.print(f"Thread {self.thread_id}. /help for help.", style="dim")
         self.console.print()
 
-    def _loop(self, runner: asyncio.Runner) -> None:
-        while True:
-            line = self._read()
-            if line is None or line == "/quit":
-                return
-            command = self._commands.get(line)
-            if command is not None:
-                command()
-            elif self._asynchronous(line) is not None:
-                self._run_command(runner, line)
-            elif line.startswith("/"):
-                self.console.print(Text(f"There is no {line.split()[0]}; try /help.", "yellow"))
-            elif line:
-                self._take_turn(runner, line)
-            if line:
-                self.console.print()
+    async def _close(self) -> None:
+        await close_shared_runtime()
+        if isinstance(self.target.history, HistoryStore):
+            await self.target.history.close()
+
+    def _handle(self, runner: asyncio.Runner, line: str) -> None:
+        name, _, argument = line.partition(" ")
+        command = self._commands.get(name)
+        if command is not None:
+            try:
+                runner.run(interruptible(command(argument.strip())))
+            except HistoryError as error:
+                self.console.print(Text(f"  ✗ {error}", "red"))
+        elif line.startswith("/"):
+            self.console.print(Text(f"There is no {name}; try /help.", "yellow"))
+        elif line:
+            self._take_turn(runner, line)
+        if line:
+            self.console.print()
 
     def _complete(self, readline: Any) -> None:
-        names = [*self._commands, *_STORE_COMMANDS, "/quit"]
+        names = [*self._commands, "/quit"]
 
         def complete(text: str, state: int) -> str | None:
             found = [name for name in names if text and name.startswith(text)]
@@ -161,61 +154,8 @@ class Chat:
         readline.set_completer(complete)
         readline.parse_and_bind("tab: complete")
 
-    def _asynchronous(self, line: str) -> Callable[[Chat, HistoryStore, str], Any] | None:
-        return _STORE_COMMANDS.get(line.split(maxsplit=1)[0]) if line else None
-
-    def _run_command(self, runner: asyncio.Runner, line: str) -> None:
-        command, store = self._asynchronous(line), self._history
-        if command is None or not isinstance(store, HistoryStore):
-            self.console.print(Text("Its history is no store of this library.", "yellow"))
-            return
-        try:
-            work = command(self, store, line.partition(" ")[2].strip())
-            runner.run(interruptible(work))
-        except HistoryError as error:
-            self.console.print(Text(f"  ✗ {error}", "red"))
-
-    async def load(self, store: HistoryStore, thread_id: str) -> None:
-        """Go on with another thread."""
-        del store
-        await self._show_past(thread_id)
-        self.thread_id, self._reports = thread_id, ()
-
-    async def clean(self, store: HistoryStore, argument: str) -> None:
-        """Delete the thread, and begin a new one."""
-        del argument
-        if self.thread_id is not None:
-            await store.delete_thread(self.thread_id)
-        self.thread_id, self._reports, self._written = str(uuid4()), (), False
-        self.console.print(f"Deleted. Thread {self.thread_id}.", style="dim")
-
-    async def current(self, store: HistoryStore, argument: str) -> None:
-        """Say how long the thread is, and how much of it the model may see."""
-        del argument
-        there = self.thread_id is not None and await store.thread_exists(self.thread_id)
-        messages, tokens = (
-            await _length(store, self.thread_id) if there and self.thread_id else (0, 0)
-        )
-        self.console.print(f"Thread {self.thread_id}")
-        self.console.print(f"{messages} messages, {round(tokens)} tokens")
-        if self._reports:
-            last = self._reports[-1]
-            self.console.print(f"{last.tokens_after} tokens sent in the last model call")
-        for processor in (*store.chain, *self.target.chain):
-            self.console.print(Text(f"{processor.name}: {processor.reason}", "dim"))
-        for agent in self.target.agents if isinstance(self.target, Network) else ():
-            for processor in agent.chain:
-                line = f"{clean(agent.name)}: {processor.name}: {processor.reason}"
-                self.console.print(Text(line, "dim"))
-
-    async def threads(self, store: HistoryStore, argument: str) -> None:
-        """List the threads that are stored."""
-        del argument
-        found = await store.list_threads(20, self.user_id)
-        print_threads(self.console, found)
-
     def _read(self) -> str | None:
-        """The next line; None at the end."""
+        """Return the next line; None at the end."""
         try:
             if sys.stdin.isatty():
                 return input("> ").strip()
@@ -245,15 +185,18 @@ class Chat:
             self.console.print(Text(f"  ✗ {type(error).__name__}: {error}", "red"))
 
     async def _answer(self, line: str) -> None:
-        state = self._new_state()
-        if isinstance(self._history, HistoryStore) and self.user_id is not None:
-            await self._history.add_thread(self.thread_id, user_id=self.user_id, title=line[:80])
+        default = self.target.default_state if isinstance(self.target, Network) else None
+        state: State[Any] = State() if default is None else default.clone()
+        state.thread_id = self.thread_id
+        history = self.target.history
+        if isinstance(history, HistoryStore) and self.user_id is not None:
+            await history.add_thread(self.thread_id, user_id=self.user_id, title=line[:80])
         try:
             await self.target.run(
                 line,
                 state=state,
                 model=self.model,
-                observer=self.transcript,
+                observer=self.printer,
                 approver=TerminalApprover(self.console),
             )
         finally:
@@ -263,19 +206,8 @@ class Chat:
             found = [r.context for r in state.results if r.context is not None]
             self._reports = found or self._reports
 
-    def _new_state(self) -> State[Any]:
-        """As every run begins: the network's default data, and the thread to load."""
-        default = self.target.default_state if isinstance(self.target, Network) else None
-        state: State[Any] = State() if default is None else default.clone()
-        state.thread_id = self.thread_id
-        return state
-
     async def _show_past(self, thread_id: str) -> None:
-        store = self._history
-        if not isinstance(store, HistoryStore):
-            return
-        if self.user_id is not None:
-            store = for_user(store, self.user_id)
+        store = self._store if self.user_id is None else for_user(self._store, self.user_id)
         if not await store.thread_exists(thread_id):
             raise ThreadNotFoundError(thread_id)
         self._written = True
@@ -286,25 +218,59 @@ class Chat:
         results = [one.result for one in (await store.newest(thread_id, 2 * _SHOWN))[1]]
         texts = [(r.agent_name, m.text) for r in results for m in r.output if m.type == "text"]
         for name, text in texts[-_SHOWN:]:
-            self.transcript.past("you" if name == USER else name, text, is_user=name == USER)
+            self.printer.past("you" if name == USER else name, text, is_user=name == USER)
 
-    def _show_context(self) -> None:
+    async def _show_help(self, _: str) -> None:
+        self.console.print(_HELP, markup=False)
+
+    async def _show_context(self, _: str) -> None:
         if self._reports:
             print_context(self.console, self._reports)
         else:
             self.console.print("Nothing was asked yet.", style="dim")
 
-    def _show_thread(self) -> None:
+    async def _show_thread(self, _: str = "") -> None:
         if self.thread_id is None:
             return
         line = Text(f"Thread {self.thread_id}", "dim")
-        if self.resume and not isinstance(self._history, MemoryHistory):
+        if self.resume and not isinstance(self.target.history, MemoryHistory):
             line.append(f"; come back with: {self.resume} {self.thread_id}")
         self.console.print(line, soft_wrap=True)
 
+    async def _show_length(self, _: str) -> None:
+        """Show how long the thread is, and how much of it the model may see."""
+        store, messages, tokens = self._store, 0, 0.0
+        if self.thread_id is not None and await store.thread_exists(self.thread_id):
+            messages, tokens = await _length(store, self.thread_id)
+        self.console.print(f"Thread {self.thread_id}")
+        self.console.print(f"{messages} messages, {round(tokens)} tokens")
+        if self._reports:
+            last = self._reports[-1]
+            self.console.print(f"{last.tokens_after} tokens sent in the last model call")
+        for processor in (*store.chain, *self.target.chain):
+            self.console.print(Text(f"{processor.name}: {processor.reason}", "dim"))
+        for agent in self.target.agents if isinstance(self.target, Network) else ():
+            for processor in agent.chain:
+                line = f"{clean(agent.name)}: {processor.name}: {processor.reason}"
+                self.console.print(Text(line, "dim"))
+
+    async def _list_threads(self, _: str) -> None:
+        print_threads(self.console, await self._store.list_threads(20, self.user_id))
+
+    async def _load(self, thread_id: str) -> None:
+        await self._show_past(thread_id)
+        self.thread_id, self._reports = thread_id, ()
+
+    async def _delete(self, _: str) -> None:
+        store = self._store
+        if self.thread_id is not None:
+            await store.delete_thread(self.thread_id)
+        self.thread_id, self._reports, self._written = str(uuid4()), (), False
+        self.console.print(f"Deleted. Thread {self.thread_id}.", style="dim")
+
 
 async def _length(store: HistoryStore, thread_id: str) -> tuple[int, float]:
-    """How many messages a thread has, and how many tokens; read in pages."""
+    """Return the number of a thread's messages and of their tokens; read in pages."""
     tokenizer = await prepare(default_tokenizer())
     count = await store.count_results(thread_id)
     messages, tokens = 0, 0.0
@@ -315,15 +281,74 @@ async def _length(store: HistoryStore, thread_id: str) -> tuple[int, float]:
     return messages, tokens
 
 
-async def _close(history: HistoryConfig | None) -> None:
-    await close_shared_runtime()
-    if isinstance(history, HistoryStore):
-        await history.close()
+class TerminalApprover:
+    """Asks the person at the terminal about each call; the end of the input refuses the rest.
+
+    Use as ``approver=``.
+
+    Args:
+        console: The console to print on.
+    """
+
+    _PROMPT = "    [y/n, or why not] "
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    async def __call__(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Ask. It may block: the run has nothing to do until it is answered."""
+        try:
+            with _default_interrupt():
+                return self._ask(request)
+        except KeyboardInterrupt:
+            signal.raise_signal(signal.SIGINT)  # for the handler that cancels the run
+            await anyio.sleep_forever()
+            raise
+
+    def _ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        if not request.calls:
+            self._line(f"{request.agent} asks: {request.message}")
+            decision = self._decision()
+            # A tool's own question may be answered in words, too.
+            data = {"answer": decision.reason} if decision.reason else {}
+            return ApprovalAnswer(approved=decision.approved, reason=decision.reason, data=data)
+        found: dict[int, Decision] = {}
+        for index, call in enumerate(request.calls):
+            self._line(f"{request.agent} wants {call_line(call)}")
+            found[index] = self._decision()
+        return ApprovalAnswer(approved=False, calls=found)
+
+    def _decision(self) -> Decision:
+        line = self._read()
+        while line == "":  # a key pressed too often is no answer
+            line = self._read()
+        if line is None:
+            return Decision(approved=False, reason="Nobody was there to answer.")
+        if line.lower() in ("y", "yes"):
+            return Decision(approved=True)
+        return Decision(approved=False, reason="" if line.lower() in ("n", "no") else line)
+
+    def _read(self) -> str | None:
+        """Return the next line; None at the end of the input."""
+        if sys.stdin.isatty():
+            try:
+                return input(self._PROMPT).strip()
+            except EOFError:
+                self._console.print()
+                return None
+        line = sys.stdin.readline()
+        self._console.print(Text(f"{self._PROMPT}{line.strip()}"), soft_wrap=True)
+        return line.strip() if line else None
+
+    def _line(self, text: str) -> None:
+        self._console.print(Text(f"  ? {clean(text)}", "yellow"), soft_wrap=True)
 
 
-_STORE_COMMANDS: dict[str, Callable[[Chat, HistoryStore, str], Any]] = {
-    "/current": Chat.current,
-    "/threads": Chat.threads,
-    "/load": Chat.load,
-    "/clean": Chat.clean,
-}
+@contextlib.contextmanager
+def _default_interrupt() -> Generator[None]:
+    """Let Ctrl-C end the prompt at once, not after the next line."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,33 +1,52 @@
-"""`agentkit dev`: the playground, on this machine."""
+"""`agentkit dev`: the playground on this machine, started again when code changes."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
+import multiprocessing
 import os
 import secrets
 import signal
 import socket
+import sys
 import tempfile
 import threading
+import traceback
 import webbrowser
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from agentkit_py.cli.demo.script import QUESTIONS
-from agentkit_py.cli.serve import listen, shown_host
-from agentkit_py.cli.target import DEV_FOLDER
+from agentkit_py.cli.serve import LOCALHOST, listen, url_of
+from agentkit_py.cli.target import (
+    DEV_FOLDER,
+    check_installed,
+    load_target,
+    split_target,
+    with_history,
+)
 from agentkit_py.errors import ConfigurationError
 
-DEMO = "agentkit_py.cli.demo.offline:network"
+if TYPE_CHECKING:
+    from agentkit_py.playground.app import BrokenTarget
+    from agentkit_py.playground.runs import Playground
+
+DEMO = "agentkit_py.cli.demo.play:offline_network"
 PORT = 8420
-_NEEDED = ("sse_starlette", "starlette", "uvicorn", "watchfiles")
+
+_GRACE = 2
+"""Seconds that open responses have when the server ends."""
+
+_PATIENCE = 5.0
+"""Seconds after which a process that does not end is killed."""
 
 
 def dev(
@@ -56,9 +75,10 @@ def dev(
     ] = None,
     host: Annotated[
         str, typer.Option(help="Where to listen; beyond this machine a token is needed.")
-    ] = "127.0.0.1",
+    ] = LOCALHOST,
     port: Annotated[
-        int | None, typer.Option(help=f"{PORT}, or any that is free, unless given.")
+        int | None,
+        typer.Option(min=0, max=65535, help=f"{PORT}, or any that is free, unless given."),
     ] = None,
     browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
@@ -73,43 +93,44 @@ def dev(
     prompt or a processor and make the call again. Nothing leaves this machine but the model calls
     of your own agents. Ctrl-C ends it.
     """
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise ConfigurationError(
-            f"agentkit dev needs {' and '.join(missing)}: pip install 'pyagentkit[playground]'"
-        )
-    server: Any = importlib.import_module("agentkit_py.cli.dev_server")  # needs the extra
+    needed = ("sse_starlette", "starlette", "uvicorn", "watchfiles")
+    check_installed("dev", "playground", needed)
+    from agentkit_py.playground.prices import Prices  # noqa: PLC0415 - needs the extra
+    from agentkit_py.playground.security import is_loopback  # noqa: PLC0415 - needs the extra
+
+    split_target(target)
+    if prices is not None:
+        Prices.read(prices)
+    token = None if is_loopback(host) else secrets.token_urlsafe(24)
+    watching = reload and target != DEMO
     with (
         tempfile.TemporaryDirectory(prefix="agentkit-dev-", ignore_cleanup_errors=True) as folder,
         _listening(host, port) as sock,
     ):
         os.environ.setdefault(DEV_FOLDER, folder)
-        token = None if server.is_loopback(host) else secrets.token_urlsafe(24)
-        wishes = server.Wishes(
-            target=target,
-            threads=db or Path(folder) / "dev-threads.db",
-            prices=prices,
-            token=token,
-            examples=QUESTIONS if target == DEMO else (),
-        )
-        wishes.check()
-        url = _url(host, sock, token)
-        _say(ctx.obj.console, target, url, watching=reload and target != DEMO, shared=bool(token))
+        options = DevOptions(target, db or Path(folder) / "dev-threads.db", prices, token)
+        url = f"{url_of(host, sock)}/" + ("" if token is None else f"?token={token}")
+        _announce(ctx.obj.console, target, url, watching=watching, shared=token is not None)
         if browser:
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
-        with _until_asked_to_end():
-            if reload and target != DEMO:
-                server.serve_and_watch(sock, wishes)
-            else:
-                server.serve(sock, wishes)
+        with _ended_by_signals():
+            (_serve_and_watch if watching else _serve)(sock, options)
+
+
+@dataclass(frozen=True, slots=True)
+class DevOptions:
+    """Options of the command that go to the process that serves."""
+
+    target: str
+    threads: Path
+    """SQLite file for targets without a history."""
+
+    prices: Path | None
+    token: str | None
 
 
 def _listening(host: str, port: int | None) -> socket.socket:
-    """A socket that listens on the port, or on another one if none was asked for.
-
-    Raises:
-        ConfigurationError: The address cannot be had.
-    """
+    """Listen on the port; without one on the usual one, or any other that is free."""
     if port is not None:
         return listen(host, port)
     try:
@@ -118,12 +139,7 @@ def _listening(host: str, port: int | None) -> socket.socket:
         return listen(host, 0)
 
 
-def _url(host: str, sock: socket.socket, token: str | None) -> str:
-    url = f"http://{shown_host(host)}:{sock.getsockname()[1]}/"
-    return url if token is None else f"{url}?token={token}"
-
-
-def _say(console: Console, target: str, url: str, *, watching: bool, shared: bool) -> None:
+def _announce(console: Console, target: str, url: str, *, watching: bool, shared: bool) -> None:
     name = "the demo's network (offline, scripted model)" if target == DEMO else target
     console.print(Text(f"Playground of {name}: {url}"), soft_wrap=True)
     if shared:
@@ -134,8 +150,8 @@ def _say(console: Console, target: str, url: str, *, watching: bool, shared: boo
 
 
 @contextlib.contextmanager
-def _until_asked_to_end() -> Any:
-    """Ctrl-C and a request to terminate both end the block, without a traceback."""
+def _ended_by_signals() -> Generator[None]:
+    """Let Ctrl-C and SIGTERM end the block without a traceback."""
 
     def end(number: int, frame: FrameType | None) -> None:
         del number, frame
@@ -147,3 +163,82 @@ def _until_asked_to_end() -> Any:
             yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _serve(sock: socket.socket, options: DevOptions) -> None:
+    """Serve the playground; a page that says what is wrong, if the target is broken."""
+    import uvicorn  # noqa: PLC0415 - needs the extra
+
+    from agentkit_py.playground.app import Server, create_playground  # noqa: PLC0415 - as above
+    from agentkit_py.playground.security import Access  # noqa: PLC0415 - as above
+
+    app = create_playground(
+        _playground(options), target=options.target, access=Access(options.token)
+    )
+    config = uvicorn.Config(
+        app, log_level="warning", timeout_graceful_shutdown=_GRACE, server_header=False
+    )
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn has finished its requests
+        Server(config).run(sockets=[sock])
+
+
+def _playground(options: DevOptions) -> Playground | BrokenTarget:
+    from agentkit_py.cli.demo.script import QUESTIONS  # noqa: PLC0415 - slow to load
+    from agentkit_py.playground.app import BrokenTarget  # noqa: PLC0415 - needs the extra
+    from agentkit_py.playground.prices import Prices  # noqa: PLC0415 - as above
+    from agentkit_py.playground.runs import Playground  # noqa: PLC0415 - as above
+
+    try:
+        prices = Prices() if options.prices is None else Prices.read(options.prices)
+        target, _ = with_history(load_target(options.target), options.threads)
+        return Playground(target, prices, QUESTIONS if options.target == DEMO else ())
+    except ConfigurationError as error:
+        details = "".join(traceback.format_exception(error.__cause__ or error))
+        return BrokenTarget(str(error), details)
+    except SystemExit as error:
+        return BrokenTarget(f"{options.target!r} ended the process while it was imported: {error}")
+
+
+def _serve_and_watch(sock: socket.socket, options: DevOptions) -> None:
+    """Serve in a process of its own, and in a new one whenever code has changed.
+
+    The socket stays open meanwhile, so that the page waits instead of failing.
+    """
+    from watchfiles import PythonFilter, watch  # noqa: PLC0415 - needs the extra
+
+    process = _start(sock, options)
+    folders = _folders(options.target)
+    try:
+        for _ in watch(*folders, watch_filter=PythonFilter(), raise_interrupt=True):
+            _stop(process)
+            process = _start(sock, options)
+    finally:
+        _stop(process)
+
+
+def _start(sock: socket.socket, options: DevOptions) -> BaseProcess:
+    # Not a fork: the new process must import the changed code afresh.
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_serve, args=(sock, options), daemon=False)
+    process.start()
+    return process
+
+
+def _stop(process: BaseProcess) -> None:
+    process.terminate()
+    process.join(_PATIENCE)
+    if process.is_alive():
+        process.kill()
+        process.join()
+
+
+def _folders(target: str) -> Sequence[Path]:
+    """Return where code may change: the current folder, and that of the target's package."""
+    here = Path.cwd()
+    if str(here) not in sys.path:
+        sys.path.insert(0, str(here))
+    folders: list[str] = []
+    with contextlib.suppress(ImportError, ValueError):
+        spec = find_spec(target.partition(":")[0].partition(".")[0])
+        folders = list(spec.submodule_search_locations or ()) if spec else []
+    return [here, *(Path(f) for f in folders if not Path(f).is_relative_to(here))]

@@ -1,4 +1,4 @@
-"""`agentkit doctor`: would this network survive being run as an Inngest function?"""
+"""`agentkit doctor`: problems that a network would have as an Inngest function."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from agentkit_py._core.interrupting import run_interruptibly
 from agentkit_py.cli.console import make_console
-from agentkit_py.cli.target import load_model, load_target
+from agentkit_py.cli.target import TargetArgument, load_model, load_target
 
 if TYPE_CHECKING:
     from agentkit_py.testing.doctor import Report
@@ -22,12 +22,7 @@ _STYLES = {"error": ("✗", "red"), "warning": ("!", "yellow")}
 
 
 def doctor(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE:OBJECT", help="A Network or Agent, or a function that makes one."
-        ),
-    ],
+    target: TargetArgument,
     *,
     text: Annotated[
         str, typer.Option("--input", metavar="TEXT", help="What the user says.")
@@ -49,8 +44,7 @@ def doctor(
     It runs twice, and its tools really run: let them work on data for tests. Exit status 1 if
     there is an error among the findings.
     """
-    # Here, since it loads the Inngest SDK and `agentkit --help` must not wait for that.
-    from agentkit_py.testing.doctor import examine  # noqa: PLC0415 - loaded only where it is used
+    from agentkit_py.testing.doctor import examine  # noqa: PLC0415 - loads the Inngest SDK
 
     chosen = None if model == _SCRIPTED else load_model(model)
     examined = examine(load_target(target), input=text, model=chosen, approve=approve)

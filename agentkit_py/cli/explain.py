@@ -1,62 +1,41 @@
-"""`agentkit explain`: what an agent would be sent now, and why."""
+"""`agentkit explain`, and the table of what each agent saw."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, TypeAlias
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from agentkit_py._core.interrupting import run_interruptibly
 from agentkit_py._core.json import dumps
-from agentkit_py.cli.chat import with_history
 from agentkit_py.cli.console import shorten
-from agentkit_py.cli.context_table import print_context
-from agentkit_py.cli.target import Target, load_target
-from agentkit_py.messages import Message, TextMessage, origin_of, text_of
+from agentkit_py.cli.target import DbOption, Target, TargetArgument, load_target, with_history
+from agentkit_py.messages import Message, text_of
 from agentkit_py.network import explain as explain_context
-from agentkit_py.processors.report import ContextReport
+from agentkit_py.playground.levels import Row, overview_of
+from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages
 from agentkit_py.stores import HistoryStore
 
+_COLUMNS = ("agent", "level", "processor", "messages", "tokens", "why")
+_NUMBERS = ("messages", "tokens")
+_GAP = 2
+_TITLE = "What each agent saw (its last model call of this turn)"
+_CHANGES = {"kept": (" ", ""), "removed": ("-", "red"), "added": ("+", "green")}
+_REWRITTEN = ("~", "yellow")
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A message of the thread or of the request."""
-
-    change: str
-    """``" "`` sent as it is, ``"-"`` not sent, ``"+"`` added, ``"~"`` sent in another form."""
-
-    message: Message
-    by: str = ""
-    """Level and processor that took it out, added or rewrote it."""
-
-    def to_dict(self, report: ContextReport) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "change": {" ": "kept", "-": "removed", "+": "added", "~": "rewritten"}[self.change],
-            "by": self.by,
-            "type": self.message.type,
-            "role": self.message.role,
-            "agent": self.message.agent,
-            "tokens": count_messages([self.message], report.tokenizer),
-            "text": _text(self.message),
-        }
+_Cells: TypeAlias = tuple[str, str, str, str, str, str]
 
 
 def explain(
     ctx: typer.Context,
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE:OBJECT", help="A Network or Agent, or a function that makes one."
-        ),
-    ],
+    target: TargetArgument,
     *,
     thread: Annotated[str | None, typer.Option(metavar="ID", help="The stored thread.")] = None,
     agent: Annotated[
@@ -65,29 +44,28 @@ def explain(
     text: Annotated[
         str, typer.Option("--input", metavar="TEXT", help="What the user would say.")
     ] = "",
-    db: Annotated[
-        Path | None, typer.Option(help="SQLite file of threads, if it has no history of its own.")
-    ] = None,
+    db: DbOption = None,
     diff: Annotated[bool, typer.Option("--diff", help="Show it message by message.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
 ) -> None:
     """Show what an agent would be sent now, level by level.
 
-    No model is called and nothing is saved. Processors and on_start run as they would; what would
-    call a model only says so.
+    No model is called and nothing is saved. Processors and on_start run as they would; a processor
+    that would call a model only says so.
     """
     found, _ = with_history(load_target(target), db)
     report = run_interruptibly(_report(found, agent, thread, text))
+    rows = list(overview_of(report)) if diff else []
     if as_json:
         record = report.to_dict()
         if diff:
-            record["messages"] = [line.to_dict(report) for line in lines_of(report)]
+            record["messages"] = [_row_json(row, report) for row in rows]
         typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
         return
     console: Console = ctx.obj.console
     print_context(console, [report], title="What the agent would be sent now")
     if diff:
-        _print_diff(console, report)
+        _print_diff(console, rows, report)
 
 
 async def _report(
@@ -100,79 +78,98 @@ async def _report(
             await target.history.close()
 
 
-def lines_of(report: ContextReport) -> Iterator[Line]:
-    """The request message by message, with what is left out where it would have stood."""
-    places = {id(message): index for index, message in enumerate(report.sent)}
-    had = {id(message) for message in report.history}
-    prompt = {id(message) for message in report.prompt}
-    shown = 0
-    for message in report.history:
-        place = places.get(id(message))
-        if place is None:
-            by = _remover(report, message)
-            if by is not None:
-                yield Line("-", message, by)
-            continue
-        for index in range(shown, place):
-            yield _sent(report, report.sent[index], had, prompt)
-        if place >= shown:
-            yield Line(" ", message)
-            shown = place + 1
-    for message in report.sent[shown:]:
-        yield _sent(report, message, had, prompt)
-
-
-def _sent(report: ContextReport, message: Message, had: set[int], prompt: set[int]) -> Line:
-    if id(message) in had or id(message) in prompt:
-        return Line(" ", message, "prompt" if id(message) in prompt else "")
-    by = next(
-        (
-            f"{entry.level} {entry.name}"
-            for entry in reversed(report.entries)
-            if any(message is added for added in entry.added)
-        ),
-        "",
-    )
-    return Line("~" if origin_of(message) is not None else "+", message, by)
-
-
-def _remover(report: ContextReport, message: Message) -> str | None:
-    """Who took the message out; None: a rewritten form of it was sent."""
-    if any(_comes_of(sent, message) for sent in report.sent):
-        return None
-    for entry in report.entries:
-        was = any(_comes_of(gone, message) for gone in entry.removed)
-        if was and not any(_comes_of(left, message) for left in entry.after):
-            return f"{entry.level} {entry.name}"
-    return ""
-
-
-def _comes_of(message: Message, origin: Message) -> bool:
-    found: Message | None = message
-    while found is not None and found is not origin:
-        found = origin_of(found)
-    return found is origin
-
-
-def _print_diff(console: Console, report: ContextReport) -> None:
+def _print_diff(console: Console, rows: Iterable[Row], report: ContextReport) -> None:
     console.print()
     console.print(Text("Message by message", "bold"))
-    styles = {"-": "red", "+": "green", "~": "yellow", " ": ""}
-    for line in lines_of(report):
-        message = line.message
+    for row in rows:
+        sign, style = _CHANGES.get(row.change, _REWRITTEN)
+        message, by = row.message, _by(row)
         who = f"{message.role} {message.agent or ''}".strip()
         tokens = count_messages([message], report.tokenizer)
-        head = f"{line.change} {tokens:>6}  {who}: "
-        tail = f"  [{line.by}]" if line.by else ""
+        head = f"{sign} {tokens:>6}  {who}: "
+        tail = f"  [{by}]" if by else ""
         room = max(20, console.width - len(head) - len(tail))
-        console.print(Text(f"{head}{shorten(_text(message), room)}{tail}", styles[line.change]))
+        console.print(Text(f"{head}{shorten(_text(message), room)}{tail}", style))
+
+
+def _row_json(row: Row, report: ContextReport) -> dict[str, Any]:
+    message = row.message
+    return {
+        "change": row.change,
+        "by": _by(row),
+        "type": message.type,
+        "role": message.role,
+        "agent": message.agent,
+        "tokens": count_messages([message], report.tokenizer),
+        "text": _text(message),
+    }
+
+
+def _by(row: Row) -> str:
+    return f"{row.by.level} {row.by.name}" if row.by is not None else "prompt" * row.is_prompt
 
 
 def _text(message: Message) -> str:
-    if isinstance(message, TextMessage):
-        return message.text
     if message.type == "tool_call":
         return "calls " + ", ".join(f"{call.name}({dumps(call.input)})" for call in message.tools)
     if message.type == "tool_result":
         return f"{message.tool.name} gives {text_of(message)}"
     return text_of(message)
+
+
+def print_context(
+    console: Console, reports: Sequence[ContextReport], *, title: str = _TITLE
+) -> None:
+    """Print, for each agent, what became of the history before its last model call."""
+    last = {report.agent: report for report in reports}
+    rows = [row for report in last.values() for row in _rows(report)]
+    table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim")
+    for name in _COLUMNS:
+        table.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
+    # Shortened here: rich would take the room from the figures.
+    room = console.width - _width(cells[:-1] for cells, _ in rows)
+    for (agent, *cells, why), style in rows:
+        table.add_row(Text(agent, "bold"), *cells, shorten(why, room), style=style)
+    console.print()
+    console.print(Text(title, "bold"))
+    console.print(table)
+    for report in last.values():
+        hidden = _hidden_tools(report)
+        if hidden:
+            line = Text(f"{report.agent} saw no call of ", "dim")
+            console.print(line.append(", ".join(hidden), "italic"))
+
+
+def _rows(report: ContextReport) -> Iterable[tuple[_Cells, str]]:
+    agent = report.agent
+    for entry in report.entries:
+        messages = f"{entry.messages_before} → {entry.messages_after}"
+        tokens = f"{entry.tokens_before} → {entry.tokens_after}"
+        style = "" if entry.changed else "dim"
+        yield (agent, entry.level, entry.name, messages, tokens, _why(entry)), style
+        agent = ""
+    sent = (str(len(report.sent)), str(report.tokens_after))
+    yield (agent, "", "= sent", *sent, "prompt included"), "bold"
+
+
+def _width(rows: Iterable[tuple[str, ...]]) -> int:
+    """Return the columns that everything but the last cell takes, gaps included."""
+    widths = [max(map(cell_len, column)) for column in zip(_COLUMNS[:-1], *rows, strict=True)]
+    return sum(widths) + _GAP * len(_COLUMNS)
+
+
+def _why(entry: ReportEntry) -> str:
+    if not entry.changed:
+        return ""
+    kept = f" ({entry.kept_back} put back)" if entry.kept_back else ""
+    return f"{entry.reason or 'changed'}{kept}"
+
+
+def _hidden_tools(report: ContextReport) -> list[str]:
+    """Return the tools whose calls are in the thread, none of them in what was sent."""
+    seen = set(_called(report.sent))
+    return [name for name in dict.fromkeys(_called(report.history)) if name not in seen]
+
+
+def _called(messages: Iterable[Message]) -> Iterable[str]:
+    return (call.name for m in messages if m.type == "tool_call" for call in m.tools)

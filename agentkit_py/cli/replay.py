@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeAlias
 
 import typer
 from rich.console import Console
@@ -22,69 +22,37 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Table
+from rich.text import Text
 
 from agentkit_py._core.interrupting import run_interruptibly
-from agentkit_py.cli.console import clean, make_console
-from agentkit_py.cli.replay_table import figures_of, print_figures
+from agentkit_py.cli.console import clean
 from agentkit_py.cli.target import load_target
 from agentkit_py.errors import AgentKitError, InvalidRecordError
+from agentkit_py.processors.tokenizers import default_tokenizer
 from agentkit_py.stores.sqlite import SqliteHistory
-from agentkit_py.testing.replay import (
-    Conversation,
-    Outcome,
-    OwnNetwork,
-    Pass,
-    RecordedNetwork,
-    Replay,
-    read_conversations,
-)
+
+if TYPE_CHECKING:
+    from agentkit_py.testing.replay import Conversation, Figures, Outcome, Pass, Replay
 
 WRONG, UNUSABLE, INTERRUPTED = 1, 2, 130
 
+Provider: TypeAlias = Literal["openai", "azure_openai", "anthropic", "gemini", "grok"]
+"""Wire formats: the replay's `PROVIDERS`."""
 
-class ProviderOption(StrEnum):
-    """Whose wire format is spoken: the replay's `PROVIDERS`."""
-
-    openai = "openai"
-    azure_openai = "azure_openai"
-    anthropic = "anthropic"
-    gemini = "gemini"
-    grok = "grok"
-
-
-class ProcessorsOption(StrEnum):
-    """What the second pass measures."""
-
-    default = "default"
-    none = "none"
-
-
-@dataclass(slots=True)
-class Progressing:
-    """The bar on stderr, and the lines about what went wrong above it."""
-
-    bar: Progress
-    task: TaskID
-
-    def bad_line(self, error: InvalidRecordError) -> None:
-        """Say which line and field."""
-        self.say(str(error))
-
-    def outcome(self, one: Pass, outcome: Outcome) -> None:
-        """Say what was wrong with a conversation, if anything was."""
-        where = f"line {outcome.line}, {outcome.conversation!r:.80} ({one.name})"
-        for rejection in outcome.rejections:
-            self.say(f"{where}: refused by {rejection.rule}: {rejection.message}")
-        if outcome.difference is not None:
-            self.say(f"{where}: {outcome.difference}")
-
-    def conversation(self) -> None:
-        """One more is done."""
-        self.bar.advance(self.task)
-
-    def say(self, line: str) -> None:
-        """One line on stderr."""
-        self.bar.console.print(clean(line), markup=False, highlight=False, soft_wrap=True)
+_TITLES = {"none": "no processors", "default": "filter + limit", "own": "own processors"}
+_ROWS = (
+    ("conversations", "conversations"),
+    ("turns", "turns (user messages)"),
+    ("model_calls", "model calls"),
+    ("tool_calls", "tool calls"),
+    ("tokens_sent", "tokens sent"),
+    ("foreign_calls", "tool calls sent to an agent without the tool"),
+    ("wrong_reports", "context reports that do not add up"),
+    ("rejected", "requests rejected"),
+    ("differing", "threads that differ from the recording"),
+)
+_MUST_BE_ZERO = ("wrong_reports", "rejected", "differing")
 
 
 def replay(  # noqa: PLR0913 - the options of the command
@@ -105,18 +73,16 @@ def replay(  # noqa: PLR0913 - the options of the command
         typer.Option(metavar="MODULE:OBJECT", help="Your own network; its models are not asked."),
     ] = None,
     processors: Annotated[
-        ProcessorsOption,
+        Literal["default", "none"],
         typer.Option(
             help="default: run again with a ToolCallFilter per agent and TokenLimiter(2000), or "
             "with your network's own processors. none: run once, without."
         ),
-    ] = ProcessorsOption.default,
+    ] = "default",
     concurrency: Annotated[
         int, typer.Option(min=1, max=64, metavar="N", help="Conversations at a time.")
     ] = 4,
-    provider: Annotated[
-        ProviderOption, typer.Option(help="Whose wire format is spoken.")
-    ] = ProviderOption.openai,
+    provider: Annotated[Provider, typer.Option(help="The wire format to speak.")] = "openai",
     live_tools: Annotated[
         bool,
         typer.Option(
@@ -130,19 +96,21 @@ def replay(  # noqa: PLR0913 - the options of the command
     Each conversation becomes a thread, each user message of it a run of the network. Recorded
     assistant messages are the model's replies, over HTTP, from a provider that refuses what the
     real one would refuse; recorded tool messages are the tools' answers. The thread must then equal
-    the recording message for message; system messages are left out, they are no part of a thread.
+    the recording message for message, except for system messages, which are no part of a thread.
 
     Exit status: 0 if every line could be read, no request was refused and no thread differs, else
     1; 2 if nothing could be replayed; 130 if interrupted.
     """
+    from agentkit_py.testing.replay import Replay, read_conversations  # noqa: PLC0415 - slow to load
+
     _check_file(file)
-    passes = _passes(network, live_tools=live_tools, once=processors is ProcessorsOption.none)
+    passes = _passes(network, live_tools=live_tools, once=processors == "none")
     began = time.monotonic()
     with _database(db) as path, _progress(file, limit) as progress:
         job = Replay(
             store=SqliteHistory(path),
             passes=passes,
-            provider=provider.value,
+            provider=provider,
             concurrency=concurrency,
             on_bad_line=progress.bad_line,
             on_outcome=progress.outcome,
@@ -150,27 +118,14 @@ def replay(  # noqa: PLR0913 - the options of the command
         )
         interrupted = _run_to_end(job, _limited(read_conversations(file), limit))
     seconds = time.monotonic() - began
-    _conclude(ctx, file, job, db=db, seconds=seconds, interrupted=interrupted, as_json=as_json)
-
-
-def _conclude(
-    ctx: typer.Context,
-    file: Path,
-    job: Replay,
-    *,
-    db: Path | None,
-    seconds: float,
-    interrupted: bool,
-    as_json: bool,
-) -> NoReturn:
     if not (interrupted or job.bad_lines or job.passes[0].figures.conversations):
         _stop(f"{file} holds no conversation: it is empty")
     if as_json:
         facts = {"file": str(file), "database": None if db is None else str(db)}
-        figures = figures_of(job, seconds=seconds, interrupted=interrupted)
+        figures = _figures_json(job, seconds=seconds, interrupted=interrupted)
         typer.echo(json.dumps({**facts, **figures}, indent=2))
     else:
-        print_figures(_console(ctx), job, db, interrupted=interrupted)
+        _print_figures(ctx.obj.console, job, db, interrupted=interrupted)
     raise typer.Exit(INTERRUPTED if interrupted else 0 if job.fine else WRONG)
 
 
@@ -192,18 +147,14 @@ def _check_file(file: Path) -> None:
 
 
 def _passes(network: str | None, *, live_tools: bool, once: bool) -> Sequence[Pass]:
+    from agentkit_py.testing.replay import OwnNetwork, Pass, RecordedNetwork  # noqa: PLC0415 - slow to load
+
     if network is None:
         if live_tools:
             _stop("--live-tools needs --network: a recording has answers, but no tools")
         plain = Pass("none", RecordedNetwork())
-        return (
-            [plain]
-            if once
-            else [
-                plain,
-                Pass("default", RecordedNetwork.with_default_processors()),
-            ]
-        )
+        default = Pass("default", RecordedNetwork.with_default_processors())
+        return [plain] if once else [plain, default]
     try:
         given = load_target(network)
     except AgentKitError as error:
@@ -222,47 +173,20 @@ def _database(given: Path | None) -> Generator[Path]:
         yield Path(folder) / "threads.db"
 
 
-@contextmanager
-def _progress(file: Path, limit: int | None) -> Generator[Progressing]:
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("replaying"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("conversations"),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not console.is_terminal,
-        transient=True,
-    )
-    total = _count(file, limit) if console.is_terminal else None
-    with bar:
-        yield Progressing(bar, bar.add_task("", total=total))
-
-
-def _count(file: Path, limit: int | None) -> int | None:
-    """How many conversations there seem to be; None where counting would use the input up."""
-    if not file.is_file():
-        return limit
-    with file.open("rb") as lines:
-        found = sum(1 for line in lines if line.strip())
-    return found if limit is None else min(found, limit)
-
-
 def _limited(
     feed: Iterator[Conversation | InvalidRecordError], limit: int | None
 ) -> Iterator[Conversation | InvalidRecordError]:
     left = limit
     for item in feed:
         yield item
-        if left is not None and isinstance(item, Conversation):
+        if left is not None and not isinstance(item, InvalidRecordError):
             left -= 1
             if not left:
                 return
 
 
 def _run_to_end(job: Replay, feed: Iterator[Conversation | InvalidRecordError]) -> bool:
-    """Run; whether the user interrupted it."""
+    """Run, and return whether the user interrupted it."""
 
     async def run() -> None:
         async with job.store:
@@ -277,6 +201,116 @@ def _run_to_end(job: Replay, feed: Iterator[Conversation | InvalidRecordError]) 
     return False
 
 
-def _console(ctx: typer.Context) -> Console:
-    found = getattr(ctx.obj, "console", None)
-    return found if isinstance(found, Console) else make_console()
+@dataclass(slots=True)
+class _Progress:
+    """The bar on stderr, with lines above it about what went wrong."""
+
+    bar: Progress
+    task: TaskID
+
+    def bad_line(self, error: InvalidRecordError) -> None:
+        """Print line and field of an error."""
+        self._print(str(error))
+
+    def outcome(self, one: Pass, outcome: Outcome) -> None:
+        """Print what was wrong with a conversation, if anything was."""
+        where = f"line {outcome.line}, {outcome.conversation!r:.80} ({one.name})"
+        for rejection in outcome.rejections:
+            self._print(f"{where}: refused by {rejection.rule}: {rejection.message}")
+        if outcome.difference is not None:
+            self._print(f"{where}: {outcome.difference}")
+
+    def conversation(self) -> None:
+        """Count one more conversation."""
+        self.bar.advance(self.task)
+
+    def _print(self, line: str) -> None:
+        self.bar.console.print(clean(line), markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _progress(file: Path, limit: int | None) -> Generator[_Progress]:
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("replaying"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("conversations"),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    )
+    total = _count(file, limit) if console.is_terminal else None
+    with bar:
+        yield _Progress(bar, bar.add_task("", total=total))
+
+
+def _count(file: Path, limit: int | None) -> int | None:
+    """Estimate the number of conversations; None where counting would use the input up."""
+    if not file.is_file():
+        return limit
+    with file.open("rb") as lines:
+        found = sum(1 for line in lines if line.strip())
+    return found if limit is None else min(found, limit)
+
+
+def _figures_json(job: Replay, *, seconds: float, interrupted: bool) -> dict[str, Any]:
+    return {
+        "provider": job.provider,
+        "tokenizer": default_tokenizer().key,
+        "seconds": round(seconds, 1),
+        "interrupted": interrupted,
+        "linesNotRead": job.bad_lines,
+        "passes": {one.name: one.figures.to_dict() for one in job.passes},
+    }
+
+
+def _print_figures(console: Console, job: Replay, db: Path | None, *, interrupted: bool) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("")
+    for one in job.passes:
+        table.add_column(_TITLES[one.name], justify="right", no_wrap=True)
+    for name, title in _ROWS:
+        table.add_row(title, *(_cell(one.figures, name) for one in job.passes))
+    console.print(table)
+    console.print()
+    for note in _notes(job, db, interrupted=interrupted):
+        console.print(Text(note, "dim"))
+
+
+def _cell(figures: Figures, name: str) -> Text:
+    value: int = getattr(figures, name)
+    bad = value and name in _MUST_BE_ZERO
+    return Text(f"{value:,}", "bold red" if bad else "")
+
+
+def _notes(job: Replay, db: Path | None, *, interrupted: bool) -> list[str]:
+    found: list[str] = []
+    if interrupted:
+        found.append("Interrupted: these are the conversations that were finished.")
+    if job.bad_lines:
+        found.append(f"Lines that could not be read: {job.bad_lines}.")
+    for rule, count in sum((one.figures.rules for one in job.passes), Counter[str]()).items():
+        found.append(f"Broken {count} times: {rule}.")
+    for tool, count in job.passes[0].figures.missing_tools.items():
+        found.append(f"Called in {count} conversations, but no agent has it: {tool}.")
+    found.append(_tokens_note(job))
+    found.append("Threads were compared without system messages, which they do not hold.")
+    if db is not None:
+        names = " and ".join(f"ID:{one.name}" for one in job.passes)
+        found.append(f"The threads are in {db}, as {names}.")
+    if job.existing:
+        found.append(
+            f"{job.existing} of these thread ids were there already, from an earlier replay; the "
+            "new ones end in ~2, ~3, …"
+        )
+    return found
+
+
+def _tokens_note(job: Replay) -> str:
+    counted = f"Tokens are those of prompt and history, counted by {default_tokenizer().key}"
+    first, last = job.passes[0].figures.tokens_sent, job.passes[-1].figures.tokens_sent
+    if len(job.passes) == 1 or not first:
+        return f"{counted}."
+    return f"{counted}; processors saved {1 - last / first:.0%} of them."

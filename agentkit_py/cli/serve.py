@@ -1,26 +1,36 @@
-"""`agentkit serve`: a module's agents and networks as Inngest functions, over HTTP."""
+"""`agentkit serve`, `api` and `mcp`: a network or an agent over HTTP, or on stdin and stdout."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import os
 import socket
-from importlib.util import find_spec
-from types import ModuleType
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
+from agentkit_py._core.interrupting import run_interruptibly
 from agentkit_py.cli.console import make_console
-from agentkit_py.cli.target import find_object, import_module
+from agentkit_py.cli.target import (
+    DbOption,
+    TargetArgument,
+    check_installed,
+    find_object,
+    import_module,
+    load_target,
+    with_history,
+)
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.network import Network
 
-_NEEDED = ("fastapi", "uvicorn")
+LOCALHOST = "127.0.0.1"
 
-_Inference: TypeAlias = Literal["offload", "local"]
+Inference: TypeAlias = Literal["offload", "local"]
+PortOption = Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")]
 
 
 def serve(
@@ -33,10 +43,10 @@ def serve(
         ),
     ],
     *,
-    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0: any that is free.")] = 8000,
+    host: Annotated[str, typer.Option(help="Where to listen.")] = LOCALHOST,
+    port: PortOption = 8000,
     inference: Annotated[
-        _Inference,
+        Inference,
         typer.Option(help="Who calls the models: the Inngest server, or this process in a step."),
     ] = "offload",
     realtime: Annotated[
@@ -50,78 +60,116 @@ def serve(
 
     Without INNGEST_SIGNING_KEY (and with INNGEST_DEV=1) it talks to a Dev Server on this machine.
     """
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise ConfigurationError(
-            f"agentkit serve needs {' and '.join(missing)}: pip install 'pyagentkit[serve]'"
-        )
-    developing = _choose_mode()
-    # By name: it needs the extra, and `agentkit --help` must not wait for it.
-    serving: ModuleType = importlib.import_module("agentkit_py.inngest.serving")
+    check_installed("serve", "serve", ("fastapi", "uvicorn"))
+    if "INNGEST_DEV" not in os.environ and "INNGEST_SIGNING_KEY" not in os.environ:
+        os.environ["INNGEST_DEV"] = "1"  # the SDK's default is production, which needs a key
+    serving = _load("agentkit_py.inngest.serving")
     name, _, path = target.partition(":")
     module = import_module(name)
     chosen = find_object(target, module, path) if path else None
     wishes = serving.Wishes(app_id=app_id, inference=inference, realtime=realtime)
     served = serving.what_to_serve(name, module, chosen, wishes=wishes)
     app = serving.make_app(served)
-    with listen(host, port) as listening:
-        url = f"http://{shown_host(host)}:{listening.getsockname()[1]}{serving.SERVE_PATH}"
-        _say(make_console(), served.client.app_id, served.events, url, developing=developing)
-        _run(app, listening)
+    with listen(host, port) as sock:
+        url = f"{url_of(host, sock)}{serving.SERVE_PATH}"
+        functions = [f"  {name}  started by {event}" for name, event in served.events.items()]
+        _announce([f"App {served.client.app_id!r} at {url}", *functions])
+        _announce(_next_steps(served.events, url))
+        run_server(app, sock)
 
 
-def _choose_mode() -> bool:
-    """Whether this is development: the SDK takes production for granted, and asks for a key."""
-    if "INNGEST_DEV" not in os.environ and "INNGEST_SIGNING_KEY" not in os.environ:
-        os.environ["INNGEST_DEV"] = "1"
-    return os.environ.get("INNGEST_DEV", "0") not in ("0", "false", "")
+def _next_steps(events: dict[str, str], url: str) -> list[str]:
+    if os.environ.get("INNGEST_DEV", "0") in ("0", "false", ""):
+        return ["Production mode: requests must be signed. Sync the app's URL with Inngest."]
+    event = next(iter(events.values())).split(", ")[0]
+    body = f'{{"name": "{event}", "data": {{"input": "Hello"}}}}'
+    return [
+        "Development mode. Start the Dev Server beside it, if it is not running:",
+        f"  inngest dev --no-discovery -u {url}",
+        "and send an event, e.g. from its page or with",
+        f"  curl http://127.0.0.1:8288/e/key -d '{body}'",
+    ]
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens.
+def api(target: TargetArgument, *, db: DbOption = None, port: PortOption = 8000) -> None:
+    """Serve the HTTP API that the useAgent React hook talks to, on this machine only.
 
-    Raises:
-        ConfigurationError: The address cannot be had.
+    All requests come from one user. To know users, call create_app(auth=…) and serve it yourself.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as error:
-        raise ConfigurationError(f"{host}:{port} cannot be listened on: {error}") from error
+    check_installed("api", "server", ("sse_starlette", "starlette", "uvicorn", "websockets"))
+    named = load_target(target)
+    found, where = with_history(named, db)
+    if named.history is None and db is None:
+        where = "Threads live as long as this process; --db FILE keeps them."
+    kind = "networks" if isinstance(found, Network) else "agents"
+    app = _load("agentkit_py.server").create_app(auth="local", **{kind: [found]})
+    with listen(LOCALHOST, port) as sock:
+        url = url_of(LOCALHOST, sock)
+        _announce(
+            [
+                f"{type(found).__name__} {found.name} at {url}/api/chat. {where}",
+                f"  {url}/openapi.json describes all endpoints. Ctrl-C ends it.",
+            ]
+        )
+        run_server(app, sock)
 
 
-def shown_host(host: str) -> str:
-    """The host as a server on this machine reaches it."""
-    if host in ("0.0.0.0", "::", ""):  # noqa: S104 - it is asked for
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host
-
-
-def _say(
-    console: Console, app_id: str, events: dict[str, str], url: str, *, developing: bool
+def mcp(
+    target: TargetArgument,
+    *,
+    http: Annotated[
+        bool, typer.Option("--http", help="Streamable HTTP on /mcp instead of stdin and stdout.")
+    ] = False,
+    host: Annotated[str, typer.Option(help="Where to listen with --http.")] = LOCALHOST,
+    port: PortOption = 8000,
 ) -> None:
-    lines = [f"App {app_id!r} at {url}"]
-    lines += [f"  {function}  started by {event}" for function, event in events.items()]
-    if developing:
-        lines += [
-            "Development mode. Start the Dev Server beside it, if it is not running:",
-            f"  inngest dev --no-discovery -u {url}",
-            "and send an event, e.g. from its page or with",
-            f"  curl http://127.0.0.1:8288/e/key -d '{_example(events)}'",
-        ]
-    else:
-        lines += ["Production mode: requests must be signed. Sync the app's URL with Inngest."]
+    """Serve an agent or a network as an MCP server with one tool.
+
+    Over stdin and stdout, as desktop clients start their servers, or with --http at a URL, which
+    has no authentication: put it behind something that has.
+    """
+    check_installed("mcp", "mcp", ("mcp",))
+    serving = _load("agentkit_py.mcp.serving")
+    found = load_target(target)
+    with contextlib.suppress(KeyboardInterrupt):
+        if not http:
+            run_interruptibly(serving.serve_stdio(found))
+            return
+        with listen(host, port) as sock:
+            typer.echo(f"{found.name!r} at {url_of(host, sock)}{serving.PATH}", err=True)
+            asyncio.run(serving.serve_http(found, sock))
+
+
+def _load(module: str) -> Any:
+    """Import a module by name: it needs an extra, and `agentkit --help` must not wait for it."""
+    return importlib.import_module(module)
+
+
+def _announce(lines: Sequence[str]) -> None:
+    console = make_console()
     for line in lines:
         console.print(Text(line), soft_wrap=True)
 
 
-def _example(events: dict[str, str]) -> str:
-    name = next(iter(events.values())).split(", ")[0]
-    return f'{{"name": "{name}", "data": {{"input": "Hello"}}}}'
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ConfigurationError(f"{host}:{port} cannot be listened on: {error}") from error
 
 
-def _run(app: object, listening: socket.socket) -> None:
+def url_of(host: str, sock: socket.socket) -> str:
+    """Return the address at which a program on this machine reaches a listening socket."""
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104 - it is asked for
+        host = LOCALHOST
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{sock.getsockname()[1]}"
+
+
+def run_server(app: Any, sock: socket.socket) -> None:
+    """Serve an ASGI app until Ctrl-C."""
     uvicorn = importlib.import_module("uvicorn")
-    config = uvicorn.Config(app, log_level="warning")
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn has finished its requests
-        uvicorn.Server(config).run(sockets=[listening])
+        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[sock])

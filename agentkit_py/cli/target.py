@@ -1,4 +1,4 @@
-"""``MODULE:OBJECT`` and ``PROVIDER:NAME``: what users name on the command line."""
+"""The network, model and store that a command works on, as the command line names them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,45 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
+
+import typer
 
 from agentkit_py.agent import Agent
-from agentkit_py.errors import AgentKitError, ConfigurationError
+from agentkit_py.errors import AgentKitError, ConfigurationError, MissingDependencyError
 from agentkit_py.models import anthropic, azure_openai, gemini, grok, openai
 from agentkit_py.models.base import Model
 from agentkit_py.network import Network
+from agentkit_py.stores import MemoryHistory, SqliteHistory
 
 Target: TypeAlias = Network | Agent
 
+TargetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE:OBJECT", help="A Network or Agent, or a function that makes one."
+    ),
+]
+DbOption = Annotated[
+    Path | None, typer.Option(help="SQLite file for threads, if it has no history of its own.")
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model", metavar="PROVIDER:NAME", help="A real model, e.g. openai:gpt-4.1, with your key."
+    ),
+]
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option("--base-url", metavar="URL", help="Where the model is, if not at its provider's."),
+]
+
 DEV_FOLDER = "AGENTKIT_DEV_FOLDER"
-"""The environment variable with a folder that lives as long as `agentkit dev` runs."""
+"""The environment variable with a folder that exists while `agentkit dev` runs."""
 
 _EXAMPLE = "e.g. support:network for the object `network` in support.py"
 _FACTORIES: dict[str, Callable[..., Model]] = {
@@ -32,14 +57,8 @@ _AZURE_ENDPOINT = "AZURE_OPENAI_ENDPOINT"
 
 
 def load_target(spec: str) -> Target:
-    """The network or agent that ``MODULE:OBJECT`` names; a function without arguments is called.
-
-    Raises:
-        ConfigurationError: There is no such module or object, or it is neither.
-    """
-    name, colon, path = spec.partition(":")
-    if not (colon and name and path):
-        raise ConfigurationError(f"{spec!r} is not MODULE:OBJECT, {_EXAMPLE}.")
+    """Return the network or agent that ``MODULE:OBJECT`` names; a function is called."""
+    name, path = split_target(spec)
     found = find_object(spec, import_module(name), path)
     if not isinstance(found, Target):
         raise ConfigurationError(
@@ -49,12 +68,16 @@ def load_target(spec: str) -> Target:
     return found
 
 
-def find_object(spec: str, module: object, path: str) -> Any:
-    """What ``path`` names in a module; a function without arguments is called.
+def split_target(spec: str) -> tuple[str, str]:
+    """Return module and object of ``MODULE:OBJECT``."""
+    name, colon, path = spec.partition(":")
+    if not (colon and name and path):
+        raise ConfigurationError(f"{spec!r} is not MODULE:OBJECT, {_EXAMPLE}.")
+    return name, path
 
-    Raises:
-        ConfigurationError: There is no such object, or calling it failed.
-    """
+
+def find_object(spec: str, module: object, path: str) -> Any:
+    """Return what ``path`` names in a module; a function without arguments is called."""
     found: Any = module
     for part in path.split("."):
         if not hasattr(found, part):
@@ -66,11 +89,7 @@ def find_object(spec: str, module: object, path: str) -> Any:
 
 
 def import_module(name: str) -> object:
-    """The module, from the current folder or installed.
-
-    Raises:
-        ConfigurationError: There is none, or importing it failed.
-    """
+    """Return the module, from the current folder or installed."""
     if name.endswith(".py") or "/" in name or "\\" in name:
         raise ConfigurationError(f"{name!r} is a file; name the module instead, {_EXAMPLE}.")
     here = str(Path.cwd())
@@ -82,14 +101,12 @@ def import_module(name: str) -> object:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise ConfigurationError(f"{name!r} cannot be imported: {error}.") from error
         raise ConfigurationError(f"There is no module {name!r} in {here} or installed.") from error
-    except AgentKitError as error:
-        raise ConfigurationError(f"{name!r} cannot be imported: {error}") from error
     except SystemExit as error:  # a script that calls sys.exit(main()) without looking at __name__
-        what = f"it ends the program (SystemExit: {error})"
-        raise ConfigurationError(f"{name!r} cannot be imported: {what}") from error
+        problem = f"it ends the program (SystemExit: {error})"
+        raise ConfigurationError(f"{name!r} cannot be imported: {problem}") from error
     except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        raise ConfigurationError(f"{name!r} cannot be imported: {what}") from error
+        kind = "" if isinstance(error, AgentKitError) else f"{type(error).__name__}: "
+        raise ConfigurationError(f"{name!r} cannot be imported: {kind}{error}") from error
 
 
 def _call(spec: str, factory: Callable[[], object]) -> object:
@@ -116,23 +133,35 @@ def _kind(value: object) -> str:
 
 
 def check_file(db: Path) -> None:
-    """Refuse a --db that cannot become a file.
-
-    Raises:
-        ConfigurationError: It is a folder, or stands in one that is not there.
-    """
+    """Refuse a --db that cannot become a file."""
     if db.is_dir():
         raise ConfigurationError(f"--db {db} is a folder.")
     if not db.absolute().parent.is_dir():
         raise ConfigurationError(f"The folder of --db {db} does not exist.")
 
 
-def load_model(spec: str, *, base_url: str | None = None) -> Model:
-    """The model that ``PROVIDER:NAME`` names, its key in the environment.
+def with_history(target: Target, db: Path | None) -> tuple[Target, str]:
+    """Return the target with a store for its threads, and a sentence that names it."""
+    if target.history is not None:
+        ignored = " (--db is not used)" if db is not None else ""
+        own = "in memory" if isinstance(target.history, MemoryHistory) else repr(target.history)
+        return target, f"Threads are kept by its own history, {own}{ignored}."
+    if db is not None:
+        check_file(db)
+        return replace(target, history=SqliteHistory(db)), f"Threads are kept in {db}."
+    sentence = "It keeps no threads, so this one ends with the chat; --db FILE would keep it."
+    return replace(target, history=MemoryHistory()), sentence
 
-    Raises:
-        ConfigurationError: The provider is not known, or its key is missing.
-    """
+
+def check_installed(command: str, extra: str, packages: Iterable[str]) -> None:
+    """Refuse a command whose extra is not installed."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise MissingDependencyError(package, extra, f"agentkit {command}")
+
+
+def load_model(spec: str, *, base_url: str | None = None) -> Model:
+    """Return the model that ``PROVIDER:NAME`` names, with its key from the environment."""
     provider, colon, name = spec.partition(":")
     if not (colon and provider and name):
         raise ConfigurationError(f"{spec!r} is not PROVIDER:NAME, e.g. openai:gpt-4.1.")

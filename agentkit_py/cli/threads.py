@@ -2,107 +2,168 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from agentkit_py.cli.console import Commands, clean, shorten
-from agentkit_py.cli.thread_store import (
-    PREFIX,
-    SCHEMA,
-    Db,
-    Prefix,
-    Schema,
-    User,
-    Where,
-    age,
-    progress,
-)
-from agentkit_py.cli.thread_table import print_threads
-from agentkit_py.cli.transcript import Transcript, message_line
+from agentkit_py._core.interrupting import run_interruptibly
+from agentkit_py.cli.console import RunPrinter, clean, message_line, shorten
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
 from agentkit_py.messages import text_of
 from agentkit_py.results import USER, AgentResult
-from agentkit_py.stores import HistoryStore, ThreadInfo
+from agentkit_py.stores import HistoryStore, PostgresHistory, SqliteHistory, ThreadInfo, for_user
 from agentkit_py.stores.interchange import Format, export_threads, import_threads
 from agentkit_py.stores.workspace import Workspace
 
-app: typer.Typer = typer.Typer(
-    name="threads",
-    cls=Commands,
-    help="Look at stored threads, move them, and delete them.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+SCHEMA, PREFIX = "public", "agentkit_"
+_PAGE = 200
+"""Results that are read at once."""
 
+_AGE = re.compile(r"(\d+)([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+_Db = Annotated[
+    str,
+    typer.Option(
+        "--db",
+        envvar="AGENTKIT_DB",
+        metavar="FILE|DSN",
+        help="An SQLite file, or postgresql://… for a database.",
+    ),
+]
+_User = Annotated[
+    str | None, typer.Option("--user", metavar="ID", help="Only threads of this user.")
+]
+_Schema = Annotated[
+    str, typer.Option("--schema", envvar="AGENTKIT_SCHEMA", help="Of PostgreSQL's tables.")
+]
+_Prefix = Annotated[
+    str,
+    typer.Option("--prefix", envvar="AGENTKIT_PREFIX", help="What PostgreSQL's tables begin with."),
+]
 _Files = Annotated[
     Path | None, typer.Option("--workspace", help="The folder with the threads' files.")
 ]
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
-_PAGE = 200
-"""Results that are read at once."""
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """The store that a command works on, as its options name it."""
+
+    db: str
+    user: str | None = None
+    schema: str = SCHEMA
+    prefix: str = PREFIX
+    create: bool = False
+    """Whether a missing file is created."""
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it is a database server, not a file."""
+        return "://" in self.db
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[HistoryStore]:
+        """Open the store, as the user may see it."""
+        async with self._store() as store:
+            yield store if self.user is None else for_user(store, self.user)
+
+    def _store(self) -> HistoryStore:
+        if not self.is_server:
+            if not (self.create or Path(self.db).is_file()):
+                raise ConfigurationError(f"--db: there is no file {self.db!r}.")
+            return SqliteHistory(self.db)
+        scheme = self.db.partition("://")[0]  # the rest may hold a password
+        if scheme not in ("postgresql", "postgres"):
+            raise ConfigurationError(
+                f"--db: {scheme}:// is not known; give a file or postgresql://…."
+            )
+        return PostgresHistory(self.db, schema=self.schema, prefix=self.prefix, connections=2)
+
+    def run(
+        self, ctx: typer.Context, work: Callable[[HistoryStore, Console], Awaitable[None]]
+    ) -> None:
+        """Do ``work`` with the store and the command's console."""
+
+        async def main() -> None:
+            async with self.open() as store:
+                await work(store, ctx.obj.console)
+
+        run_interruptibly(main())
+
+
+app: typer.Typer = typer.Typer(
+    name="threads",
+    help="Look at stored threads, move them, and delete them.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
 
 
 @app.command("list")
 def list_(
     ctx: typer.Context,
-    db: Db,
+    db: _Db,
     *,
-    user: User = None,
-    schema: Schema = SCHEMA,
-    prefix: Prefix = PREFIX,
+    user: _User = None,
+    schema: _Schema = SCHEMA,
+    prefix: _Prefix = PREFIX,
     limit: Annotated[int, typer.Option(help="How many at the most.")] = 50,
 ) -> None:
-    """List threads, those changed last first."""
+    """List threads, last changed first."""
 
     async def work(store: HistoryStore, console: Console) -> None:
         print_threads(console, await store.list_threads(limit))
 
-    Where(db, user, schema, prefix).run(ctx, work)
+    StoreOptions(db, user, schema, prefix).run(ctx, work)
 
 
 @app.command()
 def show(
     ctx: typer.Context,
     thread: str,
-    db: Db,
+    db: _Db,
     *,
     last: Annotated[
         int | None, typer.Option(min=1, help="Only so many results at the end.")
     ] = None,
-    user: User = None,
-    schema: Schema = SCHEMA,
-    prefix: Prefix = PREFIX,
+    user: _User = None,
+    schema: _Schema = SCHEMA,
+    prefix: _Prefix = PREFIX,
 ) -> None:
-    """Show what was said in a thread."""
+    """Show the messages of a thread."""
 
     async def work(store: HistoryStore, console: Console) -> None:
-        transcript = Transcript(console)
+        printer = RunPrinter(console)
         count = await store.count_results(thread)
         begin = 0 if last is None else max(0, count - last)
         while begin < count:
             stop = min(begin + _PAGE, count)
             for record in await store.page(thread, stop, stop - begin):
-                _show(transcript, console, record.result)
+                _show(printer, console, record.result)
             begin = stop
 
-    Where(db, user, schema, prefix).run(ctx, work)
+    StoreOptions(db, user, schema, prefix).run(ctx, work)
 
 
-def _show(transcript: Transcript, console: Console, result: AgentResult) -> None:
+def _show(printer: RunPrinter, console: Console, result: AgentResult) -> None:
     is_user = result.agent_name == USER
     name = "you" if is_user else result.agent_name
     for message in result.messages:
         if message.type == "text":
-            transcript.past(name, message.text, is_user=is_user)
+            printer.past(name, message.text, is_user=is_user)
         elif message.type == "tool_call":
             calls = ", ".join(call.name for call in message.tools)
             console.print(Text(f"  {clean(name)} calls {clean(calls)}", "dim"))
@@ -112,14 +173,14 @@ def _show(transcript: Transcript, console: Console, result: AgentResult) -> None
 def search(
     ctx: typer.Context,
     words: str,
-    db: Db,
+    db: _Db,
     *,
     limit: Annotated[int, typer.Option(help="How many threads at the most.")] = 50,
-    user: User = None,
-    schema: Schema = SCHEMA,
-    prefix: Prefix = PREFIX,
+    user: _User = None,
+    schema: _Schema = SCHEMA,
+    prefix: _Prefix = PREFIX,
 ) -> None:
-    """Find threads in which something was said; upper and lower case are the same."""
+    """Find threads by words of their messages; upper and lower case are the same."""
 
     async def work(store: HistoryStore, console: Console) -> None:
         found = await store.search(words, limit=limit)
@@ -131,11 +192,11 @@ def search(
             console.print(Text(f"{clean(match.thread_id)}  {line}"), soft_wrap=True)
         console.print(_threads(len(found)), style="dim")
 
-    Where(db, user, schema, prefix).run(ctx, work)
+    StoreOptions(db, user, schema, prefix).run(ctx, work)
 
 
 def _found(result: AgentResult, words: str) -> str:
-    """The first message in which something is found, as one reads it."""
+    """Return the text of the first message that holds the words."""
     sought = words.lower()
     return next((message_line(m) for m in result.messages if sought in text_of(m).lower()), "")
 
@@ -143,18 +204,18 @@ def _found(result: AgentResult, words: str) -> str:
 @app.command("export")
 def export(
     ctx: typer.Context,
-    db: Db,
+    db: _Db,
     threads: Annotated[list[str] | None, typer.Argument(help="Threads; all unless given.")] = None,
     *,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A file; standard output unless given.")
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", help="archive, openai (what replay reads), or typescript.")
+        Format, typer.Option("--format", help="openai is what agentkit replay reads.")
     ] = "archive",
-    user: User = None,
-    schema: Schema = SCHEMA,
-    prefix: Prefix = PREFIX,
+    user: _User = None,
+    schema: _Schema = SCHEMA,
+    prefix: _Prefix = PREFIX,
 ) -> None:
     """Write threads as JSON Lines."""
 
@@ -166,32 +227,26 @@ def export(
             else await store.list_threads(None)
         )
         if output is None:
-            await _write(store, chosen, _format(form), sys.stdout)
+            await _write(store, chosen, form, sys.stdout)
             return
         try:
             with output.open("w", encoding="utf-8", newline="\n") as file:
-                await _write(store, chosen, _format(form), file)
+                await _write(store, chosen, form, file)
         except OSError as error:
             raise ConfigurationError(f"--output: {output} cannot be written: {error}") from error
 
-    Where(db, user, schema, prefix).run(ctx, work)
+    StoreOptions(db, user, schema, prefix).run(ctx, work)
 
 
 async def _write(
     store: HistoryStore, threads: Iterable[ThreadInfo], form: Format, file: IO[str]
 ) -> None:
     chosen = list(threads)
-    with progress("export", len(chosen)) as advance:
+    with _progress("export", len(chosen)) as advance:
         for thread in chosen:
             async for line in export_threads(store, [thread], form):
                 file.write(line)
             advance(1)
-
-
-def _format(given: str) -> Format:
-    if given in ("archive", "openai", "typescript"):
-        return given
-    raise ConfigurationError(f"--format must be archive, openai or typescript, not {given!r}.")
 
 
 @app.command("import")
@@ -206,28 +261,28 @@ def import_(
     db: Annotated[str, typer.Option("--db", metavar="FILE|DSN", help="Made if it is not there.")],
     *,
     user: Annotated[str | None, typer.Option("--user", help="Whose the threads are.")] = None,
-    schema: Schema = SCHEMA,
-    prefix: Prefix = PREFIX,
+    schema: _Schema = SCHEMA,
+    prefix: _Prefix = PREFIX,
 ) -> None:
-    """Add threads; what is there already is left out, so that it can be repeated.
+    """Add threads; what is stored already is left out, so that it can be repeated.
 
-    What has no id is known by its thread, its words and how often they were said before, so that a
-    second import of the same file adds nothing.
+    A message without an id is recognised by its thread, its words and how often they came before,
+    so that a second import of the same file adds nothing.
     """
 
     async def work(store: HistoryStore, console: Console) -> None:
         size = file.stat().st_size
-        with file.open("rb") as opened, progress("import", size) as advance:
-            found = await import_threads(store, _told(opened, advance), user_id=user)
+        with file.open("rb") as opened, _progress("import", size) as advance:
+            found = await import_threads(store, _lines(opened, advance), user_id=user)
         console.print(_threads(len(found)), style="dim")
 
-    Where(db, None, schema, prefix, new=True).run(ctx, work)
+    StoreOptions(db, None, schema, prefix, create=True).run(ctx, work)
 
 
-def _told(lines: Iterable[bytes], advance: Callable[[float], None]) -> Iterator[str]:
+def _lines(lines: Iterable[bytes], advance: Callable[[float], None]) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         try:
-            # A byte order mark, as editors on Windows write it, stands before the first line.
+            # Editors on Windows write a byte order mark before the first line.
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise InvalidRecordError(
@@ -243,12 +298,12 @@ def _threads(count: int) -> str:
 @app.command()
 def delete(
     ctx: typer.Context,
-    db: Db,
+    db: _Db,
     threads: Annotated[list[str] | None, typer.Argument(help="Threads.")] = None,
     *,
-    user: User = None,
-    schema: Schema = SCHEMA,
-    prefix: Prefix = PREFIX,
+    user: _User = None,
+    schema: _Schema = SCHEMA,
+    prefix: _Prefix = PREFIX,
     workspace: _Files = None,
     yes: _Yes = False,
 ) -> None:
@@ -264,33 +319,33 @@ def delete(
             return [await store.get_thread(one) for one in threads]
         return await store.list_threads(None)
 
-    _delete(ctx, Where(db, user, schema, prefix), workspace, find, yes=yes)
+    _delete(ctx, StoreOptions(db, user, schema, prefix), workspace, find, yes=yes)
 
 
 @app.command("clean")
 def clean_(
     ctx: typer.Context,
-    db: Db,
+    db: _Db,
     *,
     older_than: Annotated[str, typer.Option(metavar="AGE", help="E.g. 7d: unchanged since then.")],
-    user: User = None,
-    schema: Schema = SCHEMA,
-    prefix: Prefix = PREFIX,
+    user: _User = None,
+    schema: _Schema = SCHEMA,
+    prefix: _Prefix = PREFIX,
     workspace: _Files = None,
     yes: _Yes = False,
 ) -> None:
-    """Delete threads that nobody has added to for some time."""
-    end = datetime.now(UTC) - age(older_than)
+    """Delete threads that have not changed for some time."""
+    end = datetime.now(UTC) - _age(older_than)
 
     async def find(store: HistoryStore) -> list[ThreadInfo]:
         return [thread for thread in await store.list_threads(None) if thread.updated_at < end]
 
-    _delete(ctx, Where(db, user, schema, prefix), workspace, find, yes=yes)
+    _delete(ctx, StoreOptions(db, user, schema, prefix), workspace, find, yes=yes)
 
 
 def _delete(
     ctx: typer.Context,
-    where: Where,
+    options: StoreOptions,
     workspace: Path | None,
     find: Callable[[HistoryStore], Awaitable[list[ThreadInfo]]],
     *,
@@ -303,7 +358,7 @@ def _delete(
         if found and not yes:
             typer.confirm(f"Delete {_threads(len(found))} for good?", abort=True)
         gone = 0
-        with progress("delete", len(found)) as advance:
+        with _progress("delete", len(found)) as advance:
             for thread in found:
                 gone += await store.delete_thread(thread.id)
                 advance(1)
@@ -312,28 +367,63 @@ def _delete(
             line = "Files of theirs, if there are any, stay: their folder is given by --workspace."
             console.print(Text(line, "dim"), soft_wrap=True)
 
-    where.run(ctx, work)
+    options.run(ctx, work)
 
 
 @app.command()
 def stats(
     ctx: typer.Context,
-    db: Db,
+    db: _Db,
     *,
-    user: User = None,
-    schema: Schema = SCHEMA,
-    prefix: Prefix = PREFIX,
+    user: _User = None,
+    schema: _Schema = SCHEMA,
+    prefix: _Prefix = PREFIX,
 ) -> None:
     """Count threads, users, results and messages."""
-    where = Where(db, user, schema, prefix)
+    options = StoreOptions(db, user, schema, prefix)
 
     async def work(store: HistoryStore, console: Console) -> None:
         found = await store.stats()
         table = Table(box=None, show_header=False, pad_edge=False)
         for name in ("threads", "users", "results", "messages"):
             table.add_row(name, f"{getattr(found, name):,}")
-        if not where.is_server:
+        if not options.is_server:
             table.add_row("bytes", f"{Path(db).stat().st_size:,}")  # noqa: ASYNC240 - nothing else runs
         console.print(table)
 
-    where.run(ctx, work)
+    options.run(ctx, work)
+
+
+def _age(text: str) -> timedelta:
+    """Return a time like ``7d`` or ``12h``."""
+    match = _AGE.fullmatch(text)
+    if match is None:
+        raise ConfigurationError(f"{text!r} is no time; write 30m, 12h, 7d or 4w.")
+    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+
+
+@contextmanager
+def _progress(what: str, total: float) -> Generator[Callable[[float], None]]:
+    """Show a bar on standard error, if that is a terminal; yield what advances it."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.advance(task, done)
+
+
+def print_threads(console: Console, threads: Iterable[ThreadInfo]) -> None:
+    """Print a table of threads with the number of their messages.
+
+    Where it is too narrow titles are cut, not ids: other commands need them.
+    """
+    table = Table(box=None, pad_edge=False)
+    for name in ("thread", "user", "messages", "changed"):
+        table.add_column(name, justify="right" if name == "messages" else "left", no_wrap=True)
+    table.add_column("title")  # the only column that may become narrower
+    for thread in threads:
+        changed = thread.updated_at.strftime("%Y-%m-%d %H:%M")
+        count = "-" if thread.messages is None else f"{thread.messages:,}"
+        cells = [clean(thread.id), shorten(thread.user_id or "-", 40), count, changed]
+        title = Text(shorten(thread.title, 40), no_wrap=True, overflow="ellipsis")
+        table.add_row(*map(Text, cells), title)
+    console.print(table)

@@ -44,7 +44,7 @@ Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenTarget:
     """What there is in place of a playground where the target could not be loaded."""
 
     message: str
@@ -61,7 +61,7 @@ class _Message(BaseModel):
 
 
 def create_playground(
-    playground: Playground | Broken, *, target: str = "", access: Access | None = None
+    playground: Playground | BrokenTarget, *, target: str = "", access: Access | None = None
 ) -> Starlette:
     """The playground as an ASGI application.
 
@@ -118,7 +118,7 @@ class Server(uvicorn.Server):
 class _Api:
     """The endpoints."""
 
-    def __init__(self, playground: Playground | Broken, target: str) -> None:
+    def __init__(self, playground: Playground | BrokenTarget, target: str) -> None:
         self._playground = playground
         self._target = target
         self._ended = asyncio.Event()
@@ -127,7 +127,7 @@ class _Api:
     @property
     def playground(self) -> Playground:
         """The playground, if there is one."""
-        if isinstance(self._playground, Broken):
+        if isinstance(self._playground, BrokenTarget):
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, self._playground.message)
         return self._playground
 
@@ -167,7 +167,7 @@ class _Api:
         del request
         found = self._playground
         about = {"boot": self._boot, "spec": self._target}
-        if isinstance(found, Broken):
+        if isinstance(found, BrokenTarget):
             broken = {"message": found.message, "details": found.details}
             return Answer({**about, "broken": broken})
         return Answer({**about, **target_json(found)})
@@ -193,7 +193,7 @@ class _Api:
 
     async def _events(self, thread: str, after: int) -> AsyncGenerator[ServerSentEvent]:
         yield told({"boot": self._boot}, event="hello", retry=_RETRY)
-        if isinstance(self._playground, Broken):
+        if isinstance(self._playground, BrokenTarget):
             await self._ended.wait()  # until another process answers
             return
         redactor = self._playground.redactor

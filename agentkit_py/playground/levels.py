@@ -17,11 +17,22 @@ Change: TypeAlias = Literal["kept", "removed", "rewritten", "added"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of one message at one level."""
+    """What became of one message, at one level or at all of them."""
 
     change: Change
     before: Message | None
     after: Message | None
+    by: ReportEntry | None = None
+    """The processor that removed, rewrote or added it, where all levels are told of."""
+
+    is_prompt: bool = False
+
+    @property
+    def message(self) -> Message:
+        """The message now, or what it was where it was removed."""
+        found = self.before if self.after is None else self.after
+        assert found is not None
+        return found
 
 
 @dataclass(slots=True)
@@ -88,8 +99,8 @@ def levels_json(report: ContextReport) -> dict[str, Any]:
     levels = [_level(entry, table) for entry in report.entries]
     overview = [
         {"change": row.change, "before": table.number(row.before), "after": table.number(row.after)}
-        | ({"by": by} if by else {})
-        for row, by in overview_of(report)
+        | ({"by": by} if (by := _by(row)) else {})
+        for row in overview_of(report)
     ]
     prompt = {id(message) for message in report.prompt}
     return {
@@ -162,65 +173,55 @@ def _comes_of(message: Message, origin: Message) -> bool:
     return found is origin
 
 
-def overview_of(report: ContextReport) -> Iterator[tuple[Row, str]]:
-    """What was sent, and in its place what was not, with who took it out or changed it."""
+def overview_of(report: ContextReport) -> Iterator[Row]:
+    """Yield the request message by message, with what was removed where it would have stood."""
     fates = _fates(report)
-    places = {id(message): index for index, message in enumerate(report.sent)}
-    had = {id(now): (message, by) for message, now, by in fates if now is not None}
-    fixed = {id(message) for message in report.prompt}
+    positions = {id(message): index for index, message in enumerate(report.sent)}
+    rows = {id(row.after): row for row in fates if row.after is not None}
+    prompt = {id(message) for message in report.prompt}
+
+    def sent(message: Message) -> Row:
+        if id(message) in prompt:
+            return Row("kept", message, message, is_prompt=True)
+        return rows.get(id(message)) or Row("added", None, message, _adder(report, message))
+
     shown = 0
-    for message, now, by in fates:
-        place = None if now is None else places.get(id(now))
-        if place is None:
-            yield Row("removed", message, None), by
-        elif place >= shown:
-            for sent in report.sent[shown : place + 1]:
-                yield _sent(report, sent, had, fixed)
-            shown = place + 1
-    for sent in report.sent[shown:]:
-        yield _sent(report, sent, had, fixed)
+    for row in fates:
+        position = None if row.after is None else positions.get(id(row.after))
+        if position is None:
+            yield Row("removed", row.before, None, row.by)
+        elif position >= shown:
+            yield from map(sent, report.sent[shown : position + 1])
+            shown = position + 1
+    yield from map(sent, report.sent[shown:])
 
 
-def _fates(report: ContextReport) -> list[tuple[Message, Message | None, str]]:
-    """For each message of the history: what it is now (None: gone), and whose work that was."""
-    fates: list[tuple[Message, Message | None, str]] = [(m, m, "") for m in report.history]
+def _fates(report: ContextReport) -> list[Row]:
+    """Return what became of each message of the history, and the last processor that changed it."""
+    fates = [Row("kept", message, message) for message in report.history]
     for entry in report.entries:
         if not entry.changed:
             continue
-        became = {id(row.before): row for row in rows_of(entry.before, entry.after) if row.before}
-        who = _named(entry)
-        for index, (message, now, _) in enumerate(fates):
-            row = None if now is None else became.get(id(now))
+        rows = {id(row.before): row for row in rows_of(entry.before, entry.after) if row.before}
+        for index, fate in enumerate(fates):
+            row = None if fate.after is None else rows.get(id(fate.after))
             if row is not None and row.change != "kept":
-                fates[index] = (message, row.after, who)
+                fates[index] = Row(row.change, fate.before, row.after, entry)
     return fates
 
 
-def _named(entry: ReportEntry) -> str:
-    return entry.name if entry.level == entry.name else f"{entry.level}: {entry.name}"
+def _adder(report: ContextReport, message: Message) -> ReportEntry | None:
+    for entry in report.entries:
+        if any(message is added for added in entry.added):
+            return entry
+    return None
 
 
-def _sent(
-    report: ContextReport,
-    message: Message,
-    had: dict[int, tuple[Message, str]],
-    fixed: set[int],
-) -> tuple[Row, str]:
-    if id(message) in fixed:
-        return Row("kept", message, message), "prompt"
-    known = had.get(id(message))
-    if known is not None:
-        before, by = known
-        return Row("kept" if before is message else "rewritten", before, message), by
-    by = next(
-        (
-            _named(entry)
-            for entry in report.entries
-            if any(message is added for added in entry.added)
-        ),
-        "",
-    )
-    return Row("added", None, message), by
+def _by(row: Row) -> str:
+    if row.by is None:
+        return "prompt" if row.is_prompt else ""
+    name, level = row.by.name, row.by.level
+    return name if level == name else f"{level}: {name}"
 
 
 def system_of(report: ContextReport) -> str:

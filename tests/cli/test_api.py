@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
+
+from tests.cli.terminal import COMMAND, agentkit, environment
 
 SHOP = """
 from agentkit_py import Agent, Network
@@ -20,29 +20,23 @@ clerk = Agent(name="clerk", system="S", model=ScriptedModel("Good morning."))
 shop = Network(name="shop", agents=[clerk], router=lambda c: clerk if not c.call_count else None)
 """
 
-# A shell starts background jobs with SIGINT ignored, and children inherit that.
-INTERRUPTIBLE = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "from agentkit_py.cli import main; main()"
-)
-
 
 @pytest.mark.parametrize("name", ["shop", "clerk"])
 def test_it_serves_on_this_machine_until_it_is_interrupted(tmp_path: Path, name: str) -> None:
     """A network or an agent; its threads in a file."""
     (tmp_path / "hats.py").write_text(SHOP)
-    command = [sys.executable, "-c", INTERRUPTIBLE, "api", f"hats:{name}"]
+    command = [*COMMAND, "api", f"hats:{name}"]
     process = subprocess.Popen(
         [*command, "--port", "0", "--db", "t.db"],
         cwd=tmp_path,
-        env={**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"},
+        env=environment(),
         stdout=subprocess.PIPE,
         encoding="utf-8",
     )
     assert process.stdout is not None
     found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
     assert found is not None
-    with httpx.Client(base_url=found[0], trust_env=False, timeout=20) as client:
+    with httpx.Client(base_url=found[0], trust_env=False, timeout=httpx.Timeout(None)) as client:
         body = {"userMessage": {"content": "Hi", "role": "user"}, "threadId": "t1"}
         assert client.post("/api/chat", json=body).status_code == 200
         messages: list[object] = []
@@ -51,7 +45,7 @@ def test_it_serves_on_this_machine_until_it_is_interrupted(tmp_path: Path, name:
         elsewhere = client.get("/api/threads", headers={"host": "shop.example"})
         assert elsewhere.status_code == 403
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) == 0
+    assert process.wait() == 0
     assert (tmp_path / "t.db").exists()
     process.stdout.close()
 
@@ -59,15 +53,8 @@ def test_it_serves_on_this_machine_until_it_is_interrupted(tmp_path: Path, name:
 def test_what_is_no_network_is_named(tmp_path: Path) -> None:
     """As by the other commands."""
     (tmp_path / "hats.py").write_text(SHOP)
-    done = subprocess.run(
-        [sys.executable, "-m", "agentkit_py.cli", "api", "hats:Agent"],
-        cwd=tmp_path,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 2
+    done = agentkit("api", "hats:Agent", folder=tmp_path)
+    assert done.exit_code == 2
     assert "the class Agent" in done.stderr
 
 
@@ -75,14 +62,15 @@ def test_a_network_without_a_history_says_how_long_its_threads_live(tmp_path: Pa
     """Not "with the chat": there is none."""
     (tmp_path / "hats.py").write_text(SHOP)
     process = subprocess.Popen(
-        [sys.executable, "-m", "agentkit_py.cli", "api", "hats:shop", "--port", "0"],
+        [*COMMAND, "api", "hats:shop", "--port", "0"],
         cwd=tmp_path,
+        env=environment(),
         stdout=subprocess.PIPE,
         encoding="utf-8",
     )
     assert process.stdout is not None
     first = process.stdout.readline()
     process.terminate()
-    assert process.wait(timeout=20) in (0, -signal.SIGTERM)
+    assert process.wait() in (0, -signal.SIGTERM)
     process.stdout.close()
     assert "Threads live as long as this process; --db FILE keeps them." in first

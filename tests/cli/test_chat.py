@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import Result
 
 from agentkit_py.messages import Message
-from agentkit_py.stores import SqliteHistory
+from agentkit_py.stores import SqliteHistory, ThreadInfo
 from agentkit_py.testing import FakeProvider, ReceivedRequest, error, tool_call
 from agentkit_py.testing.provider import Raw, Reply
+from tests.cli.terminal import COMMAND, Screen, agentkit, environment
 
 SHOP = '''
 import os
@@ -77,28 +78,14 @@ def provider() -> Iterator[FakeProvider]:
         yield provider
 
 
-def environment(provider: FakeProvider) -> dict[str, str]:
-    """Where the shop finds its model; and no colours."""
-    keys = {"SHOP_MODEL": provider.base_url("openai"), "XAI_API_KEY": "xai-test"}
-    variables = {**keys, "PYTHONIOENCODING": "utf-8"}
-    inherited = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "COLUMNS")}
-    return {**inherited, "AGENTKIT_TIKTOKEN_TIMEOUT": "0", **variables}
+def variables(provider: FakeProvider) -> dict[str, str]:
+    """Where the shop finds its model."""
+    return {"SHOP_MODEL": provider.base_url("openai"), "XAI_API_KEY": "xai-test"}
 
 
-def chat(
-    folder: Path, provider: FakeProvider, *arguments: str, lines: str = ""
-) -> subprocess.CompletedProcess[str]:
+def chat(folder: Path, provider: FakeProvider, *arguments: str, lines: str = "") -> Result:
     """Talk to the shop through a pipe."""
-    return subprocess.run(
-        [sys.executable, "-m", "agentkit_py.cli", "chat", *arguments],
-        cwd=folder,
-        env=environment(provider),
-        input=lines,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-    )
+    return agentkit("chat", *arguments, folder=folder, lines=lines, variables=variables(provider))
 
 
 def conversation(request: ReceivedRequest) -> list[str]:
@@ -120,7 +107,7 @@ def test_each_line_is_answered_with_what_was_said_before(
     """Without a store the thread lives as long as the chat, and the chat says so."""
     provider.reply("Yes, red ones.", "Ten euros.")
     done = chat(folder, provider, "shop:shop", lines="Any hats?\n\nHow much?\n")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr) == (0, "")
     assert "It keeps no threads" in done.stdout
     assert done.stdout.index("> Any hats?") < done.stdout.index("Yes, red ones.")
     assert "● clerk\n  Ten euros.\n" in done.stdout
@@ -190,14 +177,18 @@ def test_a_thread_can_be_read_without_asking_anything(folder: Path, provider: Fa
     assert len(provider.requests) == 1
 
 
-async def test_a_new_thread_belongs_to_the_user_that_was_named(
+def test_a_new_thread_belongs_to_the_user_that_was_named(
     folder: Path, provider: FakeProvider
 ) -> None:
     """So that an application finds it among that user's threads."""
     provider.reply("Yes.")
     chat(folder, provider, "shop:shop", "--db", "chat.db", "--user", "u-7", lines="Any hats?\n")
-    async with SqliteHistory(folder / "chat.db") as history:
-        (thread,) = await history.list_threads(user_id="u-7")
+
+    async def threads() -> list[ThreadInfo]:
+        async with SqliteHistory(folder / "chat.db") as history:
+            return await history.list_threads(user_id="u-7")
+
+    (thread,) = asyncio.run(threads())
     assert thread.title == "Any hats?"
 
 
@@ -205,7 +196,7 @@ def test_a_networks_own_history_is_used(folder: Path, provider: FakeProvider) ->
     """--db does not replace it, and the chat says so."""
     provider.reply("Yes.")
     done = chat(folder, provider, "shop:kept", "--db", "other.db", lines="Any hats?\n")
-    assert done.returncode == 0
+    assert done.exit_code == 0
     assert "(--db is not used)" in done.stdout
     assert (folder / "own.db").exists()
     assert not (folder / "other.db").exists()
@@ -218,7 +209,7 @@ def test_agents_factories_and_attributes_can_be_talked_to(
     """Not only networks."""
     provider.reply("Yes.", "Ten.")
     done = chat(folder, provider, target, lines="Any hats?\nHow much?\n")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr) == (0, "")
     assert len(conversation(provider.requests[1])) == 3
 
 
@@ -227,7 +218,7 @@ def test_another_model_can_be_named(folder: Path, provider: FakeProvider) -> Non
     provider.reply("Yes.")
     model = ["--model", "grok:grok-4", "--base-url", provider.base_url("grok")]
     done = chat(folder, provider, "shop:shop", *model, lines="Any hats?\n")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr) == (0, "")
     assert provider.requests[0].model == "grok-4"
 
 
@@ -237,7 +228,7 @@ def test_a_model_error_is_shown_and_the_chat_goes_on(folder: Path, provider: Fak
     done = chat(folder, provider, "shop:shop", lines="Any hats?\nAny hats now?\n")
     assert "✗ AuthenticationError: openai model 'gpt-4.1': HTTP 401: Wrong key." in done.stdout
     assert done.stdout.index("Wrong key.") < done.stdout.index("  Yes.")
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.exit_code, done.stderr) == (1, "")
 
 
 def test_commands_say_what_is_going_on(folder: Path, provider: FakeProvider) -> None:
@@ -245,7 +236,7 @@ def test_commands_say_what_is_going_on(folder: Path, provider: FakeProvider) -> 
     provider.reply("Yes.")
     lines = "/context\n/help\nAny hats?\n/context\n/nothing\n/thread\n/quit\nnever read\n"
     done = chat(folder, provider, "shop:shop", lines=lines)
-    assert done.returncode == 0
+    assert done.exit_code == 0
     assert "Nothing was asked yet." in done.stdout
     assert "Ctrl-C     stop the agents" in done.stdout
     assert re.search(r"clerk +network +ToolCallFilter +0 → 0 +0 → 0", done.stdout)
@@ -260,49 +251,18 @@ async def stored(db: Path, thread_id: str) -> list[Message]:
         return await history.messages(thread_id)
 
 
-INTERRUPTIBLE = (
-    # A shell that starts its children in the background has them ignore the signal.
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "from agentkit_py.cli import main; main()"
-)
-
-
-class Screen:
-    """What a pseudo-terminal shows, read step by step."""
-
-    def __init__(self, terminal: int) -> None:
-        self.shown = b""
-        self._terminal = terminal
-        self._place = 0
-
-    def wait_for(self, text: bytes, again: Callable[[], object] = lambda: None) -> None:
-        """Read until this text comes, after what was waited for before.
-
-        Args:
-            text: What is to come.
-            again: Called each second that nothing comes.
-        """
-        while (found := self.shown.find(text, self._place)) < 0:
-            ready, _, _ = select.select([self._terminal], [], [], 1)
-            if ready:
-                self.shown += os.read(self._terminal, 1024)
-            else:
-                again()
-        self._place = found + len(text)
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
 def test_in_a_terminal_ctrl_c_at_the_prompt_explains_and_ctrl_d_ends(
     folder: Path, provider: FakeProvider
 ) -> None:
     """As in other chats; there is a prompt, and there are colours."""
     ours, theirs = os.openpty()
-    variables = {**environment(provider), "TERM": "xterm-256color", "NO_COLOR": ""}
-    command = [sys.executable, "-c", INTERRUPTIBLE, "chat", "shop:shop"]
+    env = environment(**variables(provider), TERM="xterm-256color", NO_COLOR="")
+    command = [*COMMAND, "chat", "shop:shop"]
     provider.reply("Yes, red ones.")
     screen = Screen(ours)
     with subprocess.Popen(
-        command, cwd=folder, env=variables, stdin=theirs, stdout=theirs, stderr=theirs
+        command, cwd=folder, env=env, stdin=theirs, stdout=theirs, stderr=theirs
     ) as process:
         os.close(theirs)
         screen.wait_for(b"> ")
@@ -315,7 +275,7 @@ def test_in_a_terminal_ctrl_c_at_the_prompt_explains_and_ctrl_d_ends(
         screen.wait_for(b"ends the chat.", again=interrupt)
         screen.wait_for(b"> ")
         os.write(ours, b"\x04")
-        assert process.wait(timeout=30) == 0
+        assert process.wait() == 0
     os.close(ours)
     assert b"\x1b[1;36m" in screen.shown
 
@@ -342,9 +302,9 @@ def test_ctrl_c_stops_the_run_and_leaves_a_thread_that_goes_on(folder: Path) -> 
     model = Hanging()
     with FakeProvider(model) as provider:
         process = subprocess.Popen(
-            [sys.executable, "-c", INTERRUPTIBLE, "chat", "shop:shop", "--db", "chat.db"],
+            [*COMMAND, "chat", "shop:shop", "--db", "chat.db"],
             cwd=folder,
-            env=environment(provider),
+            env=environment(**variables(provider)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -353,9 +313,9 @@ def test_ctrl_c_stops_the_run_and_leaves_a_thread_that_goes_on(folder: Path) -> 
         assert process.stdin is not None
         process.stdin.write("How many?\n")
         process.stdin.flush()
-        assert model.asked.wait(timeout=30)
+        assert model.asked.wait()
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate("Still there?\n", timeout=30)
+        output, errors = process.communicate("Still there?\n")
         assert provider.rejections == []
     assert (process.returncode, errors) == (0, "")
     assert output.index("■ stopped") < output.index("> Still there?") < output.index("Hello again.")
@@ -393,7 +353,7 @@ def test_what_is_no_target_is_said_in_one_line(
 ) -> None:
     """Status 2, no traceback."""
     done = chat(folder, provider, target)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
 
@@ -403,7 +363,7 @@ def test_resuming_a_thread_that_is_not_there_is_an_error(
 ) -> None:
     """A typing error must not begin a new conversation."""
     done = chat(folder, provider, "shop:shop", "--db", "chat.db", "--thread", "t-1", lines="Hi\n")
-    assert (done.returncode, done.stderr) == (1, "agentkit: There is no thread 't-1'.\n")
+    assert (done.exit_code, done.stderr) == (1, "agentkit: There is no thread 't-1'.\n")
     assert provider.requests == []
 
 
@@ -416,14 +376,14 @@ def test_a_file_that_cannot_be_made_is_refused_before_anybody_types(
 ) -> None:
     """Status 2."""
     done = chat(folder, provider, "shop:shop", "--db", db)
-    assert (done.returncode, done.stderr) == (2, f"agentkit: {sentence}\n")
+    assert (done.exit_code, done.stderr) == (2, f"agentkit: {sentence}\n")
     assert done.stdout == ""
 
 
 def test_a_base_url_without_a_model_is_an_error(folder: Path, provider: FakeProvider) -> None:
     """It would be silently ignored otherwise."""
     done = chat(folder, provider, "shop:shop", "--base-url", "http://localhost:1")
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "--base-url needs --model" in done.stderr
 
 
@@ -444,7 +404,7 @@ def test_threads_are_listed_loaded_measured_and_cleaned(
     thread = thread_in(first.stdout)
     lines = f"/current\n/threads\n/load {thread}\n/current\n/load nope\n/clean\n/threads\n"
     done = chat(folder, provider, "shop:shop", "--db", "t.db", lines=lines)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     said = done.stdout
     assert "0 messages, 0 tokens" in said
     assert said.count("messages so far; the last ones:") == 1
@@ -461,7 +421,7 @@ def test_a_named_user_does_not_find_threads_of_others(folder: Path, provider: Fa
     thread, missing = thread_in(first.stdout), "There is no thread"
     options = ["shop:shop", "--db", "t.db", "--user", "b"]
     assert missing in chat(folder, provider, *options, lines=f"/load {thread}\n").stdout
-    assert chat(folder, provider, *options, "--thread", thread).returncode == 1
+    assert chat(folder, provider, *options, "--thread", thread).exit_code == 1
     assert missing not in chat(folder, provider, *options[:-1], "a", "--thread", thread).stdout
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agentkit_py.testing import FakeProvider, tool_call, tool_calls
+from tests.cli.terminal import COMMAND, Screen, agentkit, environment
 
 BANK = '''
 import os
@@ -34,13 +34,6 @@ async def seat(ctx: ToolContext) -> str:
 clerk = Agent(name="clerk", system="S", model=model, tools=[refund, seat], max_iter=3)
 '''
 
-# A shell starts background jobs with SIGINT ignored, and children inherit that.
-INTERRUPTIBLE = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "from agentkit_py.cli import main; main()"
-)
-COMMAND = [sys.executable, "-c", INTERRUPTIBLE, "chat", "bank:clerk"]
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -56,26 +49,11 @@ def provider() -> Iterator[FakeProvider]:
         yield provider
 
 
-def environment(provider: FakeProvider) -> dict[str, str]:
-    """Where the bank finds its model; and no colours."""
-    inherited = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "COLUMNS")}
-    ours = {"BANK_MODEL": provider.base_url("openai"), "PYTHONIOENCODING": "utf-8"}
-    return {**inherited, "AGENTKIT_TIKTOKEN_TIMEOUT": "0", **ours}
-
-
 def chat(folder: Path, provider: FakeProvider, lines: str) -> str:
     """Talk to the clerk through a pipe; gives what was shown."""
-    done = subprocess.run(
-        COMMAND,
-        cwd=folder,
-        env=environment(provider),
-        input=lines,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    bank = {"BANK_MODEL": provider.base_url("openai")}
+    done = agentkit("chat", "bank:clerk", folder=folder, lines=lines, variables=bank)
+    assert (done.exit_code, done.stderr) == (0, "")
     assert provider.rejections == []
     return done.stdout
 
@@ -129,24 +107,6 @@ def test_what_models_ask_for_cannot_steer_the_terminal(
     assert "\x1b" not in shown
 
 
-class Screen:
-    """What a pseudo-terminal shows, read step by step."""
-
-    def __init__(self, terminal: int) -> None:
-        self._shown = b""
-        self._terminal = terminal
-
-    def wait_for(self, text: bytes, again: Callable[[], object] = lambda: None) -> None:
-        """Read until this comes; `again` each second that nothing does."""
-        while text not in self._shown:
-            ready, _, _ = select.select([self._terminal], [], [], 1)
-            if ready:
-                self._shown += os.read(self._terminal, 1024)
-            else:
-                again()
-        self._shown = self._shown.partition(text)[2]
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
 def test_ctrl_c_at_the_question_stops_the_run_and_the_chat_goes_on(
     folder: Path, provider: FakeProvider
@@ -156,9 +116,9 @@ def test_ctrl_c_at_the_question_stops_the_run_and_the_chat_goes_on(
     screen = Screen(ours)
     provider.reply(tool_call("refund", {"amount": 5}))
     with subprocess.Popen(
-        COMMAND,
+        [*COMMAND, "chat", "bank:clerk"],
         cwd=folder,
-        env={**environment(provider), "TERM": "dumb"},
+        env=environment(BANK_MODEL=provider.base_url("openai"), TERM="dumb"),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -175,5 +135,5 @@ def test_ctrl_c_at_the_question_stops_the_run_and_the_chat_goes_on(
         screen.wait_for("■ stopped".encode(), interrupt)
         screen.wait_for(b"> ")
         os.write(ours, b"\x04")
-        assert process.wait(timeout=30) == 0
+        assert process.wait() == 0
     os.close(ours)

@@ -6,7 +6,6 @@ import asyncio
 import io
 import itertools
 import json
-import os
 import re
 import shutil
 import sqlite3
@@ -22,9 +21,11 @@ from rich.console import Console
 
 from agentkit_py.cli.demo.play import DemoOptions, ask, open_desk, second_process
 from agentkit_py.cli.demo.script import LATER, QUESTIONS, View, scripted_model
+from agentkit_py.errors import BadRequestError
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.stores import SqliteHistory
 from agentkit_py.testing import FakeProvider, ReceivedRequest, error
+from tests.cli.terminal import COMMAND, agentkit, environment
 
 OWN_TOOLS = {
     "triage": {"find_customer", "hand_over"},
@@ -34,19 +35,13 @@ OWN_TOOLS = {
 }
 
 
-def agentkit(
-    *arguments: str, stdin: str = "", **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own, without keys."""
-    keys = ("OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "NO_COLOR", "FORCE_COLOR", "COLUMNS")
-    inherited = {name: value for name, value in os.environ.items() if name not in keys}
+def process(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own: it starts another one."""
     return subprocess.run(
-        [sys.executable, "-m", "agentkit_py.cli", *arguments],
-        input=stdin,
-        env={**inherited, "PYTHONIOENCODING": "utf-8", **environment},
+        [*COMMAND, *arguments],
+        env=environment(**variables),
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
         check=False,
     )
 
@@ -64,7 +59,7 @@ class Played:
 def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     """The demo as `make demo` runs it, its files kept."""
     db = tmp_path_factory.mktemp("demo") / "threads.db"
-    done = agentkit("demo", "--db", str(db))
+    done = process("demo", "--db", str(db))
     assert done.stderr == ""
     return Played(done.stdout, done.returncode, db)
 
@@ -229,19 +224,19 @@ def copied(played: Played, folder: Path) -> tuple[Path, str]:
 def test_a_kept_demo_says_how_to_go_on_and_one_can(played: Played, tmp_path: Path) -> None:
     """The command that it prints opens a chat with the same thread."""
     db, thread = copied(played, tmp_path)
-    done = agentkit("demo", "--db", str(db), "--resume", thread, stdin=f"{LATER}\n/thread\n")
-    assert done.returncode == 0
+    done = agentkit("demo", "--db", db, "--resume", thread, lines=f"{LATER}\n/thread\n")
+    assert done.exit_code == 0
     assert "I have left ticket T-501" in done.stdout
     assert done.stdout.count("Your booking number is WL-2041") == 2
 
 
 def test_temporary_files_are_removed_unless_they_are_to_be_kept(tmp_path: Path) -> None:
     """Nothing stays behind, and with --keep it says where things are."""
-    gone = agentkit("demo", "--no-report", TMPDIR=str(tmp_path))
+    gone = process("demo", "--no-report", TMPDIR=str(tmp_path))
     assert gone.returncode == 0
     assert list(tmp_path.iterdir()) == []
     assert "What each agent saw" not in gone.stdout
-    kept = agentkit("demo", "--no-report", "--keep", TMPDIR=str(tmp_path))
+    kept = process("demo", "--no-report", "--keep", TMPDIR=str(tmp_path))
     (folder,) = tmp_path.iterdir()
     assert str(folder / "threads.db") in kept.stdout
 
@@ -251,7 +246,7 @@ def test_another_model_plays_the_demo_too() -> None:
     with FakeProvider(scripted_model) as provider:
         url = provider.base_url("openai")
         model = ["--model", "openai:gpt-4.1", "--base-url", url]
-        done = agentkit("demo", "--no-report", *model, OPENAI_API_KEY="sk-test")
+        done = process("demo", "--no-report", *model, OPENAI_API_KEY="sk-test")
     assert done.returncode == 0
     assert len(provider.requests) == 19
     assert {request.model for request in provider.requests} == {"gpt-4.1"}
@@ -275,30 +270,31 @@ def test_another_model_plays_the_demo_too() -> None:
 def test_what_cannot_work_is_said_in_one_line(arguments: list[str], sentence: str) -> None:
     """Before anything is shown or written; status 2."""
     done = agentkit("demo", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
 
 
 def test_a_failing_model_ends_the_demo_with_one_line_or_a_traceback() -> None:
-    """Status 1, and --debug says where."""
+    """Status 1, and --debug lets the error through."""
     with FakeProvider(lambda _: error(400, "No such thing.")) as provider:
         model = ["--model", "openai:gpt-4.1", "--base-url", provider.base_url("openai")]
-        plain = agentkit("demo", *model, OPENAI_API_KEY="sk-test")
-        debug = agentkit("--debug", "demo", *model, OPENAI_API_KEY="sk-test")
-    assert plain.returncode == 1
+        key = {"OPENAI_API_KEY": "sk-test"}
+        plain = agentkit("demo", *model, variables=key)
+        debug = agentkit("--debug", "demo", *model, variables=key)
+    assert plain.exit_code == 1
     last = plain.stderr.splitlines()[-1]
     assert last == "agentkit: openai model 'gpt-4.1': HTTP 400: No such thing."
-    assert debug.returncode == 1
-    assert "Traceback" not in plain.stderr
-    assert "Traceback" in debug.stderr
+    assert debug.exit_code == 1
+    assert isinstance(plain.exception, SystemExit)
+    assert isinstance(debug.exception, BadRequestError)
 
 
 def test_resuming_a_thread_that_is_not_there_is_an_error(played: Played) -> None:
     """And leaves no file behind."""
     before = sorted(played.db.parent.iterdir())
     done = agentkit("demo", "--db", str(played.db), "--resume", "demo-none")
-    assert (done.returncode, done.stderr) == (1, "agentkit: There is no thread 'demo-none'.\n")
+    assert (done.exit_code, done.stderr) == (1, "agentkit: There is no thread 'demo-none'.\n")
     assert sorted(played.db.parent.iterdir()) == before
 
 
@@ -307,11 +303,11 @@ def test_colours_come_and_go_with_the_usual_variables(played: Played, tmp_path: 
     db, thread = copied(played, tmp_path)
     later = ["demo", "--db", str(db), "--resume", thread, "--ask", LATER]
     shown = [
-        agentkit(*later, FORCE_COLOR="1"),
-        agentkit(*later, FORCE_COLOR="1", NO_COLOR="1"),
-        agentkit("--no-color", *later, FORCE_COLOR="1"),
+        agentkit(*later, variables={"FORCE_COLOR": "1"}),
+        agentkit(*later, variables={"FORCE_COLOR": "1", "NO_COLOR": "1"}),
+        agentkit("--no-color", *later, variables={"FORCE_COLOR": "1"}),
     ]
-    assert [done.returncode for done in shown] == [0, 0, 0]
+    assert [done.exit_code for done in shown] == [0, 0, 0]
     colours = [re.findall(r"\x1b\[[\d;]*3\d", done.stdout) != [] for done in shown]
     assert colours == [True, False, False]
 
@@ -319,7 +315,7 @@ def test_colours_come_and_go_with_the_usual_variables(played: Played, tmp_path: 
 def test_the_version_is_told() -> None:
     """As pip knows it."""
     done = agentkit("--version")
-    assert done.returncode == 0
+    assert done.exit_code == 0
     assert re.fullmatch(r"agentkit (\d+\.\d+\S*|\(not installed\))\n", done.stdout)
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import Result
+
+from tests.cli.terminal import agentkit, working_in
 
 MODULE = """
-from agentkit_py import *
+from agentkit_py import Agent, Network, SqliteHistory, TokenLimiter, ToolCallFilter
+from agentkit_py.processors import CompressToolResults, Summarize
 from agentkit_py.testing import ScriptedModel, tool_call
 
 def track(parcel: int) -> str:
@@ -40,37 +42,34 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a network and a thread."""
-    (tmp_path / "desk.py").write_text(MODULE)
-    subprocess.run([sys.executable, "desk.py"], cwd=tmp_path, check=True, capture_output=True)
-    return tmp_path
+    folder = tmp_path_factory.mktemp("desk")
+    (folder / "desk.py").write_text(MODULE)
+    with working_in(folder):
+        runpy.run_path("desk.py", run_name="__main__")
+    return folder
 
 
-def agentkit(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command, as a user would start it."""
-    return subprocess.run(
-        [sys.executable, "-m", "agentkit_py.cli", "--no-color", "explain", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "100"},
+def explain(folder: Path, *arguments: str) -> Result:
+    """The command on the folder's network."""
+    return agentkit(
+        "--no-color", "explain", *arguments, folder=folder, variables={"COLUMNS": "100"}
     )
 
 
 def explained(folder: Path, *arguments: str) -> Any:
     """What it says as JSON."""
-    done = agentkit(folder, *arguments, "--json")
-    assert done.returncode == 0, done.stderr
+    done = explain(folder, *arguments, "--json")
+    assert done.exit_code == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def test_the_table_has_a_line_for_each_level(folder: Path) -> None:
     """With figures before and after, and what was sent."""
-    done = agentkit(folder, "desk:network", "--thread", "t1", "--agent", "concierge")
-    assert done.returncode == 0, done.stderr
+    done = explain(folder, "desk:network", "--thread", "t1", "--agent", "concierge")
+    assert done.exit_code == 0, done.stderr
     assert "What the agent would be sent now" in done.stdout
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["concierge", "network", "TokenLimiter", "4", "→", "4"] in [line[:6] for line in lines]
@@ -80,7 +79,7 @@ def test_the_table_has_a_line_for_each_level(folder: Path) -> None:
 
 def test_the_diff_shows_each_message_and_who_took_it_out(folder: Path) -> None:
     """Sent ones, removed ones, rewritten ones."""
-    done = agentkit(folder, "desk:network", "--thread", "t1", "--agent", "concierge", "--diff")
+    done = explain(folder, "desk:network", "--thread", "t1", "--agent", "concierge", "--diff")
     lines = done.stdout.splitlines()
     (call,) = [line for line in lines if "calls track" in line]
     assert call.startswith("-")
@@ -137,7 +136,7 @@ def test_what_is_wrong_is_one_line(
     folder: Path, arguments: list[str], status: int, said: str
 ) -> None:
     """And the exit status says whose fault it was."""
-    done = agentkit(folder, *arguments)
-    assert done.returncode == status
+    done = explain(folder, *arguments)
+    assert done.exit_code == status
     assert said in done.stderr
     assert "Traceback" not in done.stderr

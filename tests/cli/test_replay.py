@@ -9,14 +9,14 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from agentkit_py._core.json import dumps
 from agentkit_py.cli.app import app
-from agentkit_py.cli.replay import ProviderOption
+from agentkit_py.cli.replay import Provider
 from agentkit_py.messages import (
     Message,
     TextMessage,
@@ -392,7 +392,7 @@ def test_a_recording_may_come_through_a_pipe(tmp_path: Path) -> None:
 
 def test_the_options_name_every_provider() -> None:
     """The command's list and the replay's are one."""
-    assert [option.value for option in ProviderOption] == list(PROVIDERS)
+    assert list(get_args(Provider)) == list(PROVIDERS)
 
 
 def conversation(name: str) -> Conversation:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,11 +13,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agentkit_py.cli.app import app
+from tests.cli.terminal import COMMAND, environment
 
 ODDITIES = Path(__file__).parent / "data" / "oddities.jsonl"
 
 SHOP = """
 from agentkit_py import *
+from agentkit_py.routing import get_default_routing_agent
 
 asked = []
 
@@ -197,22 +198,20 @@ async def router(ctx):
 network = Network(name="shop", agents=[clerk], router=router)
 """
     (tmp_path / "waiting_shop.py").write_text(SHOP + lines, encoding="utf-8")
-    command = [sys.executable, "-m", "agentkit_py.cli", "replay", str(ODDITIES)]
-    command += ["--network", "waiting_shop:network", "--concurrency", "1", "--db", "t.db"]
-    source = str(Path(__file__).resolve().parents[2])
+    command = [*COMMAND, "replay", str(ODDITIES), "--network", "waiting_shop:network"]
     process = subprocess.Popen(
-        command,
+        [*command, "--concurrency", "1", "--db", "t.db"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": source},
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     with process:
         assert process.stderr is not None
-        assert process.stderr.readline() == "waiting\n"
+        assert "waiting\n" in iter(process.stderr.readline, "")
         process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate()
     assert process.returncode == 130
     assert errors == ""
     assert "Interrupted" in out

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory, redac
 from agentkit_py.stores.interchange import Format, export_threads, import_threads
 from agentkit_py.stores.workspace import Workspace
 from agentkit_py.testing.replay.recording import conversation_of_line
+from tests.cli.terminal import agentkit
 
 FORMATS: list[Format] = ["archive", "openai", "typescript"]
 
@@ -56,29 +54,25 @@ def db(tmp_path: Path) -> Path:
     return path
 
 
-def agentkit(*arguments: object, given: str = "", code: int = 0) -> str:
-    """What the command prints."""
-    command = [sys.executable, "-m", "agentkit_py.cli", "threads", *map(str, arguments)]
-    env = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
-    done = subprocess.run(
-        command, input=given, capture_output=True, text=True, env=env, timeout=60, check=False
-    )
-    assert done.returncode == code, done.stdout + done.stderr
+def threads(*arguments: object, given: str = "", code: int = 0) -> str:
+    """What `agentkit threads` prints."""
+    done = agentkit("threads", *arguments, lines=given, variables={"COLUMNS": "100"})
+    assert done.exit_code == code, done.output
     return done.stdout + done.stderr
 
 
 def test_threads_are_listed_shown_found_and_counted(db: Path) -> None:
     """Of one user if asked for."""
-    listed = agentkit("list", "--db", db, "--user", "u1")
+    listed = threads("list", "--db", db, "--user", "u1")
     assert [line.split()[0] for line in listed.splitlines()] == ["thread", "c", "a"]
-    shown = agentkit("show", "a", "--db", db)
+    shown = threads("show", "a", "--db", db)
     assert "a is in Graz." in shown
     assert "desk calls look" in shown
-    assert "no thread 'b'" in agentkit("show", "b", "--db", db, "--user", "u1", code=1)
-    found = agentkit("search", "WHERE IS B", "--db", db)
+    assert "no thread 'b'" in threads("show", "b", "--db", db, "--user", "u1", code=1)
+    found = threads("search", "WHERE IS B", "--db", db)
     assert found.splitlines()[0].startswith("b  Where is b?")
     assert found.splitlines()[1] == "1 thread"
-    counted = dict(line.split() for line in agentkit("stats", "--db", db).splitlines())
+    counted = dict(line.split() for line in threads("stats", "--db", db).splitlines())
     assert [counted[key] for key in ("threads", "users", "results", "messages")] == [
         "3", "2", "9", "15",
     ]  # fmt: skip
@@ -86,7 +80,7 @@ def test_threads_are_listed_shown_found_and_counted(db: Path) -> None:
 
 def test_the_end_of_a_thread_is_shown_by_itself(db: Path) -> None:
     """As many results as asked for."""
-    shown = agentkit("show", "a", "--db", db, "--last", "1")
+    shown = threads("show", "a", "--db", db, "--last", "1")
     assert "a is in Graz." in shown
     assert "Where is a?" not in shown
 
@@ -96,12 +90,12 @@ def test_tables_have_a_schema_and_a_prefix(
 ) -> None:
     """As the store was given."""
     lines = tmp_path / "threads.jsonl"
-    agentkit("export", "--db", db, "-o", lines)
+    threads("export", "--db", db, "-o", lines)
     where = ["--db", postgres_url, "--schema", postgres_schema, "--prefix", "my_"]
-    assert "3 threads" in agentkit("import", lines, *where)
-    assert "15" in agentkit("stats", *where)
-    assert "a" in agentkit("search", "graz", *where)
-    assert "0 threads" in agentkit("search", "graz", *where[:4], "--prefix", "other_")
+    assert "3 threads" in threads("import", lines, *where)
+    assert "15" in threads("stats", *where)
+    assert "a" in threads("search", "graz", *where)
+    assert "0 threads" in threads("search", "graz", *where[:4], "--prefix", "other_")
 
 
 def test_deleting_asks_first_and_takes_files_along(db: Path, tmp_path: Path) -> None:
@@ -110,20 +104,20 @@ def test_deleting_asks_first_and_takes_files_along(db: Path, tmp_path: Path) -> 
     for name in "abc":
         files.write(name, "x.txt", name)
     options = ["--db", db, "--user", "u1", "--workspace", files.root]
-    agentkit("delete", *options, given="n\n", code=1)
-    assert "2 threads deleted" in agentkit("delete", *options, given="y\n")
-    left = agentkit("list", "--db", db).splitlines()[1:]
+    threads("delete", *options, given="n\n", code=1)
+    assert "2 threads deleted" in threads("delete", *options, given="y\n")
+    left = threads("list", "--db", db).splitlines()[1:]
     assert [line.split()[0] for line in left] == ["b"]
     assert [files.files(name) for name in "abc"] == [[], ["x.txt"], []]
-    assert "Name threads" in agentkit("delete", "--db", db, "--yes", code=2)
+    assert "Name threads" in threads("delete", "--db", db, "--yes", code=2)
 
 
 def test_files_that_stay_are_named_when_threads_are_deleted(db: Path, tmp_path: Path) -> None:
     """Where they are, only the application knows."""
-    assert "--workspace" in agentkit("delete", "a", "--db", db, "--yes")
-    assert "--workspace" not in agentkit("clean", "--db", db, "--older-than", "7d", "--yes")
+    assert "--workspace" in threads("delete", "a", "--db", db, "--yes")
+    assert "--workspace" not in threads("clean", "--db", db, "--older-than", "7d", "--yes")
     folder = ["--workspace", tmp_path / "files"]
-    assert "--workspace" not in agentkit("delete", "b", "--db", db, "--yes", *folder)
+    assert "--workspace" not in threads("delete", "b", "--db", db, "--yes", *folder)
 
 
 def test_calls_and_results_are_found_in_words(db: Path) -> None:
@@ -143,7 +137,7 @@ def test_calls_and_results_are_found_in_words(db: Path) -> None:
     asyncio.run(add())
 
     def first(words: str) -> str:
-        return agentkit("search", words, "--db", db).splitlines()[0]
+        return threads("search", words, "--db", db).splitlines()[0]
 
     assert first("bowler grün") == 'a  price(hat="Bowler Grün", sizes=[54,56])'
     assert first("GELBES") == 'a  price: {"price":30,"note":"gelbes Band"}'
@@ -152,15 +146,15 @@ def test_calls_and_results_are_found_in_words(db: Path) -> None:
 
 def test_cleaning_takes_what_is_older_than_asked_for(db: Path) -> None:
     """Times are written like 7d."""
-    assert "0 threads deleted" in agentkit("clean", "--db", db, "--older-than", "7d", "--yes")
-    assert "3 threads deleted" in agentkit("clean", "--db", db, "--older-than", "0s", "--yes")
-    assert "no time" in agentkit("clean", "--db", db, "--older-than", "soon", code=2)
+    assert "0 threads deleted" in threads("clean", "--db", db, "--older-than", "7d", "--yes")
+    assert "3 threads deleted" in threads("clean", "--db", db, "--older-than", "0s", "--yes")
+    assert "no time" in threads("clean", "--db", db, "--older-than", "soon", code=2)
 
 
 def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     """A slip of the finger makes no database."""
     path = tmp_path / "none.db"
-    assert "there is no file" in agentkit("list", "--db", path, code=2)
+    assert "there is no file" in threads("list", "--db", path, code=2)
     assert not path.exists()
 
 
@@ -168,15 +162,15 @@ def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 def test_what_is_exported_can_be_imported(db: Path, tmp_path: Path, form: str) -> None:
     """Twice, which changes nothing."""
     lines, other = tmp_path / "threads.jsonl", tmp_path / "other.db"
-    agentkit("export", "--db", db, "--format", form, "-o", lines)
+    threads("export", "--db", db, "--format", form, "-o", lines)
     for _ in range(2):
-        assert "3 threads" in agentkit("import", lines, "--db", other)
-    assert "a is in Graz." in agentkit("show", "a", "--db", other)
+        assert "3 threads" in threads("import", lines, "--db", other)
+    assert "a is in Graz." in threads("show", "a", "--db", other)
 
 
 def test_a_server_is_named_by_its_url(postgres_url: str) -> None:
     """The same commands."""
-    assert "thread" in agentkit("list", "--db", postgres_url)
+    assert "thread" in threads("list", "--db", postgres_url)
 
 
 async def everything(store: HistoryStore) -> dict[str, Any]:
@@ -197,31 +191,31 @@ def test_files_that_cannot_be_read_or_written_are_said_in_one_line(
 ) -> None:
     """And no new file of threads is made for them."""
     new = tmp_path / "new.db"
-    refused = agentkit("import", tmp_path / "no.jsonl", "--db", new, code=2)
+    refused = threads("import", tmp_path / "no.jsonl", "--db", new, code=2)
     assert "does not exist" in " ".join(refused.replace("│", " ").split())  # in a box, in lines
     assert not new.exists()
-    printed = agentkit("export", "--db", db, "-o", tmp_path / "no" / "out.jsonl", code=2)
+    printed = threads("export", "--db", db, "-o", tmp_path / "no" / "out.jsonl", code=2)
     assert printed.startswith("agentkit: --output: ")
-    assert "--last" in agentkit("show", "a", "--db", db, "--last", "-3", code=2)
-    binary = agentkit("import", db, "--db", new, code=1)
+    assert "--last" in threads("show", "a", "--db", db, "--last", "-3", code=2)
+    binary = threads("import", db, "--db", new, code=1)
     assert re.fullmatch(r"agentkit: line \d+, field \(whole\): not UTF-8 \(byte \d+\)\n", binary)
-    folder = agentkit("list", "--db", tmp_path, code=2)
+    folder = threads("list", "--db", tmp_path, code=2)
     assert folder == f"agentkit: --db: there is no file {str(tmp_path)!r}.\n"
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line(db: Path, tmp_path: Path) -> None:
     """Editors on Windows write one."""
     exported = tmp_path / "out.jsonl"
-    agentkit("export", "--db", db, "-o", exported)
+    threads("export", "--db", db, "-o", exported)
     exported.write_bytes(b"\xef\xbb\xbf" + exported.read_bytes())
-    assert agentkit("import", exported, "--db", tmp_path / "new.db") == "3 threads\n"
+    assert threads("import", exported, "--db", tmp_path / "new.db") == "3 threads\n"
 
 
 def test_addresses_that_are_no_database_are_refused_without_their_password(tmp_path: Path) -> None:
     """Of another kind of server, or with a password that is not percent-encoded."""
-    other = agentkit("list", "--db", "mysql://u:secret@localhost/x", code=2)
+    other = threads("list", "--db", "mysql://u:secret@localhost/x", code=2)
     assert other == "agentkit: --db: mysql:// is not known; give a file or postgresql://….\n"
-    odd = agentkit("list", "--db", "postgresql://u:secret word@localhost/x", code=2)
+    odd = threads("list", "--db", "postgresql://u:secret word@localhost/x", code=2)
     assert "percent-encoded" in odd
     assert "secret" not in odd
 
@@ -231,7 +225,7 @@ async def test_ids_are_listed_whole_however_long_the_titles_are(tmp_path: Path) 
     thread_id, path = "a8375927-4121-4822-a2ea-5e69b47f3d25", tmp_path / "threads.db"
     async with SqliteHistory(path) as store:
         await store.add_thread(thread_id, user_id="somebody@example.com", title="long " * 30)
-    listed = await asyncio.to_thread(agentkit, "list", "--db", path)
+    listed = await asyncio.to_thread(threads, "list", "--db", path)
     assert thread_id in listed
     assert len(listed.splitlines()) == 2
 
@@ -240,9 +234,9 @@ def test_an_import_for_a_user_leaves_threads_of_others_alone(db: Path, tmp_path:
     """They are not found; nothing is added to them."""
     line = {"id": "a", "messages": [{"role": "user", "content": "I am u2."}]}
     (tmp_path / "in.jsonl").write_text(json.dumps(line))
-    printed = agentkit("import", tmp_path / "in.jsonl", "--db", db, "--user", "u2", code=1)
+    printed = threads("import", tmp_path / "in.jsonl", "--db", db, "--user", "u2", code=1)
     assert "no thread 'a'" in printed
-    assert "I am u2." not in agentkit("show", "a", "--db", db)
+    assert "I am u2." not in threads("show", "a", "--db", db)
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -14,7 +14,7 @@ import pytest
 from agentkit_py import Agent, Lifecycle, Network, TokenLimiter, ToolCallFilter, ToolContext, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.lifecycle import StartContext
-from agentkit_py.playground.app import Broken, create_playground
+from agentkit_py.playground.app import BrokenTarget, create_playground
 from agentkit_py.playground.edits import remade, settings_of
 from agentkit_py.playground.prices import Price, Prices
 from agentkit_py.playground.runs import MAX_RUNS, Playground, Run
@@ -501,7 +501,7 @@ def test_the_page_names_no_other_host(root: Path) -> None:
 
 async def test_a_target_that_cannot_be_loaded_is_a_page_that_says_so() -> None:
     """The endpoints say the same, instead of failing."""
-    app = create_playground(Broken("'shop' cannot be imported: x", "Traceback …"), target="shop:n")
+    app = create_playground(BrokenTarget("'shop' cannot be imported: x", "Traceback …"), target="shop:n")
     async with client(app) as api:
         target = (await api.get("/dev-api/target")).json()
         assert target["broken"] == {

@@ -12,7 +12,7 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore[reportMissingTypeStubs] - it has none
 from playwright.sync_api import Browser, Page, Route, expect
 
-from agentkit_py.playground.app import Broken, create_playground
+from agentkit_py.playground.app import BrokenTarget, create_playground
 from tests.playground.conftest import PATIENCE, Served
 from tests.playground.world import playground
 
@@ -277,11 +277,11 @@ def test_the_page_goes_on_when_another_process_answers(browser: Browser, tmp_pat
     page.set_default_timeout(PATIENCE)
     page.goto(served.address)
     say(page, "Before the change")
-    for app in (Broken("'shop' cannot be imported", "Traceback"), playground(tmp_path)):
+    for app in (BrokenTarget("'shop' cannot be imported", "Traceback"), playground(tmp_path)):
         served.stop()
         served = Served(create_playground(app, target="shop:network"), served.port)
         problem = page.get_by_role("alert")
-        if isinstance(app, Broken):
+        if isinstance(app, BrokenTarget):
             expect(problem).to_contain_text("'shop' cannot be imported")
         else:
             expect(problem).to_be_hidden()

@@ -1,27 +1,19 @@
 """The demo's support network: triage, billing, bookings, and a way to a person.
 
-Each agent sees the history that is meant for it: its own tool calls, and what everybody said,
-without contact details. Read this module as the example of how such a network is written.
+Each agent sees the history that is meant for it: its own tool calls, and all texts without contact
+details. This module is an example of how such a network is written.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 from agentkit_py.agent import Agent, System
-from agentkit_py.cli.demo.tools import (
-    BillingTools,
-    BookingTools,
-    HandoffTools,
-    SupportState,
-    Tools,
-    TriageTools,
-    names_of,
-)
-from agentkit_py.cli.demo.travel import TODAY, TravelData
+from agentkit_py.cli.demo.travel import TODAY, TravelData, TravelError
 from agentkit_py.lifecycle import AgentContext, Lifecycle, Start, StartContext
 from agentkit_py.messages import Message, TextMessage
 from agentkit_py.models.base import Model
@@ -33,9 +25,15 @@ from agentkit_py.processors.windowing import TokenLimiter
 from agentkit_py.routing import RouterContext
 from agentkit_py.state import State
 from agentkit_py.stores.sqlite import SqliteHistory
+from agentkit_py.tools import ToolContext
+
+Desk: TypeAlias = Literal["billing", "bookings", "handoff"]
+"""The agents that triage can hand over to."""
+
+Tools: TypeAlias = Sequence[Callable[..., Any]]
 
 HISTORY_TOKENS = 1000
-"""As much of the conversation as any model is shown."""
+"""Tokens of the conversation that any model sees at most."""
 
 _HOUSE = f"Wayfarer Lane sells night trains and ferries in northern Europe. Today is {TODAY}."
 
@@ -54,14 +52,124 @@ that suits the customer.""",
 }
 
 
+@dataclass
+class SupportState:
+    """State that the agents of one run share; `hand_over` fills it, the router reads it."""
+
+    desk: Desk | None = None
+    """The agent that answers after triage."""
+
+    customer_id: str = ""
+    customer: str = ""
+    reason: str = ""
+    """Why triage handed over, for the next agent."""
+
+
+def _customer(ctx: ToolContext) -> str:
+    """Return the run's customer: models name bookings and invoices, but not whose they are."""
+    found: str = ctx.state.data.customer_id
+    if not found:
+        raise TravelError("Triage has not said who the customer is.")
+    return found
+
+
+class SupportTools:
+    """The tools of all agents, over the travel company's data."""
+
+    def __init__(self, data: TravelData) -> None:
+        self._data = data
+        self.of: dict[str, Tools] = {
+            "triage": (self.find_customer, self.hand_over),
+            "billing": (self.list_invoices, self.list_payments, self.refund_payment),
+            "bookings": (
+                self.find_bookings,
+                self.find_departures,
+                self.change_booking,
+                self.cancel_booking,
+            ),
+            "handoff": (self.create_ticket,),
+        }
+
+    def find_customer(self, email: str) -> dict[str, Any]:
+        """Look a customer up by e-mail address."""
+        return self._data.customer(email)
+
+    def hand_over(self, desk: Desk, customer_id: str, reason: str, ctx: ToolContext) -> str:
+        """Hand the conversation over to another desk, which then answers the customer.
+
+        Args:
+            desk: The desk.
+            customer_id: The customer, as find_customer gave it.
+            reason: What the customer wants, in one sentence.
+            ctx: The run.
+        """
+        name = self._data.name_of(customer_id)
+        ctx.state.data = SupportState(desk, customer_id, name, reason)
+        return f"{desk} takes over."
+
+    def list_invoices(self, ctx: ToolContext) -> list[dict[str, Any]]:
+        """List the customer's invoices: what for, how much, and how much is paid."""
+        return self._data.invoices(_customer(ctx))
+
+    def list_payments(self, invoice_id: str, ctx: ToolContext) -> list[dict[str, Any]]:
+        """List the payments of one invoice; a refunded one has the refund's reference."""
+        return self._data.payments(_customer(ctx), invoice_id)
+
+    def refund_payment(self, payment_id: str, ctx: ToolContext) -> dict[str, Any]:
+        """Give back a payment of an invoice that was paid twice."""
+        return self._data.refund(_customer(ctx), payment_id)
+
+    def find_bookings(self, ctx: ToolContext) -> list[dict[str, Any]]:
+        """List the customer's bookings with their departures."""
+        return self._data.bookings(_customer(ctx))
+
+    def find_departures(
+        self, origin: str, destination: str, first_day: str, last_day: str
+    ) -> list[dict[str, Any]]:
+        """Read the timetable. Free berths are only known when a booking is changed.
+
+        Args:
+            origin: City, e.g. Hamburg.
+            destination: City.
+            first_day: YYYY-MM-DD.
+            last_day: YYYY-MM-DD.
+        """
+        return self._data.departures(origin, destination, first_day, last_day)
+
+    def change_booking(self, booking: str, departure: str, ctx: ToolContext) -> dict[str, Any]:
+        """Move a booking to another departure of the same line. It costs a fee."""
+        return self._data.change_booking(_customer(ctx), booking, departure)
+
+    def cancel_booking(self, booking: str, ctx: ToolContext) -> dict[str, Any]:
+        """Cancel a booking."""
+        return self._data.cancel_booking(_customer(ctx), booking)
+
+    def create_ticket(
+        self,
+        subject: str,
+        details: str,
+        ctx: ToolContext,
+        priority: Literal["normal", "high"] = "normal",
+    ) -> dict[str, Any]:
+        """Leave a ticket for a colleague, who will get back to the customer.
+
+        Args:
+            subject: What it is about, in a few words.
+            details: Everything the colleague needs to know.
+            ctx: The run.
+            priority: high where the journey depends on it.
+        """
+        return self._data.add_ticket(_customer(ctx), subject, details, priority)
+
+
 class HideContacts(HistoryProcessor):
-    """Hides e-mail addresses and phone numbers in what was said before: once is enough."""
+    """Hides e-mail addresses and phone numbers in earlier messages."""
 
     _CONTACT = re.compile(r"[\w.+-]+@[\w-]+\.[\w.]+\w|\+\d[\d ]{7,}\d")
 
     @property
     def reason(self) -> str:
-        """What it does."""
+        """The reason in reports."""
         return "contact details hidden"
 
     async def process(
@@ -69,7 +177,7 @@ class HideContacts(HistoryProcessor):
         messages: Sequence[Message],
         context: ProcessorContext,  # noqa: ARG002 - the same for every agent
     ) -> Sequence[Message]:
-        """The messages, texts with contact details rewritten."""
+        """Rewrite texts with contact details."""
         return [self._hidden(message) for message in messages]
 
     def _hidden(self, message: Message) -> Message:
@@ -100,36 +208,31 @@ def support_network(
     threads: Path | None = None,
     tokenizer: CustomTokenizer | None = None,
 ) -> Network:
-    """The network.
+    """Return the network.
 
     Args:
-        data: What its tools read and write.
+        data: The data that its tools read and write.
         model: The model of all agents.
-        threads: The SQLite file of its threads; None: whoever runs the network gives it a store.
-        tokenizer: How reports and limits count; None: as the library does by default.
+        threads: The SQLite file of its threads; None: the network gets its store later.
+        tokenizer: Counts tokens for reports and limits; None: the library's default.
     """
     history = None
     if threads is not None:
         history = SqliteHistory(threads, processors=[TokenLimiter(HISTORY_TOKENS)])
-    triage = TriageTools(data).all
-    desks: dict[str, Tools] = {
-        "billing": BillingTools(data).all,
-        "bookings": BookingTools(data).all,
-        "handoff": HandoffTools(data).all,
-    }
+    tools = SupportTools(data).of
     return Network(
         name="wayfarer-lane",
         agents=[
             Agent(
                 name="triage",
                 system=_TRIAGE,
-                tools=triage,
+                tools=tools["triage"],
                 max_iter=4,
-                processors=[ToolCallFilter(include=names_of(triage))],
+                processors=[ToolCallFilter(include=_names(tools["triage"]))],
                 lifecycle=Lifecycle(on_start=stop_after_hand_over),
                 token_counter=tokenizer,
             ),
-            *(_desk(name, tools, tokenizer) for name, tools in desks.items()),
+            *(_desk(name, tools[name], tokenizer) for name in _DESKS),
         ],
         router=route,
         default_model=model,
@@ -140,8 +243,8 @@ def support_network(
 
 
 def _desk(name: str, tools: Tools, tokenizer: CustomTokenizer | None) -> Agent:
-    # Whoever writes a ticket needs to know that things were done, not how: a line per call.
-    seen: Processor = ToolCallFilter(include=names_of(tools))
+    # A ticket needs to say that things were done, not how: a line per call.
+    seen: Processor = ToolCallFilter(include=_names(tools))
     if name == "handoff":
         seen = ToolCallFilter(persist_results=True)
     return Agent(
@@ -153,6 +256,10 @@ def _desk(name: str, tools: Tools, tokenizer: CustomTokenizer | None) -> Agent:
         processors=[seen],
         token_counter=tokenizer,
     )
+
+
+def _names(tools: Tools) -> list[str]:
+    return [tool.__name__ for tool in tools]
 
 
 def _system(name: str) -> System:

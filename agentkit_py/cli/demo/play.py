@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
 from rich.console import Console
 from rich.text import Text
 
-from agentkit_py.cli.console import rule
-from agentkit_py.cli.context_table import print_context
+from agentkit_py.cli.console import RunPrinter
 from agentkit_py.cli.demo.network import support_network
 from agentkit_py.cli.demo.script import CUSTOMER, LATER, QUESTIONS, scripted_model
 from agentkit_py.cli.demo.travel import TravelData
-from agentkit_py.cli.target import check_file, load_model
-from agentkit_py.cli.transcript import Transcript
+from agentkit_py.cli.explain import print_context
+from agentkit_py.cli.target import DEV_FOLDER, check_file, load_model
 from agentkit_py.messages import Usage
 from agentkit_py.models import openai
 from agentkit_py.models.base import Model
@@ -29,9 +29,12 @@ from agentkit_py.network import Network
 from agentkit_py.processors.tokenizers import ApproximateTokenizer
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.stores import SqliteHistory
-from agentkit_py.testing import FakeProvider
+from agentkit_py.testing import FakeProvider, PacedTransport
 
 _SCRIPTED = "scripted"
+_PARALLEL = {"parallel_tool_calls": True}
+_PAUSE = 0.012
+"""Seconds between two pieces of a reply on the playground's page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,17 +89,16 @@ def _model(options: DemoOptions, provider: FakeProvider | None) -> Model:
     if options.model is not None:
         return load_model(options.model, base_url=options.base_url)
     url = provider.base_url("openai") if provider is not None else options.base_url
-    parallel = {"parallel_tool_calls": True}
-    return openai(_SCRIPTED, api_key="sk-demo", base_url=url, default_parameters=parallel)
+    return openai(_SCRIPTED, api_key="sk-demo", base_url=url, default_parameters=_PARALLEL)
 
 
 async def ask(
     desk: Desk, console: Console, thread_id: str, question: str, options: DemoOptions
 ) -> Usage:
     """One question and its answer, with the report; returns what it cost."""
-    transcript = Transcript(console, delay=options.delay)
-    await transcript.user(CUSTOMER, question)
-    run = await desk.network.run(question, thread_id=thread_id, observer=transcript)
+    printer = RunPrinter(console, delay=options.delay)
+    await printer.user(CUSTOMER, question)
+    run = await desk.network.run(question, thread_id=thread_id, observer=printer)
     if options.report:
         print_context(console, run.context)
     return run.usage
@@ -126,13 +128,13 @@ async def play(console: Console, options: DemoOptions) -> int:
             total = Usage()
             try:
                 for number, question in enumerate(QUESTIONS, 1):
-                    rule(console, f"Turn {number}")
+                    _rule(console, f"Turn {number}")
                     total += await ask(desk, console, thread_id, question, options)
             finally:
                 await _close(desk)
-            rule(console, f"Turn {len(QUESTIONS) + 1}, in a second process")
+            _rule(console, f"Turn {len(QUESTIONS) + 1}, in a second process")
             code = second_process(desk, threads, thread_id, options)
-            rule(console, "Done")
+            _rule(console, "Done")
             refused = _summarise(console, desk, total)
             if options.keep or options.db:
                 _say_how_to_go_on(console, threads, thread_id, options)
@@ -213,3 +215,34 @@ def _say_how_to_go_on(
 async def _close(desk: Desk) -> None:
     await close_shared_runtime()
     await desk.history.close()
+
+
+def _rule(console: Console, title: str) -> None:
+    console.print()
+    console.rule(f"[bold]{title}[/]", style="dim", align="left")
+
+
+def offline_network(folder: Path | None = None, *, pause: float = _PAUSE) -> Network:
+    """Return the demo's network with its scripted model, for `agentkit dev` without a target.
+
+    Nothing leaves this process, and no key is needed.
+
+    Args:
+        folder: Folder of threads and bookings; that of `agentkit dev`, else a temporary one.
+        pause: Seconds between two pieces of a reply.
+    """
+    folder = folder or Path(os.environ.get(DEV_FOLDER) or _temporary_folder())
+    model = openai(_SCRIPTED, api_key="sk-demo", default_parameters=_PARALLEL)
+    model = replace(model, transport=PacedTransport(FakeProvider(scripted_model).transport, pause))
+    return support_network(
+        TravelData(folder / "travel.db"),
+        model,
+        threads=folder / "threads.db",
+        tokenizer=ApproximateTokenizer(),  # offline, tiktoken's encoding cannot be fetched
+    )
+
+
+def _temporary_folder() -> str:
+    folder = tempfile.TemporaryDirectory(prefix="agentkit-demo-", ignore_cleanup_errors=True)
+    atexit.register(folder.cleanup)
+    return folder.name
