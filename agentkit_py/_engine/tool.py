@@ -258,7 +258,7 @@ def as_tool(given: ToolLike) -> Tool:
         return given
     if type(given).__module__.startswith("inngest"):
         # By name, since the engine knows no SDK; whoever has such a function has the SDK.
-        return importlib.import_module("agentkit_py.inngest.tools").inngest_tool(given)
+        return importlib.import_module("agentkit_py.inngest").inngest_tool(given)
     if not callable(given):
         raise ToolDefinitionError(f"{given!r:.60}", "a tool must be a Tool or a function")
     try:

@@ -4,12 +4,10 @@
 your own functions find the steps by itself.
 """
 
-from agentkit_py.inngest.functions import FunctionOptions, create_functions
-from agentkit_py.inngest.middleware import AgentKitMiddleware
+from agentkit_py.inngest.functions import FunctionOptions, create_functions, inngest_tool
 from agentkit_py.inngest.realtime import publisher, subscription_token
-from agentkit_py.inngest.runtime import InngestRuntime, runtime_of
+from agentkit_py.inngest.runtime import AgentKitMiddleware, InngestRuntime, runtime_of
 from agentkit_py.inngest.sending import CANCEL_EVENT
-from agentkit_py.inngest.tools import inngest_tool
 
 __all__ = [
     "CANCEL_EVENT",

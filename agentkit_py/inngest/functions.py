@@ -1,27 +1,25 @@
-"""Agents and networks as Inngest functions."""
+"""Agents and networks as Inngest functions, and Inngest functions as tools."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 import inngest
+from pydantic import BaseModel
 
 from agentkit_py._core.json import as_object
 from agentkit_py._core.naming import slugify
 from agentkit_py.agent import Agent
 from agentkit_py.codec import message_from_dict
-from agentkit_py.errors import AgentKitError, ConfigurationError
+from agentkit_py.errors import AgentKitError, ConfigurationError, ToolDefinitionError
 from agentkit_py.events.public import for_hook, without_details
-from agentkit_py.inngest.live import Publish
-from agentkit_py.inngest.middleware import AgentKitMiddleware
-from agentkit_py.inngest.realtime import publisher
-from agentkit_py.inngest.runtime import Inference, runtime_of
+from agentkit_py.inngest.realtime import Publish, publisher, unless_stopped
+from agentkit_py.inngest.runtime import AgentKitMiddleware, Inference, runtime_of
 from agentkit_py.inngest.sending import cancel_by_event
-from agentkit_py.inngest.stops import unless_stopped
 from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.network import Network
 from agentkit_py.results import USER, AgentResult
@@ -30,6 +28,7 @@ from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.state import State
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.wrappers import for_user
+from agentkit_py.tools import Tool, ToolContext, create_tool
 
 Handler: TypeAlias = Callable[[inngest.Context], Awaitable[dict[str, Any]]]
 
@@ -54,7 +53,7 @@ class FunctionOptions:
     timeouts: inngest.Timeouts | None = None
 
     def to_kwargs(self) -> dict[str, Any]:
-        """What was given, for ``client.create_function``."""
+        """Return what was given, for ``client.create_function``."""
         given = {item.name: getattr(self, item.name) for item in fields(self)}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -69,7 +68,7 @@ def create_functions(
     realtime: bool = False,
     local: DirectRuntime | None = None,
 ) -> list[inngest.Function[Any]]:
-    """Inngest functions for agents and networks, to be served by any of the SDK's frameworks.
+    """Make Inngest functions of agents and networks, to be served by any of the SDK's frameworks.
 
     An agent becomes ``agent-{slug}``, a network ``network-{slug}``; each is started by the event
     ``{app_id}/{function id}`` and returns ``{threadId, text, stopReason, state, results}``. The
@@ -186,7 +185,7 @@ def _for_strangers(send: Publish) -> Publish:
 
 
 def _held_back(ctx: inngest.Context, send: Any) -> Any:
-    """Publish through the runtime, which knows what a replay only repeats."""
+    """Return a publish that goes through the runtime, which knows what a replay only repeats."""
     runtime = runtime_of(ctx)
     runtime.publish_with(send)
     return runtime.publish
@@ -253,7 +252,7 @@ def _time(given: object) -> datetime | None:
 
 
 def _of_this_run(state: State[Any]) -> list[AgentResult]:
-    """What an agent gave since the user last spoke: all inferences of its run."""
+    """Return what an agent gave since the user last spoke: all inferences of its run."""
     results = state.results
     spoken = [index for index, result in enumerate(results) if result.agent_name == USER]
     return results[spoken[-1] + 1 :] if spoken else results
@@ -279,7 +278,7 @@ _STATE_KEYS = {"data", "messages", "_messages", "results", "_results"}
 
 
 def _given_state(given: State[Any], default: State[Any] | None) -> State[Any]:
-    """The state of the event, its data of the kind that the network's default state has."""
+    """Return the event's state, its data of the kind that the network's default state has."""
     if default is None or isinstance(default.data, dict):
         return given
     typed: State[Any] = State(default.data, messages=given.messages, results=given.results)
@@ -298,3 +297,47 @@ def _output(
         "state": state.dump(),
         "results": [result.to_dict() for result in results],
     }
+
+
+def inngest_tool(
+    function: inngest.Function[Any],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parameters: Any = None,
+    timeout: timedelta | None = None,
+) -> Tool:
+    """Make a tool that invokes an Inngest function and waits for what it returns.
+
+    Args:
+        function: The function; it must be served by an app that the server knows.
+        name: What the model calls it; made of the function's id unless given.
+        description: Tells the model when to use it; the function's name unless given.
+        parameters: A pydantic model or JSON Schema of ``event.data``. The SDK's functions have no
+            schema of their own, so it must be given.
+        timeout: How long to wait for the function.
+
+    Raises:
+        ToolDefinitionError: There is no schema, or the name cannot be used.
+    """
+    label = name or slugify(function.local_id).replace("-", "_")
+    if parameters is None:
+        raise ToolDefinitionError(
+            label,
+            "an Inngest function has no input schema of its own; use inngest_tool(function, "
+            "parameters=MyModel)",
+        )
+
+    async def invoke(given: Any, ctx: ToolContext) -> Any:
+        data = given.model_dump(mode="json") if isinstance(given, BaseModel) else given
+        return await ctx.step.invoke_by_id(
+            "invoke", function_id=function.local_id, data=data, timeout=timeout
+        )
+
+    return create_tool(
+        name=label,
+        description=description if description is not None else function.name,
+        parameters=parameters,
+        handler=invoke,
+        steps=True,
+    )

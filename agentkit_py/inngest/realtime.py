@@ -1,26 +1,41 @@
-"""Streaming through Inngest realtime, as the useAgent React hook reads it."""
+"""Streaming through Inngest realtime, as the useAgent React hook reads it.
+
+A replay repeats every event up to the first step that is new. What belongs to the repeated part was
+published before, so `LivePublisher` holds chunks back until their code is known to be new: a step's
+handler is called, or no remembered step is left. What is held when a remembered step comes back is
+dropped. Chunk ids are computed, so consumers recognise what is published twice all the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import inngest
 from inngest.experimental import realtime
 
+logger: logging.Logger = logging.getLogger("agentkit_py.inngest")
+
+T = TypeVar("T")
+
 TOPIC = "agent_stream"
 """The topic on which the useAgent hook listens."""
 
+Publish: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
+"""Sends one chunk."""
+
 
 def channel_of(user_id: str) -> str:
-    """The channel of one user, as the useAgent hook names it."""
+    """Return the channel of one user, as the useAgent hook names it."""
     return f"user:{user_id}"
 
 
-def publisher(
-    client: inngest.Inngest, user_id: str, *, topic: str = TOPIC
-) -> Callable[[dict[str, Any]], Awaitable[None]]:
-    """A ``publish`` for `StreamingConfig` or the middleware: chunks go to the user's channel.
+def publisher(client: inngest.Inngest, user_id: str, *, topic: str = TOPIC) -> Publish:
+    """Return a ``publish`` for `StreamingConfig` or the middleware: it sends to the user's channel.
 
     Args:
         client: Whose key is used.
@@ -36,5 +51,127 @@ def publisher(
 
 
 async def subscription_token(client: inngest.Inngest, user_id: str) -> dict[str, Any]:
-    """A token with which a browser may listen to one user's channel, and to no other."""
+    """Return a token with which a browser may listen to one user's channel, and to no other."""
     return dict(await realtime.get_subscription_token(client, channel_of(user_id), [TOPIC]))
+
+
+class Remaining(Protocol):
+    """The remembered steps of an execution, counted."""
+
+    @property
+    def left(self) -> int:
+        """How many have not been asked for yet."""
+        ...
+
+
+class LivePublisher:
+    """Publishes the chunks of one execution that no earlier execution has published."""
+
+    def __init__(self, send: Publish | None, steps: Remaining) -> None:
+        self.send = send
+        self._steps = steps
+        self._held: list[dict[str, Any]] = []
+        self._calls: list[Callable[[], None]] = []
+        self._groups = 0
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no remembered step is left, so that all code from here on is new."""
+        return not self._steps.left
+
+    async def publish(self, chunk: dict[str, Any], *, inside: bool) -> None:
+        """Send the chunk now, or hold it back until its code is known to be new.
+
+        Args:
+            chunk: The chunk.
+            inside: It comes from a step that really runs now.
+        """
+        if self.send is None:
+            return
+        self._held.append(chunk)
+        if inside or self.is_new:
+            await self._flush()
+
+    def when_new(self, call: Callable[[], None]) -> None:
+        """Make a call that belongs to new code only, now or when that is known."""
+        if self.is_new:
+            call()
+        else:
+            self._calls.append(call)
+
+    async def begin(self) -> None:
+        """Publish what is held: the handler of a step is called, so the code before it is new."""
+        calls, self._calls = self._calls, []
+        for call in calls:
+            call()
+        await self._flush()
+
+    async def remembered(self, step: Awaitable[T]) -> T:
+        """Await a step, and drop what is held if it was remembered: then it is published.
+
+        A step that is new does not come back in the request that asks for it.
+        """
+        try:
+            found = await step
+        except inngest.StepError:
+            await self._passed()
+            raise
+        await self._passed()
+        return found
+
+    async def _passed(self) -> None:
+        if not self._groups:
+            self._held.clear()
+            self._calls.clear()
+        elif self.is_new:  # another branch of the group may have had something new to say
+            await self.begin()
+
+    async def _flush(self) -> None:
+        held, self._held = self._held, []
+        if self.send is None:
+            return
+        for chunk in held:
+            try:
+                await self.send(chunk)
+            except Exception:
+                logger.warning("A chunk could not be published", exc_info=True)
+
+    @contextmanager
+    def group(self) -> Generator[None]:
+        """Mark steps that run at the same time: none of them says what others have published."""
+        self._groups += 1
+        try:
+            yield
+        finally:
+            self._groups -= 1
+
+
+# Inngest stops a function between two steps. A step that is asking a model goes on to its end, and
+# so would what it streams, although the front end was told that the run is over.
+
+_REMEMBERED = 1000
+_stopped: OrderedDict[tuple[str, str], float] = OrderedDict()
+"""When the runs of a user in a thread were stopped, those stopped last at the end."""
+
+
+def stop(user_id: str, thread_id: str) -> None:
+    """Drop what runs of this user in this thread still stream from this process."""
+    key = (user_id, thread_id)
+    _stopped[key] = time.monotonic()
+    _stopped.move_to_end(key)
+    if len(_stopped) > _REMEMBERED:
+        _stopped.popitem(last=False)
+
+
+def unless_stopped(send: Publish, user_id: str, thread_id: object) -> Publish:
+    """Return ``send`` for an execution that begins now; it sends nothing after a later `stop`."""
+    if not isinstance(thread_id, str):
+        return send
+    began = time.monotonic()
+    key = (user_id, thread_id)
+
+    async def publish(chunk: dict[str, Any]) -> None:
+        if _stopped.get(key, began) <= began:
+            await send(chunk)
+
+    return publish

@@ -6,31 +6,29 @@ runs: ids are computed from the run's id, times come from the event and from ste
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import inngest
 
-from agentkit_py.errors import ModelError, ModelHTTPError, NonRetriableError
+from agentkit_py.errors import AgentKitError, ModelError, ModelHTTPError, NonRetriableError
 from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer, ApprovalRequest
-from agentkit_py.inngest import outputs
-from agentkit_py.inngest.bridge import (
-    Bridge,
-    error_of_step,
-    failure_from_json,
-    failure_to_json,
+from agentkit_py.inngest import steps
+from agentkit_py.inngest.gateway import (
+    GatewayAdapter,
+    model_error_from_json,
+    model_error_to_json,
+    to_model_error,
 )
-from agentkit_py.inngest.ids import uuid5
-from agentkit_py.inngest.live import LivePublisher, Publish
-from agentkit_py.inngest.sdk import Memos, max_attempts
-from agentkit_py.inngest.steps import GuardedSteps, Ledger, inside, inside_step, scoped, within
-from agentkit_py.inngest.tape import Tape
+from agentkit_py.inngest.realtime import LivePublisher, Publish
+from agentkit_py.inngest.steps import DeltaLog, GuardedSteps, StepMemory
 from agentkit_py.models.base import Model, RetryPolicy
-from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
+from agentkit_py.runtime.current import set_ambient
+from agentkit_py.runtime.direct import DirectRuntime, copy_model, shared_runtime
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 from agentkit_py.runtime.watch import take_watch
 
@@ -42,6 +40,10 @@ Inference: TypeAlias = Literal["offload", "local"]
 _ONCE = RetryPolicy(attempts=1)
 
 
+DEFAULT_ATTEMPTS = 5
+"""Attempts of a function whose retries are not known: Inngest's default of four retries."""
+
+
 class InngestRuntime:
     """The runtime of agents inside an Inngest function.
 
@@ -50,6 +52,9 @@ class InngestRuntime:
         inference: Who calls the model.
         publish: Sends streaming chunks; see `agentkit_py.inngest.realtime`.
         local: What sends requests with ``inference="local"``, and knows the API keys.
+        remembered: The steps that the SDK has outputs for, which only middleware gets to see.
+            Without them each replay publishes its chunks again; consumers know them by their ids.
+        attempts: How often the server tries.
     """
 
     durable = True
@@ -61,15 +66,16 @@ class InngestRuntime:
         inference: Inference = "offload",
         publish: Publish | None = None,
         local: DirectRuntime | None = None,
+        remembered: inngest.StepMemos | None = None,
+        attempts: int = DEFAULT_ATTEMPTS,
     ) -> None:
-        """Keep the context; nothing happens yet."""
         self.ctx = ctx
         self._inference = inference
         self._local = local or shared_runtime()
-        self._memos = Memos(ctx)
-        self._live = LivePublisher(publish, self._memos)
-        self._ledger = Ledger(self._live, self._memos)
-        self._steps = GuardedSteps(ctx.step, self._ledger)
+        self._attempts = attempts
+        self._memory = StepMemory(remembered)
+        self._live = LivePublisher(publish, self._memory)
+        self._steps = GuardedSteps(ctx.step, self._memory, self._live)
         self._claims: dict[str, int] = {}
         self._skips = 0
         self._time = datetime.fromtimestamp((ctx.event.ts or 0) / 1000, UTC)
@@ -80,22 +86,22 @@ class InngestRuntime:
         return self._steps
 
     def within(self, step_id: str) -> AbstractContextManager[None]:
-        """Steps and runs that begin inside the block carry ``step_id`` in their ids."""
-        return within(step_id)
+        """Give steps and runs that begin inside the block ids that start with ``step_id``."""
+        return steps.within(step_id)
 
     def claim(self, name: str) -> str:
-        """``name``, ``name:2``, …: no two runs in this function share step ids."""
-        name = scoped(name, "/")
+        """Return ``name``, ``name:2``, …: no two runs in this function share step ids."""
+        name = steps.scoped(name, "/")
         count = self._claims[name] = self._claims.get(name, 0) + 1
         return name if count == 1 else f"{name}:{count}"
 
     def new_id(self, key: str) -> str:
-        """A UUID computed from the run's id and ``key``."""
-        return uuid5(f"inngest:{self.ctx.run_id}/{key}")
+        """Return a UUID computed from the run's id and ``key``."""
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"inngest:{self.ctx.run_id}/{key}"))
 
-    def remembers(self, step_id: str) -> bool:
-        """Whether an earlier execution has done the step."""
-        return self._memos.knows(step_id)
+    def remembers(self, step_id: str) -> bool:  # noqa: ARG002 - the port's argument
+        """Return False: the SDK does not say what it remembers before it is asked."""
+        return False
 
     def now(self, key: str) -> datetime:  # noqa: ARG002
         """The latest time that a step has recorded; later for each call, so that order is kept."""
@@ -112,39 +118,33 @@ class InngestRuntime:
         """Ask the model in a step: by the Inngest server, or here."""
         if self._inference == "offload" and model.respond is None:
             return await self._infer_there(step_id, model, make_body)
-        tape = Tape(on_delta) if on_delta is not None else None
-        found = self._remembered(step_id)
-        if found is None:
-            try:
-                found = await self._run(
-                    step_id, partial(self._ask, step_id, model, make_body, tape)
-                )
-            except inngest.StepError as error:
-                raise error_of_step(model, error) from error
-        if tape is not None:
-            await tape.replay(found.get("deltas", []))
+        log = DeltaLog(on_delta) if on_delta is not None else None
+        ask = partial(self._ask, step_id, model, make_body, log)
+        try:
+            found = await self._run(step_id, ask)
+        except inngest.StepError as error:
+            raise to_model_error(model, error) from error
+        if log is not None:
+            await log.replay(found.get("deltas", []))
         if "failed" in found:
             failed = found["failed"]
-            raise failure_from_json(model, failed) from outputs.step_error(failed)
+            raise model_error_from_json(model, failed) from steps.step_error(failed)
         return found["reply"]
 
     async def _infer_there(
         self, step_id: str, model: Model, make_body: Callable[[], dict[str, Any]]
     ) -> object:
         watch = take_watch()
-        body: object = self._ledger.recall(step_id)
-        if body is None:
-            await self._ledger.enter(step_id)
-            bridge = Bridge(model, self._local.api_key(model) or "")
-            # The SDK wants a body even where it only repeats the answer.
-            asked = {} if self.remembers(step_id) else make_body()
-            try:
-                body = await self.ctx.step.ai.infer(step_id, adapter=bridge, body=asked)
-            except inngest.StepError as error:
-                failure = error_of_step(model, error)
-                if watch is not None:
-                    watch.elsewhere(failure)
-                raise failure from error
+        self._memory.enter(step_id)
+        adapter = GatewayAdapter(model, self._local.api_key(model) or "")
+        asked = self.ctx.step.ai.infer(step_id, adapter=adapter, body=make_body())
+        try:
+            body = await self._live.remembered(asked)
+        except inngest.StepError as error:
+            failure = to_model_error(model, error)
+            if watch is not None:
+                watch.elsewhere(failure)
+            raise failure from error
         if watch is not None:
             watch.elsewhere(body)
         return body
@@ -154,19 +154,20 @@ class InngestRuntime:
         step_id: str,
         model: Model,
         make_body: Callable[[], dict[str, Any]],
-        tape: Tape | None,
+        log: DeltaLog | None,
     ) -> dict[str, Any]:
-        """Ask it here; what the step keeps of the answer."""
-        deltas = tape.runs if tape is not None else []
+        """Ask the model from here; return what the step keeps of the answer."""
+        deltas = log.rows if log is not None else []
+        once = copy_model(model, retry=_ONCE)  # Inngest tries the step again
         try:
-            body = await self._local.infer(step_id, _without_retries(model), make_body, tape)
+            body = await self._local.infer(step_id, once, make_body, log)
         except ModelError as error:
             if isinstance(error, ModelHTTPError) and error.retriable and error.retry_after:
                 wait = timedelta(seconds=error.retry_after)
                 raise inngest.RetryAfterError(str(error), wait) from error
             if error.retriable:
                 raise
-            return {"failed": failure_to_json(error), "deltas": deltas}
+            return {"failed": model_error_to_json(error), "deltas": deltas}
         return {"reply": body, "deltas": deltas}
 
     async def effect(
@@ -177,9 +178,7 @@ class InngestRuntime:
         codec: Codec[T] | None = None,
     ) -> T:
         """Run a callback in a step; its result and what it changed are the step's output."""
-        found = self._remembered(step_id)
-        if found is None:
-            found = await self._run(step_id, partial(_changing, handler, changes, codec))
+        found = await self._run(step_id, partial(_changing, handler, changes, codec))
         changes.replay(found["changes"])
         if "cursor" in found:
             assert codec is not None
@@ -187,48 +186,33 @@ class InngestRuntime:
         value = found["value"]
         return codec.load(value) if codec is not None else cast("T", value)
 
-    def recall(self, step_id: str, changes: Recordable) -> Any:
-        """The result of a callback that ran before, and what it changed."""
-        found = self._remembered(step_id)
-        if found is None:
-            return None
-        changes.replay(found["changes"])
-        return found["value"]
-
-    def _remembered(self, step_id: str) -> dict[str, Any] | None:
-        """The output of a step of `_run` that was done before; None: `_run` it."""
-        found = self._ledger.recall(step_id)
-        return None if found is None else self._read(found)
+    def recall(self, step_id: str, changes: Recordable) -> Any:  # noqa: ARG002 - the port's
+        """Return None: `effect` is to be asked."""
+        return None
 
     async def _run(
         self, step_id: str, handler: Callable[[], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
-        """A step whose output says when it ran, and what must not be tried again."""
-        await self._ledger.enter(step_id)
-
-        async def recorded() -> dict[str, Any]:
-            with inside(step_id):
-                try:
-                    output = outputs.check_output(step_id, await handler())
-                except Exception as error:
-                    if not outputs.is_final(error):
-                        raise self._ledger.failed(outputs.sdk_error(error)) from error
-                    output = outputs.check_output(step_id, outputs.recorded(error))
-            return {**output, "at": datetime.now(UTC).timestamp()}
-
-        return self._read(await self.ctx.step.run(step_id, recorded))
-
-    def _read(self, found: dict[str, Any]) -> dict[str, Any]:
-        """What a step recorded, and when it did.
+        """Run a step whose output says when it ran, and what must not be tried again.
 
         Raises:
             AgentKitError: What it recorded is an error.
         """
-        at = datetime.fromtimestamp(found["at"], UTC)
-        self._time = max(self._time, at)
+
+        async def recorded() -> dict[str, Any]:
+            try:
+                output = steps.check_output(step_id, await handler())
+            except Exception as error:
+                if not steps.is_final(error):
+                    raise self._memory.failed(steps.to_sdk_error(error)) from error
+                output = steps.check_output(step_id, steps.record_error(error))
+            return {**output, "at": datetime.now(UTC).timestamp()}
+
+        found = await self._steps.ask(step_id, recorded)
+        self._time = max(self._time, datetime.fromtimestamp(found["at"], UTC))
         if "raised" in found:
             raised = found["raised"]
-            raise outputs.restored(raised) from outputs.step_error(raised)
+            raise steps.restore_error(raised) from steps.step_error(raised)
         return found
 
     async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
@@ -244,7 +228,7 @@ class InngestRuntime:
             branches = tuple(partial(settle, call) for call in calls)
             outcomes = list(await self.ctx.group.parallel(branches))
         if len(outcomes) < len(calls):
-            self._ledger.raise_failure()
+            self._memory.raise_failure()
             await self._leave_group()
         return outcomes
 
@@ -281,7 +265,7 @@ class InngestRuntime:
 
     async def publish(self, chunk: dict[str, Any]) -> None:
         """Publish a chunk unless it belongs to what a replay only repeats."""
-        await self._live.publish(chunk, inside=inside_step() is not None)
+        await self._live.publish(chunk, inside=steps.inside_step() is not None)
 
     def publish_with(self, send: Publish) -> None:
         """Send the chunks of this execution with ``send``."""
@@ -307,9 +291,9 @@ class InngestRuntime:
         """Whether no remembered step is left."""
         return self._live.is_new
 
-    def when_new(self, tell: Callable[[], None]) -> None:
-        """Call ``tell`` once a step is asked for that was not done before, or none is left."""
-        self._live.tell(tell)
+    def when_new(self, call: Callable[[], None]) -> None:
+        """Make the call once the handler of a step is called, or no remembered one is left."""
+        self._live.when_new(call)
 
     def is_final(self, error: BaseException) -> bool:
         """Whether Inngest will not try again: never-retried errors, or the last attempt."""
@@ -318,7 +302,7 @@ class InngestRuntime:
         outward = self.outward(error)
         if isinstance(outward, inngest.NonRetriableError | inngest.StepError):
             return True
-        return self.ctx.attempt + 1 >= max_attempts(self.ctx)
+        return self.ctx.attempt + 1 >= self._attempts
 
     def repeats(self, error: Exception) -> bool:
         """Whether ``error`` comes from a step that is done."""
@@ -332,7 +316,7 @@ class InngestRuntime:
             return error
         if isinstance(error, _NEVER_RETRIED) or self.repeats(error):
             return inngest.NonRetriableError(f"{type(error).__name__}: {error}")
-        return outputs.sdk_error(error)
+        return steps.to_sdk_error(error)
 
 
 async def _changing(
@@ -341,17 +325,10 @@ async def _changing(
     """What a step keeps of a callback's result, and of what it changed."""
     before = changes.begin()
     value = await handler()
-    return {**outputs.kept(value, codec), "changes": changes.record(before)}
+    return {**steps.to_output(value, codec), "changes": changes.record(before)}
 
 
-_NEVER_RETRIED = (NonRetriableError, ModelError, *outputs.NEVER_RETRIED)
-
-
-def _without_retries(model: Model) -> Model:
-    """The model without retries of its own: Inngest tries the step again."""
-    known: dict[str, Any] = {field.name: getattr(model, field.name) for field in fields(Model)}
-    known["retry"] = _ONCE
-    return Model(**known)
+_NEVER_RETRIED = (NonRetriableError, ModelError, *steps.NEVER_RETRIED)
 
 
 _ATTRIBUTE = "agentkit_runtime"
@@ -368,3 +345,80 @@ def runtime_of(ctx: inngest.Context, **options: Any) -> InngestRuntime:
         found = InngestRuntime(ctx, **options)
         setattr(ctx, _ATTRIBUTE, found)
     return found
+
+
+class AgentKitMiddleware(inngest.Middleware):
+    """Give it to the client, and `network.run(…)` inside its functions is durable.
+
+    Example:
+        ::
+
+            client = inngest.Inngest(app_id="support", middleware=[AgentKitMiddleware])
+
+    Use `AgentKitMiddleware.configured(…)` for other settings than the defaults.
+    """
+
+    inference: Inference = "offload"
+    publish: Publish | None = None
+    local: DirectRuntime | None = None
+    _runtime: InngestRuntime | None = None
+
+    @classmethod
+    def configured(
+        cls,
+        *,
+        inference: Inference = "offload",
+        publish: Publish | None = None,
+        local: DirectRuntime | None = None,
+    ) -> Callable[[inngest.Inngest, object], AgentKitMiddleware]:
+        """Return the middleware with settings of its own.
+
+        Args:
+            inference: ``"offload"``: the Inngest server calls the model; ``"local"``: this process
+                does, inside a step (the key stays here, errors keep their body, tokens stream).
+            publish: Sends streaming chunks, e.g. `agentkit_py.inngest.realtime.publisher(…)`.
+            local: The runtime that sends local requests, with its own keys or transport.
+        """
+
+        def make(client: inngest.Inngest, raw_request: object) -> AgentKitMiddleware:
+            made = cls(client, raw_request)
+            made.inference, made.publish, made.local = inference, publish, local
+            return made
+
+        return make
+
+    async def transform_input(
+        self,
+        ctx: inngest.Context | inngest.ContextSync,
+        function: inngest.Function[Any],
+        steps: inngest.StepMemos,
+    ) -> None:
+        """Make this execution's runtime the ambient one."""
+        if isinstance(ctx, inngest.ContextSync):
+            return  # agents are async; a sync function runs them with run_sync, undurably
+        # A function's own middleware comes after the client's and wins.
+        self._runtime = runtime_of(
+            ctx,
+            inference=self.inference,
+            publish=self.publish,
+            local=self.local,
+            remembered=steps,
+            attempts=_attempts(function),
+        )
+        set_ambient(self._runtime)
+
+    async def transform_output(self, result: inngest.TransformOutputResult) -> None:
+        """Say in the SDK's words what our errors mean, also those that the function raised."""
+        error = result.error
+        if not isinstance(error, AgentKitError) or self._runtime is None:
+            return
+        # A step may be tried again for what ends a run, such as a model that is overloaded.
+        if result.step is None or steps.is_final(error):
+            result.error = self._runtime.outward(error)
+
+
+@lru_cache(maxsize=256)
+def _attempts(function: inngest.Function[Any]) -> int:
+    """Return how often the server tries a function."""
+    retries = function.get_config("http://127.0.0.1").main.steps["step"].retries
+    return DEFAULT_ATTEMPTS if retries is None else retries.attempts + 1

@@ -13,8 +13,7 @@ from agentkit_py._core.naming import slugify
 from agentkit_py._engine.spans import carried_trace
 from agentkit_py.agent import Agent
 from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer
-from agentkit_py.inngest.realtime import publisher, subscription_token
-from agentkit_py.inngest.stops import stop
+from agentkit_py.inngest.realtime import publisher, stop, subscription_token
 from agentkit_py.network import Network
 
 CANCEL_EVENT = "agentkit/run.cancelled"

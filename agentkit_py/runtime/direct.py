@@ -208,7 +208,7 @@ class DirectRuntime:
         try:
             async with request as response:
                 if response.is_success and is_stream(response):
-                    assembler = adapter.assembler(_with_key(model, key))
+                    assembler = adapter.assembler(copy_model(model, api_key=key))
                     return await read_reply(model, response, assembler, told)
                 await response.aread()
         except (httpx.RequestError, httpx.InvalidURL) as error:
@@ -366,17 +366,16 @@ def _json_of(model: Model, key: str | None, response: httpx.Response) -> object:
             model=model.model,
             excerpt=redact(response.text, model, key),
         ) from error
-    failure = error_in_body(_with_key(model, key), body)
+    failure = error_in_body(copy_model(model, api_key=key), body)
     if failure is not None:
         raise failure
     return body
 
 
-def _with_key(model: Model, key: str | None) -> Model:
-    """The model with the key that was sent, so that errors can leave it out."""
+def copy_model(model: Model, **changes: Any) -> Model:
+    """Return the model with other settings, as a plain `Model` whatever its class is."""
     known: dict[str, Any] = {field.name: getattr(model, field.name) for field in fields(Model)}
-    known["api_key"] = key
-    return Model(**known)
+    return Model(**{**known, **changes})
 
 
 _shared: list[DirectRuntime] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentkit_py.inngest.stops import stop, unless_stopped
+from agentkit_py.inngest.realtime import stop, unless_stopped
 
 
 async def test_what_a_stopped_run_still_streams_is_dropped() -> None:

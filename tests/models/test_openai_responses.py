@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentkit_py import Agent
 from agentkit_py.errors import ConfigurationError, ModelResponseError
-from agentkit_py.inngest.bridge import Bridge
+from agentkit_py.inngest.gateway import GatewayAdapter
 from agentkit_py.messages import (
     FileContent,
     ImageContent,
@@ -455,7 +455,7 @@ async def test_it_works_over_http() -> None:
 
 def test_inngests_gateway_sends_it_to_its_own_url_with_a_bearer_key() -> None:
     """The gateway takes what it does not know for OpenAI's: body as it is, key as Bearer."""
-    bridge = Bridge(GPT_5, "sk-test")
+    bridge = GatewayAdapter(GPT_5, "sk-test")
     assert bridge.format() == "openai-chat"
     assert bridge.url_infer() == "https://api.openai.com/v1/responses"
     assert bridge.auth_key() == "sk-test"

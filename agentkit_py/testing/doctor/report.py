@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from agentkit_py.inngest.outputs import MAX_OUTPUT
-from agentkit_py.inngest.steps import MAX_STEPS
+from agentkit_py.inngest.steps import MAX_OUTPUT, MAX_STEPS
 from agentkit_py.network import Network
 from agentkit_py.testing.doctor.watching import CallbackWatch
 from agentkit_py.testing.executor import Run

@@ -1,9 +1,8 @@
-"""What remembered steps gave, taken from the SDK's memos: as the SDK would, and each time anew."""
+"""What remembered steps gave is there again in each replay, as it was."""
 
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import inngest
@@ -11,7 +10,6 @@ import pytest
 
 from agentkit_py import Agent, Lifecycle, State, ToolContext, create_tool, openai, tool
 from agentkit_py.inngest import AgentKitMiddleware
-from agentkit_py.inngest.sdk import Memos
 from agentkit_py.lifecycle import ResultContext
 from agentkit_py.messages import ToolCallMessage
 from agentkit_py.runtime.direct import DirectRuntime
@@ -123,7 +121,7 @@ async def test_a_tool_that_writes_an_equal_value_is_seen_to_have_changed_the_sta
     assert run.output == json.dumps({"found": found}), run.error
 
 
-# ------------------------------------------------------------------ steps that the SDK is not asked
+# ------------------------------------------------------------------ what middleware is told
 
 
 class Hooks(inngest.Middleware):
@@ -305,14 +303,3 @@ async def test_middleware_that_changes_memos_is_heard(inference: Inference) -> N
     assert run.output == "Done.", run.error
     assert places == [1, 2]
     assert "sealed" in json.dumps(run.memos)
-
-
-@pytest.mark.parametrize("memos", [None, [["a.0.infer"]], {"a.0.infer": "x"}, SimpleNamespace()])
-def test_of_another_sdk_nothing_is_taken(memos: object) -> None:
-    """Its own steps give what they remember."""
-    execution = SimpleNamespace(_memos=SimpleNamespace(_memos=memos))
-    for step in (SimpleNamespace(), SimpleNamespace(_execution=execution)):
-        found = Memos(SimpleNamespace(step=step))  # pyright: ignore[reportArgumentType] - no context of the SDK
-        assert not found.knows("a.0.infer")
-        assert found.take("a.0.infer") is None
-        assert found.left == 0

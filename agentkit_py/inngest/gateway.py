@@ -1,4 +1,4 @@
-"""Our models as adapters of the SDK's ``step.ai.infer``, and its errors as ours."""
+"""Model calls through Inngest's AI gateway (``step.ai.infer``), and errors of steps as ours."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ _FORMATS = {"anthropic": "anthropic", "gemini": "gemini"}
 
 
 @dataclass(frozen=True, slots=True)
-class Bridge:
+class GatewayAdapter:
     """One of our models in the shape of `inngest.experimental.ai.BaseAdapter`."""
 
     model: Model
     key: str
 
     def auth_key(self) -> str:
-        """The API key: with ``inference="offload"`` it goes through the Inngest server."""
+        """Return the API key: with ``inference="offload"`` it goes through the Inngest server."""
         return self.key
 
     def format(self) -> str:
-        """How the gateway is to authenticate."""
+        """Return the format by which the gateway authenticates."""
         return _FORMATS.get(self.model.provider, "openai-chat")
 
     def headers(self) -> dict[str, str]:
-        """Our headers but those that the gateway adds itself."""
+        """Return our headers but those that the gateway adds itself."""
         headers = self.model.adapter.headers(self.model, self.key or None)
         added = {"authorization", "x-api-key", "x-goog-api-key", "content-type"}
         return {name: value for name, value in headers.items() if name.lower() not in added}
 
     def on_call(self, body: dict[str, object]) -> None:
-        """Nothing: the body is complete."""
+        """Change nothing: the body is complete."""
 
     def url_infer(self) -> str:
-        """Where the gateway sends the request."""
+        """Return the address that the gateway sends the request to."""
         return self.model.adapter.url(self.model)
 
 
@@ -71,8 +71,8 @@ _TYPES: dict[str, type[ModelHTTPError]] = {
 }
 
 
-def error_of_step(model: Model, error: inngest.StepError) -> ModelError:
-    """The error of ours that a failed inference step stands for.
+def to_model_error(model: Model, error: inngest.StepError) -> ModelError:
+    """Return the error of ours that a failed inference step stands for.
 
     The gateway says the status in its message and the provider's body only in the stack's text.
     """
@@ -93,8 +93,8 @@ def _detail(error: inngest.StepError) -> str:
     return (error.message or error.name)[:2000]
 
 
-def failure_to_json(error: ModelError) -> dict[str, Any]:
-    """A model error that must not be tried again, as a step's output."""
+def model_error_to_json(error: ModelError) -> dict[str, Any]:
+    """Return a model error that must not be tried again, as a step's output."""
     return {
         "name": type(error).__name__,
         "message": error.args[0] if error.args else "",
@@ -106,8 +106,8 @@ def failure_to_json(error: ModelError) -> dict[str, Any]:
     }
 
 
-def failure_from_json(model: Model, record: dict[str, Any]) -> ModelError:
-    """The model error that a step recorded."""
+def model_error_from_json(model: Model, record: dict[str, Any]) -> ModelError:
+    """Return the model error that a step recorded."""
     where: dict[str, Any] = {"provider": model.provider, "model": model.model}
     kind = _TYPES.get(record["name"])
     if kind is not None and isinstance(record.get("status"), int):
@@ -117,8 +117,8 @@ def failure_from_json(model: Model, record: dict[str, Any]) -> ModelError:
         f"{model.provider} model {model.model!r}: "
     )
     if record["name"] == "ModelStreamError":
-        told = [message_from_dict(one) for one in record.get("messages", ())]
-        return ModelStreamError(message, **where, messages=told)
+        partial = [message_from_dict(one) for one in record.get("messages", ())]
+        return ModelStreamError(message, **where, messages=partial)
     if record["name"] == "ModelResponseError":
         return ModelResponseError(message, **where, excerpt=record.get("excerpt") or "")
     return ModelError(message, **where)
