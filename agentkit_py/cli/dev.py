@@ -96,7 +96,7 @@ def dev(
     needed = ("sse_starlette", "starlette", "uvicorn", "watchfiles")
     check_installed("dev", "playground", needed)
     from agentkit_py.playground.prices import Prices  # noqa: PLC0415 - needs the extra
-    from agentkit_py.playground.security import is_loopback  # noqa: PLC0415 - needs the extra
+    from agentkit_py.server.auth import is_loopback  # noqa: PLC0415 - needs the extra
 
     split_target(target)
     if prices is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 from uuid import uuid4
 
 import uvicorn
@@ -20,19 +21,26 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from agentkit_py.errors import AgentKitError, ThreadNotFoundError
 from agentkit_py.events.approvals import ApprovalAnswer
-from agentkit_py.playground.answers import Answer, told
-from agentkit_py.playground.describe import call_json, target_json, thread_json, threads_json
+from agentkit_py.playground.describe import (
+    CALL_FIELDS,
+    call_json,
+    masked,
+    target_json,
+    thread_json,
+    threads_json,
+)
 from agentkit_py.playground.edits import Edit, ask_again, rehearse
-from agentkit_py.playground.masking import CALL, masked
 from agentkit_py.playground.recorder import Recorded
 from agentkit_py.playground.runs import BusyError, Playground, Run
-from agentkit_py.playground.security import Access, Guard
+from agentkit_py.playground.security import Access, AccessMiddleware
+from agentkit_py.server.api import read_json
+from agentkit_py.server.schemas import ApiError
 
 _STATIC = Path(__file__).parent / "static"
 _MAX_BODY = 4_000_000
@@ -40,12 +48,11 @@ _RETRY = 500
 """Milliseconds after which the page connects again."""
 
 B = TypeVar("B", bound=BaseModel)
-Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenTarget:
-    """What there is in place of a playground where the target could not be loaded."""
+    """Stands for the playground of a target that could not be loaded."""
 
     message: str
     """One line."""
@@ -63,12 +70,12 @@ class _Message(BaseModel):
 def create_playground(
     playground: Playground | BrokenTarget, *, target: str = "", access: Access | None = None
 ) -> Starlette:
-    """The playground as an ASGI application.
+    """Return the playground as an ASGI application.
 
     Args:
-        playground: What to play with, or why that cannot be.
-        target: How the command line named it.
-        access: Who may ask; this machine only, unless given.
+        playground: The playground, or why there is none.
+        target: The target as the command line named it.
+        access: The rule for requests; this machine only, unless given.
     """
     api = _Api(playground, target)
 
@@ -79,7 +86,7 @@ def create_playground(
             await playground.close()
 
     routes = [
-        Route("/", api.page),
+        Route("/", _page),
         Route("/dev-api/target", api.target),
         Route("/dev-api/threads", api.threads),
         Route("/dev-api/threads/{thread:path}", api.thread),
@@ -95,11 +102,11 @@ def create_playground(
     app = Starlette(
         routes=routes,
         lifespan=lifespan,
-        middleware=[Middleware(Guard, access=access or Access())],
+        middleware=[Middleware(AccessMiddleware, access=access or Access())],
         exception_handlers={
-            AgentKitError: _told,
-            ThreadNotFoundError: _not_found,
-            HTTPException: _refused,
+            AgentKitError: _error_response,
+            ApiError: _error_response,
+            HTTPException: _error_response,
         },
     )
     app.state.end = api.end
@@ -107,12 +114,16 @@ def create_playground(
 
 
 class Server(uvicorn.Server):
-    """Serves a playground; when it is to end, it does not wait for those who only listen."""
+    """Serves a playground; at its end it does not wait for readers of events."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End."""
         cast("Starlette", self.config.app).state.end()
         await super().shutdown(sockets)
+
+
+async def _page(_: Request) -> Response:
+    return FileResponse(_STATIC / "index.html")
 
 
 class _Api:
@@ -131,9 +142,9 @@ class _Api:
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, self._playground.message)
         return self._playground
 
-    def _told(self, found: Any, also: Collection[str] = ()) -> Response:
-        """An answer with its words masked, where the store masks them."""
-        return Answer(masked(found, self.playground.redactor, also))
+    def _masked(self, found: Any, also: Collection[str] = ()) -> Response:
+        """Respond with words masked, where the store masks them."""
+        return PageResponse(masked(found, self.playground.redactor, also))
 
     def end(self) -> None:
         """End the streams of events: the server waits for them before it ends."""
@@ -157,90 +168,82 @@ class _Api:
             raise HTTPException(HTTPStatus.NOT_FOUND, "The run has no such model call.")
         return call
 
-    async def page(self, request: Request) -> Response:
-        """The page."""
-        del request
-        return FileResponse(_STATIC / "index.html")
-
-    async def target(self, request: Request) -> Response:
-        """What there is to play with."""
-        del request
+    async def target(self, _: Request) -> Response:
+        """Describe the target."""
         found = self._playground
         about = {"boot": self._boot, "spec": self._target}
         if isinstance(found, BrokenTarget):
             broken = {"message": found.message, "details": found.details}
-            return Answer({**about, "broken": broken})
-        return Answer({**about, **target_json(found)})
+            return PageResponse({**about, "broken": broken})
+        return PageResponse({**about, **target_json(found)})
 
-    async def threads(self, request: Request) -> Response:
-        """The threads, those changed last first."""
-        del request
-        return self._told({"threads": await threads_json(self.playground)})
+    async def threads(self, _: Request) -> Response:
+        """List the threads, last changed first."""
+        return self._masked({"threads": await threads_json(self.playground)})
 
     async def thread(self, request: Request) -> Response:
-        """A thread: what is stored, and the runs that are kept; or what came ``after``."""
+        """Return a thread's results and runs, or only the results ``after`` a position."""
         after = request.query_params.get("after", "")
-        place = int(after) if after.isdecimal() else None
+        position = int(after) if after.isdecimal() else None
         thread = request.path_params["thread"]
-        return self._told(await thread_json(self.playground, thread, place))
+        return self._masked(await thread_json(self.playground, thread, position))
 
     async def events(self, request: Request) -> Response:
-        """Events of a thread's runs, as they happen."""
+        """Stream events of a thread's runs as they happen."""
         boot, _, number = request.headers.get("last-event-id", "").partition(":")
         after = number if boot == self._boot else request.query_params.get("after", "")
         begin = int(after) if after.isdecimal() else 0
         return EventSourceResponse(self._events(request.query_params.get("thread", ""), begin))
 
     async def _events(self, thread: str, after: int) -> AsyncGenerator[ServerSentEvent]:
-        yield told({"boot": self._boot}, event="hello", retry=_RETRY)
+        hello = to_text({"boot": self._boot})
+        yield ServerSentEvent(hello, event="hello", retry=_RETRY)
         if isinstance(self._playground, BrokenTarget):
             await self._ended.wait()  # until another process answers
             return
         redactor = self._playground.redactor
         async for seq, run, event in self._playground.follow(thread, after):
-            if redactor is None:
-                found = event
-            elif event["kind"] == "delta":
+            if redactor is not None and event["kind"] == "delta":
                 continue  # no pattern finds what a piece holds half of
-            else:
-                found = masked(event, redactor)
-            yield told({"run": run, "seq": seq, **found}, id=f"{self._boot}:{seq}")
+            found = {"run": run, "seq": seq, **masked(event, redactor)}
+            yield ServerSentEvent(to_text(found), id=f"{self._boot}:{seq}")
 
     async def start(self, request: Request) -> Response:
         """Begin a run."""
         message = await _body(request, _Message)
         run = await self.playground.start(message.text, message.thread)
-        return Answer({"run": run.id, "thread": run.thread_id}, HTTPStatus.CREATED)
+        return PageResponse({"run": run.id, "thread": run.thread_id}, HTTPStatus.CREATED)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a run."""
         run = self._run(request)
         await self.playground.cancel(run)
-        return Answer({"status": run.status})
+        return PageResponse({"status": run.status})
 
     async def call(self, request: Request) -> Response:
-        """All about one model call."""
-        return self._told(call_json(self._call(request)), CALL)
+        """Describe one model call."""
+        return self._masked(call_json(self._call(request)), CALL_FIELDS)
 
     async def look(self, request: Request) -> Response:
-        """What an edited call would send."""
+        """Show what an edited call would send."""
         edit = await _body(request, Edit)
-        return self._told(await rehearse(_traced(self._call(request)), edit), CALL)
+        return self._masked(await rehearse(_traced(self._call(request)), edit), CALL_FIELDS)
 
     async def again(self, request: Request) -> Response:
         """Make an edited call."""
         edit, prices = await _body(request, Edit), self.playground.prices
-        return self._told(await ask_again(_traced(self._call(request)), edit, prices), CALL)
+        found = await ask_again(_traced(self._call(request)), edit, prices)
+        return self._masked(found, CALL_FIELDS)
 
     async def approve(self, request: Request) -> Response:
-        """Answer a question."""
+        """Answer an approval request."""
         record: Any = await _json(request)
         if not isinstance(record, dict):
             raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "The answer must be an object.")
         answer = ApprovalAnswer.from_dict(record)  # pyright: ignore[reportUnknownArgumentType] - from_dict checks it
         if not self.playground.answer(request.path_params["request"], answer):
             raise HTTPException(HTTPStatus.NOT_FOUND, "Nobody waits for this answer any more.")
-        return Answer({"answered": True})
+        return PageResponse({"answered": True})
 
 
 def _traced(call: Recorded) -> Any:
@@ -252,19 +255,11 @@ def _traced(call: Recorded) -> Any:
 
 
 async def _json(request: Request) -> Any:
-    """The request's JSON; the type must say so, which no other site's form can."""
+    """Return the request's JSON; its type must be named, which no other site's form can."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/json":
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send application/json.")
-    content = bytearray()
-    async for piece in request.stream():
-        content += piece
-        if len(content) > _MAX_BODY:
-            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "This is too long.")
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, f"This is no JSON: {error}") from error
+    return await read_json(request, _MAX_BODY)
 
 
 async def _body(request: Request, kind: type[B]) -> B:
@@ -275,24 +270,42 @@ async def _body(request: Request, kind: type[B]) -> B:
         raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, problems) from error
 
 
-def _problem(message: str, status: int) -> Response:
-    return Answer({"error": message}, status)
+async def _error_response(_: Request, error: Exception) -> Response:
+    """Answer with the error: the reader of the page is its developer."""
+    message, status = f"{type(error).__name__}: {error}", int(HTTPStatus.UNPROCESSABLE_ENTITY)
+    if isinstance(error, HTTPException):
+        message, status = error.detail, error.status_code
+    elif isinstance(error, ApiError):
+        message, status = error.message, error.status
+    elif isinstance(error, ThreadNotFoundError):
+        message, status = str(error), HTTPStatus.NOT_FOUND
+    elif isinstance(error, BusyError):
+        status = HTTPStatus.CONFLICT
+    return PageResponse({"error": message}, status)
 
 
-async def _told(request: Request, error: Exception) -> Response:
-    """The library's errors are for the developer, who is looking at the page."""
-    del request
-    busy = isinstance(error, BusyError)
-    status = HTTPStatus.CONFLICT if busy else HTTPStatus.UNPROCESSABLE_ENTITY
-    return _problem(f"{type(error).__name__}: {error}", status)
+class PageResponse(JSONResponse):
+    """JSON for the page that cannot fail, whatever models, tools and settings hold."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the body."""
+        return to_text(content).encode("ascii")
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
-    del request
-    return _problem(str(error), HTTPStatus.NOT_FOUND)
+def to_text(value: Any) -> str:
+    """Return JSON in ASCII, which can hold halves of surrogate pairs; NaN and infinity are null."""
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False, separators=(",", ":"))
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    del request
-    assert isinstance(error, HTTPException)
-    return _problem(error.detail, error.status_code)
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[Any, Any]", value)
+        return {key: _finite(item) for key, item in pairs.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in cast("list[Any]", value)]
+    return value

@@ -1,8 +1,9 @@
-"""The target, its threads and its calls, as JSON for the page."""
+"""The target, its threads and its calls, as JSON for the page, with words masked where asked."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, cast
 
 from agentkit_py.agent import Agent
 from agentkit_py.models.base import Model
@@ -12,17 +13,18 @@ from agentkit_py.playground.levels import input_of, levels_json, message_json, s
 from agentkit_py.playground.recorder import Recorded, as_json, usage_json
 from agentkit_py.playground.runs import Playground
 from agentkit_py.processors.base import HistoryProcessor
+from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import USER, AgentResult
 
 MAX_RESULTS = 300
-"""The newest results of a thread that the page gets."""
+"""Number of newest results of a thread that the page gets."""
 
 _THREADS = 100
 _TITLE = 80
 
 
 def target_json(playground: Playground) -> dict[str, Any]:
-    """What there is to play with."""
+    """Describe the target."""
     target = playground.target
     network = target if isinstance(target, Network) else None
     default = None if network is None else network.default_model
@@ -67,7 +69,7 @@ def _chain(chain: Any) -> list[dict[str, str]]:
 
 
 async def threads_json(playground: Playground) -> list[dict[str, Any]]:
-    """The threads that the store has, or else those of this process's runs; newest first."""
+    """List the threads of the store, or else of this process's runs; newest first."""
     store = playground.store
     if store is None:
         newest = reversed(playground.runs.values())
@@ -91,14 +93,14 @@ async def threads_json(playground: Playground) -> list[dict[str, Any]]:
 async def thread_json(
     playground: Playground, thread_id: str, after: int | None = None
 ) -> dict[str, Any]:
-    """A thread: what is stored, the runs that are kept, and the number of the last event.
+    """Return a thread's stored results, its kept runs, and the number of the last event.
 
     Args:
-        playground: Where it is.
-        thread_id: Its id.
-        after: Position from which on results are wanted; then runs come without their events.
+        playground: The playground.
+        thread_id: The thread.
+        after: Only results from this position on, and runs without their events.
     """
-    # Before anything is awaited, so that no event is in neither of the two.
+    # Before anything is awaited, so that no event is lost between runs and stream.
     seq = playground.seq
     own = [run for run in playground.runs.values() if run.thread_id == thread_id]
     runs = [run.to_dict(events=after is None) for run in own]
@@ -129,7 +131,7 @@ def _result(result: AgentResult) -> dict[str, Any]:
 
 
 def call_json(recorded: Recorded) -> dict[str, Any]:
-    """All about one model call."""
+    """Describe one model call."""
     found: dict[str, Any] = {
         "call": recorded.number,
         "step": recorded.step_id,
@@ -158,3 +160,39 @@ def call_json(recorded: Recorded) -> dict[str, Any]:
         "problem": call.problem,
         "seen": levels_json(call.report),
     }
+
+
+_WORDS = frozenset(
+    {
+        *("text", "input", "content", "system", "title", "answer"),
+        *("error", "reason", "facts", "metadata", "toolInput"),
+        *("data", "before", "after", "state"),
+    }
+)
+"""Fields with words of people, models and tools; all others are names, ids and figures."""
+
+CALL_FIELDS = frozenset({"request", "reply"})
+"""Further fields with words in the description of a model call."""
+
+
+def masked(value: Any, redactor: Redactor | None, also: Collection[str] = ()) -> Any:
+    """Mask words in JSON for the page; return it as it is without a redactor.
+
+    Args:
+        value: The JSON.
+        redactor: The store's.
+        also: Other fields with words.
+    """
+    if redactor is None:
+        return value
+    if isinstance(value, Mapping):
+        found = cast("Mapping[str, Any]", value)
+        return {
+            key: redactor.value(item)
+            if (key in _WORDS or key in also) and not isinstance(item, int | float)
+            else masked(item, redactor, also)
+            for key, item in found.items()
+        }
+    if isinstance(value, list | tuple):
+        return [masked(item, redactor, also) for item in cast("list[Any]", value)]
+    return value

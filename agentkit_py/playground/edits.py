@@ -1,4 +1,4 @@
-"""Edited calls: what can be changed of a call's prompt and processors, and the call made again."""
+"""Edited calls: changes to a call's prompt and processors, and the call made again."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.models.http_errors import redact
 from agentkit_py.playground.levels import levels_json, message_json
 from agentkit_py.playground.prices import Prices
-from agentkit_py.playground.recorder import Recorder, as_json, usage_json
-from agentkit_py.playground.witness import RecordingRuntime, request_text
+from agentkit_py.playground.recorder import (
+    Recorder,
+    RecordingRuntime,
+    as_json,
+    request_text,
+    usage_json,
+)
 from agentkit_py.processors.apply import as_processor
 from agentkit_py.processors.base import HistoryProcessor, Level
 from agentkit_py.processors.settings import ConfiguredProcessor
 
 
 class ProcessorEdit(BaseModel):
-    """What is otherwise with one processor."""
+    """Changes to one processor."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -33,7 +38,7 @@ class ProcessorEdit(BaseModel):
 
 
 class Edit(BaseModel):
-    """What is otherwise with a call."""
+    """Changes to a call."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -45,20 +50,20 @@ class Edit(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a processor was made with, as far as it still knows."""
+    """The constructor's arguments of a processor, as far as it keeps them."""
 
     shown: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What is JSON, and so can be edited."""
+    """Arguments that are JSON, and so can be edited."""
 
     others: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What is not, and stays."""
+    """Other arguments, which stay."""
 
     missing: Sequence[str] = ()
-    """Not kept by the processor: made again without them, it might do something else."""
+    """Arguments that it does not keep: made again without them, it might do something else."""
 
 
 def settings_of(processor: HistoryProcessor) -> Settings:
-    """The arguments of the processor's constructor, found in its attributes of the same names."""
+    """Find the constructor's arguments in the processor's attributes of the same names."""
     kind = type(processor)
     if kind.__init__ is object.__init__:
         return Settings()
@@ -107,11 +112,7 @@ def _as_json(value: Any) -> Any:
 
 
 def remade(processor: HistoryProcessor, changed: Mapping[str, Any]) -> HistoryProcessor:
-    """The processor with other settings.
-
-    Raises:
-        ConfigurationError: It has no such setting, or refuses the value.
-    """
+    """Return the processor with other settings."""
     if not changed:
         return processor
     known = settings_of(processor)
@@ -129,7 +130,7 @@ def remade(processor: HistoryProcessor, changed: Mapping[str, Any]) -> HistoryPr
 
 
 def _numbered(chains: Chains) -> list[tuple[Level, HistoryProcessor]]:
-    """The processors one by one, in the order in which they run."""
+    """List the processors one by one, in the order in which they run."""
     return [
         (level, unit)
         for level, processors in chains
@@ -139,7 +140,7 @@ def _numbered(chains: Chains) -> list[tuple[Level, HistoryProcessor]]:
 
 
 def _units_of(processor: HistoryProcessor) -> list[HistoryProcessor]:
-    """What is edited for ``processor``: itself, or what it only puts together, as a `Chain` does.
+    """Return what is edited for ``processor``: itself, or the members of a `Chain`.
 
     The members of a `Budget` follow from its settings, so it is edited as a whole.
     """
@@ -149,7 +150,7 @@ def _units_of(processor: HistoryProcessor) -> list[HistoryProcessor]:
 
 
 def processors_json(call: ModelCall) -> list[dict[str, Any]]:
-    """The processors of a call with what can be edited of them."""
+    """Describe the processors of a call with their settings."""
     found: list[dict[str, Any]] = []
     for number, (level, processor) in enumerate(_numbered(call.chains)):
         settings = settings_of(processor)
@@ -160,22 +161,18 @@ def processors_json(call: ModelCall) -> list[dict[str, Any]]:
                 "name": processor.name,
                 "reason": processor.reason,
                 "settings": {} if settings.missing else settings.shown,
-                "fixed": sorted([*_given(settings.others), *settings.missing]),
+                "fixed": sorted([*_not_none(settings.others), *settings.missing]),
             }
         )
     return found
 
 
-def _given(others: Mapping[str, Any]) -> list[str]:
+def _not_none(others: Mapping[str, Any]) -> list[str]:
     return [name for name, value in others.items() if value is not None]
 
 
 def call_edit(call: ModelCall, edit: Edit) -> CallEdit:
-    """The edit as the engine takes it.
-
-    Raises:
-        ConfigurationError: A processor is not there, or refuses a setting.
-    """
+    """Return the edit in the engine's form."""
     numbered = _numbered(call.chains)
     unknown = sorted(edit.processors.keys() - set(range(len(numbered))))
     if unknown:
@@ -191,7 +188,7 @@ def call_edit(call: ModelCall, edit: Edit) -> CallEdit:
 
 
 async def rehearse(call: ModelCall, edit: Edit) -> dict[str, Any]:
-    """What the edited call would send; no model is asked."""
+    """Describe what the edited call would send; no model is called."""
     made = await call.rehearse(call_edit(call, edit))
     body = made.model.encode(made.request)
     return {
@@ -202,17 +199,12 @@ async def rehearse(call: ModelCall, edit: Edit) -> dict[str, Any]:
 
 
 async def ask_again(call: ModelCall, edit: Edit, prices: Prices) -> dict[str, Any]:
-    """Make the edited call for real. Its tools are not called, and nothing is saved.
-
-    Raises:
-        ConfigurationError: `on_start` ends the turn, so that there is no call.
-        ModelError: The model could not be asked.
-    """
+    """Make the edited call for real. Its tools are not called, and nothing is saved."""
     made = await call.rehearse(call_edit(call, edit))
     if made.stop:
         raise ConfigurationError("on_start ends this turn now, so the model would not be asked.")
     model, body = made.model, made.model.encode(made.request)
-    runtime = RecordingRuntime(Recorder(_nobody))
+    runtime = RecordingRuntime(Recorder(lambda _: None))
     key, began = runtime.key_of(model), time.perf_counter()
     try:
         reply = await runtime.infer("again", model, lambda: body)
@@ -229,7 +221,3 @@ async def ask_again(call: ModelCall, edit: Edit, prices: Prices) -> dict[str, An
         "finish": decoded.finish_reason,
         "ms": round((time.perf_counter() - began) * 1000, 1),
     }
-
-
-def _nobody(event: dict[str, Any]) -> None:
-    """Nobody listens."""

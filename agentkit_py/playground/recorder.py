@@ -1,4 +1,4 @@
-"""Writing down what happens in one run, as JSON events for the page."""
+"""Recording of one run as JSON events for the page: its events, model calls, effects and waits."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import json
 import re
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import timedelta
+from typing import Any, TypeVar, cast
 
 from agentkit_py._core.json import dumps
 from agentkit_py._engine.tool_calls import calls_of
 from agentkit_py._engine.trace import ModelCall
 from agentkit_py.events import types as happened
 from agentkit_py.messages import Usage
-from agentkit_py.models.base import Model
+from agentkit_py.models.base import Model, StreamingAdapter
 from agentkit_py.models.http_errors import redact
 from agentkit_py.playground.levels import message_json
 from agentkit_py.playground.prices import Prices
+from agentkit_py.runtime.direct import DirectRuntime, DirectSteps
+from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 from agentkit_py.state import State
 
 _TOOL_STEP = re.compile(r"(.*)\.tool\.(\d+)\.")
 _SHORTER = ".shorter"
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,18 +56,18 @@ class Recorded:
     cost: float | None = None
     open: bool = True
     state: dict[str, Any] | None = None
-    """The state's data when it was made; None: it is no JSON."""
+    """The state's data at the call; None: it is not JSON."""
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Observer, tracer and the runtime's witness of one run."""
+    """Records one run: as its observer, its tracer, and from its `RecordingRuntime`."""
 
     emit: Callable[[dict[str, Any]], None]
     prices: Prices = field(default_factory=Prices)
     calls: dict[int, Recorded] = field(default_factory=dict[int, Recorded])
     state: dict[str, Any] | None = None
-    """The state's data as it was last seen."""
+    """The state's data at last."""
 
     _start: float = field(default_factory=time.perf_counter)
     _steps: dict[str, Recorded] = field(default_factory=dict[str, Recorded])
@@ -81,14 +86,14 @@ class Recorder:
         """Milliseconds since the run began."""
         return round((time.perf_counter() - self._start) * 1000, 1)
 
-    def tell(self, kind: str, **facts: Any) -> None:
-        """Tell of something that happened now."""
+    def record(self, kind: str, **facts: Any) -> None:
+        """Emit an event of this moment."""
         self.emit({"kind": kind, "at": self.now, **facts})
 
-    # The tracer.
+    # Called by the engine, as tracer.
 
     def trace(self, call: ModelCall) -> None:
-        """A model call is about to be made."""
+        """Record that a model call is about to be made."""
         path = call.step_id.removesuffix(_SHORTER)
         known = self._steps.get(path)
         if known is None:
@@ -96,7 +101,7 @@ class Recorder:
             self._unanswered[call.run_id].append(known)
         known.call, known.state = call, data_of(call.view.scope.state)
         self._note_state(known.state)
-        self.tell(
+        self.record(
             "call.started",
             call=known.number,
             agent=call.view.agent.name,
@@ -115,18 +120,18 @@ class Recorder:
 
     def _note_state(self, state: dict[str, Any] | None) -> None:
         if state is not None and self.state is None:
-            self.tell("state", data=state)
+            self.record("state", data=state)
             self.state = state
 
-    # The runtime's witness.
+    # Called by the runtime.
 
-    def asked(self, step_id: str, model: Model) -> Recorded:
-        """A request is about to be sent."""
+    def request_began(self, step_id: str, model: Model) -> Recorded:
+        """Record that a request is about to be sent."""
         path = step_id.removesuffix(_SHORTER)
         known = self._steps.get(path)
         if known is None:
             known = self._begin(path, model)
-            self.tell(
+            self.record(
                 "call.started",
                 call=known.number,
                 agent=None,
@@ -137,8 +142,8 @@ class Recorder:
         known.open, known.error = True, None
         return known
 
-    def answered(self, call: Recorded, reply: object, key: str | None) -> None:
-        """The reply came."""
+    def reply_received(self, call: Recorded, reply: object, key: str | None) -> None:
+        """Record the reply."""
         call.reply = redact(dumps(reply), call.model, key)
         try:
             decoded = call.model.decode(reply)
@@ -149,14 +154,14 @@ class Recorder:
         call.cost = self.prices.cost(call.model.model, call.usage)
         self._ended(call)
 
-    def failed(self, call: Recorded, error: Exception) -> None:
-        """The request failed for good."""
+    def request_failed(self, call: Recorded, error: Exception) -> None:
+        """Record that the request failed for good."""
         call.error = f"{type(error).__name__}: {error}"
         self._ended(call)
 
     def _ended(self, call: Recorded) -> None:
         call.open = False
-        self.tell(
+        self.record(
             "call.ended",
             call=call.number,
             usage=usage_json(call.usage),
@@ -166,34 +171,34 @@ class Recorder:
         )
 
     def effect_began(self, step_id: str) -> str | None:
-        """A callback begins; returns the key of the tool call that it is, if it is one."""
+        """Record that a callback begins; return the key of its tool call, if it is one."""
         key = self._tool_key(step_id)
         if key is not None:
-            self.tell("tool.began", tool=key)
+            self.record("tool.began", tool=key)
         return key
 
     def effect_ended(self, key: str | None, step_id: str, before: Any, after: Any) -> None:
-        """A callback has ended; what it changed of the state is told."""
+        """Record that a callback has ended, and what it changed of the state."""
         if before is not None and after is not None and before != after:
             self.state = after
-            self.tell("state.changed", tool=key, step=step_id, before=before, after=after)
+            self.record("state.changed", tool=key, step=step_id, before=before, after=after)
         if key is not None:
-            self.tell("tool.ended", tool=key)
+            self.record("tool.ended", tool=key)
 
     def _tool_key(self, step_id: str) -> str | None:
         found = _TOOL_STEP.match(step_id)
         call = self._steps.get(f"{found[1]}.infer") if found else None
         return f"{call.number}.{found[2]}" if found and call else None
 
-    # The observer.
+    # Called by the engine, as observer.
 
     def __call__(self, event: happened.Event) -> None:
-        """Tell the page of an event."""
+        """Record an event."""
         facts = _FACTS.get(type(event))
         if facts is not None:
             name, make = facts
             where = {"runId": event.run_id, "name": event.name}
-            self.tell(name, **where, **make(event))
+            self.record(name, **where, **make(event))
         elif isinstance(event, happened.ModelReplied):
             self._replied(event)
         elif isinstance(event, happened.ToolStarted):
@@ -206,7 +211,7 @@ class Recorder:
         number = waiting.popleft().number if waiting else 0
         for index, call in enumerate(calls_of(event.messages)):
             self._keys[event.run_id, call.id].append(f"{number}.{index}")
-        self.tell(
+        self.record(
             "replied",
             call=number,
             runId=event.run_id,
@@ -221,7 +226,7 @@ class Recorder:
         self._running[where].append(key)
         call = event.call
         arguments = call.malformed if call.malformed is not None else call.input
-        self.tell(
+        self.record(
             "tool.started",
             tool=key,
             runId=event.run_id,
@@ -232,19 +237,21 @@ class Recorder:
     def _tool_finished(self, event: happened.ToolFinished) -> None:
         running = self._running[event.run_id, event.result.tool.id]
         key = running.popleft() if running else event.result.tool.id
-        self.tell("tool.finished", tool=key, runId=event.run_id, result=message_json(event.result))
+        self.record(
+            "tool.finished", tool=key, runId=event.run_id, result=message_json(event.result)
+        )
 
     def close(self, status: str, error: Exception | None = None) -> None:
-        """The run is over."""
+        """Record the run's end."""
         for call in self.calls.values():
             if call.open:
                 call.error = call.error or status
                 self._ended(call)
         what = None if error is None else f"{type(error).__name__}: {error}"
-        self.tell("end", status=status, error=what, state=self.state, **self.totals())
+        self.record("end", status=status, error=what, state=self.state, **self.totals())
 
     def totals(self) -> dict[str, Any]:
-        """Tokens and cost of all calls so far; no cost if that of any call is not known."""
+        """Sum up tokens and cost of all calls; no cost where that of any call is not known."""
         usages = [call.usage for call in self.calls.values() if call.usage is not None]
         costs = [call.cost for call in self.calls.values() if call.error is None]
         known = [cost for cost in costs if cost is not None]
@@ -283,7 +290,7 @@ _FACTS: dict[type, tuple[str, Callable[[Any], dict[str, Any]]]] = {
 
 
 def data_of(state: State[Any]) -> dict[str, Any] | None:
-    """The state's data as JSON; None where it is none, as a direct run may have it."""
+    """Return the state's data as JSON; None where it is not JSON, as in a direct run."""
     try:
         return state.dump()
     except Exception:  # noqa: BLE001 - users' own objects
@@ -291,7 +298,7 @@ def data_of(state: State[Any]) -> dict[str, Any] | None:
 
 
 def usage_json(usage: Usage | None) -> dict[str, int] | None:
-    """Tokens, under the names of the wire."""
+    """Return tokens under the names of the page."""
     if usage is None:
         return None
     return {
@@ -303,10 +310,102 @@ def usage_json(usage: Usage | None) -> dict[str, int] | None:
 
 
 def as_json(text: str | None) -> Any:
-    """The value of a JSON text; redacting may have spoilt it, then the text."""
+    """Return the value of a JSON text, or the text where redaction broke it."""
     if text is None:
         return None
     try:
         return json.loads(text)
     except ValueError:
         return text
+
+
+class _Steps(DirectSteps):
+    """Steps that record waits."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    async def sleep(self, step_id: str, duration: int | timedelta) -> None:
+        """Wait."""
+        self._recorder.record("wait.began", step=step_id)
+        await super().sleep(step_id, duration)
+        self._recorder.record("wait.ended", step=step_id)
+
+
+class RecordingRuntime(DirectRuntime):
+    """The direct runtime, which records what is sent and what callbacks change."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._steps = _Steps(recorder)
+        self._claimed: dict[str, int] = {}
+
+    @property
+    def step(self) -> DirectSteps:
+        """Steps that simply happen, with their waits recorded."""
+        return self._steps
+
+    def claim(self, name: str) -> str:
+        """Return a prefix that no other run inside this one has, so that steps name calls."""
+        count = self._claimed[name] = self._claimed.get(name, 0) + 1
+        return name if count == 1 else f"{name}:{count}"
+
+    async def infer(
+        self,
+        step_id: str,
+        model: Model,
+        make_body: Callable[[], dict[str, Any]],
+        on_delta: DeltaSink | None = None,
+    ) -> object:
+        """Send the request, and record what was sent and what came back."""
+        call = self._recorder.request_began(step_id, model)
+        streams = model.respond is None and isinstance(model.adapter, StreamingAdapter)
+        call.streamed = on_delta is not None and streams
+        key = self.key_of(model)
+
+        def made() -> dict[str, Any]:
+            body = make_body()
+            call.request = request_text(model, body, key, streamed=call.streamed)
+            return body
+
+        try:
+            reply = await super().infer(step_id, model, made, on_delta)
+        except Exception as error:
+            self._recorder.request_failed(call, error)
+            raise
+        self._recorder.reply_received(call, reply, key)
+        return reply
+
+    def key_of(self, model: Model) -> str | None:
+        """Return the key that is sent with requests, so that it can be hidden."""
+        if model.respond is not None or not model.key_required:
+            return model.api_key
+        return self.api_key(model)
+
+    async def effect(
+        self,
+        step_id: str,
+        handler: Callable[[], Awaitable[T]],
+        changes: Recordable,
+        codec: Codec[T] | None = None,
+    ) -> T:
+        """Call ``handler``, and record what it changed of the state."""
+        key = self._recorder.effect_began(step_id)
+        state: object = getattr(changes, "state", None)
+        watched = cast("State[Any]", state) if isinstance(state, State) else None
+        before = None if watched is None else data_of(watched)
+        try:
+            return await super().effect(step_id, handler, changes, codec)
+        finally:  # nothing durable runs here
+            after = None if watched is None else data_of(watched)
+            self._recorder.effect_ended(key, step_id, before, after)
+
+
+def request_text(
+    model: Model, body: dict[str, Any], key: str | None, *, streamed: bool = False
+) -> str:
+    """Return the JSON of a request as it is sent, without the key and what looks like one."""
+    adapter = model.adapter
+    sent = adapter.stream_body(body) if streamed and isinstance(adapter, StreamingAdapter) else body
+    return redact(dumps(sent), model, key)

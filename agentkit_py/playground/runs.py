@@ -1,4 +1,4 @@
-"""Runs of the playground: started, watched, cancelled, and kept while the process lives."""
+"""Runs of the playground: started, followed, cancelled, and kept while the process lives."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, resolu
 from agentkit_py.events.types import RunStarted
 from agentkit_py.network import Network
 from agentkit_py.playground.prices import Prices
-from agentkit_py.playground.recorder import Recorder
-from agentkit_py.playground.witness import RecordingRuntime
+from agentkit_py.playground.recorder import Recorder, RecordingRuntime
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.wrappers import redactor_of
@@ -26,14 +25,14 @@ Target: TypeAlias = Network | Agent
 Status: TypeAlias = Literal["running", "completed", "failed", "cancelled"]
 
 MAX_RUNS = 50
-"""Runs whose details are kept; older ones are forgotten, their threads stay in the store."""
+"""Number of runs whose details are kept; the threads of older ones stay in the store."""
 
 MAX_CHARACTERS = 100_000_000
 """Characters of requests, replies and events that are kept of all runs but the last."""
 
 
 class BusyError(ConfigurationError):
-    """The thread's run goes on; the next message has to wait for its end."""
+    """The thread has a run that is not over; the next message has to wait for its end."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,17 +44,17 @@ class Run:
     recorder: Recorder
     thread_id: str | None
     first: int | None
-    """How many results the thread had before; None: the store does not say."""
+    """Number of results that the thread had before; None: the store does not say."""
 
     last: int | None = None
-    """How many it had after."""
+    """Number of results that it had after."""
 
     began_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     status: Status = "running"
     events: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
     """By their number in the log."""
 
-    questions: dict[str, asyncio.Future[ApprovalAnswer]] = field(
+    approvals: dict[str, asyncio.Future[ApprovalAnswer]] = field(
         default_factory=dict[str, asyncio.Future[ApprovalAnswer]]
     )
     ready: asyncio.Event = field(default_factory=asyncio.Event)
@@ -66,14 +65,14 @@ class Run:
     """Characters of its requests, replies and events, once it is over."""
 
     def measure(self) -> None:
-        """Find out how much is kept of it."""
+        """Measure what is kept of it."""
         calls = self.recorder.calls.values()
         bodies = sum(len(call.request or "") + len(call.reply or "") for call in calls)
         self.size = bodies + sum(len(str(event)) for event in self.events.values())
 
     def to_dict(self, *, events: bool = True) -> dict[str, Any]:
-        """The run, with all its events or with none."""
-        told = self.events.items() if events else ()
+        """Return the run as JSON, with all its events or with none."""
+        kept = self.events.items() if events else ()
         return {
             "id": self.id,
             "thread": self.thread_id,
@@ -82,7 +81,7 @@ class Run:
             "first": self.first,
             "last": self.last,
             "beganAt": self.began_at.isoformat(),
-            "events": [event | {"seq": seq} for seq, event in told],
+            "events": [event | {"seq": seq} for seq, event in kept],
         }
 
 
@@ -90,10 +89,10 @@ class Playground:
     """A network or agent to play with.
 
     Args:
-        target: What runs.
-        prices: What models cost.
-        examples: Messages that the page proposes for a beginning.
-        max_characters: How much is kept of the runs before the last one.
+        target: The network or agent.
+        prices: Prices of its models.
+        examples: Messages that the page suggests.
+        max_characters: Limit of what is kept of the runs before the last one.
 
     Attributes:
         boot: Names this process, so that the page knows when another one answers.
@@ -109,7 +108,6 @@ class Playground:
         *,
         max_characters: int = MAX_CHARACTERS,
     ) -> None:
-        """Keep what was given."""
         self._max_characters = max_characters
         self.target: Target = target
         self.examples: tuple[str, ...] = tuple(examples)
@@ -129,15 +127,11 @@ class Playground:
 
     @property
     def redactor(self) -> Redactor | None:
-        """What masks all that is stored, so that the page shows it masked, too."""
+        """The redactor of the store, for the page too."""
         return None if self.store is None else redactor_of(self.store)
 
     async def start(self, text: str, thread_id: str | None) -> Run:
-        """Begin a run; returns once its thread is known.
-
-        Raises:
-            BusyError: The thread's last run goes on.
-        """
+        """Begin a run; return once its thread is known."""
         if thread_id and any(r.thread_id == thread_id and r.task for r in self.runs.values()):
             raise BusyError("This thread is answered just now; wait for its end, or cancel it.")
         if thread_id is None and self.store is not None:
@@ -212,29 +206,29 @@ class Playground:
 
     async def _ask(self, run: Run, request: ApprovalRequest) -> ApprovalAnswer:
         waiting: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
-        run.questions[request.id] = waiting
-        run.recorder.tell("asked", request=request.to_dict())
+        run.approvals[request.id] = waiting
+        run.recorder.record("asked", request=request.to_dict())
         answer: ApprovalAnswer | None = None
         try:
             answer = await waiting
             return answer
         finally:  # nothing durable runs here
-            run.questions.pop(request.id, None)
+            run.approvals.pop(request.id, None)
             resolution = resolution_of(request, answer)
             reason = "" if answer is None else answer.reason
-            run.recorder.tell("decided", request=request.id, resolution=resolution, reason=reason)
+            run.recorder.record("decided", request=request.id, resolution=resolution, reason=reason)
 
     def answer(self, request_id: str, answer: ApprovalAnswer) -> bool:
-        """Answer a question; False if nobody waits for it."""
+        """Answer an approval request; False if it is not pending."""
         for run in self.runs.values():
-            waiting = run.questions.get(request_id)
+            waiting = run.approvals.get(request_id)
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer)
                 return True
         return False
 
     async def cancel(self, run: Run) -> None:
-        """End a run before its end, and wait until it is over."""
+        """Cancel a run, and wait until it is over."""
         if run.task is not None:
             task = run.task
             task.cancel()
@@ -246,7 +240,7 @@ class Playground:
         self._wake()
 
     async def close(self) -> None:
-        """Cancel what runs, and let go of the store."""
+        """Cancel all runs, and close the store."""
         self.stop()
         for run in list(self.runs.values()):
             await self.cancel(run)
@@ -264,7 +258,7 @@ class Playground:
         self._wake()
 
     def _drop_pieces(self, run: Run, agent_run: str) -> None:
-        """Forget the pieces of a reply that is there as a whole now."""
+        """Drop the pieces of a reply that is recorded as a whole now."""
         pieces = [
             seq
             for seq, event in run.events.items()
@@ -274,7 +268,7 @@ class Playground:
             del run.events[seq], self._log[seq]
 
     def _forget(self) -> None:
-        """Forget the oldest runs, but never the last one, nor one that goes on."""
+        """Drop the oldest runs, but never the last one, nor one that is not over."""
         size = sum(run.size for run in self.runs.values())
         for run in list(self.runs.values())[:-1]:
             if len(self.runs) <= MAX_RUNS and size <= self._max_characters:
@@ -290,9 +284,9 @@ class Playground:
         news.set()
 
     async def follow(self, thread_id: str, after: int) -> AsyncGenerator[tuple[int, str, Any]]:
-        """Events of a thread's runs after a number, as they happen: number, run and event.
+        """Yield events of a thread's runs after a number, as they happen: number, run and event.
 
-        A reader that is slow reads from the log at its own pace; nothing is kept for it.
+        A slow reader reads from the log at its own pace; nothing is kept for it.
         """
         while not self._closed:
             news, end = self._news, self.seq

@@ -1,8 +1,7 @@
-"""Who may ask the playground: this machine's own pages, or whoever has the token."""
+"""Access to the playground: this machine's own pages, or whoever has the token."""
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agentkit_py.server.auth import host_name, is_loopback
 
 COOKIE = "agentkit_playground"
 TOKEN = "token"  # noqa: S105 - the parameter's name
@@ -28,24 +29,11 @@ _HEADERS: Mapping[str, str] = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-_READS = frozenset({"GET", "HEAD"})
-_OWN_SITES = frozenset({"same-origin", "none"})
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address means this machine only."""
-    name = host.strip("[]").lower()
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rule.
+    """The rule for requests.
 
     Without a token only requests to this machine by its own names are answered, so that no page of
     another site gets here by a name that it makes point at this machine. Requests that change
@@ -53,54 +41,43 @@ class Access:
     """
 
     token: str | None = None
-    """What must be given; None: nothing, since only this machine can reach it."""
+    """The secret of this playground; None: only this machine can reach it."""
 
-    def refusal(self, scope: Scope) -> str | None:
-        """Why a request is refused; None: it is not."""
+    def problem(self, scope: Scope) -> str | None:
+        """Return why a request is refused, or None."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if self.token is None and not is_loopback(_name_of(host)):
+        if self.token is None and not is_loopback(host_name(host)):
             return "Ask for it as localhost, 127.0.0.1 or [::1]."
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
-            return "Another site's page may not ask."
-        site = headers.get("sec-fetch-site", "none")
-        changes = scope["method"] not in _READS
-        if site not in _OWN_SITES and (changes or scope["path"].startswith("/dev-api")):
-            return "Another site's page may not ask."
-        return None
+        foreign = origin is not None and urlsplit(origin).netloc != host
+        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            changes = scope["method"] not in ("GET", "HEAD")
+            foreign = foreign or changes or scope["path"].startswith("/dev-api")
+        return "Another site's page may not ask." if foreign else None
 
     def is_known(self, scope: Scope) -> bool:
-        """Whether the request brings the cookie."""
+        """Tell whether the request brings the cookie."""
         if self.token is None:
             return True
         cookies = cookie_parser(Headers(scope=scope).get("cookie", ""))
         return self.is_token(cookies.get(COOKIE, ""))
 
     def is_token(self, given: str) -> bool:
-        """Whether ``given`` is the token; takes as long for a nearly right one as for any other."""
+        """Compare with the token, in constant time."""
         token = self.token or ""
         return bool(token) and secrets.compare_digest(given.encode(), token.encode())
 
 
-def _name_of(host: str) -> str:
-    """The name in a ``Host`` header, without the port."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
-
-
-class Guard:
-    """ASGI middleware that applies a rule, and sends strict headers with every answer."""
+class AccessMiddleware:
+    """ASGI middleware that applies an `Access` rule, and adds strict headers to every response."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
-        """Guard ``app``."""
         self._app = app
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or refuse."""
+        """Pass the request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -110,26 +87,25 @@ class Guard:
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        answer = self._answer(scope) or self._app
-        await answer(scope, receive, send_strictly)
+        await (self._response(scope) or self._app)(scope, receive, send_strictly)
 
-    def _answer(self, scope: Scope) -> Response | None:
-        """What is answered in place of the app."""
-        refusal = self._access.refusal(scope)
-        if refusal is not None:
-            return PlainTextResponse(refusal, HTTPStatus.FORBIDDEN)
+    def _response(self, scope: Scope) -> Response | None:
+        """Return the response in place of the app's, if there is one."""
+        problem = self._access.problem(scope)
+        if problem is not None:
+            return PlainTextResponse(problem, HTTPStatus.FORBIDDEN)
         query = parse_qsl(scope["query_string"].decode("latin-1"))
         given = dict(query).get(TOKEN)
         if given is not None and scope["path"] == "/" and self._access.is_token(given):
-            return self._welcome(query, given)
+            return self._with_cookie(query, given)
         if self._access.is_known(scope):
             return None
         text = "Open the address with ?token=… that agentkit dev printed."
         return PlainTextResponse(text, HTTPStatus.UNAUTHORIZED)
 
-    def _welcome(self, query: list[tuple[str, str]], token: str) -> Response:
+    def _with_cookie(self, query: list[tuple[str, str]], token: str) -> Response:
         """Keep the token in a cookie, and take it out of the address."""
         rest = urlencode([(name, value) for name, value in query if name != TOKEN])
-        answer = RedirectResponse(f"/?{rest}" if rest else "/", HTTPStatus.SEE_OTHER)
-        answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
-        return answer
+        response = RedirectResponse(f"/?{rest}" if rest else "/", HTTPStatus.SEE_OTHER)
+        response.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+        return response

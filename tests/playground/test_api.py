@@ -18,9 +18,10 @@ from agentkit_py.playground.app import BrokenTarget, create_playground
 from agentkit_py.playground.edits import remade, settings_of
 from agentkit_py.playground.prices import Price, Prices
 from agentkit_py.playground.runs import MAX_RUNS, Playground, Run
-from agentkit_py.playground.security import COOKIE, Access, is_loopback
+from agentkit_py.playground.security import COOKIE, Access
 from agentkit_py.processors import MessageWindow
 from agentkit_py.routing import together
+from agentkit_py.server.auth import is_loopback
 from agentkit_py.testing import FakeProvider, Raw, tool_call
 from tests.playground.world import SECRET, playground, scripted, shop_model, until_done
 
@@ -501,7 +502,9 @@ def test_the_page_names_no_other_host(root: Path) -> None:
 
 async def test_a_target_that_cannot_be_loaded_is_a_page_that_says_so() -> None:
     """The endpoints say the same, instead of failing."""
-    app = create_playground(BrokenTarget("'shop' cannot be imported: x", "Traceback …"), target="shop:n")
+    app = create_playground(
+        BrokenTarget("'shop' cannot be imported: x", "Traceback …"), target="shop:n"
+    )
     async with client(app) as api:
         target = (await api.get("/dev-api/target")).json()
         assert target["broken"] == {

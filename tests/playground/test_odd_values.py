@@ -10,8 +10,7 @@ import httpx
 
 from agentkit_py import Agent, SqliteHistory
 from agentkit_py.models import openai
-from agentkit_py.playground.answers import to_text
-from agentkit_py.playground.app import create_playground
+from agentkit_py.playground.app import create_playground, to_text
 from agentkit_py.playground.runs import Playground
 from agentkit_py.testing import FakeProvider, ReceivedRequest, text, tool_call
 from agentkit_py.testing.provider import Reply
