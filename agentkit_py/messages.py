@@ -1,8 +1,18 @@
-"""The messages of a conversation: frozen values, with the JSON shapes of the TypeScript package.
+"""The messages of a conversation, with the JSON shapes of the TypeScript package.
 
-A message is text, a model's tool calls, one tool's result, or a model's reasoning. Messages are
-immutable by contract, their JSON content included: whoever wants another message makes one with
-`dataclasses.replace`.
+A message is text, a model's tool calls, one tool's result, or a model's reasoning::
+
+    TextMessage("user", "Where is my parcel?")
+    ToolCallMessage((ToolCall("call-1", "track", {"parcel": 17}),))
+    ToolResultMessage(ToolCall("call-1", "track", {"parcel": 17}), {"data": "in Linz"})
+    TextMessage("assistant", "It is in Linz.")
+
+Text may be a list of content parts: texts, images and files. While a reply is still being written,
+its pieces are deltas. All of these are frozen values, their JSON content included: to change a
+message, make another one with `dataclasses.replace`.
+
+`text_of` and `counter` say what a message counts in tokens, and keep the count with it; `derived`
+makes a rewritten message once, so that it is counted once.
 """
 
 from __future__ import annotations
@@ -12,16 +22,8 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, cast
 
-from agentkit_py._core.json import JsonObject, JsonValue, dumps, quoted
-from agentkit_py.contents import (
-    ContentPart,
-    FileContent,
-    ImageContent,
-    MediaContent,
-    TextContent,
-    text_of_parts,
-)
-from agentkit_py.deltas import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit_py._core.json import JsonObject, JsonValue, dumps
+from agentkit_py.errors import ConfigurationError
 
 __all__ = [
     "ContentPart",
@@ -45,8 +47,6 @@ __all__ = [
     "as_present",
     "counter",
     "derived",
-    "keep_on_wire",
-    "kept_on_wire",
     "origin_of",
     "text_of",
     "text_of_parts",
@@ -56,27 +56,94 @@ __all__ = [
 StopReason: TypeAlias = Literal["tool", "stop"]
 
 
-class _Memo:
-    """Facts that are computed once per message, and what processors and encoders made of it.
+# --------------------------------------------------------------------------- content
 
-    No dataclass, and what is not known yet is no attribute of its own: there is one per message.
+
+@dataclass(frozen=True, slots=True)
+class TextContent:
+    """One piece of a text message whose content is a list."""
+
+    text: str
+
+    type: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageContent:
+    """A picture in a user's message: its bytes in base64, or a URL that the provider can read.
+
+    Raises:
+        ConfigurationError: There are both or neither, or bytes without a media type.
     """
 
-    text: str | None = None
-    counted_by: str | None = None
-    """The tokenizer that counted first, mostly the only one; `tokens` has those of others."""
+    data: str | None = field(default=None, repr=False)
+    """The bytes in base64, without a ``data:`` prefix."""
 
-    count: float = 0
-    tokens: dict[str, float] | None = None
-    present: Message | None = None
-    wire: object = None
-    derived: dict[Hashable, Message | None] | None = None
-    origin: Message | None = None
+    url: str | None = None
+    media_type: str | None = None
+    """E.g. ``image/png``; needed with bytes, and by Gemini (``image/jpeg`` where missing)."""
+
+    detail: Literal["low", "high", "auto"] | None = None
+    """How closely the model is to look; only OpenAI, Azure and Grok know it."""
+
+    type: Literal["image"] = field(default="image", kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_medium(self)
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """A file in a user's message: its bytes in base64, or a URL that the provider can read.
+
+    Raises:
+        ConfigurationError: There are both or neither, or bytes without a media type.
+    """
+
+    data: str | None = field(default=None, repr=False)
+    """The bytes in base64, without a ``data:`` prefix."""
+
+    url: str | None = None
+    media_type: str | None = None
+    """E.g. ``application/pdf``; needed with bytes."""
+
+    name: str | None = None
+    """The file's name, which some providers show the model."""
+
+    type: Literal["file"] = field(default="file", kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_medium(self)
+
+
+MediaContent: TypeAlias = ImageContent | FileContent
+"""Content without text: only users' messages can show it to a model."""
+
+ContentPart: TypeAlias = TextContent | ImageContent | FileContent
+"""One item of a message's content list."""
+
+
+def _check_medium(part: MediaContent) -> None:
+    kind = type(part).__name__
+    if (part.data is None) == (part.url is None):
+        raise ConfigurationError(f"{kind} needs data=… (base64) or url=…, and not both.")
+    if part.data is not None and not part.media_type:
+        raise ConfigurationError(f"{kind}(data=…) needs media_type=…, e.g. 'image/png'.")
+
+
+def text_of_parts(content: str | Sequence[ContentPart]) -> str:
+    """Return the text of a message's content; images and files have none."""
+    if isinstance(content, str):
+        return content
+    return "".join(part.text for part in content if isinstance(part, TextContent))
+
+
+# --------------------------------------------------------------------------- messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Base:
-    """What all messages carry."""
+    """The fields of all messages."""
 
     stop_reason: StopReason | None = None
     """Why the model stopped after this message: for a tool, or because it was done."""
@@ -119,7 +186,7 @@ class TextMessage(_Base):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's wish to have a tool called."""
+    """A model's request to call a tool."""
 
     id: str
     """The provider's id, as it came: it may be empty or repeat within a conversation."""
@@ -138,7 +205,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallMessage(_Base):
-    """Tool calls of one reply."""
+    """The tool calls of one reply."""
 
     tools: Sequence[ToolCall]
     role: Literal["assistant"] = field(default="assistant", kw_only=True)
@@ -149,7 +216,7 @@ class ToolCallMessage(_Base):
 
 @dataclass(frozen=True, slots=True)
 class ToolResultMessage(_Base):
-    """What one tool call gave: ``{"data": …}`` or ``{"error": {name, message, …}}``."""
+    """The result of one tool call: ``{"data": …}`` or ``{"error": {name, message, …}}``."""
 
     tool: ToolCall
     content: JsonValue
@@ -180,7 +247,7 @@ Message: TypeAlias = TextMessage | ToolCallMessage | ToolResultMessage | Reasoni
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """What a user said, with what a client may send beside it."""
+    """A user's message with what a client may send beside it: the input of a run."""
 
     content: str | Sequence[ContentPart]
     id: str | None = None
@@ -197,7 +264,7 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that one model call, or several added up, cost."""
+    """The tokens of one model call, or of several added up."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -213,7 +280,7 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        """The sum, field by field."""
+        """Add field by field."""
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
@@ -222,7 +289,7 @@ class Usage:
         )
 
     def __sub__(self, other: Usage) -> Usage:
-        """The difference, field by field."""
+        """Subtract field by field."""
         return Usage(
             self.input_tokens - other.input_tokens,
             self.output_tokens - other.output_tokens,
@@ -231,11 +298,73 @@ class Usage:
         )
 
 
-def text_of(message: Message) -> str:
-    """The text by which a message is counted, computed once per message.
+# --------------------------------------------------------------------------- deltas
 
-    Texts count as they are, everything else (content lists, calls, results) by its compact JSON:
-    what the upstream proposal counts. Images and files have no text.
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of text as it arrives."""
+
+    index: int
+    """Which part of the reply it belongs to, counted over all its parts from 0."""
+
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """A piece of reasoning as it arrives."""
+
+    index: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """A piece of a tool call's arguments as it arrives."""
+
+    index: int
+    id: str
+    name: str
+    delta: str
+    """The next piece of the arguments' JSON; may be empty in the first one."""
+
+
+Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta
+"""A piece of a reply that is still being written."""
+
+
+# --------------------------------------------------------------------------- counting
+
+
+@dataclass(slots=True)
+class _Memo:
+    """Facts about a message that are computed once."""
+
+    text: str | None = None
+    tokens: dict[str, float] = field(default_factory=dict[str, float])
+    """Token counts by tokenizer key."""
+
+    derived: dict[Hashable, Message | None] = field(default_factory=dict[Hashable, Any])
+    """Rewritten messages by key; None stands for the message itself, which must not hold itself."""
+
+    origin: Message | None = None
+    """The message that this one was derived from."""
+
+
+def _memo(message: Message) -> _Memo:
+    memo = message._memo  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
+    if memo is None:
+        memo = _Memo()
+        object.__setattr__(message, "_memo", memo)
+    return memo
+
+
+def text_of(message: Message) -> str:
+    """Return the text by which a message is counted, computed once per message.
+
+    Texts count as they are, everything else (content lists, calls, results) by its compact JSON,
+    as in the upstream proposal. Images and files have no text.
     """
     if isinstance(message, TextMessage) and isinstance(message.content, str):
         return message.content
@@ -245,86 +374,65 @@ def text_of(message: Message) -> str:
     return memo.text
 
 
+def _countable(message: Message) -> str:
+    match message.type:
+        case "text":
+            parts = cast("Sequence[ContentPart]", message.content)
+            return dumps([_countable_part(part) for part in parts])
+        case "tool_call":
+            return dumps([_countable_call(call) for call in message.tools])
+        case "tool_result":
+            return dumps(message.content)
+        case "reasoning":
+            return message.content
+
+
+def _countable_call(call: ToolCall) -> dict[str, JsonValue]:
+    # What could not be read as JSON is sent as the text it was, and costs as much.
+    arguments = call.input if call.malformed is None else call.malformed
+    return {"type": "tool", "id": call.id, "name": call.name, "input": arguments}
+
+
+def _countable_part(part: ContentPart) -> dict[str, JsonValue]:
+    if isinstance(part, TextContent):
+        return {"type": part.type, "text": part.text}
+    return {"type": part.type}
+
+
 def token_memo(message: Message) -> dict[str, float]:
-    """Token counts of this message by tokenizer key; see `counter`."""
-    memo = _memo(message)
-    if memo.tokens is None:
-        memo.tokens = {}
-    if memo.counted_by is not None:
-        memo.tokens[memo.counted_by] = memo.count
-    return memo.tokens
+    """Return the known token counts of a message by tokenizer key, to read or add to."""
+    return _memo(message).tokens
 
 
 def counter(
     key: str, count: Callable[[str], float], media: Callable[[TextMessage], float]
 ) -> Callable[[Message], float]:
-    """A function that gives the tokens of a message, counted once per message and key.
+    """Return a function that gives the tokens of a message, counted once per message and key.
 
     Args:
         key: Names the way of counting.
         count: Counts a text. It gives whole numbers unless a user's own tokenizer gives fractions.
-        media: What the images and files of a content list count beside its text.
+        media: The tokens of the images and files of a content list, beside its text.
     """
 
     def tokens(message: Message) -> float:
-        memo = message._memo or _memo(message)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - a message and this module share the memo
-        if memo.counted_by == key:
-            return memo.count
-        known = None if memo.tokens is None else memo.tokens.get(key)
+        memo = _memo(message)
+        known = memo.tokens.get(key)
         if known is None:
-            known = _counted(message, memo, count, media)
-            if memo.counted_by is None:
-                memo.count, memo.counted_by = known, key  # the key last: other threads read it
-            else:
-                token_memo(message)[key] = known
+            known = count(text_of(message))
+            if isinstance(message, TextMessage) and not isinstance(message.content, str):
+                known += media(message)
+            memo.tokens[key] = known
         return known
 
     return tokens
 
 
-def _counted(
-    message: Message,
-    memo: _Memo,
-    count: Callable[[str], float],
-    media: Callable[[TextMessage], float],
-) -> float:
-    if not isinstance(message, TextMessage):
-        if memo.text is None:
-            memo.text = _countable(message)
-        return count(memo.text)
-    content = message.content
-    return count(content) if isinstance(content, str) else count(text_of(message)) + media(message)
-
-
-def kept_on_wire(message: Message) -> Any:
-    """What encoders made of this message and keep with it, see `keep_on_wire`; None: nothing."""
-    memo = message._memo  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
-    return None if memo is None else memo.wire
-
-
-def keep_on_wire(message: Message, made: object) -> None:
-    """Keep what encoders made of this message; nobody may be able to change it.
-
-    It lives as long as the message, and what is made of the message and others holds those.
-    """
-    _memo(message).wire = made
-
-
-def as_present(message: Message) -> Message:
-    """The message marked as of the current run (``from_history=False``), made once per message."""
-    if message.from_history is False:
-        return message
-    memo = _memo(message)
-    if memo.present is None:
-        memo.present = replace(message, from_history=False)
-    return memo.present
-
-
 def derived(message: Message, key: Hashable, make: Callable[[], Message]) -> Message:
-    """What ``make`` makes of ``message``, made once per message and key.
+    """Return ``make()``, made once per message and key.
 
     So a message that a processor rewrites for every model call is one object in all of them, and
-    counted once. It remembers what it was made of: see `origin_of`.
+    counted once. `origin_of` finds the message that it was made of.
 
     Args:
         message: The message that is rewritten.
@@ -332,61 +440,30 @@ def derived(message: Message, key: Hashable, make: Callable[[], Message]) -> Mes
         make: Makes the new message; it may return ``message`` itself.
     """
     memo = _memo(message)
-    if memo.derived is None:
-        memo.derived = {}
-    elif key in memo.derived:
-        # None stands for the message itself, which must not hold itself.
-        return memo.derived[key] or message
-    made = make()
-    if made is message:
-        memo.derived[key] = None
-    else:
-        memo.derived[key] = made
-        _memo(made).origin = message
-    return made
+    if key not in memo.derived:
+        made = make()
+        if made is message:
+            memo.derived[key] = None
+        else:
+            memo.derived[key] = made
+            _memo(made).origin = message
+    return memo.derived[key] or message
 
 
 def origin_of(message: Message) -> Message | None:
-    """The message that this one was derived from, if it was."""
+    """Return the message that this one was derived from, if it was."""
     memo = message._memo  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
     return None if memo is None else memo.origin
 
 
-def _memo(message: Message) -> _Memo:
-    memo = message._memo  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
-    if memo is None:
-        memo = _Memo()
-        _keep_memo(message, memo)
-    return memo
+def as_present(message: Message) -> Message:
+    """Return the message marked as of the current run (``from_history=False``), made once."""
+    if message.from_history is False:
+        return message
+    memo = _memo(message)
+    if memo.derived.get(_PRESENT) is None:
+        memo.derived[_PRESENT] = replace(message, from_history=False)
+    return memo.derived[_PRESENT] or message
 
 
-_keep_memo = cast("Any", _Base._memo).__set__  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
-"""`object.__setattr__` for a frozen message's memo, without looking the name up."""
-
-
-def _countable(message: Message) -> str:
-    match message.type:
-        case "text":
-            content = message.content
-            return content if isinstance(content, str) else dumps([_part_text(p) for p in content])
-        case "tool_call":
-            return f"[{','.join([_call_text(call) for call in message.tools])}]"
-        case "tool_result":
-            return dumps(message.content)
-        case "reasoning":
-            return message.content
-
-
-def _call_text(call: ToolCall) -> str:
-    """What counts of a call, as compact JSON: in half the time that `dumps` takes for it."""
-    # What could not be read as JSON is sent as the text it was, and costs as much.
-    arguments = dumps(call.input if call.malformed is None else call.malformed)
-    return (
-        f'{{"type":"tool","id":{quoted(call.id)},"name":{quoted(call.name)},"input":{arguments}}}'
-    )
-
-
-def _part_text(part: ContentPart) -> dict[str, JsonValue]:
-    if isinstance(part, TextContent):
-        return {"type": part.type, "text": part.text}
-    return {"type": part.type}
+_PRESENT = object()

@@ -15,7 +15,7 @@ from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.scope import RunScope
 from agentkit_py._engine.tool import Tool, ToolContext, create_tool
 from agentkit_py._engine.tool_source import ToolSource, may_have
-from agentkit_py.errors import ConfigurationError, NestingError, passes_through
+from agentkit_py.errors import ConfigurationError, NestingError, is_control_error
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.models.base import Model
 from agentkit_py.results import USER
@@ -129,7 +129,7 @@ async def _invoke(
     try:
         text, limit = await nested.run(scope, call)
     except Exception as error:
-        if passes_through(error):
+        if is_control_error(error):
             raise
         await scope.settle(error)
         return _answer(scope, f"{type(error).__name__}: {error}", ok=False)

@@ -22,7 +22,7 @@ from agentkit_py._engine.scope import RunScope
 from agentkit_py._engine.spans import CallTool
 from agentkit_py._engine.tool import Tool, ToolContext
 from agentkit_py._engine.tool_steps import CallSteps
-from agentkit_py.errors import ConfigurationError, passes_through
+from agentkit_py.errors import ConfigurationError, is_control_error
 from agentkit_py.events.types import ToolFinished, ToolStarted
 from agentkit_py.messages import Message, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.state import State
@@ -161,7 +161,7 @@ class ToolRunner:
         try:
             ask = needed if isinstance(needed, bool) else await resolve(needed(context))
         except Exception as error:
-            if passes_through(error):
+            if is_control_error(error):
                 raise
             return {"refused": error_content(type(error).__name__, str(error)), "ask": False}
         return {"refused": None, "ask": bool(ask)}
@@ -291,7 +291,7 @@ class ToolRunner:
         except ConfigurationError:
             raise  # the developer's error: no model can do anything about it
         except Exception as error:
-            if passes_through(error):
+            if is_control_error(error):
                 raise
             return error_content(type(error).__name__, str(error))
         if timer is not None and timer.cancelled_caught:
@@ -314,7 +314,7 @@ async def _check(one: Prepared, context: ToolContext) -> JsonValue | None:
     try:
         problem = await resolve(one.tool.check(context))
     except Exception as error:
-        if passes_through(error):
+        if is_control_error(error):
             raise
         return error_content(type(error).__name__, str(error))
     if problem is None:

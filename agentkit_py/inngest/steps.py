@@ -28,7 +28,7 @@ from agentkit_py.errors import (
     StateError,
     ThreadNotFoundError,
     ToolDefinitionError,
-    passes_through,
+    is_control_error,
 )
 from agentkit_py.inngest.realtime import LivePublisher
 from agentkit_py.messages import Delta, ReasoningDelta, TextDelta, ToolCallDelta
@@ -282,7 +282,7 @@ def is_final(error: Exception) -> bool:
     """
     if isinstance(error, RetryAfterError | inngest.RetryAfterError):
         return False
-    return isinstance(error, NEVER_RETRIED) or passes_through(error)
+    return isinstance(error, NEVER_RETRIED) or is_control_error(error)
 
 
 def record_error(error: Exception) -> dict[str, Any]:

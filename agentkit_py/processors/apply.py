@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias, cast
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py.errors import ConfigurationError, ProcessorError, passes_through
+from agentkit_py.errors import ConfigurationError, ProcessorError, is_control_error
 from agentkit_py.messages import (
     Message,
     ReasoningMessage,
@@ -178,7 +178,7 @@ async def _run_one(
     except ProcessorError:
         raise
     except Exception as error:
-        if passes_through(error):
+        if is_control_error(error):
             raise
         message = f"it failed with {type(error).__name__}: {error}"
         raise ProcessorError(message, processor=processor.name, level=level) from error

@@ -185,7 +185,7 @@ async def test_nesting_is_bounded(runner: Runner) -> None:
         )  # fmt: skip
     state: State[Any] = State()
     await runner.run(inner, "Go", state=state)
-    model.assert_saw("NestingError", "would stand in 3 runs, and may in 2", request=3)
+    model.assert_saw("NestingError", "would be nested 3 runs deep, and may be 2", request=3)
 
 
 async def test_it_uses_the_callers_model_if_it_has_none(runner: Runner) -> None:

@@ -22,7 +22,7 @@ from agentkit_py.errors import (
     NonRetriableError,
     RetryAfterError,
     ToolDefinitionError,
-    passes_through,
+    is_control_error,
 )
 from agentkit_py.testing import ScriptedModel, tool_call
 
@@ -351,10 +351,10 @@ def test_the_sdks_control_errors_pass_through_by_name() -> None:
     foreign = type("NonRetriableError", (Exception,), {"__module__": "inngest._internal.errors"})
     child = type("OurStop", (foreign,), {})
     other = type("NonRetriableError", (Exception,), {"__module__": "elsewhere"})
-    assert passes_through(foreign())
-    assert passes_through(child())
-    assert not passes_through(other())
-    assert not passes_through(ValueError())
+    assert is_control_error(foreign())
+    assert is_control_error(child())
+    assert not is_control_error(other())
+    assert not is_control_error(ValueError())
 
 
 def test_retry_after_takes_seconds_or_a_timedelta() -> None:

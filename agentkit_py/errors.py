@@ -1,0 +1,454 @@
+"""All errors of the library, in one tree.
+
+::
+
+    AgentKitError
+    ├── ConfigurationError          something the developer passed cannot work (also a ValueError)
+    │   ├── MissingModelError       neither run, agent nor network has a model
+    │   ├── ToolDefinitionError     a tool's name, signature or schema cannot be used
+    │   └── MissingDependencyError  an optional package is not installed
+    ├── ModelError                  something about one model call
+    │   ├── ModelHTTPError          the provider answered with an error status
+    │   │   ├── AuthenticationError     401, 403
+    │   │   ├── BadRequestError         400, 404, 413, 422 and other 4xx
+    │   │   │   └── ContextOverflowError    the request is longer than the model's window
+    │   │   ├── RateLimitError          429
+    │   │   └── ProviderUnavailableError    5xx
+    │   ├── ModelTimeoutError       no answer within the model's time-out
+    │   ├── ModelConnectionError    the provider could not be reached
+    │   └── ModelResponseError      the answer is not what the provider's API promises
+    │       └── ModelStreamError    a streamed answer broke off in the middle
+    ├── NonRetriableError           raised by users: stop, and do not try this again
+    ├── RetryAfterError             raised by users: stop, and try again after a while
+    ├── ProcessorError              a history processor failed or returned nonsense
+    ├── ToolSourceError             a server that has tools cannot be reached or used
+    ├── NestingError                agents or networks as tools are nested too deep
+    ├── RoutingError                a router returned something that is no agent
+    ├── StateError                  state data cannot be used, merged or stored as JSON
+    │   └── StateConflictError      two parallel tools changed one key
+    ├── HistoryError                a thread could not be loaded or saved
+    │   ├── ThreadNotFoundError
+    │   ├── ThreadBusyError         another run is working on the thread
+    │   ├── StoreVersionError       the database was written by a newer version
+    │   └── InvalidRecordError      stored or imported JSON does not hold what it should
+    ├── KnowledgeError              documents could not be read, stored or searched
+    │   └── FilterError             a filter of documents cannot be used
+    └── ScriptError                 (testing) a scripted model saw or was asked what it should not
+
+Every error keeps its facts as attributes, so that nobody has to parse messages. The wording of
+messages is not part of the public interface; the classes and attributes are. No message holds a
+secret: API keys never reach this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+__all__ = [
+    "AgentKitError",
+    "AuthenticationError",
+    "BadRequestError",
+    "ConfigurationError",
+    "ContextOverflowError",
+    "FilterError",
+    "HistoryError",
+    "InvalidRecordError",
+    "KnowledgeError",
+    "MissingDependencyError",
+    "MissingModelError",
+    "ModelConnectionError",
+    "ModelError",
+    "ModelHTTPError",
+    "ModelResponseError",
+    "ModelStreamError",
+    "ModelTimeoutError",
+    "NestingError",
+    "NonRetriableError",
+    "ProcessorError",
+    "ProviderUnavailableError",
+    "RateLimitError",
+    "RetryAfterError",
+    "RoutingError",
+    "ScriptError",
+    "StateConflictError",
+    "StateError",
+    "StoreVersionError",
+    "ThreadBusyError",
+    "ThreadNotFoundError",
+    "ToolDefinitionError",
+    "ToolSourceError",
+    "is_control_error",
+]
+
+
+class AgentKitError(Exception):
+    """Base of every error that this library raises."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep message and facts: `Exception` itself would call the constructor with the text."""
+        return _restore, (type(self), self.args, vars(self).copy())
+
+
+def _restore(
+    kind: type[AgentKitError], args: tuple[Any, ...], facts: dict[str, Any]
+) -> AgentKitError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(facts)
+    return error
+
+
+class ConfigurationError(AgentKitError, ValueError):
+    """Something the developer passed cannot work; the message names the value and what to do."""
+
+
+class MissingModelError(ConfigurationError):
+    """Neither the run, nor the agent, nor its network has a model.
+
+    Attributes:
+        agent: Name of the agent that was to run.
+    """
+
+    def __init__(self, agent: str) -> None:
+        super().__init__(
+            f"Agent {agent!r} has no model. Pass model=… to the agent or to run(), "
+            "or default_model=… to its network."
+        )
+        self.agent = agent
+
+
+class ToolDefinitionError(ConfigurationError):
+    """A tool's name, signature or schema cannot be used.
+
+    Attributes:
+        tool: Name of the tool.
+    """
+
+    def __init__(self, tool: str, reason: str) -> None:
+        super().__init__(f"Tool {tool!r}: {reason}")
+        self.tool = tool
+
+
+class MissingDependencyError(ConfigurationError):
+    """An optional package is needed and not installed.
+
+    Attributes:
+        package: The package that is missing.
+        extra: The extra of this distribution that brings it.
+    """
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package!r}: pip install 'pyagentkit[{extra}]'"
+        )
+        self.package = package
+        self.extra = extra
+
+
+# --------------------------------------------------------------------------- model calls
+
+
+class ModelError(AgentKitError):
+    """One model call failed.
+
+    Attributes:
+        provider: The provider's name, e.g. ``"openai"``.
+        model: The model's name.
+        retriable: Whether the same request may succeed later.
+    """
+
+    retriable: bool = False
+
+    def __init__(self, message: str, *, provider: str, model: str) -> None:
+        super().__init__(f"{provider} model {model!r}: {message}")
+        self.provider = provider
+        self.model = model
+
+
+class ModelHTTPError(ModelError):
+    """The provider answered with an error status.
+
+    Attributes:
+        status: The HTTP status.
+        detail: What the provider said (from its error body, at most 2,000 characters).
+        retry_after: Seconds after which the provider asks us to try again, if it said so.
+        request_id: The provider's id of the request, if it sent one.
+    """
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        provider: str,
+        model: str,
+        status: int,
+        retry_after: float | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(f"HTTP {status}: {detail}", provider=provider, model=model)
+        self.status = status
+        self.detail = detail
+        self.retry_after = retry_after
+        self.request_id = request_id
+
+
+class AuthenticationError(ModelHTTPError):
+    """The provider refused the API key (401) or what it may do (403)."""
+
+
+class BadRequestError(ModelHTTPError):
+    """The provider refused the request itself; sending it again would be refused again."""
+
+
+class ContextOverflowError(BadRequestError):
+    """The request is longer than the model's context window."""
+
+
+class RateLimitError(ModelHTTPError):
+    """The provider asks to slow down (429)."""
+
+    retriable = True
+
+
+class ProviderUnavailableError(ModelHTTPError):
+    """The provider failed (5xx); the same request may succeed later."""
+
+    retriable = True
+
+
+class ModelTimeoutError(ModelError):
+    """No answer came within the time-out.
+
+    Attributes:
+        timeout: The time-out in seconds.
+    """
+
+    retriable = True
+
+    def __init__(self, *, provider: str, model: str, timeout: float) -> None:
+        super().__init__(
+            f"no answer within {timeout:g} s (raise it with timeout=…)",
+            provider=provider,
+            model=model,
+        )
+        self.timeout = timeout
+
+
+class ModelConnectionError(ModelError):
+    """The provider could not be reached, or the connection broke."""
+
+    retriable = True
+
+
+class ModelResponseError(ModelError):
+    """The provider answered 200 with something its API does not promise.
+
+    Attributes:
+        excerpt: The beginning of what came, at most 500 characters.
+    """
+
+    def __init__(self, message: str, *, provider: str, model: str, excerpt: str = "") -> None:
+        super().__init__(message, provider=provider, model=model)
+        self.excerpt: str = excerpt[:500]
+
+
+class ModelStreamError(ModelResponseError):
+    """A streamed answer broke off; ``__cause__`` says why, where that is known.
+
+    Once a piece of the answer was streamed, the call is not tried again: another answer would begin
+    from the start. Every failure after the first piece is this error.
+
+    Attributes:
+        partial: The text that had arrived.
+        messages: The messages (`Message`) that had arrived; arguments that were cut are malformed.
+        retriable: Whether nothing had been streamed yet.
+    """
+
+    def __init__(
+        self, message: str, *, provider: str, model: str, messages: Sequence[Any] = ()
+    ) -> None:
+        texts = [message for message in messages if message.type == "text"]
+        self.partial: str = "".join(text.text for text in texts)
+        super().__init__(message, provider=provider, model=model, excerpt=self.partial)
+        self.messages: tuple[Any, ...] = tuple(messages)
+        self.retriable: bool = not messages
+
+
+# --------------------------------------------------------------------------- runs
+
+
+class NonRetriableError(AgentKitError):
+    """Raise it in a tool, router or hook to fail the run without another attempt."""
+
+
+class RetryAfterError(AgentKitError):
+    """Raise it in a tool, router or hook to fail this attempt and ask for one later.
+
+    Attributes:
+        retry_after: Seconds to wait before the next attempt.
+    """
+
+    def __init__(self, message: str, retry_after: float | timedelta) -> None:
+        super().__init__(message)
+        seconds = retry_after.total_seconds() if isinstance(retry_after, timedelta) else retry_after
+        self.retry_after: float = float(seconds)
+
+
+class ProcessorError(AgentKitError):
+    """A history processor failed or returned something that is no list of messages.
+
+    Attributes:
+        processor: Its name.
+        level: ``"history"``, ``"network"``, ``"agent"`` or ``"chain"``.
+    """
+
+    def __init__(self, message: str, *, processor: str, level: str) -> None:
+        super().__init__(f"Processor {processor!r} ({level} level): {message}")
+        self.processor = processor
+        self.level = level
+
+
+class NestingError(AgentKitError):
+    """An agent or network was called as a tool too deep inside other runs.
+
+    Attributes:
+        name: Its name.
+        depth: How deep its run would have been nested.
+        most: How deep it may be nested.
+    """
+
+    def __init__(self, name: str, *, depth: int, most: int) -> None:
+        super().__init__(
+            f"{name!r} would be nested {depth} runs deep, and may be {most} at the most "
+            "(as_tool(max_depth=…)). Do it here instead."
+        )
+        self.name = name
+        self.depth = depth
+        self.most = most
+
+
+class RoutingError(AgentKitError):
+    """A router returned something that is neither an agent, a list of agents nor None.
+
+    Attributes:
+        network: Name of the network.
+    """
+
+    def __init__(self, message: str, *, network: str) -> None:
+        super().__init__(f"Network {network!r}: {message}")
+        self.network = network
+
+
+class StateError(AgentKitError):
+    """State data cannot be used, merged, or stored as JSON."""
+
+
+class StateConflictError(StateError):
+    """Two tools that ran in parallel changed the same key.
+
+    Attributes:
+        keys: The keys that both changed.
+        tools: The two tools.
+    """
+
+    def __init__(self, keys: Sequence[str], tools: tuple[str, str]) -> None:
+        names = ", ".join(repr(key) for key in keys)
+        super().__init__(
+            f"Tools {tools[0]!r} and {tools[1]!r} ran in parallel and both changed state key(s) "
+            f"{names}. Let only one write each key, or run them with parallel_tools=False."
+        )
+        self.keys: tuple[str, ...] = tuple(keys)
+        self.tools = tools
+
+
+class ToolSourceError(AgentKitError):
+    """A server that has tools cannot be reached or used.
+
+    Attributes:
+        source: The name by which the agent knows it.
+        reason: What went wrong.
+    """
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(f"Tool server {source!r}: {reason}")
+        self.source = source
+        self.reason = reason
+
+
+class ScriptError(AgentKitError):
+    """A scripted model was asked for more than it was given, or saw what it should not."""
+
+
+def is_control_error(error: Exception) -> bool:
+    """Return whether ``error``, raised by a tool, must fail the run instead of going to the model.
+
+    Ours and the Inngest SDK's error of the same name both do. The SDK's are known by name, since
+    the engine imports no SDK.
+    """
+    if isinstance(error, NonRetriableError | RetryAfterError):
+        return True
+    return any(
+        cls.__module__.startswith("inngest") and cls.__name__ in _SDK_CONTROL
+        for cls in type(error).__mro__
+    )
+
+
+_SDK_CONTROL = frozenset({"NonRetriableError", "RetryAfterError"})
+
+
+# --------------------------------------------------------------------------- threads and documents
+
+
+class HistoryError(AgentKitError):
+    """A thread could not be loaded or saved."""
+
+
+class ThreadNotFoundError(HistoryError):
+    """There is no thread `thread_id`, or it is somebody else's."""
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"There is no thread {thread_id!r}.")
+        self.thread_id = thread_id
+
+
+class ThreadBusyError(HistoryError):
+    """Another run is working on the thread `thread_id`."""
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"Another run is working on thread {thread_id!r}.")
+        self.thread_id = thread_id
+
+
+class StoreVersionError(HistoryError):
+    """A newer library wrote the database: its schema version `found` is above `supported`."""
+
+    def __init__(self, location: str, *, found: int, supported: int) -> None:
+        super().__init__(
+            f"{location} has schema version {found}, this library knows up to {supported}. "
+            "Upgrade pyagentkit, or use another file."
+        )
+        self.found = found
+        self.supported = supported
+
+
+class InvalidRecordError(HistoryError):
+    """Stored or imported JSON does not hold what it should.
+
+    Attributes:
+        where: Which record, e.g. ``"line 12"``.
+        field: Path of the field, e.g. ``"messages[3].role"``.
+    """
+
+    def __init__(self, message: str, *, where: str, field: str) -> None:
+        super().__init__(f"{where}, field {field}: {message}")
+        self.where = where
+        self.field = field
+
+
+class KnowledgeError(AgentKitError):
+    """Documents could not be read, stored or searched."""
+
+
+class FilterError(KnowledgeError, ValueError):
+    """A filter of documents cannot be used: an unknown key or operator, or an unfit value."""
