@@ -777,7 +777,7 @@ def test_bytes_that_are_no_http_get_a_400(junk: bytes, capfd: pytest.CaptureFixt
 def test_a_client_that_hangs_up_in_the_body_does_no_harm(capfd: pytest.CaptureFixture[str]) -> None:
     """A truncated body is no request."""
     with FakeProvider() as provider:
-        head = b"POST /v1/messages HTTP/1.1\r\nContent-Length: 100\r\n\r\n"
+        head = b"POST /v1/messages HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n"
         assert talk(provider, head, b"{") == b""
     assert provider.requests == []
     assert capfd.readouterr().err == ""
@@ -787,7 +787,7 @@ def test_the_server_speaks_the_finer_points_of_http() -> None:
     """`Expect: 100-continue`, chunk extensions, trailers and `Connection: close` work."""
     content = simple("openai").content.encode()
     head = (
-        b"POST /v1/chat/completions HTTP/1.1\r\nExpect: 100-continue\r\nConnection: close\r\n"
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nConnection: close\r\n"
         b"Authorization: Bearer k\r\nTransfer-Encoding: chunked\r\n\r\n"
     )
     chunk = f"{len(content):x};ext=1\r\n".encode() + content + b"\r\n"

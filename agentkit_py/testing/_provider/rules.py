@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
-from .types import ProviderName, Rejection
+from .types import PROVIDERS, ProviderName, Rejection
 
 T = TypeVar("T")
 
@@ -255,3 +255,106 @@ def matches(value: Any, *patterns: re.Pattern[str]) -> bool:
 def data_type(url: Any) -> str:
     """Return the media type of a data URL; empty for an address."""
     return url[5 : url.index(";")] if matches(url, DATA_URL) else ""
+
+
+# Rules that every provider has before it looks at the content: keys, versions, JSON. They stand
+# here, where every format imports them from, so that they are applied first.
+
+_rule = rules_of(*PROVIDERS)
+_anthropic_rule = rules_of("anthropic")
+_azure_rule = rules_of("azure_openai")
+
+
+def _sent_key(request: Request) -> str:
+    """Return the API key of a request, wherever its provider takes it from."""
+    if request.provider == "anthropic":
+        return request.headers.get("x-api-key", "")
+    if request.provider == "gemini":
+        return request.headers.get("x-goog-api-key", "") or request.query.get("key", "")
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    bearer = value.strip() if scheme.lower() == "bearer" else ""
+    if request.provider == "azure_openai":
+        return request.headers.get("api-key", "") or bearer
+    return bearer
+
+
+_NO_KEY = {
+    "azure_openai": "Access denied due to missing subscription key. Make sure to include "
+    "subscription key when making requests to an API.",
+    "anthropic": "x-api-key header is required",
+    "gemini": "Method doesn't allow unregistered callers (callers without established identity). "
+    "Please use API Key or other form of API consumer identity to call this API.",
+    "grok": "No API key provided. Use an Authorization header with a Bearer token.",
+}
+_NO_OPENAI_KEY = (
+    "You didn't provide an API key. You need to provide your API key in an Authorization header "
+    "using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
+)
+_BAD_KEY = {
+    "azure_openai": "Access denied due to invalid subscription key or wrong API endpoint.",
+    "anthropic": "invalid x-api-key",
+    "gemini": "API key not valid. Please pass a valid API key.",
+    "grok": "Incorrect API key provided. You can obtain an API key from https://console.x.ai.",
+}
+_BAD_OPENAI_KEY = (
+    "Incorrect API key provided. You can find your API key at "
+    "https://platform.openai.com/account/api-keys."
+)
+_KEYS = (
+    "authentication sections of platform.openai.com/docs/api-reference, learn.microsoft.com/azure/"
+    "ai-services/openai/reference, platform.claude.com/docs/en/api/overview, ai.google.dev/api, "
+    "docs.x.ai"
+)
+
+
+@_rule(_KEYS)
+def missing_key(request: Request) -> Iterator[Problem]:
+    """Every request carries an API key.
+
+    The real Gemini answers 403 here; one status keeps tests simple.
+    """
+    if not _sent_key(request):
+        yield Problem(_NO_KEY.get(request.provider, _NO_OPENAI_KEY), status=401)
+
+
+@_rule(_KEYS)
+def wrong_key(request: Request) -> Iterator[Problem]:
+    """The key is the right one, where the test says which one that is.
+
+    The real Gemini and xAI answer 400; `Raw(status=400, …)` gives the real thing.
+    """
+    if request.expected_key is not None and _sent_key(request) != request.expected_key:
+        yield Problem(_BAD_KEY.get(request.provider, _BAD_OPENAI_KEY), status=401)
+
+
+@_anthropic_rule("platform.claude.com/docs/en/api/versioning")
+def missing_version(request: Request) -> Iterator[Problem]:
+    """The `anthropic-version` header is required."""
+    if not request.headers.get("anthropic-version"):
+        yield Problem("anthropic-version: header is required")
+
+
+@_azure_rule(
+    "learn.microsoft.com/azure/ai-services/openai/reference, URI parameters "
+    "(api-version: query, required)"
+)
+def missing_api_version(request: Request) -> Iterator[Problem]:
+    """Deployment paths need `?api-version=`; without it Azure finds no such resource."""
+    if not request.query.get("api-version") and "/deployments/" in request.path:
+        yield Problem("Resource not found", code="404", status=404)
+
+
+@_rule("errors pages of each provider; all of them answer 400")
+def invalid_json(request: Request) -> Iterator[Problem]:
+    """The body is one JSON object."""
+    if isinstance(request.body, dict):
+        return
+    if request.provider == "gemini":
+        yield Problem("Invalid JSON payload received. Unable to parse.")
+    elif request.provider != "anthropic":
+        words = "We could not parse the JSON body of your request."
+        yield Problem(f"{words} The API expects a JSON payload.")
+    elif isinstance(request.body, Unparsed):
+        yield Problem("The request body is not valid JSON")
+    else:
+        yield Problem("Input should be a valid dictionary")

@@ -8,16 +8,12 @@ import socket
 import threading
 from http import HTTPStatus
 
+import h11
+
 from .handler import Answer, Handler
 
-# Whole recorded conversations travel in one body, so the limit on a line is no limit on a body.
-_LINE_LIMIT = 1 << 20
-_REQUEST_LINE_WORDS = 3  # method, target, version
+_MAX_HEAD = 1 << 20
 _UNLISTED = {529: "Overloaded"}  # Anthropic's own
-
-
-class _BadRequestError(Exception):
-    """The bytes are not HTTP/1.1; the connection is closed with a 400."""
 
 
 class LoopbackServer:
@@ -49,7 +45,7 @@ class LoopbackServer:
         self._loop.close()
 
     async def _run(self) -> None:
-        server = await asyncio.start_server(self._accept, sock=self._socket, limit=_LINE_LIMIT)
+        server = await asyncio.start_server(self._accept, sock=self._socket)
         await self._stopping.wait()
         server.close()
         for task in self._connections:
@@ -62,7 +58,7 @@ class LoopbackServer:
         self._connections.add(task)
         try:
             await self._serve(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+        except (ConnectionError, asyncio.CancelledError):
             pass  # the client hung up, or the server is being stopped
         finally:
             self._connections.discard(task)
@@ -71,29 +67,25 @@ class LoopbackServer:
                 await writer.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD)
         while True:
             try:
-                head = await _read_head(reader)
-                if head is None:
-                    return
-                method, target, headers = head
-                fields = {name.lower(): value for name, value in headers}
-                if fields.get("expect", "").lower() == "100-continue":
-                    writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-                content = await _read_body(reader, fields)
-            except (_BadRequestError, ValueError, asyncio.LimitOverrunError):
-                writer.write(_encode(Answer(400, {}, b"Bad Request"), keep_alive=False))
-                await writer.drain()
+                received = await _receive(connection, reader, writer)
+            except h11.RemoteProtocolError:
+                if connection.their_state is h11.ERROR and connection.our_state is h11.IDLE:
+                    await _send(connection, writer, Answer(400, {}, b"Bad Request"))
                 return
-            host = fields.get("host", "")
-            answer = await self._answer(method, host, target, headers, content)
-            keep_alive = fields.get("connection", "").lower() != "close" and not answer.cut
-            if not await _send(writer, answer, keep_alive=keep_alive):
+            if received is None:
                 return
+            await _send(connection, writer, await self._answer(*received))
+            if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
+                return
+            connection.start_next_cycle()
 
-    async def _answer(
-        self, method: str, host: str, target: str, headers: list[tuple[str, str]], content: bytes
-    ) -> Answer:
+    async def _answer(self, request: h11.Request, content: bytes) -> Answer:
+        headers = [(name.decode(), value.decode("latin-1")) for name, value in request.headers]
+        host = dict(headers).get("host", "")
+        method, target = request.method.decode(), request.target.decode("latin-1")
         try:
             return await self._handler.answer(method, host, target, headers, content)
         except Exception as error:  # noqa: BLE001 - a script's mistake; nobody awaits this thread
@@ -101,80 +93,55 @@ class LoopbackServer:
             return Answer(500, {"content-type": "text/plain"}, words.encode())
 
 
-async def _send(writer: asyncio.StreamWriter, answer: Answer, *, keep_alive: bool) -> bool:
-    """Send an answer; returns whether the connection stays open."""
+async def _receive(
+    connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> tuple[h11.Request, bytes] | None:
+    """Return the next request with its body; `None` if the client has closed the connection."""
+    request: h11.Request | None = None
+    content = bytearray()
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await reader.read(1 << 16))
+        elif isinstance(event, h11.Request):
+            request = event
+            if connection.they_are_waiting_for_100_continue:
+                go_on = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
+                writer.write(connection.send(go_on))
+        elif isinstance(event, h11.Data):
+            content += event.data
+        elif isinstance(event, h11.EndOfMessage) and request is not None:
+            return request, bytes(content)
+        else:
+            return None
+
+
+async def _send(connection: h11.Connection, writer: asyncio.StreamWriter, answer: Answer) -> None:
+    """Send an answer; without its end the client knows that the body was cut."""
     if answer.delay:
         await asyncio.sleep(answer.delay)
     if answer.disconnect:
-        return False
-    writer.write(_encode(answer, keep_alive=keep_alive))
-    await writer.drain()
-    if answer.pieces is not None:
-        await _send_pieces(writer, answer)
-    return keep_alive
-
-
-async def _send_pieces(writer: asyncio.StreamWriter, answer: Answer) -> None:
-    """Send each piece by itself; without the last, empty one the client knows that it was cut."""
-    for number, piece in enumerate(answer.pieces or ()):
-        if number and answer.pause:
-            await asyncio.sleep(answer.pause)
-        if piece:
-            writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
-            await writer.drain()
-    if not answer.cut:
-        writer.write(b"0\r\n\r\n")
-        await writer.drain()
-
-
-async def _read_head(
-    reader: asyncio.StreamReader,
-) -> tuple[str, str, list[tuple[str, str]]] | None:
-    """Read the request line and the headers; `None` if the client has closed the connection."""
-    try:
-        block = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.IncompleteReadError as error:
-        if error.partial.strip():
-            raise _BadRequestError from error
-        return None
-    first, *lines = block.decode("latin-1").strip("\r\n").split("\r\n")
-    words = first.split(" ")
-    if len(words) != _REQUEST_LINE_WORDS or not words[2].startswith("HTTP/1."):
-        raise _BadRequestError
-    headers: list[tuple[str, str]] = []
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon:
-            raise _BadRequestError
-        headers.append((name.strip(), value.strip()))
-    return words[0], words[1], headers
-
-
-async def _read_body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
-    if "chunked" in headers.get("transfer-encoding", "").lower():
-        chunks: list[bytes] = []
-        while True:
-            size = int((await reader.readuntil(b"\r\n")).split(b";")[0], 16)
-            if size == 0:
-                break
-            chunks.append(await reader.readexactly(size))
-            await reader.readexactly(2)
-        while (await reader.readuntil(b"\r\n")) != b"\r\n":
-            pass  # trailers
-        return b"".join(chunks)
-    return await reader.readexactly(int(headers.get("content-length", "0")))
-
-
-def _encode(answer: Answer, *, keep_alive: bool) -> bytes:
+        return
     try:
         phrase = HTTPStatus(answer.status).phrase
     except ValueError:
         phrase = _UNLISTED.get(answer.status, "Unknown")
-    in_pieces = answer.pieces is not None
-    size = (
-        {"transfer-encoding": "chunked"} if in_pieces else {"content-length": str(len(answer.body))}
+    headers = dict(answer.headers)
+    if answer.pieces is None:
+        headers["content-length"] = str(len(answer.body))
+    else:
+        headers["transfer-encoding"] = "chunked"
+    if answer.cut or connection.their_state is not h11.DONE:
+        headers["connection"] = "close"
+    head = h11.Response(
+        status_code=answer.status, headers=list(headers.items()), reason=phrase.encode()
     )
-    headers = {**answer.headers, **size, "connection": "keep-alive" if keep_alive else "close"}
-    lines = [f"HTTP/1.1 {answer.status} {phrase}", *(f"{k}: {v}" for k, v in headers.items())]
-    body = b"" if in_pieces else answer.body
-    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+    writer.write(connection.send(head))
+    for number, piece in enumerate([answer.body] if answer.pieces is None else answer.pieces):
+        if number and answer.pause:
+            await asyncio.sleep(answer.pause)
+        writer.write(connection.send(h11.Data(data=piece)))
+        await writer.drain()
+    if not answer.cut:
+        writer.write(connection.send(h11.EndOfMessage()))
+        await writer.drain()
