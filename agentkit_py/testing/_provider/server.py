@@ -131,7 +131,7 @@ async def _send(connection: h11.Connection, writer: asyncio.StreamWriter, answer
         headers["content-length"] = str(len(answer.body))
     else:
         headers["transfer-encoding"] = "chunked"
-    if answer.cut or connection.their_state is not h11.DONE:
+    if answer.cut:
         headers["connection"] = "close"
     head = h11.Response(
         status_code=answer.status, headers=list(headers.items()), reason=phrase.encode()
