@@ -1,11 +1,11 @@
-"""The HTTP API that the useAgent React hook talks to.
+"""The HTTP API that the useAgent React hook talks to; needs the extra ``server``.
 
-Needs the extra ``server``. `create_app` makes an ASGI app of networks and agents.
+`create_app` makes an ASGI app of networks and agents.
 """
 
-from agentkit_py.server.app import ServerOptions, create_app, lifespan, realtime_app
+from agentkit_py.server.app import create_app, lifespan, realtime_app
 from agentkit_py.server.auth import LOCAL_USER, Auth
-from agentkit_py.server.config import ServerLimits
+from agentkit_py.server.config import ServerLimits, ServerOptions
 from agentkit_py.server.hub import Batch, Entry, Hub, HubLimits, Subscription
 
 __all__ = [

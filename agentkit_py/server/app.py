@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,14 +19,13 @@ from starlette.types import ASGIApp
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.network import Network
-from agentkit_py.runs import RunLimits
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.server import chat, streams, threads
 from agentkit_py.server.api import Api, Endpoint, guarded, http_error, openapi_document, respond
 from agentkit_py.server.approvals import approve_tool
 from agentkit_py.server.auth import Auth, Authenticator, StreamTokens
-from agentkit_py.server.config import ServerLimits, Settings, store_of, targets_of
-from agentkit_py.server.hub import Hub, HubLimits, OpenStreams
+from agentkit_py.server.config import ServerOptions, Settings, store_of, targets_of
+from agentkit_py.server.hub import Hub, OpenStreams
 from agentkit_py.server.local import LocalRuns
 from agentkit_py.server.runs import Backend
 from agentkit_py.stores import HistoryStore
@@ -48,40 +47,6 @@ ENDPOINTS: tuple[Endpoint[Any], ...] = (
     threads.delete_thread,
 )
 """The JSON endpoints; the stream of events and the realtime WebSocket are routes of `_app`."""
-
-
-class ServerOptions(TypedDict, total=False):
-    """Options of `create_app`; all may be left out."""
-
-    client_state: Collection[str]
-    """Keys of the state that clients may set; none unless given."""
-
-    client_history: bool
-    """Continue from the texts that the client shows, instead of the stored thread."""
-
-    user_key: str
-    """The key of the user's id in the state, for tools; ``user_id`` unless given."""
-
-    origins: Sequence[str]
-    """Pages on other hosts that may use the API, as ``https://host``."""
-
-    limits: ServerLimits
-    """Limits of what users may ask for."""
-
-    hub_limits: HubLimits
-    """Limits of what is kept for readers."""
-
-    run_limits: RunLimits
-    """Limits of each run in this process."""
-
-    extended: bool
-    """Also stream ``usage.updated`` and ``metadata.updated``: tokens and processors."""
-
-    secret: str
-    """Signs realtime tokens, the same in all processes; random unless given."""
-
-    realtime_url: str
-    """The realtime server's address for browsers, if not the one that is assumed."""
 
 
 def create_app(
@@ -116,19 +81,9 @@ def create_app(
         raise ConfigurationError(f"create_app has no option {unknown[0]!r}")
     authenticator = Authenticator(auth, options.get("origins", ()))
     targets = targets_of(networks, agents)
-    settings = Settings(
-        targets=targets,
-        store=store_of(history, targets),
-        limits=options.get("limits", ServerLimits()),
-        client_state=frozenset(options.get("client_state", ())),
-        client_history=options.get("client_history", False),
-        user_key=options.get("user_key", "user_id"),
-        run_limits=options.get("run_limits"),
-        realtime_url=options.get("realtime_url"),
-        extended=options.get("extended", False),
-    )
-    hub = Hub(options.get("hub_limits"))
-    tokens = StreamTokens(options.get("secret"), settings.limits.token_seconds)
+    settings = Settings(targets=targets, store=store_of(history, targets), **options)
+    hub = Hub(settings.hub_limits)
+    tokens = StreamTokens(settings.secret, settings.limits.token_seconds)
     return _app(
         Api(
             settings=settings,

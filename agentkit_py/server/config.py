@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, fields
-from typing import TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import TypeAlias, TypedDict
 
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.network import Network
 from agentkit_py.runs import RunLimits
+from agentkit_py.server.hub import HubLimits
 from agentkit_py.server.schemas import invalid
 from agentkit_py.stores import HistoryStore, MemoryHistory
 
@@ -68,9 +69,43 @@ class ServerLimits:
                 raise ConfigurationError(f"ServerLimits: {item.name} must be more than 0")
 
 
+class ServerOptions(TypedDict, total=False):
+    """Options of `create_app`; all may be left out."""
+
+    client_state: Collection[str]
+    """Keys of the state that clients may set; none unless given."""
+
+    client_history: bool
+    """Continue from the texts that the client shows, instead of the stored thread."""
+
+    user_key: str
+    """The key of the user's id in the state, for tools; ``user_id`` unless given."""
+
+    origins: Sequence[str]
+    """Pages on other hosts that may use the API, as ``https://host``."""
+
+    limits: ServerLimits
+    """Limits of what users may ask for."""
+
+    hub_limits: HubLimits
+    """Limits of what is kept for readers."""
+
+    run_limits: RunLimits
+    """Limits of each run in this process."""
+
+    extended: bool
+    """Also stream ``usage.updated`` and ``metadata.updated``: tokens and processors."""
+
+    secret: str
+    """Signs realtime tokens, the same in all processes; random unless given."""
+
+    realtime_url: str
+    """The realtime server's address for browsers, if not the one that is assumed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """A server's settings, checked once when it is made.
+    """A server's targets, store and `ServerOptions`, checked once when it is made.
 
     Raises:
         ConfigurationError: A client may set who the user is.
@@ -80,23 +115,20 @@ class Settings:
     """Networks and agents by kind and name; the first one is the default."""
 
     store: HistoryStore
-    limits: ServerLimits
-    client_state: frozenset[str] = frozenset()
-    """Keys of the state that a client may set."""
-
+    client_state: Collection[str] = ()
     client_history: bool = False
-    """Whether the client's own history (texts only) is used instead of the stored thread."""
-
     user_key: str = "user_id"
-    """The key of the user's id in the state."""
-
+    origins: Sequence[str] = ()
+    limits: ServerLimits = field(default_factory=ServerLimits)
+    hub_limits: HubLimits = field(default_factory=HubLimits)
     run_limits: RunLimits | None = None
-    realtime_url: str | None = None
     extended: bool = False
+    secret: str | None = None
+    realtime_url: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse clients that could name another user: `auth` alone says who the user is."""
-        for key in sorted({self.user_key, "user_id", "userId"} & self.client_state):
+        for key in sorted({self.user_key, "user_id", "userId"}.intersection(self.client_state)):
             raise ConfigurationError(
                 f"client_state: {key!r} says who the user is, so clients may not set it"
             )

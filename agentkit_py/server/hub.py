@@ -95,7 +95,8 @@ class _Channel:
     open: dict[str, int] = field(default_factory=dict[str, int])
     """Of each run that has not ended, by its message id: the number of its first chunk."""
 
-    waiting: set[asyncio.Future[None]] = field(default_factory=set[asyncio.Future[None]])
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by the next chunk, which brings a new event."""
 
     @property
     def first(self) -> int:
@@ -124,7 +125,8 @@ class _Channel:
             self.size > limits.channel_bytes and len(self.ring) > 1
         ):
             self.size -= self.ring.popleft().size
-        self._wake()
+        news, self.news = self.news, asyncio.Event()
+        news.set()
         return entry
 
     def _track_run(self, event: str, data: Mapping[str, Any]) -> None:
@@ -136,21 +138,6 @@ class _Channel:
             self.open.setdefault(message, self.next)
         elif event == "stream.ended":
             self.open.pop(message, None)
-
-    def _wake(self) -> None:
-        waiting, self.waiting = self.waiting, set()
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-
-    async def wait(self) -> None:
-        """Wait until something is published."""
-        future = asyncio.get_running_loop().create_future()
-        self.waiting.add(future)
-        try:
-            await future
-        finally:
-            self.waiting.discard(future)
 
     def after(self, number: int, limit: int) -> list[Entry]:
         """Return up to ``limit`` chunks that follow the one with this number."""
@@ -211,7 +198,7 @@ class Subscription:
         Chunks that the ring has dropped unread are counted in `Batch.lost`.
         """
         while self._channel.next - 1 <= self._read:
-            await self._channel.wait()
+            await self._channel.news.wait()
         lost = max(0, self._channel.first - 1 - self._read)
         self._read += lost
         entries = self._channel.after(self._read, limit)
