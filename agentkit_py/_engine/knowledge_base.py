@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from agentkit_py._core.json import JsonObject, JsonValue
 from agentkit_py._engine.tool import Tool
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.processors.base import Host
+from agentkit_py.processors.base import ProcessorServices
 from agentkit_py.state import State
 
 if TYPE_CHECKING:
@@ -99,7 +99,11 @@ def search_of(agent: Agent) -> KnowledgeSearch | None:
 
 
 async def with_instructions(
-    system: str, agent: Agent, scope: RunScope, tools: Mapping[str, Tool], host: Host | None
+    system: str,
+    agent: Agent,
+    scope: RunScope,
+    tools: Mapping[str, Tool],
+    host: ProcessorServices | None,
 ) -> str:
     """The system prompt and what the agent's search says of itself, if it may be used now."""
     search = agent.knowledge_search

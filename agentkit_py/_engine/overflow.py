@@ -8,8 +8,8 @@ from dataclasses import replace
 from agentkit_py._core.json import dumps
 from agentkit_py.messages import Message, ToolResultMessage
 from agentkit_py.processors.base import ProcessorContext, Tokenizer
-from agentkit_py.processors.summarize import shortened
 from agentkit_py.processors.tokenizers import count_messages, count_text
+from agentkit_py.processors.tool_results import head_and_tail
 from agentkit_py.processors.windowing import TokenLimiter
 
 NAME = "ContextOverflow"
@@ -60,5 +60,5 @@ def _with_short_results(
 def _short(message: ToolResultMessage, tokens: int, tokenizer: Tokenizer) -> ToolResultMessage:
     text = dumps(message.content)
     most = int(len(text) * tokens / count_text(message, tokenizer))
-    content = shortened(text, most)
+    content = head_and_tail(text, most)
     return replace(message, content={"error" if message.is_error else "data": content})

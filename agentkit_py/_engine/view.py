@@ -21,9 +21,9 @@ from agentkit_py.models.capabilities import window_of
 from agentkit_py.processors.apply import is_enough, run_chain
 from agentkit_py.processors.base import (
     HistoryProcessor,
-    Host,
     Level,
     ProcessorContext,
+    ProcessorServices,
     SummaryStore,
 )
 from agentkit_py.processors.report import ContextReport, ReportEntry
@@ -104,7 +104,7 @@ class View:
     tools: Mapping[str, Tool]
     """What the model is offered."""
 
-    make_host: Callable[[str], Host] | None
+    make_host: Callable[[str], ProcessorServices] | None
     """Makes what processors may use, with the step id prefix of the inference; None: nothing may
     happen, this is a rehearsal."""
 
@@ -114,10 +114,10 @@ class View:
     others: Sequence[tuple[Level, Sequence[HistoryProcessor]]] | None = None
     """Processors to try in place of those that are configured."""
 
-    _host: Host | None = field(default=None, init=False)
+    _host: ProcessorServices | None = field(default=None, init=False)
 
     @property
-    def host(self) -> Host | None:
+    def host(self) -> ProcessorServices | None:
         """What processors may use, made when one may want it."""
         if self._host is None and self.make_host is not None:
             self._host = self.make_host(self.step_id)
@@ -192,10 +192,10 @@ class View:
         scope, chains = self.scope, self.chains()
         context = self._context(prompt, present)
         await scope.widen(
-            lambda newest: is_enough(newest, chains, replace(context, before=scope.before))
+            lambda newest: is_enough(newest, chains, replace(context, unloaded=scope.before))
         )
         full = (*scope.past, *present)
-        context = replace(context, before=scope.before)
+        context = replace(context, unloaded=scope.before)
         spans = scope.spans if self.make_host is not None else None
         around = spans.processors(self.step_id) if spans is not None else None
         outcome = await run_chain(full, chains, context, around)
@@ -258,7 +258,7 @@ class View:
             steps=self.scope.runtime.step,
             input=self.scope.input.text,
             tools=self.specs,
-            host=self.host,
+            services=self.host,
             summaries=history if history and isinstance(history, SummaryStore) else None,
             vectors=history if history and isinstance(history, VectorIndex) else None,
             memory=self.scope.memory,

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from agentkit_py.processors.budget import Budget
     from agentkit_py.processors.compose import (
         Chain,
-        PolicyParts,
         Threshold,
         processor_from_settings,
         processors_from_env,
     )
     from agentkit_py.processors.recall import Recall
     from agentkit_py.processors.redaction import Redact, RedactingFilter, Redactor
+    from agentkit_py.processors.settings import ProcessorParts
     from agentkit_py.processors.summarize import Summarize
     from agentkit_py.processors.tool_results import (
         ClearToolResults,
@@ -69,10 +69,10 @@ __all__ = [
     "MemoryIndex",
     "MessageWindow",
     "Pin",
-    "PolicyParts",
     "Processor",
     "ProcessorContext",
     "ProcessorFunction",
+    "ProcessorParts",
     "Recall",
     "RecentToolCalls",
     "Redact",
@@ -102,10 +102,11 @@ __getattr__: _Finder = _lazily(
     {
         "agentkit_py.processors.base": "Summary SummaryStore",
         "agentkit_py.processors.budget": "Budget",
-        "agentkit_py.processors.compose": "Chain PolicyParts Threshold "
+        "agentkit_py.processors.compose": "Chain Threshold "
         "processor_from_settings processors_from_env",
         "agentkit_py.processors.recall": "Recall",
         "agentkit_py.processors.redaction": "Redact RedactingFilter Redactor",
+        "agentkit_py.processors.settings": "ProcessorParts",
         "agentkit_py.processors.summarize": "Summarize",
         "agentkit_py.processors.tool_results": "ClearToolResults CompressToolResults Deduplicate "
         "ToolCallFilter TruncateToolResults",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
@@ -30,7 +30,7 @@ from agentkit_py.processors.report import ReportEntry
 from agentkit_py.processors.tokenizers import default_tokenizer
 from agentkit_py.processors.validity import is_valid
 
-Chain: TypeAlias = tuple[Level, Sequence[Processor]]
+LevelChain: TypeAlias = tuple[Level, Sequence[Processor]]
 """The processors of one level."""
 
 Around: TypeAlias = Callable[
@@ -80,7 +80,7 @@ async def apply_processors(
 
 async def run_chain(
     history: Sequence[Message],
-    chains: Sequence[Chain],
+    chains: Sequence[LevelChain],
     context: ProcessorContext,
     around: Around | None = None,
 ) -> ChainOutcome:
@@ -111,7 +111,7 @@ async def run_chain(
         kept_back = 0
         held = context.pinned if processor.may_drop_protected else context.held
         if held and left is not current:
-            restored = put_back(current, left, held)
+            restored = _put_back(current, left, held)
             left, kept_back = restored.messages, restored.count
             context = replace(
                 context,
@@ -132,8 +132,8 @@ async def run_chain(
     return ChainOutcome(current, tuple(entries))
 
 
-def steps_of(chains: Sequence[Chain]) -> list[tuple[Level, HistoryProcessor]]:
-    """What runs for the chains, one after another, and of which level each is."""
+def steps_of(chains: Sequence[LevelChain]) -> list[tuple[Level, HistoryProcessor]]:
+    """Return the processors that run for the chains, in order, each with its level."""
     return [
         (level, member)
         for level, processors in chains
@@ -143,7 +143,7 @@ def steps_of(chains: Sequence[Chain]) -> list[tuple[Level, HistoryProcessor]]:
 
 
 def members_of(processor: HistoryProcessor) -> list[HistoryProcessor]:
-    """What runs for ``processor``: itself, or its members and theirs."""
+    """Return what runs for ``processor``: itself, or its members and theirs."""
     members = processor.members
     if not members:
         return [processor]
@@ -153,7 +153,7 @@ def members_of(processor: HistoryProcessor) -> list[HistoryProcessor]:
 def _with_pins(
     history: Sequence[Message], processors: Sequence[HistoryProcessor], context: ProcessorContext
 ) -> ProcessorContext:
-    """The context with what any processor pins, so that those before it keep that, too.
+    """Return the context with what any processor pins, so that those before it keep that, too.
 
     And with the history, if it has none: messages are found in it whatever is made of them.
     """
@@ -185,7 +185,7 @@ async def _run_one(
 
 
 def _checked(returned: object, name: str, level: Level) -> tuple[Message, ...]:
-    """What a processor returned, as a tuple of messages."""
+    """Return what a processor returned as a tuple of messages."""
     if isinstance(returned, str | bytes | Mapping) or not isinstance(returned, Iterable):
         raise ProcessorError(
             f"it returned {returned!r:.80}; return a list of messages", processor=name, level=level
@@ -204,7 +204,7 @@ def _checked(returned: object, name: str, level: Level) -> tuple[Message, ...]:
 
 
 def as_processors(processors: Iterable[Processor] | None) -> tuple[HistoryProcessor, ...]:
-    """All of ``processors``, checked; see `as_processor`."""
+    """Return ``processors`` checked; see `as_processor`."""
     if processors is None:
         return ()
     if isinstance(processors, HistoryProcessor) or not isinstance(
@@ -215,7 +215,7 @@ def as_processors(processors: Iterable[Processor] | None) -> tuple[HistoryProces
 
 
 def as_processor(value: Processor) -> HistoryProcessor:
-    """``value`` as a processor; what a function takes is found out here, once.
+    """Return ``value`` as a processor; the arguments of a function are read here, once.
 
     Raises:
         ConfigurationError: It is neither a processor nor a function of one or two arguments.
@@ -249,13 +249,13 @@ class _FunctionProcessor(HistoryProcessor):
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """What the function makes of the messages."""
+        """Return what the function makes of the messages."""
         arguments = (messages, context) if self._with_context else (messages,)
         return await resolve(self._function(*arguments))
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:
-    """Whether to call ``function`` with two arguments.
+    """Return whether to call ``function`` with two arguments.
 
     An optional second parameter gets the context only if it is called ``context``: it may as well
     be a setting of the function's own.
@@ -280,64 +280,56 @@ def _takes_context(function: Callable[..., Any]) -> bool:
     return with_context
 
 
-_Signature: TypeAlias = tuple[object, ...]
-
-
 @dataclass(frozen=True, slots=True)
-class Restored:
-    """A list with all its protected messages."""
+class _Restored:
+    """A list with all its held messages."""
 
     messages: tuple[Message, ...]
-    protected: frozenset[int]
-    """`id()` of what is protected from here on: rewritten messages are, in place of the old."""
-
     count: int
     """How many messages were put back."""
 
-    rewritten: dict[int, int] = field(default_factory=dict[int, int])
-    """`id()` of a rewritten message → that of what stands for it."""
+    rewritten: Mapping[int, int]
+    """`id()` of a rewritten message → that of the message in its place."""
 
     def follow(self, ids: frozenset[int]) -> frozenset[int]:
-        """``ids`` with rewritten messages in place of the old."""
+        """Return ``ids`` with rewritten messages in place of the old."""
         if self.rewritten.keys().isdisjoint(ids):
             return ids
         return frozenset(self.rewritten.get(one, one) for one in ids)
 
 
-def put_back(
-    before: Sequence[Message], after: Sequence[Message], protected: frozenset[int]
-) -> Restored:
-    """Put protected messages of ``before`` that are not in ``after`` back to their places.
+def _put_back(
+    before: Sequence[Message], after: Sequence[Message], held: frozenset[int]
+) -> _Restored:
+    """Put held messages of ``before`` that are not in ``after`` back where they were.
 
-    A message that the processor rewrote (a new one with the same calls, or with the same call's
-    result) counts as there; a text only if it was rewritten in its place, in a list as long as
-    before, or made by `derived`. A call message that was made smaller becomes whole again.
-    If the protected messages came into another order, all are put back into their own.
+    The model asked for its calls and waits for their results, so a history without them makes it
+    ask again. A message that the processor rewrote (a new one with the same calls, or with the same
+    call's result) counts as there; a text only if it was rewritten in its place, in a list as long
+    as before, or made by `derived`. A call message that was made smaller becomes whole again.
+    If the held messages came into another order, all are put back into their own.
     """
-    ours = list({id(m): m for m in before if id(m) in protected}.values())
-    changed = list(after)
-    standing, count = _find_standing(ours, before, changed)
-    places = _first_places(changed)
-    order = [places[id(m)] for m in standing.values()]
+    ours = list({id(m): m for m in before if id(m) in held}.values())
+    left = list(after)
+    standing, count = _find_standing(ours, before, left)
+    positions = _first_positions(left)
+    order = [positions[id(m)] for m in standing.values()]
     missing = {id(m): m for m in ours if id(m) not in standing}
     if any(a > b for a, b in pairwise(order)):
         # Calls and results are paired by position, so no place the processor gave them can stay.
         missing = {id(m): standing.get(id(m), m) for m in ours}
         gone = {id(m) for m in standing.values()}
-        changed = [m for m in changed if id(m) not in gone]
+        left = [m for m in left if id(m) not in gone]
         standing = {}
-    whole = _insert(before, changed, standing, missing) if missing else changed
-    now = frozenset(id(standing.get(id(m)) or missing[id(m)]) for m in ours)
-    left = protected.difference(map(id, ours))
-    rewritten = {old: id(new) for old, new in standing.items() if old != id(new)}
-    rewritten |= {old: id(new) for old, new in missing.items() if old != id(new)}
-    return Restored(tuple(whole), now | left, count + len(missing), rewritten)
+    whole = _insert(before, left, standing, missing) if missing else left
+    rewritten = {old: id(new) for old, new in {**standing, **missing}.items() if old != id(new)}
+    return _Restored(tuple(whole), count + len(missing), rewritten)
 
 
 def _find_standing(
     ours: Sequence[Message], before: Sequence[Message], after: list[Message]
 ) -> tuple[dict[int, Message], int]:
-    """Who in ``after`` stands for which of our messages: itself, or what it was rewritten to.
+    """Return which messages in ``after`` stand for ours: themselves, or rewritten ones.
 
     What was made smaller is made whole again in ``after``, in place; how many is the second value.
     """
@@ -346,49 +338,39 @@ def _find_standing(
     if len(standing) == len(ours):
         return standing, 0
     standing |= _rewritten_texts(ours, before, after)
-    new = _new_messages(before, after)
-    made_whole = 0
-    for message in ours:
-        if id(message) in standing or isinstance(message, TextMessage):
-            continue
-        if rewritten := new.get(_signature(message)):
-            standing[id(message)] = after[rewritten.pop()]
-        elif isinstance(message, ToolCallMessage):
-            part = _find_part(message, after, new)
-            if part is not None:
-                after[part] = standing[id(message)] = message
-                made_whole += 1
-    # In their own order, by which it is seen whether the processor changed it.
-    return {id(m): standing[id(m)] for m in ours if id(m) in standing}, made_whole
-
-
-def _new_messages(
-    before: Sequence[Message], after: Sequence[Message]
-) -> dict[_Signature, list[int]]:
-    """Indices of the new messages in ``after`` that are no text, the last first."""
     had = set(map(id, before))
     new: dict[_Signature, list[int]] = defaultdict(list)
     for index in reversed(range(len(after))):
         if id(after[index]) not in had and not isinstance(after[index], TextMessage):
             new[_signature(after[index])].append(index)
-    return new
+    made_whole = 0
+    for message in ours:
+        if id(message) in standing or isinstance(message, TextMessage):
+            continue
+        if indices := new.get(_signature(message)):
+            standing[id(message)] = after[indices.pop()]
+        elif isinstance(message, ToolCallMessage):
+            part = _find_part(message, after, new)
+            if part is not None:
+                after[part] = standing[id(message)] = message
+                made_whole += 1
+    # In their own order, which shows whether the processor changed it.
+    return {id(m): standing[id(m)] for m in ours if id(m) in standing}, made_whole
 
 
 def _rewritten_texts(
     ours: Sequence[Message], before: Sequence[Message], after: Sequence[Message]
 ) -> dict[int, Message]:
-    """Which text messages of ours were rewritten, and to what."""
+    """Return which of our text messages were rewritten, and to what."""
     there = set(map(id, after))
     wanted = {id(m) for m in ours if isinstance(m, TextMessage) and id(m) not in there}
     found: dict[int, Message] = {}
-    if not wanted:
-        return found
-    if len(before) == len(after):
+    if wanted and len(before) == len(after):
         pairs = zip(before, after, strict=True)
         found = {
             id(a): b for a, b in pairs if id(a) in wanted and (b.type, b.role) == (a.type, a.role)
         }
-    for message in after:
+    for message in after if wanted else ():
         source = origin_of(message)
         while source is not None and id(source) not in wanted:
             source = origin_of(source)
@@ -398,9 +380,9 @@ def _rewritten_texts(
 
 
 def _find_part(
-    message: ToolCallMessage, after: Sequence[Message], new: dict[_Signature, list[int]]
+    message: ToolCallMessage, after: Sequence[Message], new: Mapping[_Signature, list[int]]
 ) -> int | None:
-    """Index of a new message that has some of the calls of ``message``, and no others."""
+    """Return the index of a new message that has only calls of ``message``, not all."""
     calls = Counter(map(key_of, message.tools))
     for indices in new.values():
         candidate = after[indices[-1]] if indices else None
@@ -413,8 +395,11 @@ def _find_part(
     return None
 
 
+_Signature: TypeAlias = tuple[object, ...]
+"""What a rewritten message has in common with the original."""
+
+
 def _signature(message: Message) -> _Signature:
-    """What a rewritten message has in common with the original."""
     match message:
         case ToolCallMessage():
             return (message.type, *map(key_of, message.tools))
@@ -427,28 +412,28 @@ def _signature(message: Message) -> _Signature:
 def _insert(
     before: Sequence[Message],
     after: Sequence[Message],
-    standing: dict[int, Message],
-    missing: dict[int, Message],
+    standing: Mapping[int, Message],
+    missing: Mapping[int, Message],
 ) -> list[Message]:
     """Put each missing message after its nearest predecessor that is still there.
 
     Without one it comes before its nearest successor, or at the end. Messages that stand are never
     passed: the order of all of them together is as it was.
     """
-    places = _first_places(after)
-    found = [places.get(id(standing.get(id(m), m))) for m in before]
-    anchor = next((place for place in found if place is not None), len(after))
-    ahead = [places[id(m)] for m in standing.values()][::-1]
+    positions = _first_positions(after)
+    found = [positions.get(id(standing.get(id(m), m))) for m in before]
+    anchor = next((position for position in found if position is not None), len(after))
+    ahead = [positions[id(m)] for m in standing.values()][::-1]
     low = 0
     inserts: dict[int, list[Message]] = defaultdict(list)
     waiting = dict(missing)
-    for message, place in zip(before, found, strict=True):
+    for message, position in zip(before, found, strict=True):
         if id(message) in waiting:
             low = min(max(anchor, low), ahead[-1] if ahead else len(after))
             inserts[low].append(waiting.pop(id(message)))
-        elif place is not None:
-            anchor = place + 1
-            if ahead and id(message) in standing and ahead[-1] == place:
+        elif position is not None:
+            anchor = position + 1
+            if ahead and id(message) in standing and ahead[-1] == position:
                 low = ahead.pop() + 1
     result: list[Message] = []
     for index in range(len(after) + 1):
@@ -457,19 +442,18 @@ def _insert(
     return result
 
 
-def _first_places(messages: Sequence[Message]) -> dict[int, int]:
-    """Where each message object stands first."""
+def _first_positions(messages: Sequence[Message]) -> dict[int, int]:
     return {id(messages[index]): index for index in reversed(range(len(messages)))}
 
 
 async def is_enough(
-    newest: Sequence[Message], chains: Sequence[Chain], context: ProcessorContext
+    newest: Sequence[Message], chains: Sequence[LevelChain], context: ProcessorContext
 ) -> bool:
-    """Whether the chains leave the same of ``newest`` as they would of the whole history.
+    """Return whether the chains leave the same of ``newest`` as of the whole history.
 
-    Each processor up to the one that has enough has to give newer messages what it would give them
-    if there were no older ones. Calls and results have to be whole; where they are not, everything
-    is looked at.
+    Then older messages need not be loaded. Each processor up to the one that has enough has to give
+    newer messages what it would give them if there were no older ones. Calls and results have to be
+    whole; where they are not, everything is loaded.
 
     Args:
         newest: The newest messages of the history, in order.
@@ -483,7 +467,7 @@ async def is_enough(
     current: Sequence[Message] = newest
     for level, processor in steps:
         own = replace(context, level=level, notes=[])
-        if _says(processor, "enough") and await processor.enough(current, own):
+        if _declares(processor, "enough") and await processor.enough(current, own):
             return True
         if _looks_back(processor):
             return False
@@ -491,13 +475,13 @@ async def is_enough(
     return False
 
 
-def is_bounded(chains: Sequence[Chain]) -> bool:
-    """Whether there may ever be enough for the chains; if not, they want everything."""
+def is_bounded(chains: Sequence[LevelChain]) -> bool:
+    """Return whether the chains may ever have enough; if not, they need the whole thread."""
     processors = [processor for _, processor in steps_of(chains)]
     if any(map(_pins, processors)):
         return False
     for processor in processors:
-        if _says(processor, "enough"):
+        if _declares(processor, "enough"):
             return True
         if _looks_back(processor):
             return False
@@ -505,16 +489,15 @@ def is_bounded(chains: Sequence[Chain]) -> bool:
 
 
 def _looks_back(processor: HistoryProcessor) -> bool:
-    return processor.looks_back or not _says(processor, "looks_back")
+    return processor.looks_back or not _declares(processor, "looks_back")
 
 
-def _says(processor: HistoryProcessor, name: str) -> bool:
-    """Whether whoever wrote its `process` says so; what a subclass inherits is its base's word."""
+def _declares(processor: HistoryProcessor, name: str) -> bool:
+    """Return whether the class that defines `process`, or one derived from it, defines ``name``."""
     kinds = type(processor).__mro__
     owners = [next(kind for kind in kinds if one in vars(kind)) for one in ("process", name)]
     return issubclass(owners[1], owners[0])
 
 
 def _pins(processor: HistoryProcessor) -> bool:
-    """Whether it may want to hold messages that nobody has looked at yet."""
     return type(processor).pinned is not HistoryProcessor.pinned

@@ -1,4 +1,4 @@
-"""What a history processor is, and what it may know."""
+"""History processors: the base class, their context, and the services and stores they may use."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ class Tokenizer(Protocol):
         ...
 
     def count(self, text: str) -> float:
-        """How many tokens ``text`` has."""
+        """Return how many tokens ``text`` has."""
         ...
 
 
-class Host(Protocol):
-    """What the engine does for a processor that needs more than the messages it is given.
+class ProcessorServices(Protocol):
+    """Services of the engine for a processor that needs more than the messages it is given.
 
-    All of it is durable: it happens once, however often a function is replayed.
+    All of them are durable: they happen once, however often a function is replayed.
     """
 
     def step_id(self, name: str) -> str:
-        """An id for a step of this inference that no other step has; the same on each replay."""
+        """Return an id for a step of this inference, unique and the same on each replay."""
         ...
 
     def new_id(self, key: str) -> str:
-        """An id that nobody else has; the same on each replay."""
+        """Return a unique id, the same on each replay."""
         ...
 
     def now(self, key: str) -> datetime:
-        """The time (UTC) at which ``key`` happened."""
+        """Return the time (UTC) at which ``key`` happened."""
         ...
 
     async def ask_model(
@@ -64,7 +64,7 @@ class Host(Protocol):
         ...
 
     async def announce(self, activity: str, stage: Stage, facts: dict[str, Any]) -> None:
-        """Tell whoever watches the run that something begins or ends, e.g. a summary."""
+        """Emit an event: something begins or ends, e.g. a summary."""
         ...
 
 
@@ -74,7 +74,7 @@ Stage: TypeAlias = Literal["started", "completed", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What stands for the beginning of a conversation."""
+    """A text that stands for the beginning of a conversation."""
 
     text: str
     covered: int
@@ -95,7 +95,7 @@ class Summary:
     than ``covered`` where other processors had left messages out."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return it as JSON."""
         return {
             "text": self.text,
             "covered": self.covered,
@@ -108,7 +108,7 @@ class Summary:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any] | JsonObject) -> Summary:
-        """The summary that `to_dict` gave."""
+        """Return the summary that `to_dict` gave."""
         fields: Mapping[str, Any] = record
         return cls(
             text=fields["text"],
@@ -130,7 +130,7 @@ class SummaryStore(Protocol):
     """
 
     async def load_summary(self, thread_id: str, key: str) -> Summary | None:
-        """The summary; None if there is none."""
+        """Return the summary; None if there is none."""
         ...
 
     async def lock_summary(self, thread_id: str, key: str, owner: str, seconds: float) -> bool:
@@ -139,11 +139,11 @@ class SummaryStore(Protocol):
         Args:
             thread_id: The thread.
             key: Which of its summaries.
-            owner: Who asks; asking again is allowed.
+            owner: The run that asks; asking again is allowed.
             seconds: After which others may take the right.
 
         Returns:
-            Whether ``owner`` has it now; False: somebody else does.
+            True if ``owner`` has it now; False: another run does.
         """
         ...
 
@@ -162,26 +162,26 @@ class SummaryStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much a stretch of messages is."""
+    """Size of a part of a thread."""
 
     messages: int = 0
-    """How many there are."""
+    """Number of messages."""
 
     size: int = 0
     """Characters of what is counted of them."""
 
     system: int = 0
-    """How many of them the system says."""
+    """Number of system messages among them."""
 
     def __add__(self, other: Extent) -> Extent:
-        """Both together."""
+        """Return both together."""
         return Extent(
             self.messages + other.messages, self.size + other.size, self.system + other.system
         )
 
 
 def extent_of(messages: Iterable[Message]) -> Extent:
-    """How much ``messages`` are."""
+    """Return the extent of ``messages``."""
     count = size = system = 0
     for message in messages:
         count += 1
@@ -192,7 +192,7 @@ def extent_of(messages: Iterable[Message]) -> Extent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorContext:
-    """What a processor may know of the inference it prepares."""
+    """Facts about the inference that a processor prepares, and what it may use."""
 
     agent: str = ""
     network: str | None = None
@@ -216,8 +216,8 @@ class ProcessorContext:
     history: Sequence[Message] = field(default=(), repr=False)
     """What the first processor was given: the part of the thread that is loaded, and this run."""
 
-    before: Extent = field(default_factory=Extent)
-    """How much of the thread stands before that and is not loaded."""
+    unloaded: Extent = field(default_factory=Extent)
+    """How much of the thread stands before `history` and is not loaded."""
 
     steps: StepTools | None = None
     """Steps, so that a processor that calls a model is durable."""
@@ -231,7 +231,7 @@ class ProcessorContext:
     tools: Sequence[ToolSpec] = ()
     """The tools that the model is offered."""
 
-    host: Host | None = field(default=None, repr=False)
+    services: ProcessorServices | None = field(default=None, repr=False)
     """For processors that call a model or keep something; None outside of runs."""
 
     summaries: SummaryStore | None = field(default=None, repr=False)
@@ -250,11 +250,11 @@ class ProcessorContext:
     """What the processor says of this call, for the report; see `note`."""
 
     def note(self, text: str) -> None:
-        """Say in the report what was done and why, in place of the processor's `reason`."""
+        """Write into the report what was done and why, in place of the processor's `reason`."""
         self.notes.append(text)
 
     def is_protected(self, message: Message) -> bool:
-        """Whether ``message`` belongs to a call group this agent made in this run."""
+        """Return whether ``message`` belongs to a tool exchange of this agent in this run."""
         return id(message) in self.protected
 
     @property
@@ -281,7 +281,7 @@ class HistoryProcessor(ABC):
         return ""
 
     def __repr__(self) -> str:
-        """Its name, and why it does what it does."""
+        """Return its name and `reason`."""
         return f"<{self.name}: {self.reason}>" if self.reason else f"<{self.name}>"
 
     may_drop_protected: bool = False
@@ -291,7 +291,7 @@ class HistoryProcessor(ABC):
     """Whether what it leaves of newer messages depends on older ones; see `enough`."""
 
     async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
-        """Whether nothing older than ``newest`` could change what it leaves.
+        """Return whether nothing older than ``newest`` could change what it leaves.
 
         Then older messages need not be loaded. A processor that does not say gets everything; so
         do all where this one comes first, unless it says that it does not look back
@@ -310,7 +310,7 @@ class HistoryProcessor(ABC):
         return ()
 
     def pinned(self, messages: Sequence[Message]) -> Iterable[Message]:
-        """Messages of the full history that no processor of any level may drop."""
+        """Return messages of the full history that no processor of any level may drop."""
         del messages
         return ()
 
@@ -318,7 +318,7 @@ class HistoryProcessor(ABC):
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """The messages that are left."""
+        """Return the messages that are left."""
 
 
 ProcessorFunction: TypeAlias = (

@@ -1,10 +1,10 @@
-"""One policy from a model's window: so much for the prompt, the rest split for the history."""
+"""A share of the model's window for each part of a request: prompt, summary, recent messages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Annotated, ClassVar, Literal
 
 from agentkit_py._core.json import dumps
 from agentkit_py.errors import ConfigurationError
@@ -12,18 +12,22 @@ from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ToolSpec
 from agentkit_py.models.capabilities import window_of
 from agentkit_py.processors.apply import apply_processors
-from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, SummaryStore, Tokenizer
+from agentkit_py.processors.base import (
+    HistoryProcessor,
+    ProcessorContext,
+    SummaryStore,
+    Tokenizer,
+)
 from agentkit_py.processors.cutting import (
-    Places,
+    ThreadPositions,
+    counted_segments,
     exceeds,
     newest_beyond,
     past_length,
     steady_cut,
-    stretches,
 )
 from agentkit_py.processors.pairing import is_same
 from agentkit_py.processors.settings import (
-    Check,
     ConfiguredProcessor,
     flag,
     limits,
@@ -60,13 +64,14 @@ _GRID = 128
 turn without moving the cut, so that the beginning of the request stays what the provider has."""
 
 
-def method(name: str, value: object) -> Method:
-    """A way of counting."""
+def _method(name: str, value: object) -> Method:
+    """Check for a way of counting."""
     if value not in ("tiktoken", "estimate"):
         raise ConfigurationError(f"{name} must be 'tiktoken' or 'estimate', not {value!r:.80}.")
     return value
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Budget(ConfiguredProcessor):
     """Keeps a request within a share of the model's window.
 
@@ -93,17 +98,19 @@ class Budget(ConfiguredProcessor):
         ConfigurationError: A number makes no sense, or the shares are more than all.
     """
 
-    settings: ClassVar[Mapping[str, Check]] = {
-        "context_window": optional(whole(1)),
-        "target": number(0.01, 1),
-        "summary": number(0, 1),
-        "recent": number(0, 1),
-        "compress_tool_output": flag,
-        "tool_output_max_tokens": whole(30),
-        "method": method,
-        "windows": optional(limits),
-        "enabled": flag,
-    }
+    context_window: Annotated[int | None, optional(whole(1))] = None
+    target: Annotated[float, number(0.01, 1)] = 0.6
+    summary: Annotated[float, number(0, 1)] = 0.26
+    recent: Annotated[float, number(0, 1)] = 0.65
+    _: KW_ONLY
+    model: Model | None = None
+    compress_tool_output: Annotated[bool, flag] = True
+    tool_output_max_tokens: Annotated[int, whole(30)] = 200
+    method: Annotated[Method, _method] = "tiktoken"
+    windows: Annotated[Mapping[str, int] | None, optional(limits)] = None
+    store: SummaryStore | None = None
+    enabled: Annotated[bool, flag] = True
+
     aliases: ClassVar[Mapping[str, str]] = {
         "target_usage_ratio": "target",
         "summary_token_ratio": "summary",
@@ -112,76 +119,34 @@ class Budget(ConfiguredProcessor):
         "enable_context_optimization": "enabled",
     }
 
-    def __init__(  # noqa: PLR0913 - each is a setting of its own
-        self,
-        context_window: int | None = None,
-        target: float = 0.6,
-        summary: float = 0.26,
-        recent: float = 0.65,
-        *,
-        model: Model | None = None,
-        compress_tool_output: bool = True,
-        tool_output_max_tokens: int = 200,
-        method: Method = "tiktoken",
-        windows: Mapping[str, int] | None = None,
-        store: SummaryStore | None = None,
-        enabled: bool = True,
-    ) -> None:
-        self.context_window = context_window
-        self.target = target
-        self.summary = summary
-        self.recent = recent
-        self.model = model
-        self.compress_tool_output = compress_tool_output
-        self.tool_output_max_tokens = tool_output_max_tokens
-        self.method: Method = method
-        self.windows = windows
-        self.store = store
-        self.enabled = enabled
-        self._check()
-        if summary + recent > 1 or recent == 0:
+    parts: ClassVar[tuple[str, ...]] = ("model", "store")
+
+    def __post_init__(self) -> None:
+        """Check the shares."""
+        super().__post_init__()
+        if self.summary + self.recent > 1 or self.recent == 0:
             raise ConfigurationError(
-                f"Budget: summary ({summary:g}) and recent ({recent:g}) must be at most 1 "
-                "together, and recent more than 0."
+                f"Budget: summary ({self.summary:g}) and recent ({self.recent:g}) must be at most "
+                "1 together, and recent more than 0."
             )
-        first = [_Shorten(tool_output_max_tokens)] if compress_tool_output else []
-        self._members = (*first, _Fit(self)) if enabled else ()
-
-    @classmethod
-    def from_settings(
-        cls,
-        settings: Mapping[str, Any],
-        *,
-        model: Model | None = None,
-        store: SummaryStore | None = None,
-    ) -> Self:
-        """Make one from a dict, e.g. what an application stores for a user.
-
-        Args:
-            settings: The constructor's arguments by name, and the names of other systems
-                (``target_usage_ratio``, ``summary_token_ratio``, …).
-            model: Makes summaries.
-            store: Where summaries are kept.
-
-        Raises:
-            ConfigurationError: A key is not known or has a wrong value.
-        """
-        return cls._made(settings, model=model, store=store)
 
     @property
     def members(self) -> Sequence[HistoryProcessor]:
-        """What shortens results, and what fits the history into its shares."""
-        return self._members
+        """Processors that shorten results and fit the history into its shares."""
+        if not self.enabled:
+            return ()
+        first = [_Shorten(self.tool_output_max_tokens)] if self.compress_tool_output else []
+        return (*first, _Fit(self))
 
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """What its members leave."""
-        left = await apply_processors(messages, self._members, context, level=context.level)
+        """Return what its members leave."""
+        left = await apply_processors(messages, self.members, context, level=context.level)
         return messages if is_same(messages, left) else left
 
     def shares(self, context: ProcessorContext, present: Sequence[Message]) -> Shares:
-        """How many tokens the history may have in this inference."""
+        """Return how many tokens the history may have in this inference."""
         tokenizer = self.tokenizer(context)
         window = self._window(context)
         known = UNKNOWN_WINDOW if window is None else window
@@ -209,7 +174,7 @@ class Budget(ConfiguredProcessor):
         return own or context.context_window or (None if name is None else window_of(name))
 
     def tokenizer(self, context: ProcessorContext) -> Tokenizer:
-        """How tokens are counted."""
+        """Return the way of counting tokens."""
         if self.method == "estimate":
             return _ESTIMATE
         return default_tokenizer() if context.tokenizer is None else context.tokenizer
@@ -230,7 +195,6 @@ class Shares:
     recent: int
 
     def __str__(self) -> str:
-        """For reports."""
         guess = "" if self.known else " (not known, a guess)"
         summary = f"a summary of {self.summary} and " if self.summary else ""
         return (
@@ -249,21 +213,21 @@ class _Shorten(HistoryProcessor):
 
     @property
     def name(self) -> str:
-        """What it is."""
+        """The name of the processor it applies."""
         return CompressToolResults.__name__
 
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """The messages with short results, but for the newest."""
+        """Return the messages with short results, but for the newest."""
         older = older_results(messages, context.held, 0)
         keep = len(older)
         if keep > _UNTOUCHED:
-            places = Places(messages, context)
-            block = (places.number(messages[older[_UNTOUCHED - 1]]) or 0) // _BLOCK * _BLOCK
-            numbers = (places.number(messages[index]) for index in older)
-            # A place that is not known is a processor's of the user's, which made a new message.
-            keep = sum(number is None or number >= block for number in numbers)
+            positions = ThreadPositions(messages, context)
+            block = (positions.position(messages[older[_UNTOUCHED - 1]]) or 0) // _BLOCK * _BLOCK
+            found = (positions.position(messages[index]) for index in older)
+            # A position is not known where a processor of the user's made a new message.
+            keep = sum(position is None or position >= block for position in found)
         policy = CompressToolResults(self._max_tokens, keep_recent=max(keep, _UNTOUCHED))
         context.note(policy.reason)
         return await policy.process(messages, context)
@@ -277,13 +241,13 @@ class _Fit(HistoryProcessor):
 
     @property
     def name(self) -> str:
-        """It is what a budget is about."""
+        """The name of the processor it belongs to."""
         return "Budget"
 
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """The newest messages that fit, with a summary if there is a model for it."""
+        """Return the newest messages that fit, with a summary if there is a model for it."""
         tokenizer = await prepare(self._policy.tokenizer(context))
         past = messages[: past_length(messages, context)]
         present = messages[len(past) :]
@@ -293,18 +257,19 @@ class _Fit(HistoryProcessor):
         if not exceeds(past, limit, tokenizer):
             return messages
         if self._policy.model is not None and shares.summary and limit > 1:
-            return await self._summarized(messages, replace(context, tokenizer=tokenizer), shares)
+            summarize = self._summarize(shares)
+            return await summarize.process(messages, replace(context, tokenizer=tokenizer))
         held = count_messages([m for m in past if id(m) in context.held], tokenizer)
         begin = newest_beyond(past, limit - held, tokenizer)
-        found = stretches(past, begin, len(past), tokenizer)
-        sizes = Places(messages, context).sizes(past)
+        found = counted_segments(past, begin, len(past), tokenizer)
+        sizes = ThreadPositions(messages, context).sizes(past)
         rate = chars_per_token(tokenizer)
         first = steady_cut(found, sizes, limit - held, int(limit * _KEPT) - held, rate)
         start = found[first].start if first < len(found) else len(past)
         return [*past[start:], *present] if start else messages
 
     async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
-        """Whether they have more than their share: what is older goes, or is summarised."""
+        """Return whether they exceed their share: what is older goes, or is summarised."""
         tokenizer = await prepare(self._policy.tokenizer(context))
         past = newest[: past_length(newest, context)]
         shares = self._policy.shares(context, newest[len(past) :])
@@ -314,11 +279,6 @@ class _Fit(HistoryProcessor):
         if self._policy.model is None or not shares.summary or limit <= 1:
             return True
         return await self._summarize(shares).enough(newest, replace(context, tokenizer=tokenizer))
-
-    async def _summarized(
-        self, messages: Sequence[Message], context: ProcessorContext, shares: Shares
-    ) -> Sequence[Message]:
-        return await self._summarize(shares).process(messages, context)
 
     def _summarize(self, shares: Shares) -> Summarize:
         policy = self._policy
@@ -338,7 +298,7 @@ _ESTIMATE = ApproximateTokenizer()
 
 
 def tool_tokens(tools: Sequence[ToolSpec], tokenizer: Tokenizer) -> int:
-    """How many tokens the schemas of tools have; counted once per tool and tokenizer."""
+    """Return the tokens of the schemas of tools; counted once per tool and tokenizer."""
     total = 0
     key = f"tokens:{tokenizer.key}"
     for spec in tools:
@@ -350,5 +310,5 @@ def tool_tokens(tools: Sequence[ToolSpec], tokenizer: Tokenizer) -> int:
 
 
 def _up(value: float, step: int) -> int:
-    """``value`` rounded up to a multiple of ``step``."""
+    """Return ``value`` rounded up to a multiple of ``step``."""
     return -int(-value // step) * step

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeAlias, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, ClassVar, Self, cast
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message
-from agentkit_py.models.base import Model
-from agentkit_py.processors.apply import as_processors, run_chain
-from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext, SummaryStore
+from agentkit_py.processors.apply import apply_processors, as_processors
+from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext
 from agentkit_py.processors.budget import Budget
 from agentkit_py.processors.pairing import is_same
 from agentkit_py.processors.recall import Recall
 from agentkit_py.processors.redaction import Redact
-from agentkit_py.processors.settings import checked_object, optional, whole
+from agentkit_py.processors.settings import (
+    NO_PARTS,
+    ConfiguredProcessor,
+    ProcessorParts,
+    checked_object,
+    optional,
+    whole,
+)
 from agentkit_py.processors.summarize import Summarize
 from agentkit_py.processors.tokenizers import count_messages, default_tokenizer, prepare
 from agentkit_py.processors.tool_results import (
@@ -27,7 +32,6 @@ from agentkit_py.processors.tool_results import (
     ToolCallFilter,
     TruncateToolResults,
 )
-from agentkit_py.processors.vectors import Embedder, VectorIndex
 from agentkit_py.processors.views import ByAuthor, HandoffView, KeepImages, StripImages
 from agentkit_py.processors.windowing import (
     DropUnanswered,
@@ -42,27 +46,47 @@ VARIABLE = "AGENTKIT_PROCESSORS"
 """The environment variable that `processors_from_env` reads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyParts:
-    """What policies need beside their settings, since no dict can hold it."""
-
-    model: Model | None = None
-    """Makes summaries; `Summarize` needs it."""
-
-    store: SummaryStore | None = None
-    """Keeps summaries; None: beside the thread."""
-
-    embedder: Embedder | None = None
-    """Makes vectors; `Recall` needs it."""
-
-    index: VectorIndex | None = None
-    """Keeps vectors; None: beside the thread."""
+def _chain(name: str, value: object) -> tuple[HistoryProcessor, ...]:
+    del name
+    return as_processors(cast("Sequence[Processor]", value))
 
 
-NO_PARTS = PolicyParts()
+class _Composed(ConfiguredProcessor):
+    """A processor made of others."""
+
+    argument: ClassVar[str]
+    """The constructor's argument that holds them."""
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], parts: ProcessorParts = NO_PARTS) -> Self:
+        """Make one from a dict in which processors are dicts with a ``type``.
+
+        Raises:
+            ConfigurationError: A key, type or value is wrong.
+        """
+        found = checked_object(f"{cls.__name__}.from_settings", settings)
+        made = _processors(f"{cls.__name__}: {cls.argument}", found.get(cls.argument), parts)
+        return super().from_settings({**found, cls.argument: made}, parts)
+
+    @property
+    def chain(self) -> tuple[HistoryProcessor, ...]:
+        """The processors."""
+        return getattr(self, self.argument)
+
+    def pinned(self, messages: Sequence[Message]) -> list[Message]:
+        """Return what any of them pins, whether they run or not."""
+        return [message for one in self.chain for message in one.pinned(messages)]
+
+    async def process(
+        self, messages: Sequence[Message], context: ProcessorContext
+    ) -> Sequence[Message]:
+        """Return what all of them leave."""
+        left = await apply_processors(messages, self.chain, context, level=context.level)
+        return messages if is_same(messages, left) else left
 
 
-class Chain(HistoryProcessor):
+@dataclass(frozen=True, eq=False, repr=False)
+class Chain(_Composed):
     """Several processors as one, to be named once and used at several places.
 
     Each of them has its own entry in the report.
@@ -74,43 +98,23 @@ class Chain(HistoryProcessor):
         ConfigurationError: One of them is no processor.
     """
 
-    def __init__(self, processors: Sequence[Processor]) -> None:
-        self._processors = as_processors(processors)
+    processors: Annotated[Sequence[Processor], _chain]
 
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Any], parts: PolicyParts = NO_PARTS) -> Chain:
-        """Make one from ``{"processors": [{"type": "MessageWindow", …}, …]}``.
-
-        Raises:
-            ConfigurationError: A key, type or value is wrong.
-        """
-        found = checked_object("Chain.from_settings", settings)
-        _known("Chain", found, {"processors"})
-        return cls(_processors("Chain: processors", found.get("processors"), parts))
+    argument: ClassVar[str] = "processors"
 
     @property
-    def members(self) -> Sequence[HistoryProcessor]:
+    def members(self) -> Sequence[Processor]:
         """The processors."""
-        return self._processors
+        return self.chain
 
     @property
     def reason(self) -> str:
-        """What they are."""
-        return " → ".join(processor.name for processor in self._processors)
-
-    def pinned(self, messages: Sequence[Message]) -> list[Message]:
-        """What any of them pins."""
-        return [message for one in self._processors for message in one.pinned(messages)]
-
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
-        """What all of them leave."""
-        left = (await run_chain(messages, [(context.level, self._processors)], context)).messages
-        return messages if is_same(messages, left) else left
+        """The names of the processors."""
+        return _names(self.chain)
 
 
-class Threshold(HistoryProcessor):
+@dataclass(frozen=True, eq=False, repr=False)
+class Threshold(_Composed):
     """Runs processors only when the history has grown beyond a limit.
 
     Args:
@@ -124,49 +128,32 @@ class Threshold(HistoryProcessor):
             empty, or one of it is no processor.
     """
 
-    def __init__(
-        self,
-        trigger: int | None = None,
-        *,
-        then: Sequence[Processor],
-        min_messages: int | None = None,
-    ) -> None:
-        self.trigger: int | None = optional(whole())("Threshold: trigger", trigger)
-        self.min_messages: int | None = optional(whole())("Threshold: min_messages", min_messages)
-        if trigger is None and min_messages is None:
+    trigger: Annotated[int | None, optional(whole())] = None
+    _: KW_ONLY
+    then: Annotated[Sequence[Processor], _chain]
+    min_messages: Annotated[int | None, optional(whole())] = None
+
+    argument: ClassVar[str] = "then"
+
+    def __post_init__(self) -> None:
+        """Check the limits."""
+        super().__post_init__()
+        if self.trigger is None and self.min_messages is None:
             raise ConfigurationError("Threshold needs trigger=… (tokens) or min_messages=….")
-        self._then = as_processors(then)
-        if not self._then:
+        if not self.then:
             raise ConfigurationError("Threshold needs processors to run: then=[…].")
-
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Any], parts: PolicyParts = NO_PARTS) -> Threshold:
-        """Make one from ``{"trigger": 50000, "then": [{"type": "MessageWindow", …}, …]}``.
-
-        Raises:
-            ConfigurationError: A key, type or value is wrong.
-        """
-        found = checked_object("Threshold.from_settings", settings)
-        _known("Threshold", found, {"trigger", "then", "min_messages"})
-        then = _processors("Threshold: then", found.get("then"), parts)
-        return cls(found.get("trigger"), then=then, min_messages=found.get("min_messages"))
 
     @property
     def reason(self) -> str:
-        """When it does what."""
+        """The limits, and the names of the processors."""
         limits = [] if self.trigger is None else [f"{self.trigger} tokens"]
         limits += [] if self.min_messages is None else [f"{self.min_messages} messages"]
-        then = " → ".join(processor.name for processor in self._then)
-        return f"over {' and '.join(limits)}: {then}"
-
-    def pinned(self, messages: Sequence[Message]) -> list[Message]:
-        """What any of them pins, whether they run or not."""
-        return [message for one in self._then for message in one.pinned(messages)]
+        return f"over {' and '.join(limits)}: {_names(self.chain)}"
 
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """What they leave, or the messages as they are."""
+        """Return what they leave, or the messages as they are."""
         if self.min_messages is not None and len(messages) <= self.min_messages:
             return messages
         if self.trigger is not None:
@@ -174,57 +161,43 @@ class Threshold(HistoryProcessor):
             tokens = count_messages(messages, tokenizer) + count_messages(context.prompt, tokenizer)
             if tokens <= self.trigger:
                 return messages
-        left = (await run_chain(messages, [(context.level, self._then)], context)).messages
-        return messages if is_same(messages, left) else left
+        return await super().process(messages, context)
 
 
-_Maker: TypeAlias = Callable[[Mapping[str, Any], PolicyParts], HistoryProcessor]
+def _names(processors: Sequence[HistoryProcessor]) -> str:
+    return " → ".join(processor.name for processor in processors)
 
 
-def _plain(policy: Any, settings: Mapping[str, Any], parts: PolicyParts) -> HistoryProcessor:
-    """A policy that needs nothing beside its settings."""
-    del parts
-    return policy.from_settings(settings)
-
-
-POLICIES: dict[str, _Maker] = {
-    "Budget": lambda given, parts: Budget.from_settings(
-        given, model=parts.model, store=parts.store
-    ),
-    "Chain": Chain.from_settings,
-    "Recall": lambda given, parts: Recall.from_settings(
-        given, embedder=parts.embedder, index=parts.index
-    ),
-    "Summarize": lambda given, parts: Summarize.from_settings(
-        given, model=parts.model, store=parts.store
-    ),
-    "Threshold": Threshold.from_settings,
-    **{
-        policy.__name__: partial(_plain, policy)
-        for policy in (
-            ByAuthor,
-            ClearToolResults,
-            CompressToolResults,
-            Deduplicate,
-            DropUnanswered,
-            HandoffView,
-            KeepImages,
-            MessageWindow,
-            Pin,
-            RecentToolCalls,
-            Redact,
-            StripImages,
-            TokenLimiter,
-            ToolCallFilter,
-            TruncateToolResults,
-        )
-    },
+PROCESSORS: Mapping[str, type[ConfiguredProcessor | Pin]] = {
+    kind.__name__: kind
+    for kind in (
+        Budget,
+        ByAuthor,
+        Chain,
+        ClearToolResults,
+        CompressToolResults,
+        Deduplicate,
+        DropUnanswered,
+        HandoffView,
+        KeepImages,
+        MessageWindow,
+        Pin,
+        Recall,
+        RecentToolCalls,
+        Redact,
+        StripImages,
+        Summarize,
+        Threshold,
+        TokenLimiter,
+        ToolCallFilter,
+        TruncateToolResults,
+    )
 }
-"""What a dict makes, by its ``type``."""
+"""The processors that a dict can make, by its ``type``."""
 
 
 def processor_from_settings(
-    settings: Mapping[str, Any], parts: PolicyParts = NO_PARTS
+    settings: Mapping[str, Any], parts: ProcessorParts = NO_PARTS
 ) -> HistoryProcessor:
     """Make a processor from a dict: ``{"type": "MessageWindow", "max_messages": 20}``.
 
@@ -237,18 +210,18 @@ def processor_from_settings(
     """
     found = dict(checked_object("A processor's settings", settings))
     kind = found.pop("type", None)
-    make = POLICIES.get(kind) if isinstance(kind, str) else None
-    if make is None:
+    processor = PROCESSORS.get(kind) if isinstance(kind, str) else None
+    if processor is None:
         raise ConfigurationError(
-            f"type: there is no processor {kind!r}; there are: {', '.join(sorted(POLICIES))}."
+            f"type: there is no processor {kind!r}; there are: {', '.join(sorted(PROCESSORS))}."
         )
-    return make(found, parts)
+    return processor.from_settings(found, parts)
 
 
 def processors_from_env(
     variable: str = VARIABLE,
     *,
-    parts: PolicyParts = NO_PARTS,
+    parts: ProcessorParts = NO_PARTS,
     environment: Mapping[str, str] | None = None,
 ) -> list[HistoryProcessor]:
     """Make processors from an environment variable: JSON of one processor's settings, or a list.
@@ -278,15 +251,7 @@ def processors_from_env(
         raise ConfigurationError(f"{variable}: {error}") from error
 
 
-def _processors(name: str, value: object, parts: PolicyParts) -> list[HistoryProcessor]:
+def _processors(name: str, value: object, parts: ProcessorParts) -> list[HistoryProcessor]:
     if not isinstance(value, list):
         raise ConfigurationError(f"{name} must be a list of processors' settings, not {value!r}.")
     return [processor_from_settings(one, parts) for one in cast("list[Any]", value)]
-
-
-def _known(owner: str, found: Mapping[str, Any], known: set[str]) -> None:
-    unknown = sorted(found.keys() - known)
-    if unknown:
-        raise ConfigurationError(
-            f"{owner} has no setting {unknown[0]!r}; known are: {', '.join(sorted(known))}."
-        )

@@ -1,25 +1,27 @@
-"""Where a history may be cut: between call groups, and not at another place with every turn.
+"""Where a history may be cut: between tool exchanges, and not elsewhere with every turn.
 
-A place is found again by the messages before it, since the same messages may stand at another index
-when an earlier processor drops some, and messages have no ids.
+What a processor cuts must not depend on how much of the thread is loaded, so cuts go by positions
+in the whole thread. A cut is found again by a checksum of the messages before it, since messages
+have no ids and earlier processors may drop some.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import pairwise
 
 from agentkit_py.messages import (
     Message,
+    ReasoningMessage,
+    TextMessage,
     ToolCallMessage,
     ToolResultMessage,
     origin_of,
     text_of,
 )
 from agentkit_py.processors.base import ProcessorContext, Tokenizer
-from agentkit_py.processors.pairing import is_joined, segments
+from agentkit_py.processors.pairing import pair
 from agentkit_py.processors.tokenizers import count_text
 from agentkit_py.processors.validity import is_valid
 
@@ -30,17 +32,85 @@ _ANCHORED = 4
 """Messages of which an anchor is made: one alone may well be said twice."""
 
 
+def segments(messages: Sequence[Message]) -> Iterator[range]:
+    """Cut a list into the shortest segments that have no call apart from its result.
+
+    A text is a segment of its own, with the reasoning before it; calls reach to their last result,
+    with what stands between. An unanswered call reaches over itself only.
+
+    Yields:
+        Ranges of indices that cover the list in order.
+    """
+    pairing = pair(messages)
+    start, reach = 0, -1
+    for index, message in enumerate(messages):
+        if index > max(start, reach) and not _is_joined(messages[index - 1], message):
+            yield range(start, index)
+            start = index
+        if isinstance(message, ToolCallMessage):
+            reach = max(reach, pairing.last_answer(index))
+    if messages:
+        yield range(start, len(messages))
+
+
+def _is_joined(before: Message, message: Message) -> bool:
+    """Return whether ``message`` may not be cut off from the one directly before it."""
+    match before:
+        case ReasoningMessage():
+            return isinstance(message, ToolCallMessage | ReasoningMessage) or (
+                isinstance(message, TextMessage) and message.role == "assistant"
+            )
+        case ToolCallMessage():
+            return isinstance(message, ToolCallMessage)
+        case _:
+            return False
+
+
+def next_cut(messages: Sequence[Message], index: int) -> int:
+    """Return the first index from ``index`` on where a list can be cut without parting a call."""
+    cut = index
+    while cut < len(messages) and not _may_begin(messages, cut):
+        cut += 1
+    if is_valid(messages[cut:]):
+        return cut
+    # Some result stands apart from its call: only reading all of it says what belongs together.
+    starts = (segment.start for segment in segments(messages) if segment.start >= index)
+    return next(starts, len(messages))
+
+
+def _may_begin(messages: Sequence[Message], index: int) -> bool:
+    """Return whether a message is neither a result nor the middle of a model's reply."""
+    return not isinstance(messages[index], ToolResultMessage) and (
+        index == 0 or not _is_joined(messages[index - 1], messages[index])
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Messages that stay or go together."""
+class Segment:
+    """Messages that stay or go together, with their tokens."""
 
     start: int
     stop: int
     tokens: float
 
 
+def counted_segments(
+    messages: Sequence[Message], start: int, stop: int, tokenizer: Tokenizer
+) -> list[Segment]:
+    """Return the segments of the messages from ``start`` to ``stop``."""
+    part = messages[start:stop]
+    return [
+        Segment(
+            start + found.start,
+            start + found.stop,
+            sum(count_text(part[i], tokenizer) for i in found),
+        )
+        for found in segments(part)
+    ]
+
+
 def past_length(messages: Sequence[Message], context: ProcessorContext) -> int:
-    """How many messages at the beginning are from before this run."""
+    """Return how many messages at the beginning are from before this run."""
     for index, message in enumerate(messages):
         if message.from_history is False or context.is_protected(message):
             return index
@@ -48,7 +118,7 @@ def past_length(messages: Sequence[Message], context: ProcessorContext) -> int:
 
 
 def exceeds(messages: Sequence[Message], limit: float, tokenizer: Tokenizer) -> bool:
-    """Whether the messages have more than ``limit`` tokens; no more are counted than needed."""
+    """Return whether the messages have more than ``limit`` tokens; the newest are counted first."""
     total: float = 0
     for message in reversed(messages):
         total += count_text(message, tokenizer)
@@ -58,9 +128,9 @@ def exceeds(messages: Sequence[Message], limit: float, tokenizer: Tokenizer) -> 
 
 
 def newest_beyond(messages: Sequence[Message], limit: float, tokenizer: Tokenizer) -> int:
-    """Where the newest messages begin that have more than ``limit`` tokens and stand by themselves.
+    """Return where the newest messages begin that are whole and have more than ``limit`` tokens.
 
-    What is cut to the limit begins after that, so that nothing older has to be looked at.
+    What is cut to the limit begins after that, so that nothing older has to be counted.
     """
     total = 0.0
     for index in range(len(messages) - 1, 0, -1):
@@ -72,28 +142,13 @@ def newest_beyond(messages: Sequence[Message], limit: float, tokenizer: Tokenize
     return 0
 
 
-def stretches(
-    messages: Sequence[Message], start: int, stop: int, tokenizer: Tokenizer
-) -> list[Stretch]:
-    """The messages from ``start`` to ``stop``, cut where no call is parted from its result."""
-    part = messages[start:stop]
-    return [
-        Stretch(
-            start + found.start,
-            start + found.stop,
-            sum(count_text(part[i], tokenizer) for i in found),
-        )
-        for found in segments(part)
-    ]
-
-
-def newest_that_fit(found: Sequence[Stretch], room: float, max_messages: int | None = None) -> int:
-    """Index in ``found`` of the oldest stretch that is kept: from there on all fit.
+def newest_that_fit(found: Sequence[Segment], room: float, max_messages: int | None = None) -> int:
+    """Return the index in ``found`` of the oldest segment that is kept: from there on all fit.
 
     Args:
-        found: The stretches, in order.
+        found: The segments, in order.
         room: Tokens.
-        max_messages: Keep no more than so many, rounded up to whole stretches.
+        max_messages: Keep no more than so many, rounded up to whole segments.
     """
     first, total, kept = len(found), 0.0, 0
     while first > 0 and (max_messages is None or kept < max_messages):
@@ -106,22 +161,22 @@ def newest_that_fit(found: Sequence[Stretch], room: float, max_messages: int | N
 
 
 def steady_cut(
-    found: Sequence[Stretch], sizes: Sequence[int], upper: float, lower: float, rate: float
+    found: Sequence[Segment], sizes: Sequence[int], upper: float, lower: float, rate: float
 ) -> int:
-    """Index in ``found`` of the oldest stretch that is kept, so that at most ``upper`` is left.
+    """Return the index in ``found`` of the oldest segment that is kept, leaving at most ``upper``.
 
-    The thread is thought of as cut into blocks of about ``upper - lower`` tokens from its
-    beginning, and whole blocks are left out. So what is kept grows to ``upper`` and is then cut to
-    about ``lower`` at once; the cut stays where it is for many turns, and with it the beginning of
-    the request, which providers cache. Nothing older than the cut has to be looked at.
+    The thread is divided into blocks of about ``upper - lower`` tokens from its beginning, and
+    whole blocks are left out. So what is kept grows to ``upper`` and is then cut to about ``lower``
+    at once; the cut stays for many turns, and with it the beginning of the request, which providers
+    cache. Nothing older than the cut has to be counted.
 
     Args:
-        found: The stretches, in order.
+        found: The segments, in order.
         sizes: How many characters of the thread stand before each message.
         upper: Tokens.
         lower: Tokens.
-        rate: Characters that a token has, more or less: blocks are measured in characters, which
-            are the same for every tokenizer.
+        rate: Characters per token, roughly: blocks are measured in characters, which are the same
+            for every tokenizer.
     """
     oldest, fits = len(found), 0.0
     kept = [0.0] * (len(found) + 1)
@@ -143,39 +198,74 @@ def steady_cut(
     return oldest
 
 
-def batches(found: Sequence[Stretch], limit: float) -> list[tuple[int, int]]:
-    """Stretches put together to batches of at most ``limit`` tokens, or one longer stretch.
+class ThreadPositions:
+    """Positions of messages in their thread, also of those that processors rewrote.
 
-    Returns:
-        Start and stop of each batch, as indices of messages.
+    Without a thread, the history that a processor is given counts as all there is.
     """
-    bounds: list[int] = []
-    total = 0.0
-    for stretch in found:
-        if not bounds or total + stretch.tokens > limit:
-            bounds.append(stretch.start)
-            total = 0.0
-        total += stretch.tokens
-    return list(pairwise([*bounds, found[-1].stop])) if found else []
+
+    def __init__(self, messages: Sequence[Message], context: ProcessorContext) -> None:
+        self._source = context.history or messages
+        self._unloaded = context.unloaded
+        self._indices = {id(message): index for index, message in enumerate(self._source)}
+
+    @property
+    def total(self) -> int:
+        """Number of messages of the thread, with this run so far."""
+        return self._unloaded.messages + len(self._source)
+
+    def position(self, message: Message) -> int | None:
+        """Return how many messages of the thread stand before it; None: that is not known."""
+        index = self._index(message)
+        return None if index is None else self._unloaded.messages + index
+
+    def sizes(self, messages: Sequence[Message]) -> list[int]:
+        """Return how many characters of the thread stand before each message."""
+        return self._before(messages, lambda m: len(text_of(m)), self._unloaded.size)
+
+    def ranks(self, messages: Sequence[Message]) -> list[int]:
+        """Return how many messages stand before each, system messages not counted."""
+        start = self._unloaded.messages - self._unloaded.system
+        return self._before(messages, lambda m: m.role != "system", start)
+
+    def _before(
+        self, messages: Sequence[Message], measure: Callable[[Message], int], total: int
+    ) -> list[int]:
+        """Return the total before each message; for unknown ones that of the one before."""
+        last = total
+        totals: list[int] = []
+        for message in self._source:
+            totals.append(total)
+            total += measure(message)
+        found: list[int] = []
+        for message in messages:
+            index = self._index(message)
+            last = last if index is None else totals[index]
+            found.append(last)
+        return found
+
+    def _index(self, message: Message) -> int | None:
+        current: Message | None = message
+        while current is not None:
+            index = self._indices.get(id(current))
+            if index is not None:
+                return index
+            current = origin_of(current)
+        return None
 
 
 def fingerprint(messages: Sequence[Message]) -> str:
-    """A checksum of what the messages say, or said before processors rewrote them."""
+    """Return a checksum of what the messages say, or said before processors rewrote them."""
     digest = blake2b(digest_size=8)
     for message in messages:
-        digest.update(_said(_original(message)).encode("utf-8", "surrogatepass"))
+        digest.update(_identity(message).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 
-def _original(message: Message) -> Message:
+def _identity(message: Message) -> str:
     # A result that is new today is shortened tomorrow, and is the same result all the same.
-    before = origin_of(message)
-    while before is not None:
-        message, before = before, origin_of(before)
-    return message
-
-
-def _said(message: Message) -> str:
+    while (before := origin_of(message)) is not None:
+        message = before
     match message:
         case ToolCallMessage():
             about = ""
@@ -187,104 +277,16 @@ def _said(message: Message) -> str:
 
 
 def anchor_before(messages: Sequence[Message], stop: int) -> str:
-    """By what the place before the message at ``stop`` is found again."""
+    """Return the checksum by which the cut before the message at ``stop`` is found again."""
     return fingerprint(messages[max(0, stop - _ANCHORED) : stop])
 
 
 def find_anchor(messages: Sequence[Message], expected: int, anchor: str) -> int | None:
-    """The place with this anchor: where it is expected, else the first one; None: nowhere.
+    """Return the cut with this anchor: where it is expected, else the first one; None: nowhere.
 
-    Of several places the first is the safe one: nothing is left out that nobody summarised.
+    Of several cuts the first is the safe one: nothing is left out that nobody summarised.
     """
     if expected <= len(messages) and anchor_before(messages, expected) == anchor:
         return expected
-    places = range(1, len(messages) + 1)
-    return next((stop for stop in places if anchor_before(messages, stop) == anchor), None)
-
-
-def next_cut(messages: Sequence[Message], index: int) -> int:
-    """The first place at or after ``index`` where a list can be cut without parting a call."""
-    cut = index
-    while cut < len(messages) and not _may_begin(messages, cut):
-        cut += 1
-    if is_valid(messages[cut:]):
-        return cut
-    # Some result stands apart from its call: only reading all of it says what belongs together.
-    starts = (segment.start for segment in segments(messages) if segment.start >= index)
-    return next(starts, len(messages))
-
-
-def newest_stretch(messages: Sequence[Message]) -> int:
-    """Where the last stretch begins that can only stay or go as a whole."""
-    return max((segment.start for segment in segments(messages)), default=0)
-
-
-def _may_begin(messages: Sequence[Message], index: int) -> bool:
-    """Whether the message at ``index`` is neither a result nor the middle of a model's reply."""
-    return not isinstance(messages[index], ToolResultMessage) and (
-        index == 0 or not is_joined(messages[index - 1], messages[index])
-    )
-
-
-class Places:
-    """The places of a history's messages, found again after processors rewrote some.
-
-    Without a thread, the history that a processor is given is taken for all there is.
-    """
-
-    def __init__(self, messages: Sequence[Message], context: ProcessorContext) -> None:
-        self._source = context.history or messages
-        self._before = context.before
-        self._at: dict[int, int] = {}
-        self._sizes: list[int] = []
-
-    @property
-    def total(self) -> int:
-        """How many messages the thread has, and this run so far."""
-        return self._before.messages + len(self._source)
-
-    def number(self, message: Message) -> int | None:
-        """How many messages of the thread stand before it; None: it is of no known place."""
-        index = self._index(message)
-        return None if index is None else self._before.messages + index
-
-    def sizes(self, messages: Sequence[Message]) -> list[int]:
-        """How many characters stand before each; where that is not known, as for the one before."""
-        if not self._sizes:
-            total = self._before.size
-            for message in self._source:
-                self._sizes.append(total)
-                total += len(text_of(message))
-        found: list[int] = []
-        last = self._before.size
-        for message in messages:
-            index = self._index(message)
-            last = last if index is None else self._sizes[index]
-            found.append(last)
-        return found
-
-    def ranks(self, messages: Sequence[Message]) -> list[int]:
-        """The same in messages, those that the system says not counted."""
-        ranks: list[int] = []
-        total = self._before.messages - self._before.system
-        for message in self._source:
-            ranks.append(total)
-            total += message.role != "system"
-        found: list[int] = []
-        last = self._before.messages - self._before.system
-        for message in messages:
-            index = self._index(message)
-            last = last if index is None else ranks[index]
-            found.append(last)
-        return found
-
-    def _index(self, message: Message) -> int | None:
-        if not self._at:
-            self._at = {id(one): index for index, one in enumerate(self._source)}
-        current: Message | None = message
-        while current is not None:
-            index = self._at.get(id(current))
-            if index is not None:
-                return index
-            current = origin_of(current)
-        return None
+    cuts = range(1, len(messages) + 1)
+    return next((stop for stop in cuts if anchor_before(messages, stop) == anchor), None)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, TypeAlias, cast
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import ConfigurationError
@@ -27,14 +27,14 @@ from agentkit_py.messages import (
     derived,
 )
 from agentkit_py.models.encoding import words_for
-from agentkit_py.processors.base import HistoryProcessor, ProcessorContext
-from agentkit_py.processors.settings import checked_object
-from agentkit_py.processors.tool_results import rewritten
+from agentkit_py.processors.base import ProcessorContext
+from agentkit_py.processors.pairing import rewritten
+from agentkit_py.processors.settings import ConfiguredProcessor
 
 Patterns: TypeAlias = Iterable[str | re.Pattern[str]] | Mapping[str, str | re.Pattern[str]]
 """Names of built-in patterns, regular expressions, or both by the name that the mask shows."""
 
-Mask: TypeAlias = Callable[[str], str]
+MaskFunction: TypeAlias = Callable[[str], str]
 """Gets a text and returns it masked."""
 
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
@@ -72,8 +72,8 @@ class Redactor:
     """Masks what patterns find, or what a function masks.
 
     Args:
-        what: Names of `BUILT_IN` patterns (``"email"``) and regular expressions; or both as a dict
-            by the name that is put in their place (``{"code": "BK[0-9]+"}`` gives ``[code]``);
+        patterns: Names of `BUILT_IN` patterns (``"email"``) and regular expressions; or both as a
+            dict by the name that is put in their place (``{"code": "BK[0-9]+"}`` gives ``[code]``);
             or a function that gets a text and returns it masked. A bare regular expression gives
             ``[redacted]``.
 
@@ -86,23 +86,23 @@ class Redactor:
         ConfigurationError: There is nothing to look for, or an expression is none.
     """
 
-    def __init__(self, what: Patterns | Mask = tuple(BUILT_IN)) -> None:
-        self.function: Mask | None = None
+    def __init__(self, patterns: Patterns | MaskFunction = tuple(BUILT_IN)) -> None:
+        self.function: MaskFunction | None = None
         self.patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
-        if callable(what) and not isinstance(what, Mapping):
-            self.function = what
+        if callable(patterns) and not isinstance(patterns, Mapping):
+            self.function = patterns
         else:
-            self.patterns = _patterns(cast("Patterns", what))
+            self.patterns = _named_patterns(cast("Patterns", patterns))
 
     @property
     def names(self) -> list[str]:
-        """What it masks, in words."""
+        """Names of what it masks."""
         if self.function is not None:
             return [getattr(self.function, "__name__", "a function")]
         return list(dict.fromkeys(name for name, _ in self.patterns))
 
     def text(self, text: str) -> str:
-        """``text`` masked; the same string where nothing was found.
+        """Return ``text`` masked; the same string where nothing was found.
 
         Raises:
             ConfigurationError: The function returned no text.
@@ -117,7 +117,7 @@ class Redactor:
         return text
 
     def value(self, value: JsonValue) -> JsonValue:
-        """JSON with every string in it masked, keys and long numbers too; itself if none is."""
+        """Return JSON with each string masked, keys and long numbers too; itself if none is."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, bool) or value is None:
@@ -146,7 +146,7 @@ class Redactor:
         return made if changed else value
 
     def message(self, message: Message) -> Message:
-        """The message masked, made once per message; itself where nothing was found.
+        """Return the message masked, made once per message; itself where nothing was found.
 
         Names of tools and agents and ids of calls stay. What a provider wants back word for word
         (signed reasoning) is dropped if the same data stands in it.
@@ -197,7 +197,7 @@ class Redactor:
         return replace(call, input=given, malformed=malformed)
 
     def _is_in(self, metadata: object) -> bool:
-        """Whether a provider's own data holds something in words that would be masked."""
+        """Return whether a provider's own data holds text that would be masked."""
         if isinstance(metadata, str):
             return self.text(metadata) != metadata
         if isinstance(metadata, Mapping):
@@ -208,14 +208,14 @@ class Redactor:
         return False
 
 
-def _patterns(what: Patterns) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    if isinstance(what, str | bytes):
-        raise ConfigurationError(f"Give the patterns of a Redactor as a list: [{what!r}].")
-    if isinstance(what, Mapping):
-        named = cast("Mapping[object, object]", what)
+def _named_patterns(given: Patterns) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    if isinstance(given, str | bytes):
+        raise ConfigurationError(f"Give the patterns of a Redactor as a list: [{given!r}].")
+    if isinstance(given, Mapping):
+        named = cast("Mapping[object, object]", given)
         found = [(str(name), _compiled(pattern)) for name, pattern in named.items()]
     else:
-        found = [_named(pattern) for pattern in what]
+        found = [_named(pattern) for pattern in given]
     if not found:
         raise ConfigurationError(
             f"A Redactor needs patterns; built in are: {', '.join(sorted(BUILT_IN))}."
@@ -265,7 +265,7 @@ def _sub(pattern: re.Pattern[str], mask: str, text: str) -> str:
 
 
 def _spans(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
-    """Starts and ends of the matches, searched in overlapping windows of the text."""
+    """Yield starts and ends of the matches, searched in overlapping windows of the text."""
     start, extends = 0, True
     while start < len(text):
         middle, end = start + LONGEST_MATCH, start + 2 * LONGEST_MATCH
@@ -284,7 +284,7 @@ def _spans(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
 
 
 def _luhn(digits: str) -> bool:
-    """Whether the number has the check digit that payment cards have."""
+    """Return whether the number has the check digit that payment cards have."""
     total = 0
     for place, digit in enumerate(reversed([int(d) for d in digits if d.isdigit()])):
         doubled = digit * 2 if place % 2 else digit
@@ -292,7 +292,23 @@ def _luhn(digits: str) -> bool:
     return total % 10 == 0
 
 
-class Redact(HistoryProcessor):
+def redactor_of(value: Redactor | Patterns | MaskFunction) -> Redactor:
+    """Return ``value`` if it is a `Redactor`, else the one that it makes."""
+    return value if isinstance(value, Redactor) else Redactor(value)
+
+
+def _checked_patterns(name: str, value: object) -> object:
+    if isinstance(value, str):
+        raise ConfigurationError(f"{name} must be a list or dict: {value!r:.80}.")
+    try:
+        redactor_of(cast("Redactor | Patterns | MaskFunction", value))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{name}: {error}") from error
+    return value
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Redact(ConfiguredProcessor):
     """Masks personal data in the history that a model sees; what is stored stays as it is.
 
     This agent's own current calls and pinned messages are masked like all others. The system prompt
@@ -300,8 +316,8 @@ class Redact(HistoryProcessor):
     `Redactor`.
 
     Args:
-        what: A `Redactor`, or what makes one: patterns or a function; everything that is built in
-            unless given. A function has to give the same for the same text: of a long thread it
+        patterns: A `Redactor`, or what makes one: patterns or a function; everything that is built
+            in unless given. A function has to give the same for the same text: of a long thread it
             sees the newest part only.
 
     Raises:
@@ -310,28 +326,13 @@ class Redact(HistoryProcessor):
 
     looks_back: ClassVar[bool] = False
 
-    def __init__(self, what: Redactor | Patterns | Mask = tuple(BUILT_IN)) -> None:
-        self._what = what
-        self.redactor: Redactor = what if isinstance(what, Redactor) else Redactor(what)
+    patterns: Annotated[Redactor | Patterns | MaskFunction, _checked_patterns] = tuple(BUILT_IN)
+    redactor: Redactor = field(init=False)
 
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> Redact:
-        """Make one from ``{"patterns": ["email", …]}``, or a dict of patterns by name.
-
-        Raises:
-            ConfigurationError: A key is not known, or a pattern is none.
-        """
-        found = checked_object("Redact.from_settings", settings)
-        unknown = sorted(found.keys() - {"patterns"})
-        if unknown:
-            raise ConfigurationError(f"Redact has no setting {unknown[0]!r}; known are: patterns.")
-        patterns = found.get("patterns", list(BUILT_IN))
-        if not isinstance(patterns, list | Mapping):
-            raise ConfigurationError(f"Redact: patterns must be a list or dict: {patterns!r:.80}.")
-        try:
-            return cls(patterns)  # pyright: ignore[reportUnknownArgumentType]
-        except ConfigurationError as error:
-            raise ConfigurationError(f"Redact: patterns: {error}") from error
+    def __post_init__(self) -> None:
+        """Check the patterns."""
+        super().__post_init__()
+        object.__setattr__(self, "redactor", redactor_of(self.patterns))
 
     @property
     def reason(self) -> str:
@@ -341,7 +342,7 @@ class Redact(HistoryProcessor):
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """The messages masked."""
+        """Return the messages masked."""
         del context
         mask = self.redactor.message
         return rewritten(messages, {i: mask(m) for i, m in enumerate(messages)})
@@ -372,9 +373,9 @@ class RedactingFilter(logging.Filter):
         ConfigurationError: There is nothing to look for, or an expression is none.
     """
 
-    def __init__(self, redactor: Redactor | Patterns | Mask, name: str = "") -> None:
+    def __init__(self, redactor: Redactor | Patterns | MaskFunction, name: str = "") -> None:
         super().__init__(name)
-        self.redactor: Redactor = redactor if isinstance(redactor, Redactor) else Redactor(redactor)
+        self.redactor: Redactor = redactor_of(redactor)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Mask the record; always True."""
@@ -414,8 +415,9 @@ class RedactingFilter(logging.Filter):
             return self.redactor.value(value)
         if isinstance(value, Mapping):
             found = cast("Mapping[Any, Any]", value)
-            made = {self._extra(key): self._extra(item) for key, item in found.items()}
-            return found if repr(made) == repr(dict(found)) else made
+            made = [(self._extra(key), self._extra(item)) for key, item in found.items()]
+            pairs = zip(made, found.items(), strict=True)
+            return found if all(a is c and b is d for (a, b), (c, d) in pairs) else dict(made)
         if isinstance(value, list | tuple | set | frozenset):
             given = list(cast("Iterable[Any]", value))
             items = [self._extra(item) for item in given]

@@ -1,54 +1,92 @@
-"""Checked settings: the same checks for arguments in code and for dicts that applications store.
+"""Checked settings of processors, given as arguments or as dicts that applications store.
 
-Applications keep policies per user or tenant as plain JSON. What stands there was typed by
-somebody, so each error names the key and what it may be.
+Applications keep settings per user or tenant as plain JSON that somebody typed, so each error names
+the key and what it may be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Self, TypeAlias, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeAlias, cast, get_type_hints
 
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.processors.base import HistoryProcessor
+from agentkit_py.models.base import Model
+from agentkit_py.processors.base import HistoryProcessor, SummaryStore
+from agentkit_py.processors.vectors import Embedder, VectorIndex
 
 Check: TypeAlias = Callable[[str, object], Any]
 """Gets a setting's name and value; returns the value to use, or raises `ConfigurationError`."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorParts:
+    """Parts that processors need beside their settings, since no dict can hold them."""
+
+    model: Model | None = None
+    """Makes summaries; `Summarize` needs it."""
+
+    store: SummaryStore | None = None
+    """Keeps summaries; None: beside the thread."""
+
+    embedder: Embedder | None = None
+    """Makes vectors; `Recall` needs it."""
+
+    index: VectorIndex | None = None
+    """Keeps vectors; None: beside the thread."""
+
+
+NO_PARTS = ProcessorParts()
+
+
 class ConfiguredProcessor(HistoryProcessor):
-    """A processor that can be made from a plain dict."""
+    """A processor that can be made from a plain dict.
+
+    Its settings are the fields that are annotated with a check: ``n: Annotated[int, whole()]``.
+    """
 
     settings: ClassVar[Mapping[str, Check]] = {}
-    """What each setting may be, by the name of the constructor's argument."""
+    """The check of each setting, by the name of the constructor's argument."""
 
     aliases: ClassVar[Mapping[str, str]] = {}
     """Other names that are accepted in dicts → the constructor's argument."""
 
+    parts: ClassVar[tuple[str, ...]] = ()
+    """Constructor arguments that come from `ProcessorParts`, under the same names."""
+
+    def __init_subclass__(cls) -> None:
+        """Read the checks from the annotations."""
+        super().__init_subclass__()
+        hints = get_type_hints(cls, include_extras=True)
+        cls.settings = {
+            name: hint.__metadata__[0]
+            for name, hint in hints.items()
+            if hasattr(hint, "__metadata__")
+        }
+
+    def __post_init__(self) -> None:
+        """Check what the constructor got, and keep it as the checks return it."""
+        for name, check in self.settings.items():
+            value = check(f"{type(self).__name__}: {name}", getattr(self, name))
+            object.__setattr__(self, name, value)
+
     @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+    def from_settings(cls, settings: Mapping[str, Any], parts: ProcessorParts = NO_PARTS) -> Self:
         """Make one from a dict, e.g. what an application stores for a user.
 
         Args:
             settings: The constructor's arguments by name; some have a second name.
+            parts: A model, an embedder and stores, for processors that take them.
 
         Raises:
             ConfigurationError: A key is not known, is given twice, or has a wrong value.
         """
-        return cls._made(settings)
-
-    @classmethod
-    def _made(cls, settings: Mapping[str, Any], **others: Any) -> Self:
-        """Made from a dict and what no dict can hold."""
         given = checked_object(f"{cls.__name__}.from_settings", settings)
-        arguments: dict[str, Any] = dict(others)
+        arguments: dict[str, Any] = {name: getattr(parts, name) for name in cls.parts}
         for key, value in given.items():
             name = cls.aliases.get(key, key)
             if name not in cls.settings:
-                known = ", ".join(sorted({*cls.settings, *cls.aliases})) or "none"
-                raise ConfigurationError(
-                    f"{cls.__name__} has no setting {key!r}; known are: {known}."
-                )
+                raise unknown_setting(cls.__name__, key, {*cls.settings, *cls.aliases})
             if name in arguments:
                 raise ConfigurationError(f"{cls.__name__}: {key!r} and {name!r} are the same.")
             arguments[name] = cls.settings[name](f"{cls.__name__}: {key}", value)
@@ -61,15 +99,15 @@ class ConfiguredProcessor(HistoryProcessor):
                 f"{missing}."
             ) from error
 
-    def _check(self) -> None:
-        """Check what the constructor got, and keep it as the checks return it."""
-        for name, check in self.settings.items():
-            value = check(f"{type(self).__name__}: {name}", getattr(self, name))
-            object.__setattr__(self, name, value)
+
+def unknown_setting(owner: str, key: str, known: Iterable[str]) -> ConfigurationError:
+    """Return the error that names a key that is no setting, and those that are."""
+    names = ", ".join(sorted(known)) or "none"
+    return ConfigurationError(f"{owner} has no setting {key!r}; known are: {names}.")
 
 
 def checked_object(name: str, value: object) -> Mapping[str, Any]:
-    """``value`` if it is a dict whose keys are strings."""
+    """Return ``value`` if it is a dict whose keys are strings."""
     if isinstance(value, Mapping):
         found = cast("Mapping[object, Any]", value)
         if all(isinstance(key, str) for key in found):
@@ -78,7 +116,7 @@ def checked_object(name: str, value: object) -> Mapping[str, Any]:
 
 
 def whole(least: int = 0, most: int | None = None) -> Check:
-    """A whole number."""
+    """Return a check for a whole number."""
     bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
 
     def check(name: str, value: object) -> int:
@@ -95,7 +133,7 @@ def whole(least: int = 0, most: int | None = None) -> Check:
 
 
 def number(least: float, most: float | None = None) -> Check:
-    """A number, whole or not."""
+    """Return a check for a number, whole or not."""
     bounds = f"of at least {least:g}" if most is None else f"from {least:g} to {most:g}"
 
     def check(name: str, value: object) -> float:
@@ -112,26 +150,26 @@ def number(least: float, most: float | None = None) -> Check:
 
 
 def optional(check: Check) -> Check:
-    """None, or what ``check`` wants."""
+    """Return a check for None, or what ``check`` accepts."""
     return lambda name, value: None if value is None else check(name, value)
 
 
 def flag(name: str, value: object) -> bool:
-    """True or False."""
+    """Check for True or False."""
     if not isinstance(value, bool):
         raise ConfigurationError(f"{name} must be True or False, not {value!r:.80}.")
     return value
 
 
 def text(name: str, value: object) -> str:
-    """A string with something in it."""
+    """Check for a non-empty string."""
     if not isinstance(value, str) or not value:
         raise ConfigurationError(f"{name} must be a non-empty string, not {value!r:.80}.")
     return value
 
 
 def names(name: str, value: object) -> frozenset[str]:
-    """A list of strings; a bare string would be read letter by letter."""
+    """Check for a list of strings; a bare string would be read letter by letter."""
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
         found = list(cast("Iterable[object]", value))
         if all(isinstance(item, str) for item in found):
@@ -140,7 +178,7 @@ def names(name: str, value: object) -> frozenset[str]:
 
 
 def limits(name: str, value: object) -> Mapping[str, int]:
-    """Whole numbers by name."""
+    """Check for whole numbers by name."""
     check = whole(0)
     found = checked_object(name, value)
     return {key: check(f"{name}[{key!r}]", number) for key, number in found.items()}

@@ -3,42 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from itertools import pairwise
+from typing import Annotated, ClassVar
 
 from agentkit_py._core.json import JsonValue, as_object, dumps
 from agentkit_py.errors import ConfigurationError, HistoryError, ModelError
-from agentkit_py.messages import (
-    Message,
-    ReasoningMessage,
-    TextMessage,
-    ToolCallMessage,
-    ToolResultMessage,
-)
+from agentkit_py.messages import Message, TextMessage, ToolCallMessage, ToolResultMessage
 from agentkit_py.models.base import Model
-from agentkit_py.processors.base import Host, ProcessorContext, Summary, SummaryStore, Tokenizer
+from agentkit_py.processors.base import (
+    ProcessorContext,
+    ProcessorServices,
+    Summary,
+    SummaryStore,
+    Tokenizer,
+)
 from agentkit_py.processors.cutting import (
-    Places,
-    Stretch,
+    Segment,
+    ThreadPositions,
     anchor_before,
-    batches,
+    counted_segments,
     exceeds,
     find_anchor,
     newest_that_fit,
     past_length,
     steady_cut,
-    stretches,
 )
-from agentkit_py.processors.settings import (
-    Check,
-    ConfiguredProcessor,
-    number,
-    optional,
-    text,
-    whole,
-)
+from agentkit_py.processors.settings import ConfiguredProcessor, number, optional, text, whole
 from agentkit_py.processors.tokenizers import (
     chars_per_token,
     count_messages,
@@ -46,8 +39,10 @@ from agentkit_py.processors.tokenizers import (
     default_tokenizer,
     prepare,
 )
+from agentkit_py.processors.tool_results import head_and_tail
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Summarize(ConfiguredProcessor):
     """Puts a summary in place of older messages once a conversation has more than ``upper`` tokens.
 
@@ -77,17 +72,19 @@ class Summarize(ConfiguredProcessor):
         ConfigurationError: ``lower`` is not below ``upper``, or a number makes no sense.
     """
 
-    settings: ClassVar[Mapping[str, Check]] = {
-        "upper": whole(1),
-        "lower": whole(1),
-        "keep_recent": optional(whole(0)),
-        "min_messages": whole(0),
-        "min_new": whole(1),
-        "ratio": number(0),
-        "summary_tokens": optional(whole(1)),
-        "key": optional(text),
-        "lock": number(0),
-    }
+    model: Model
+    upper: Annotated[int, whole(1)] = 50_000
+    lower: Annotated[int, whole(1)] = 30_000
+    _: KW_ONLY
+    keep_recent: Annotated[int | None, optional(whole(0))] = None
+    min_messages: Annotated[int, whole(0)] = 20
+    min_new: Annotated[int, whole(1)] = 10
+    ratio: Annotated[float, number(0)] = 0.5
+    store: SummaryStore | None = None
+    summary_tokens: Annotated[int | None, optional(whole(1))] = None
+    key: Annotated[str | None, optional(text)] = None
+    lock: Annotated[float, number(0)] = 300.0
+
     aliases: ClassVar[Mapping[str, str]] = {
         "upper_threshold": "upper",
         "lower_threshold": "lower",
@@ -97,64 +94,20 @@ class Summarize(ConfiguredProcessor):
         "trigger_ratio": "ratio",
         "target_summary_tokens": "summary_tokens",
     }
+    parts: ClassVar[tuple[str, ...]] = ("model", "store")
 
-    def __init__(  # noqa: PLR0913 - each is a setting of its own
-        self,
-        model: Model,
-        upper: int = 50_000,
-        lower: int = 30_000,
-        *,
-        keep_recent: int | None = None,
-        min_messages: int = 20,
-        min_new: int = 10,
-        ratio: float = 0.5,
-        store: SummaryStore | None = None,
-        summary_tokens: int | None = None,
-        key: str | None = None,
-        lock: float = 300.0,
-    ) -> None:
-        self.model = model
-        self.upper = upper
-        self.lower = lower
-        self.keep_recent = keep_recent
-        self.min_messages = min_messages
-        self.min_new = min_new
-        self.ratio = ratio
-        self.store = store
-        self.summary_tokens = summary_tokens
-        self.key = key
-        self.lock = lock
-        self._check()
-        if not isinstance(model, Model):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"Summarize needs a model that summarises, not {model!r:.80}.")
-        if lower >= upper:
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        super().__post_init__()
+        if not isinstance(self.model, Model):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(
-                f"Summarize: lower ({lower}) must be less than upper ({upper}), or every turn "
-                "would need a new summary."
+                f"Summarize needs a model that summarises, not {self.model!r:.80}."
             )
-
-    @classmethod
-    def from_settings(
-        cls,
-        settings: Mapping[str, Any],
-        *,
-        model: Model | None = None,
-        store: SummaryStore | None = None,
-    ) -> Self:
-        """Make one from a dict, e.g. what an application stores for a user.
-
-        Args:
-            settings: The constructor's arguments by name, and the names of other systems
-                (``upper_threshold``, ``lower_threshold``, ``trigger_ratio``, …).
-            model: Makes the summaries.
-            store: Where summaries are kept.
-
-        Raises:
-            ConfigurationError: A key is not known or has a wrong value, or there is no model.
-        """
-        if model is None:
-            raise ConfigurationError("Summarize.from_settings needs model=…, which summarises.")
-        return cls._made(settings, model=model, store=store)
+        if self.lower >= self.upper:
+            raise ConfigurationError(
+                f"Summarize: lower ({self.lower}) must be less than upper ({self.upper}), or every "
+                "turn would need a new summary."
+            )
 
     @property
     def reason(self) -> str:
@@ -164,25 +117,27 @@ class Summarize(ConfiguredProcessor):
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """The summary, if there is one, and what came after what it stands for."""
-        given = default_tokenizer() if context.tokenizer is None else context.tokenizer
-        past = messages[: past_length(messages, context)]
-        if not exceeds(past, self.upper, await prepare(given)):
+        """Return the summary, if there is one, and what came after what it stands for."""
+        task = await self._task(messages, context)
+        if task is None:
             return messages
-        task = _Task(self, messages, past, context, given)
-        left = await task.run()
-        return [*left, *messages[len(past) :]]
+        return [*await task.run(), *messages[task.past_length :]]
 
     async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
-        """Whether there is a summary of all that is older."""
-        given = default_tokenizer() if context.tokenizer is None else context.tokenizer
-        past = newest[: past_length(newest, context)]
-        if not exceeds(past, self.upper, await prepare(given)):
-            return False
-        return await _Task(self, newest, past, context, given).is_covered()
+        """Return whether there is a summary of all that is older."""
+        task = await self._task(newest, context)
+        return task is not None and await task.is_covered()
+
+    async def _task(self, messages: Sequence[Message], context: ProcessorContext) -> _Task | None:
+        """Return what is to be done with a conversation that is too long."""
+        tokenizer = await prepare(context.tokenizer or default_tokenizer())
+        past = messages[: past_length(messages, context)]
+        if not exceeds(past, self.upper, tokenizer):
+            return None
+        return _Task(self, messages, past, context, tokenizer)
 
     def key_in(self, context: ProcessorContext) -> str:
-        """The key under which its summary of this context's thread is kept."""
+        """Return the key under which its summary of this context's thread is kept."""
         if self.key is not None:
             return self.key
         return f"agent:{context.agent}" if context.level == "agent" else "thread"
@@ -190,7 +145,7 @@ class Summarize(ConfiguredProcessor):
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a run knows of a summary; a new one is put in its place, none is changed."""
+    """A summary as a run knows it; a new one is put in its place, none is changed."""
 
     summary: Summary | None = None
     tried: bool = False
@@ -212,17 +167,16 @@ class _Task:
     ) -> None:
         self._policy = policy
         self._past = past
+        self.past_length = len(past)
         self._context = context
         self._tokenizer = tokenizer
-        self._places = Places(messages, context)
+        self._positions = ThreadPositions(messages, context)
         self._held = count_messages([m for m in past if id(m) in context.held], tokenizer)
         """Tokens that stay whatever is cut."""
 
-        store = policy.store or context.summaries
-        self._writer = SummaryWriter(
-            policy.model, store, policy.key_in(context), policy.lock, context
-        )
-        self._memory = f"summary:{context.thread_id}:{policy.key_in(context)}"
+        store, thread, key = policy.store or context.summaries, context.thread_id, policy.key_in
+        self._kept = None if store is None or thread is None else _Kept(store, thread, key(context))
+        self._memory = f"summary:{thread}:{key(context)}"
 
     async def run(self) -> Sequence[Message]:
         known = await self._known()
@@ -234,35 +188,43 @@ class _Task:
         return self._view(known, start)
 
     async def is_covered(self) -> bool:
-        """Whether the kept summary stands for all before a place among these messages."""
-        return self._place((await self._known()).summary) is not None
+        """Return whether the kept summary stands for all before a cut among these messages."""
+        return self._start_by_position((await self._known()).summary) is not None
 
     async def _known(self) -> _Known:
         known = self._context.memory.get(self._memory)
         if isinstance(known, _Known):
             return known
-        known = _Known(await self._writer.load())
+        known = _Known(await self._load())
         if not self._context.dry:
             self._context.memory[self._memory] = known
         return known
 
+    async def _load(self) -> Summary | None:
+        if self._kept is None:
+            return None
+        services = self._context.services
+        if services is None or self._context.dry:
+            return _summary(await self._kept.load())
+        return _summary(await services.once(services.step_id("summary.load"), self._kept.load))
+
     def _start(self, summary: Summary | None) -> int:
-        """Index of the first message that the summary does not stand for."""
+        """Return the index of the first message that the summary does not stand for."""
         if summary is None:
             return 0
-        place = self._place(summary)
-        if place is not None:
-            return place
+        start = self._start_by_position(summary)
+        if start is not None:
+            return start
         return find_anchor(self._past, summary.covered, summary.anchor) or 0
 
-    def _place(self, summary: Summary | None) -> int | None:
-        """The same by its place in the thread; None if other messages stand there."""
+    def _start_by_position(self, summary: Summary | None) -> int | None:
+        """Find the start by its position in the thread; None if other messages stand there."""
         if summary is None or summary.place is None:
             return None
         for stop in range(len(self._past), 0, -1):
-            number = self._places.number(self._past[stop - 1])
-            if number is not None and number < summary.place:
-                same = number == summary.place - 1
+            position = self._positions.position(self._past[stop - 1])
+            if position is not None and position < summary.place:
+                same = position == summary.place - 1
                 same = same and anchor_before(self._past, stop) == summary.anchor
                 return stop if same else None
         return None
@@ -275,7 +237,7 @@ class _Task:
         return count_text(placed(summary.text, summary.covered), self._tokenizer)
 
     async def _renewed(self, known: _Known) -> _Known:
-        """What is known after trying to make a new summary."""
+        """Try to make a new summary, and return what is known then."""
         wanted, problem = self._wanted(known.summary)
         if wanted is None:
             return _Known(known.summary, tried=True, problem=problem)
@@ -283,25 +245,31 @@ class _Task:
             count, tokens = wanted.stop - wanted.start, wanted.tokens
             doing = f"would summarise {count} messages ({tokens} tokens)"
             return _Known(known.summary, tried=True, problem=doing)
-        written = await self._writer.write(self._past, wanted, self._tokenizer)
-        return _Known(written.summary or known.summary, tried=True, problem=written.problem)
+        services = self._context.services
+        if services is None:
+            problem = "no model can be asked outside of a run"
+            return _Known(known.summary, tried=True, problem=problem)
+        writer = _Writer(
+            self._policy, self._kept, services, self._past, self._positions, self._tokenizer
+        )
+        written = await writer.write(wanted)
+        return replace(written, summary=written.summary or known.summary)
 
-    def _wanted(self, summary: Summary | None) -> tuple[Wanted | None, str]:
-        """What the next summary is to stand for; None, and why, if there is to be none."""
+    def _wanted(self, summary: Summary | None) -> tuple[_Wanted | None, str]:
+        """Return what the next summary is to stand for; None, and why, if there is to be none."""
         policy = self._policy
         start = self._start(summary)
         earlier = summary if start else None
         if earlier is None and len(self._past) < policy.min_messages:
             return None, f"no summary of fewer than {policy.min_messages} messages"
         most = policy.summary_tokens or max(1, policy.lower // 4)
-        found = stretches(self._past, start, len(self._past), self._tokenizer)
-        frame = count_text(placed("", self._places.total), self._tokenizer)
+        found = counted_segments(self._past, start, len(self._past), self._tokenizer)
+        frame = count_text(placed("", self._positions.total), self._tokenizer)
         room = policy.lower - most - frame - self._held
-        cut = newest_that_fit(found, room, policy.keep_recent)
-        covered = found[:cut]
+        covered = found[: newest_that_fit(found, room, policy.keep_recent)]
         if not covered:
             return None, "nothing older to summarise"
-        wanted = Wanted(covered, summary, earlier, most, policy.upper)
+        wanted = _Wanted(covered, summary, earlier, most)
         new, tokens = wanted.stop - wanted.start, wanted.tokens
         if earlier is not None and new < policy.min_new:
             return None, f"no new summary for {new} messages"
@@ -327,35 +295,30 @@ class _Task:
         return [*front, *self._past[first:]]
 
     def _window(self, summary: Summary | None, start: int) -> int:
-        """Index of the first message that is kept where there is no summary of those before."""
+        """Return the first message that is kept where there is no summary of those before."""
         used = self._held + (0 if summary is None else self._size(summary))
-        found: Sequence[Stretch] = stretches(self._past, start, len(self._past), self._tokenizer)
-        sizes = self._places.sizes(self._past)
+        found = counted_segments(self._past, start, len(self._past), self._tokenizer)
+        sizes = self._positions.sizes(self._past)
         upper, lower = self._policy.upper - used, self._policy.lower - used
         first = steady_cut(found, sizes, upper, lower, chars_per_token(self._tokenizer))
         return found[first].start if first < len(found) else len(self._past)
 
 
-_CHARS_PER_TOKEN = 2
-_LEAST_CHARS = 400
-
-
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a new summary is to stand for."""
+class _Wanted:
+    """A new summary that is to be made."""
 
-    covered: Sequence[Stretch]
+    covered: Sequence[Segment]
+    """The messages it is to stand for, and was not made of before."""
+
     known: Summary | None
     """The summary that was loaded; it may be of other messages."""
 
     earlier: Summary | None
-    """The same, if it is of what came before."""
+    """The summary that was loaded, if it is of what came before."""
 
     most: int
     """Tokens the summary's text may have."""
-
-    batch: int
-    """Tokens of messages that the model is shown at once."""
 
     @property
     def start(self) -> int:
@@ -370,178 +333,143 @@ class Wanted:
     @property
     def tokens(self) -> int:
         """Tokens of the messages."""
-        return round(sum(stretch.tokens for stretch in self.covered))
+        return round(sum(segment.tokens for segment in self.covered))
 
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What came of it."""
-
-    summary: Summary | None
-    """The newest there is, also if another run made it; None: there is none."""
-
-    problem: str = ""
-    """Why it is not what was wanted."""
+    def batches(self, limit: float) -> list[tuple[int, int]]:
+        """Return starts and stops of batches of at most ``limit`` tokens, or one longer segment."""
+        bounds: list[int] = []
+        total = 0.0
+        for segment in self.covered:
+            if not bounds or total + segment.tokens > limit:
+                bounds.append(segment.start)
+                total = 0.0
+            total += segment.tokens
+        return list(pairwise([*bounds, self.stop]))
 
 
 class _Refused(Exception):  # noqa: N818 - no error: a model's answer that cannot be used
     """The model's answer is no summary."""
 
 
+_CHARS_PER_TOKEN = 2
+_LEAST_CHARS = 400
+
+
 @dataclass(frozen=True, slots=True)
-class SummaryWriter:
-    """Loads the summary of one thread, and makes the next one."""
+class _Writer:
+    """Makes a summary once: in steps, under a lock, and never at the cost of the run."""
 
-    model: Model
-    store: SummaryStore | None
-    key: str
-    lock: float
-    """Seconds."""
+    policy: Summarize
+    kept: _Kept | None
+    services: ProcessorServices
+    messages: Sequence[Message]
+    positions: ThreadPositions
+    tokenizer: Tokenizer
 
-    context: ProcessorContext
-
-    async def load(self) -> Summary | None:
-        """The summary that is kept."""
-        store, thread = self.store, self.context.thread_id
-        if store is None or thread is None:
-            return None
-        host = self.context.host
-        if host is None or self.context.dry:
-            return await store.load_summary(thread, self.key)
-        load = partial(_load, store, thread, self.key)
-        return _summary(await host.once(host.step_id("summary.load"), load))
-
-    async def write(
-        self, messages: Sequence[Message], wanted: Wanted, tokenizer: Tokenizer
-    ) -> Written:
-        """Make the summary and keep it; whatever goes wrong is told, and raised never.
+    async def write(self, wanted: _Wanted) -> _Known:
+        """Make the summary and keep it; whatever goes wrong is reported, and never raised.
 
         Whoever fails keeps the lock until it ends by itself: a model that is down is not asked
         again with every turn.
         """
-        host = self.context.host
-        if host is None:
-            return Written(wanted.known, "no model can be asked outside of a run")
-        owner = host.new_id(host.step_id("summary.owner"))
-        there = await self._lock(host, owner, wanted.known)
+        services = self.services
+        owner = services.new_id(services.step_id("summary.owner"))
+        there = await self._lock(owner, wanted.known)
         if there.problem:
             return there
         if _is_newer(there.summary, wanted.known):
-            await self._unlock(host, owner)
+            if self.kept is not None:
+                await self._once("summary.unlock", partial(self.kept.unlock, owner))
             return there
         facts = {"messages": wanted.stop - wanted.start, "tokens": wanted.tokens}
-        await host.announce("summary", "started", {**facts, "covered": wanted.stop})
-        written = await self._make(host, messages, wanted, tokenizer)
+        await services.announce("summary", "started", {**facts, "covered": wanted.stop})
+        written = await self._make(wanted)
         if written.summary is not None and written.summary is not wanted.earlier:
-            written = await self._save(host, written, owner)
-        await self._end(host, written, wanted)
-        return written
-
-    async def _end(self, host: Host, written: Written, wanted: Wanted) -> None:
+            written = await self._save(written, owner)
         summary = written.summary
         if written.problem or summary is None:
-            await host.announce("summary", "failed", {"reason": written.problem})
-            return
-        await host.announce(
-            "summary",
-            "completed",
-            {
-                "covered": summary.covered,
-                "tokens": summary.tokens,
-                "originalTokens": summary.original_tokens,
-                "messages": wanted.stop - wanted.start,
-            },
-        )
+            await services.announce("summary", "failed", {"reason": written.problem})
+        else:
+            made = {"covered": summary.covered, "tokens": summary.tokens}
+            made |= {"originalTokens": summary.original_tokens, "messages": facts["messages"]}
+            await services.announce("summary", "completed", made)
+        return written
 
-    async def _make(
-        self, host: Host, messages: Sequence[Message], wanted: Wanted, tokenizer: Tokenizer
-    ) -> Written:
-        """The summary, batch by batch; what was made before a failure is kept."""
+    async def _make(self, wanted: _Wanted) -> _Known:
+        """Make the summary batch by batch; what was made before a failure is kept."""
         summary = wanted.earlier
-        places = Places(messages, self.context)
         # Of a long thread, what an earlier summary stands for may not even be loaded.
         offset = 0 if summary is None else summary.covered - wanted.start
-        for start, stop in batches(wanted.covered, wanted.batch):
+        for start, stop in wanted.batches(self.policy.upper):
+            part = self.messages[start:stop]
             try:
-                part = messages[start:stop]
-                text = await self._ask(host, part, summary, wanted, tokenizer)
+                text = await self._ask(part, summary, wanted.most)
             except (ModelError, _Refused) as problem:
-                return Written(summary, f"no new summary: {problem}")
+                return _Known(summary, tried=True, problem=f"no new summary: {problem}")
             covered_before = summary.original_tokens if summary is not None else 0
+            position = self.positions.position(self.messages[stop - 1])
             summary = Summary(
                 text=text,
                 covered=offset + stop,
-                anchor=anchor_before(messages, stop),
-                tokens=round(count_text(placed(text, offset + stop), tokenizer)),
-                original_tokens=covered_before + count_messages(part, tokenizer),
-                created_at=host.now("summary"),
-                place=_behind(places, messages[stop - 1]),
+                anchor=anchor_before(self.messages, stop),
+                tokens=round(count_text(placed(text, offset + stop), self.tokenizer)),
+                original_tokens=covered_before + count_messages(part, self.tokenizer),
+                created_at=self.services.now("summary"),
+                place=None if position is None else position + 1,
             )
-        return Written(summary)
+        return _Known(summary, tried=True)
 
-    async def _ask(
-        self,
-        host: Host,
-        messages: Sequence[Message],
-        earlier: Summary | None,
-        wanted: Wanted,
-        tokenizer: Tokenizer,
-    ) -> str:
+    async def _ask(self, messages: Sequence[Message], earlier: Summary | None, most: int) -> str:
         request = request_of(
             messages,
             earlier.text if earlier is not None else None,
-            tokens=wanted.most,
-            most_chars=max(_LEAST_CHARS, wanted.batch * _CHARS_PER_TOKEN),
+            tokens=most,
+            most_chars=max(_LEAST_CHARS, self.policy.upper * _CHARS_PER_TOKEN),
         )
-        reply = await host.ask_model(host.step_id("summary.ask"), self.model, request)
-        text = answer_of(reply.messages)
+        step = self.services.step_id("summary.ask")
+        reply = await self.services.ask_model(step, self.policy.model, request)
+        texts = [
+            m.text for m in reply.messages if isinstance(m, TextMessage) and m.role == "assistant"
+        ]
+        text = "\n".join(texts).strip()
         if not text:
             raise _Refused("the model returned nothing")
-        tokens = tokenizer.count(text)
-        if tokens > wanted.most:
-            raise _Refused(f"the model returned {tokens:g} tokens, more than {wanted.most}")
+        tokens = self.tokenizer.count(text)
+        if tokens > most:
+            raise _Refused(f"the model returned {tokens:g} tokens, more than {most}")
         return text
 
-    async def _lock(self, host: Host, owner: str, known: Summary | None) -> Written:
-        """What is kept, with the right to write the next one, or why not."""
-        store, thread = self.store, self.context.thread_id
-        if store is None or thread is None:
-            return Written(known)
-        take = partial(_take, store, thread, self.key, owner, self.lock)
-        found = as_object(await host.once(host.step_id("summary.lock"), take)) or {}
+    async def _lock(self, owner: str, known: Summary | None) -> _Known:
+        """Take the right to write the next summary; return what is kept, or why there is none."""
+        if self.kept is None:
+            return _Known(known, tried=True)
+        take = partial(self.kept.lock, owner, self.policy.lock)
+        found = as_object(await self._once("summary.lock", take)) or {}
         if "problem" in found:
-            return Written(known, f"no new summary: {found['problem']}")
-        summary = _summary(found.get("summary"))
-        locked = bool(found.get("locked"))
-        return Written(summary, "" if locked else "another run is making the summary")
+            problem = f"no new summary: {found['problem']}"
+            return _Known(known, tried=True, problem=problem)
+        problem = "" if found.get("locked") else "another run is making the summary"
+        return _Known(_summary(found.get("summary")), tried=True, problem=problem)
 
-    async def _save(self, host: Host, written: Written, owner: str) -> Written:
-        store, thread, summary = self.store, self.context.thread_id, written.summary
-        assert summary is not None
-        if store is None or thread is None:
+    async def _once(self, name: str, handler: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
+        return await self.services.once(self.services.step_id(name), handler)
+
+    async def _save(self, written: _Known, owner: str) -> _Known:
+        assert written.summary is not None
+        if self.kept is None:
             problem = written.problem or "it is kept for this run only: there is no store"
             return replace(written, problem=problem)
-        save = partial(_save, store, thread, self.key, summary, owner)
-        found = as_object(await host.once(host.step_id("summary.save"), save)) or {}
+        save = partial(self.kept.save, written.summary, owner)
+        found = as_object(await self._once("summary.save", save)) or {}
         if "problem" in found:
             return replace(written, problem=f"the summary is not saved: {found['problem']}")
-        return written if found.get("saved") else Written(_summary(found.get("summary")))
-
-    async def _unlock(self, host: Host, owner: str) -> None:
-        store, thread = self.store, self.context.thread_id
-        if store is not None and thread is not None:
-            give_back = partial(_give_back, store, thread, self.key, owner)
-            await host.once(host.step_id("summary.unlock"), give_back)
-
-
-def _behind(places: Places, message: Message) -> int | None:
-    """The place of what comes after ``message``."""
-    number = places.number(message)
-    return None if number is None else number + 1
+        if found.get("saved"):
+            return written
+        return _Known(_summary(found.get("summary")), tried=True)
 
 
 def _is_newer(there: Summary | None, known: Summary | None) -> bool:
-    """Whether another run has made a summary since ``known`` was loaded."""
+    """Return whether another run has made a summary since ``known`` was loaded."""
     if there is None or known is None:
         return there is not None and known is None
     return (there.covered, there.anchor) != (known.covered, known.anchor)
@@ -552,39 +480,40 @@ def _summary(record: JsonValue) -> Summary | None:
     return None if found is None else Summary.from_dict(found)
 
 
-# What happens inside steps: plain JSON goes out, and a store's failure is a result.
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The summary that is kept beside a thread, under one key.
 
+    Its methods run in steps: they return plain JSON, and a store's failure as a result.
+    """
 
-async def _load(store: SummaryStore, thread: str, key: str) -> JsonValue:
-    found = await store.load_summary(thread, key)
-    return None if found is None else found.to_dict()
+    store: SummaryStore
+    thread: str
+    key: str
 
+    async def load(self) -> JsonValue:
+        found = await self.store.load_summary(self.thread, self.key)
+        return None if found is None else found.to_dict()
 
-async def _take(
-    store: SummaryStore, thread: str, key: str, owner: str, seconds: float
-) -> JsonValue:
-    try:
-        locked = await store.lock_summary(thread, key, owner, seconds)
-        # Read under the lock: whoever had it before may just have saved.
-        return {"locked": locked, "summary": await _load(store, thread, key)}
-    except HistoryError as error:
-        return {"problem": str(error)}
+    async def lock(self, owner: str, seconds: float) -> JsonValue:
+        try:
+            locked = await self.store.lock_summary(self.thread, self.key, owner, seconds)
+            # Read under the lock: the run that had it before may just have saved.
+            return {"locked": locked, "summary": await self.load()}
+        except HistoryError as error:
+            return {"problem": str(error)}
 
+    async def save(self, summary: Summary, owner: str) -> JsonValue:
+        try:
+            if await self.store.save_summary(self.thread, self.key, summary, owner):
+                return {"saved": True}
+            return {"saved": False, "summary": await self.load()}
+        except HistoryError as error:
+            return {"problem": str(error)}
 
-async def _save(
-    store: SummaryStore, thread: str, key: str, summary: Summary, owner: str
-) -> JsonValue:
-    try:
-        if await store.save_summary(thread, key, summary, owner):
-            return {"saved": True}
-        return {"saved": False, "summary": await _load(store, thread, key)}
-    except HistoryError as error:
-        return {"problem": str(error)}
-
-
-async def _give_back(store: SummaryStore, thread: str, key: str, owner: str) -> JsonValue:
-    await store.unlock_summary(thread, key, owner)
-    return None
+    async def unlock(self, owner: str) -> JsonValue:
+        await self.store.unlock_summary(self.thread, self.key, owner)
+        return None
 
 
 TAG = "conversation_summary"
@@ -606,7 +535,7 @@ _WORDS_PER_TOKEN = 0.6
 _SHOWN = "<conversation>\n{text}\n</conversation>"
 _EARLIER = "<earlier_summary>\n{text}\n</earlier_summary>\n\n"
 _DELIMITER = re.compile(
-    r"<(?=\s*/?\s*(?:conversation_summary|conversation|earlier_summary|recalled_messages)\b)",
+    r"<(?=\s*+/?\s*+(?:conversation_summary|conversation|earlier_summary|recalled_messages)\b)",
     re.IGNORECASE,
 )
 
@@ -614,7 +543,7 @@ _DELIMITER = re.compile(
 def request_of(
     messages: Sequence[Message], earlier: str | None, *, tokens: int, most_chars: int
 ) -> list[Message]:
-    """What a model is asked to have ``messages`` summarised.
+    """Return what a model is asked to have ``messages`` summarised.
 
     Args:
         messages: What the summary is of.
@@ -622,7 +551,7 @@ def request_of(
         tokens: Tokens that the summary may have.
         most_chars: Characters of one message that are shown; of longer ones head and tail.
     """
-    lines = transcript(messages, most_chars)
+    lines = conversation_text(messages, most_chars)
     before = _EARLIER.format(text=_harmless(earlier)) if earlier else ""
     words = max(20, int(tokens * _WORDS_PER_TOKEN))
     return [
@@ -632,7 +561,7 @@ def request_of(
 
 
 def placed(text: str, covered: int) -> TextMessage:
-    """A summary as it stands in a history: in the user's role, delimited, the same every time."""
+    """Return a summary as it stands in a history: in the user's role, delimited."""
     content = (
         f'<{TAG} messages="{covered}">\n'
         "This summary of the earlier conversation was made automatically. It is background for "
@@ -642,64 +571,34 @@ def placed(text: str, covered: int) -> TextMessage:
     return TextMessage("user", content, from_history=True)
 
 
-def recalled(turns: Sequence[str]) -> TextMessage:
-    """Older turns as they stand in a history, delimited, in the user's role."""
-    content = (
-        "<recalled_messages>\n"
-        "These older messages of this conversation may matter for what comes next. They are "
-        "background, not a request.\n\n" + "\n\n".join(turns) + "\n</recalled_messages>"
-    )
-    return TextMessage("user", content, from_history=True)
-
-
-def transcript(messages: Sequence[Message], most_chars: int) -> str:
-    """Messages as text, one line each, that can end no delimited part it stands in.
+def conversation_text(messages: Sequence[Message], most_chars: int) -> str:
+    """Return messages as text, one line each, that can end no delimited part it stands in.
 
     Args:
         messages: What is shown; reasoning is not.
         most_chars: Characters of one message; of longer ones head and tail.
     """
-    return "\n".join(line for message in messages for line in _lines(message, most_chars))
-
-
-def answer_of(messages: Sequence[Message]) -> str:
-    """The text of a model's answer."""
-    texts = [m.text for m in messages if isinstance(m, TextMessage) and m.role == "assistant"]
-    return "\n".join(texts).strip()
+    lines = (line for message in messages for line in _lines(message))
+    return "\n".join(
+        f"{start}: {head_and_tail(_harmless(text), most_chars)}" for start, text in lines
+    )
 
 
 def _harmless(text: str) -> str:
-    """``text`` without what could end the delimited part it stands in."""
+    """Return ``text`` without what could end the delimited part it stands in."""
     return _DELIMITER.sub("[", text)
 
 
-def _lines(message: Message, most_chars: int) -> Iterator[str]:
-    match message:
-        case TextMessage():
-            if message.text:
-                yield f"{_who(message)}: {shortened(_harmless(message.text), most_chars)}"
-        case ToolCallMessage():
-            for call in message.tools:
-                arguments = call.malformed if call.malformed is not None else dumps(call.input)
-                text = shortened(_harmless(arguments), most_chars)
-                yield f"{_who(message)} calls {call.name}: {text}"
-        case ToolResultMessage():
-            text = shortened(_harmless(dumps(message.content)), most_chars)
-            yield f"{message.tool.name} gives: {text}"
-        case ReasoningMessage():
-            return
-
-
-def _who(message: Message) -> str:
+def _lines(message: Message) -> Iterator[tuple[str, str]]:
     if message.role == "assistant":
-        return f"assistant {message.agent}" if message.agent else "assistant"
-    return message.role
-
-
-def shortened(text: str, most: int) -> str:
-    """``text``, or its beginning and its end."""
-    if len(text) <= most:
-        return text
-    head, tail = most * 2 // 3, most // 3
-    left_out = len(text) - head - tail
-    return f"{text[:head]} … [{left_out} characters left out] … {text[len(text) - tail :]}"
+        author = f"assistant {message.agent}" if message.agent else "assistant"
+    else:
+        author = message.role
+    if isinstance(message, TextMessage) and message.text:
+        yield author, message.text
+    elif isinstance(message, ToolCallMessage):
+        for call in message.tools:
+            arguments = call.malformed if call.malformed is not None else dumps(call.input)
+            yield f"{author} calls {call.name}", arguments
+    elif isinstance(message, ToolResultMessage):
+        yield f"{message.tool.name} gives", dumps(message.content)

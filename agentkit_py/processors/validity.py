@@ -8,6 +8,7 @@ are rules of single providers, and their encoders' business.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, cast
@@ -21,7 +22,15 @@ from agentkit_py.messages import (
     ToolCallMessage,
     ToolResultMessage,
 )
-from agentkit_py.processors.pairing import CallGroup, Key, Pairing, call_groups, key_of, pair
+from agentkit_py.processors.pairing import (
+    CallKey,
+    Pairing,
+    ToolExchange,
+    adjacent_length,
+    key_of,
+    pair,
+    tool_exchanges,
+)
 
 RepairKind: TypeAlias = Literal[
     "dropped_orphan",
@@ -73,41 +82,30 @@ def ensure_valid(
     Raises:
         ProcessorError: Something in the list is no message.
     """
-    if is_valid(messages, known):
+    if is_valid(messages[known:] if known else messages):
         return messages, []
     repaired, repairs = _repair(messages)
     return (repaired, repairs) if repairs else (messages, [])
 
 
-def is_valid(messages: Sequence[Message], known: int = 0) -> bool:
-    """Whether calls and results are whole.
+def is_valid(messages: Sequence[Message]) -> bool:
+    """Return whether calls and results are whole.
 
-    One quick pass that says yes to valid lists only; it may say no to a valid one in which a result
-    does not name its tool.
+    False may be returned for a valid list in which a result does not name its tool.
 
     Raises:
         ProcessorError: Something in the list is no message.
     """
-    start = _end_of_whole(messages, known)
-    return start == len(messages) or _may_follow(messages[start:])
-
-
-def _may_follow(messages: Sequence[Message]) -> bool:
-    """The same of messages in any order, where nothing was left open before."""
     scan = _Scan()
-    for message in messages:
-        # By far the fastest way to tell them apart, on a path that every model call takes.
-        kind = type(message)
-        if kind is TextMessage:
+    for message in messages[adjacent_length(messages) :]:
+        if isinstance(message, TextMessage):
             fits = not scan.unanswered
-        elif kind is ToolResultMessage:
-            fits = scan.read_result(cast("ToolResultMessage", message))
-        elif kind is ToolCallMessage:
-            fits = scan.read_calls(cast("ToolCallMessage", message))
-        elif kind is ReasoningMessage:
+        elif isinstance(message, ToolResultMessage):
+            fits = scan.read_result(message)
+        elif isinstance(message, ToolCallMessage):
+            fits = scan.read_calls(message)
+        elif isinstance(message, ReasoningMessage):  # pyright: ignore[reportUnnecessaryIsInstance]
             fits = scan.read_reasoning()
-        elif isinstance(cast("object", message), Message):
-            fits = False  # of a class of somebody's own: a case for the slower reader
         else:
             raise _no_message(message)
         if not fits:
@@ -115,39 +113,11 @@ def _may_follow(messages: Sequence[Message]) -> bool:
     return not scan.unanswered
 
 
-def _end_of_whole(messages: Sequence[Message], index: int) -> int:
-    """How far the list is of the simplest form: texts, and calls with their results in order.
-
-    Nothing is left open there, so that whoever reads on may begin there.
-    """
-    end = len(messages)
-    while index < end:
-        message = messages[index]
-        if isinstance(message, TextMessage):
-            index += 1
-            continue
-        if not isinstance(message, ToolCallMessage):
-            break
-        calls = message.tools
-        after = index + 1 + len(calls)
-        if not calls or not all(map(_answers, messages[index + 1 : after], calls)) or after > end:
-            break
-        index = after
-    return index
-
-
-def _answers(message: Message, call: ToolCall) -> bool:
-    if not isinstance(message, ToolResultMessage):
-        return False
-    tool = message.tool
-    return tool is call or (tool.id == call.id and tool.name == call.name)
-
-
 @dataclass(slots=True)
 class _Scan:
-    """What may come next. Each method says whether what it reads may."""
+    """Calls that wait for results. Each method returns whether what it reads may come next."""
 
-    waiting: dict[Key, int] = field(default_factory=dict[Key, int])
+    waiting: Counter[CallKey] = field(default_factory=Counter[CallKey])
     unanswered: int = 0
     calls_ended: bool = False
     reasoning: bool = False
@@ -156,21 +126,16 @@ class _Scan:
     def read_calls(self, message: ToolCallMessage) -> bool:
         if not message.tools or (self.unanswered and self.calls_ended):
             return False
-        waiting = self.waiting
-        for call in message.tools:
-            key = (call.id, call.name)
-            waiting[key] = waiting.get(key, 0) + 1
+        self.waiting.update(map(key_of, message.tools))
         self.unanswered += len(message.tools)
         self.calls_ended = self.reasoning = False
         return True
 
     def read_result(self, message: ToolResultMessage) -> bool:
-        call = message.tool
-        key = (call.id, call.name)
-        left = self.waiting.get(key)
-        if self.reasoning or not left:
+        key = key_of(message.tool)
+        if self.reasoning or not self.waiting[key]:
             return False
-        self.waiting[key] = left - 1
+        self.waiting[key] -= 1
         self.unanswered -= 1
         self.calls_ended = True
         return True
@@ -193,25 +158,25 @@ def _repair(messages: Sequence[Message]) -> tuple[list[Message], list[Repair]]:
         if not isinstance(cast("object", message), Message):
             raise _no_message(message)
     pairing = pair(messages)
-    groups = {group.calls[0]: group for group in call_groups(messages, pairing)}
-    grouped = {i for group in groups.values() for i in (*group.head, *group.members)}
+    exchanges = {exchange.calls[0]: exchange for exchange in tool_exchanges(messages, pairing)}
+    members = {i for e in exchanges.values() for i in (*e.head, *e.members)}
     repaired: list[Message] = []
     repairs: list[Repair] = []
-    answered: set[Key] = set()
+    answered: set[CallKey] = set()
     for index, message in enumerate(messages):
-        if index in groups:
-            repaired += _whole_group(messages, groups[index], pairing, repairs)
-        if isinstance(message, ToolResultMessage) and index in grouped:
+        if index in exchanges:
+            repaired += _whole_exchange(messages, exchanges[index], pairing, repairs)
+        if isinstance(message, ToolResultMessage) and index in members:
             answered.add(key_of(message.tool))
-        elif index not in grouped:
-            reason = _no_place(message, answered)
+        elif index not in members:
+            reason = _why_dropped(message, answered)
             repaired += [message] if reason is None else []
             repairs += [] if reason is None else [reason]
     return repaired, repairs
 
 
-def _no_place(message: Message, answered: set[Key]) -> Repair | None:
-    """Why a message that belongs to no call group has no place in a valid list; None: it has."""
+def _why_dropped(message: Message, answered: set[CallKey]) -> Repair | None:
+    """Return why a message that belongs to no exchange has no place in a valid list."""
     match message:
         case ToolResultMessage():
             key = key_of(message.tool)
@@ -222,13 +187,13 @@ def _no_place(message: Message, answered: set[Key]) -> Repair | None:
             return None
 
 
-def _whole_group(
-    messages: Sequence[Message], group: CallGroup, pairing: Pairing, repairs: list[Repair]
+def _whole_exchange(
+    messages: Sequence[Message], exchange: ToolExchange, pairing: Pairing, repairs: list[Repair]
 ) -> list[Message]:
-    """The messages of one group, put together and completed."""
+    """Return the messages of one exchange, put together and completed."""
     calls: list[Message] = []
     answers: list[Message] = []
-    for index in (*group.head, *group.calls):
+    for index in (*exchange.head, *exchange.calls):
         message = messages[index]
         if isinstance(message, TextMessage):
             repairs.append(Repair("moved_text"))
@@ -236,34 +201,20 @@ def _whole_group(
             if not message.tools:
                 repairs.append(Repair("dropped_empty"))
                 continue
-            answers += _missing_answers(message, pairing.answers[index], repairs)
+            for call, answer in zip(message.tools, pairing.answers[index], strict=True):
+                if answer is None:
+                    repairs.append(Repair("answered", *key_of(call)))
+                    answers.append(_missing_answer(message, call))
         calls.append(message)
-    return [*calls, *_moved_results(messages, group, repairs), *answers]
-
-
-def _moved_results(
-    messages: Sequence[Message], group: CallGroup, repairs: list[Repair]
-) -> list[Message]:
-    """The group's results; those that something else stands before are said to be moved."""
-    expected = group.calls[-1] + 1
-    results: list[Message] = []
-    for index in group.results:
+    expected = exchange.calls[-1] + 1
+    for index in exchange.results:
         message = cast("ToolResultMessage", messages[index])
-        if index != expected:
-            repairs.append(Repair("moved_result", *key_of(message.tool)))
-        else:
+        if index == expected:
             expected += 1
-        results.append(message)
-    return results
-
-
-def _missing_answers(
-    message: ToolCallMessage, answers: Sequence[int | None], repairs: list[Repair]
-) -> list[Message]:
-    """Error results for the calls of ``message`` that have none."""
-    missing = [c for c, a in zip(message.tools, answers, strict=True) if a is None]
-    repairs += [Repair("answered", *key_of(call)) for call in missing]
-    return [_missing_answer(message, call) for call in missing]
+        else:
+            repairs.append(Repair("moved_result", *key_of(message.tool)))
+        calls.append(message)
+    return [*calls, *answers]
 
 
 def _missing_answer(message: ToolCallMessage, call: ToolCall) -> ToolResultMessage:

@@ -1,10 +1,10 @@
-"""Processors that decide what an agent sees of other agents' messages, images and files."""
+"""Processors that decide what an agent sees of other agents' messages, and of images and files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 from agentkit_py._core.json import dumps
 from agentkit_py.errors import ConfigurationError
@@ -16,14 +16,13 @@ from agentkit_py.messages import (
     TextContent,
     TextMessage,
     ToolCallMessage,
-    ToolResultMessage,
     derived,
     text_of,
 )
 from agentkit_py.processors.base import ProcessorContext
-from agentkit_py.processors.pairing import CallGroup, Pairing, is_same, pair, without_calls
-from agentkit_py.processors.settings import Check, ConfiguredProcessor, flag, names, optional, whole
-from agentkit_py.processors.tool_results import head_and_tail, rewritten
+from agentkit_py.processors.pairing import ToolExchange, is_same, pair, rewritten, without_calls
+from agentkit_py.processors.settings import ConfiguredProcessor, flag, names, optional, whole
+from agentkit_py.processors.tool_results import head_and_tail
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +43,12 @@ class ByAuthor(ConfiguredProcessor):
 
     looks_back: ClassVar[bool] = False
 
-    keep: Iterable[str] | None = None
-    drop: Iterable[str] | None = None
-
-    settings: ClassVar[Mapping[str, Check]] = {"keep": optional(names), "drop": optional(names)}
+    keep: Annotated[Iterable[str] | None, optional(names)] = None
+    drop: Annotated[Iterable[str] | None, optional(names)] = None
 
     def __post_init__(self) -> None:
         """Check the names."""
-        self._check()
+        super().__post_init__()
         if (self.keep is None) == (self.drop is None):
             raise ConfigurationError("ByAuthor takes keep=… or drop=…: exactly one of them.")
 
@@ -64,31 +61,25 @@ class ByAuthor(ConfiguredProcessor):
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """The messages of the agents that may be seen."""
-        keeps = self._verdict(context.held)
-        if all(map(keeps, messages)):
+        """Return the messages of the agents that may be seen."""
+        held = context.held
+
+        def stays(message: Message) -> bool:
+            author = message.agent
+            if author is None or id(message) in held:
+                return True
+            return author in self.keep if self.keep is not None else author not in (self.drop or ())
+
+        if all(map(stays, messages)):
             return messages
-        # Results go with their calls, whoever is said to have written them.
+        # Results go with their calls, whatever author they name.
         left = without_calls(
             messages,
-            lambda index, _: keeps(messages[index]),
-            keeps_orphan=lambda index: keeps(messages[index]),
+            lambda index, _: stays(messages[index]),
+            keeps_orphan=lambda index: stays(messages[index]),
         )
-        found = [m for m in left if m.type in ("tool_call", "tool_result") or keeps(m)]
+        found = [m for m in left if m.type in ("tool_call", "tool_result") or stays(m)]
         return messages if is_same(messages, found) else found
-
-    def _verdict(self, held: frozenset[int]) -> Callable[[Message], bool]:
-        keep, drop = self.keep, frozenset(self.drop or ())
-        kept = None if keep is None else frozenset(keep)
-
-        def keeps(message: Message) -> bool:
-            author = message.agent
-            if author is None:
-                return True
-            seen = author not in drop if kept is None else author in kept
-            return seen or id(message) in held
-
-        return keeps
 
 
 CALL_LINE = "[{agent} called tool {name} with {arguments}]"
@@ -112,14 +103,8 @@ class HandoffView(ConfiguredProcessor):
 
     looks_back: ClassVar[bool] = False
 
-    results: bool = True
-    max_chars: int = 500
-
-    settings: ClassVar[Mapping[str, Check]] = {"results": flag, "max_chars": whole(50)}
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        self._check()
+    results: Annotated[bool, flag] = True
+    max_chars: Annotated[int, whole(50)] = 500
 
     @property
     def reason(self) -> str:
@@ -129,7 +114,7 @@ class HandoffView(ConfiguredProcessor):
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """The messages with texts in place of other agents' calls."""
+        """Return the messages with texts in place of other agents' calls."""
         held = context.held
 
         def is_own(message: Message) -> bool:
@@ -139,29 +124,33 @@ class HandoffView(ConfiguredProcessor):
             return messages
         pairing = pair(messages)
 
-        def told(group: CallGroup) -> list[Message]:
-            others = (index for index in group.calls if not is_own(messages[index]))
-            found = (self._told(messages, index, pairing) for index in others)
-            return [text for text in found if text is not None]
+        def as_texts(exchange: ToolExchange) -> list[Message]:
+            found = [(i, m) for i in exchange.calls if not is_own(m := messages[i])]
+            return [
+                self._as_text(m, [None if a is None else messages[a] for a in pairing.answers[i]])
+                for i, m in found
+                if isinstance(m, ToolCallMessage) and m.tools
+            ]
 
         return without_calls(
             messages,
             lambda index, _: is_own(messages[index]),
-            in_place_of=told,
+            in_place_of=as_texts,
             pairing=pairing,
         )
 
-    def _told(
-        self, messages: Sequence[Message], index: int, pairing: Pairing
-    ) -> TextMessage | None:
-        """The call message at ``index`` as text."""
-        message = messages[index]
-        if not isinstance(message, ToolCallMessage) or not message.tools:
-            return None
-        answers = [None if at is None else messages[at] for at in pairing.answers[index]]
-        lines = self._lines(message, cast("list[ToolResultMessage | None]", answers))
+    def _as_text(self, message: ToolCallMessage, answers: Sequence[Message | None]) -> Message:
+        """Return calls and their results as one text of the agent that called."""
+        lines: list[str] = []
+        for call, answer in zip(message.tools, answers, strict=True):
+            arguments = dumps(call.input) if call.malformed is None else call.malformed
+            short = head_and_tail(arguments, self.max_chars)
+            lines.append(CALL_LINE.format(agent=message.agent, name=call.name, arguments=short))
+            if self.results and answer is not None:
+                short = head_and_tail(text_of(answer), self.max_chars)
+                lines.append(RESULT_LINE.format(name=call.name, content=short))
         text = "\n".join(lines)
-        made = derived(
+        return derived(
             message,
             ("handoff", text),
             lambda: TextMessage(
@@ -172,20 +161,6 @@ class HandoffView(ConfiguredProcessor):
                 agent=message.agent,
             ),
         )
-        return cast("TextMessage", made)
-
-    def _lines(
-        self, message: ToolCallMessage, answers: Sequence[ToolResultMessage | None]
-    ) -> list[str]:
-        lines: list[str] = []
-        for call, answer in zip(message.tools, answers, strict=True):
-            arguments = dumps(call.input) if call.malformed is None else call.malformed
-            short = head_and_tail(arguments, self.max_chars)
-            lines.append(CALL_LINE.format(agent=message.agent, name=call.name, arguments=short))
-            if self.results and answer is not None:
-                short = head_and_tail(text_of(answer), self.max_chars)
-                lines.append(RESULT_LINE.format(name=call.name, content=short))
-        return lines
 
 
 IMAGE_LEFT_OUT = "[image left out]"
@@ -209,14 +184,8 @@ class KeepImages(ConfiguredProcessor):
 
     looks_back: ClassVar[bool] = False
 
-    last: int = 1
-    files: bool = False
-
-    settings: ClassVar[Mapping[str, Check]] = {"last": whole(), "files": flag}
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        self._check()
+    last: Annotated[int, whole()] = 1
+    files: Annotated[bool, flag] = False
 
     @property
     def reason(self) -> str:
@@ -226,7 +195,7 @@ class KeepImages(ConfiguredProcessor):
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """The messages without older images."""
+        """Return the messages without older images."""
         return _pruned(messages, context.pinned, self.last, files=self.files)
 
 
@@ -245,13 +214,7 @@ class StripImages(ConfiguredProcessor):
 
     looks_back: ClassVar[bool] = False
 
-    files: bool = False
-
-    settings: ClassVar[Mapping[str, Check]] = {"files": flag}
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        self._check()
+    files: Annotated[bool, flag] = False
 
     @property
     def reason(self) -> str:
@@ -261,7 +224,7 @@ class StripImages(ConfiguredProcessor):
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """The messages without images."""
+        """Return the messages without images."""
         return _pruned(messages, context.pinned, 0, files=self.files)
 
 
@@ -289,13 +252,12 @@ def _pruned(
 def _without(
     message: TextMessage, gone: int, kinds: tuple[type[ImageContent] | type[FileContent], ...]
 ) -> Message:
-    """The message without its first ``gone`` images."""
+    """Return the message without its first ``gone`` images."""
 
     def make() -> Message:
-        content: list[ContentPart] = []
         left = gone
-        for part in message.content:
-            assert not isinstance(part, str)
+        content: list[ContentPart] = []
+        for part in cast("Sequence[ContentPart]", message.content):
             if left and not isinstance(part, TextContent) and isinstance(part, kinds):
                 left -= 1
                 content.append(TextContent(_left_out(part)))

@@ -13,7 +13,7 @@ from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.config import HistoryContext
 from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.processors.base import Summary, SummaryStore
-from agentkit_py.processors.redaction import Mask, Patterns, Redactor
+from agentkit_py.processors.redaction import MaskFunction, Patterns, Redactor, redactor_of
 from agentkit_py.processors.vectors import Vector, VectorIndex
 from agentkit_py.results import AgentResult
 from agentkit_py.stores.base import HistoryStore
@@ -46,7 +46,7 @@ def for_user(store: HistoryStore, user_id: str) -> HistoryStore:
 
 
 def redacted(
-    store: HistoryStore, redactor: Redactor | Patterns | Mask, *, state: bool = True
+    store: HistoryStore, redactor: Redactor | Patterns | MaskFunction, *, state: bool = True
 ) -> HistoryStore:
     """Return ``store`` with everything masked that is written through it.
 
@@ -67,7 +67,7 @@ def redacted(
     Raises:
         ConfigurationError: There is nothing to look for, or a pattern is no regular expression.
     """
-    made = redactor if isinstance(redactor, Redactor) else Redactor(redactor)
+    made = redactor_of(redactor)
     kind = _RedactedStore if _has_thread_data(store) else _RedactedThreads
     return kind(store, made, mask_state=state)
 

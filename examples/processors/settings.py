@@ -7,7 +7,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.processors import (
     CompressToolResults,
-    PolicyParts,
+    ProcessorParts,
     apply_processors,
     processor_from_settings,
     processors_from_env,
@@ -39,7 +39,7 @@ async def main() -> None:
     assert len(left) <= 10
 
     # What no dict can hold, a model or an embedder, comes beside it.
-    parts = PolicyParts(model=openai("gpt-4.1-mini", api_key="none"))
+    parts = ProcessorParts(model=openai("gpt-4.1-mini", api_key="none"))
     variables = {"AGENTKIT_PROCESSORS": '[{"type": "Summarize", "upper_threshold": 60000}]'}
     (summarize,) = processors_from_env(parts=parts, environment=variables)
     assert summarize.reason == "a summary above 60000 tokens, down to 30000"

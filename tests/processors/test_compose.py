@@ -16,7 +16,7 @@ from agentkit_py.processors import (
     Chain,
     DropUnanswered,
     MessageWindow,
-    PolicyParts,
+    ProcessorParts,
     RecentToolCalls,
     Threshold,
     ToolCallFilter,
@@ -24,7 +24,7 @@ from agentkit_py.processors import (
     processors_from_env,
 )
 from agentkit_py.processors.apply import run_chain
-from agentkit_py.processors.compose import POLICIES
+from agentkit_py.processors.compose import PROCESSORS
 from agentkit_py.testing import HashingEmbedder
 
 from .conversations import CONTEXT, left, processed, shown, turns, user
@@ -81,7 +81,7 @@ def test_errors_inside_name_the_processor_that_failed() -> None:
     assert (caught.value.processor, caught.value.level) == ("fail", "chain")
 
 
-PARTS = PolicyParts(model=Answers().model, embedder=HashingEmbedder())
+PARTS = ProcessorParts(model=Answers().model, embedder=HashingEmbedder())
 
 EXAMPLES: dict[str, dict[str, Any]] = {
     "ByAuthor": {"keep": ["a"]},
@@ -94,7 +94,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", PROCESSORS)
 def test_every_policy_can_be_made_from_a_plain_dict(name: str) -> None:
     """By its type; an unknown key is named."""
     settings = {"type": name, **EXAMPLES.get(name, {})}
@@ -118,9 +118,9 @@ def test_parts_reach_policies_wherever_they_stand() -> None:
     }
     made = processor_from_settings(stored, PARTS)
     assert made.reason == "over 4 messages: Chain → Recall → Budget"
-    with pytest.raises(ConfigurationError, match="needs model="):
+    with pytest.raises(ConfigurationError, match="Summarize needs a model"):
         processor_from_settings(stored)
-    with pytest.raises(ConfigurationError, match="needs embedder="):
+    with pytest.raises(ConfigurationError, match="Recall needs an embedder"):
         processor_from_settings({"type": "Recall"})
     with pytest.raises(ConfigurationError, match="Recall: k must be a whole number"):
         processor_from_settings({"type": "Recall", "k": 0}, PARTS)

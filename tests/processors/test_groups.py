@@ -10,7 +10,8 @@ from agentkit_py.messages import (
     ToolCallMessage,
     ToolResultMessage,
 )
-from agentkit_py.processors.pairing import CallGroup, call_groups, pair, segments
+from agentkit_py.processors.cutting import segments
+from agentkit_py.processors.pairing import ToolExchange, pair, tool_exchanges
 
 USER = TextMessage("user", "hello")
 ASSISTANT = TextMessage("assistant", "let me see")
@@ -89,21 +90,21 @@ def test_the_same_object_twice_is_two_messages() -> None:
 def test_a_group_has_calls_reasoning_and_results_of_one_reply() -> None:
     """Texts between its calls are its head."""
     messages = [REASONING, calls("x"), REASONING, ASSISTANT, calls("y"), result("y"), result("x")]
-    (group,) = call_groups(messages)
-    assert group == CallGroup(head=(2, 3), calls=(0, 1, 4), results=(5, 6))
+    (group,) = tool_exchanges(messages)
+    assert group == ToolExchange(head=(2, 3), calls=(0, 1, 4), results=(5, 6))
     assert group.members == (0, 1, 4, 5, 6)
 
 
 def test_calls_after_a_result_or_a_user_begin_a_new_group() -> None:
     """And so do calls after a text if all calls before it are answered."""
-    groups = call_groups([calls("x"), result("x"), calls("y"), USER, calls("z"), result("z")])
+    groups = tool_exchanges([calls("x"), result("x"), calls("y"), USER, calls("z"), result("z")])
     assert [group.calls for group in groups] == [(0,), (2,), (4,)]
-    assert len(call_groups([calls("x"), ASSISTANT, calls("y"), result("y")])) == 2
+    assert len(tool_exchanges([calls("x"), ASSISTANT, calls("y"), result("y")])) == 2
 
 
 def test_messages_without_calls_belong_to_no_group() -> None:
     """They neither begin one nor part one."""
-    groups = call_groups([ToolCallMessage([]), calls("x"), ToolCallMessage([]), calls("y")])
+    groups = tool_exchanges([ToolCallMessage([]), calls("x"), ToolCallMessage([]), calls("y")])
     assert [group.calls for group in groups] == [(1, 2, 3)]
 
 

@@ -28,7 +28,8 @@ from agentkit_py.processors import (
     apply_processors,
     ensure_valid,
 )
-from agentkit_py.processors.pairing import pair, segments
+from agentkit_py.processors.cutting import segments
+from agentkit_py.processors.pairing import pair
 from agentkit_py.processors.tokenizers import count_messages
 
 TOKENIZER = ApproximateTokenizer()
@@ -238,7 +239,7 @@ def test_validity_loses_no_text_and_no_call(messages: list[Message]) -> None:
 def test_pairing_and_segments_agree(messages: list[Message]) -> None:
     """Segments cover the list in order, and no result lies in another segment than its call."""
     pairing = pair(messages)
-    stretches = list(segments(messages, pairing))
+    stretches = list(segments(messages))
     assert [i for stretch in stretches for i in stretch] == list(range(len(messages)))
     where = {i: n for n, stretch in enumerate(stretches) for i in stretch}
     for result, (call, place) in pairing.calls.items():

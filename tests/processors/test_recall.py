@@ -130,7 +130,7 @@ async def test_vectors_are_kept_in_the_runs_own_history() -> None:
 
 async def test_it_looks_through_what_others_leave_out() -> None:
     """`beside` says who; what was gone before it stays gone."""
-    policy = Recall(HashingEmbedder(), 1, beside=[MessageWindow(6)])
+    policy = Recall(HashingEmbedder(), 1, window=[MessageWindow(6)])
     result = await ask(policy, "where is the parcel", conversation())
     assert len(seen(result)) == 7
     assert FACTS[0] in seen(result)[-1]

@@ -24,7 +24,13 @@ from agentkit_py.errors import ConfigurationError, HistoryError
 from agentkit_py.events import ContextActivity
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.models.base import ModelRequest
-from agentkit_py.processors import ApproximateTokenizer, ProcessorContext, Summarize, Summary
+from agentkit_py.processors import (
+    ApproximateTokenizer,
+    ProcessorContext,
+    ProcessorParts,
+    Summarize,
+    Summary,
+)
 from agentkit_py.processors.cutting import find_anchor
 from agentkit_py.processors.summarize import placed
 from agentkit_py.processors.validity import is_valid
@@ -462,13 +468,13 @@ def test_it_can_be_made_from_a_dict_with_the_seeds_names() -> None:
     """The model is no part of what an application stores."""
     found = Summarize.from_settings(
         {"upper_threshold": 9, "lower_threshold": 5, "trigger_ratio": 0.7, "min_messages": 3},
-        model=Answers().model,
+        ProcessorParts(model=Answers().model),
     )
     assert (found.upper, found.lower, found.ratio, found.min_messages) == (9, 5, 0.7, 3)
     with pytest.raises(ConfigurationError, match="model"):
         Summarize.from_settings({})
     with pytest.raises(ConfigurationError, match="no setting 'uper'"):
-        Summarize.from_settings({"uper": 1}, model=Answers().model)
+        Summarize.from_settings({"uper": 1}, ProcessorParts(model=Answers().model))
 
 
 def test_a_summary_survives_its_json() -> None:

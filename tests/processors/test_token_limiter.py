@@ -158,7 +158,9 @@ async def test_the_runs_tokenizer_is_used_unless_another_is_given() -> None:
 @pytest.mark.parametrize("limit", [0, -1, True, False, 1.5, "10", None])
 def test_a_limit_that_is_no_positive_whole_number_is_refused(limit: object) -> None:
     """When it is configured, not in the middle of a run."""
-    with pytest.raises(ConfigurationError, match="positive whole number"):
+    with pytest.raises(
+        ConfigurationError, match="TokenLimiter: limit must be a whole number of at least 1"
+    ):
         TokenLimiter(limit)  # type: ignore[arg-type]
 
 

@@ -185,7 +185,7 @@ def test_include_and_exclude_together_are_refused() -> None:
 @pytest.mark.parametrize("names", ["search", [1]])
 def test_names_must_be_a_list_of_strings(names: list[str]) -> None:
     """A bare string would be read letter by letter."""
-    with pytest.raises(ConfigurationError, match="list of tool names"):
+    with pytest.raises(ConfigurationError, match="ToolCallFilter: exclude must be a list of names"):
         ToolCallFilter(exclude=names)
 
 

@@ -310,9 +310,9 @@ class Asking(HistoryProcessor):
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
         """All messages."""
-        assert context.host is not None
+        assert context.services is not None
         question = [TextMessage("user", "What is this about?")]
-        await context.host.ask_model(context.host.step_id("ask"), self._model, question)
+        await context.services.ask_model(context.services.step_id("ask"), self._model, question)
         return messages
 
 
