@@ -292,7 +292,7 @@ def _luhn(digits: str) -> bool:
     return total % 10 == 0
 
 
-def redactor_of(value: Redactor | Patterns | MaskFunction) -> Redactor:
+def as_redactor(value: Redactor | Patterns | MaskFunction) -> Redactor:
     """Return ``value`` if it is a `Redactor`, else the one that it makes."""
     return value if isinstance(value, Redactor) else Redactor(value)
 
@@ -301,7 +301,7 @@ def _checked_patterns(name: str, value: object) -> object:
     if isinstance(value, str):
         raise ConfigurationError(f"{name} must be a list or dict: {value!r:.80}.")
     try:
-        redactor_of(cast("Redactor | Patterns | MaskFunction", value))
+        as_redactor(cast("Redactor | Patterns | MaskFunction", value))
     except ConfigurationError as error:
         raise ConfigurationError(f"{name}: {error}") from error
     return value
@@ -332,7 +332,7 @@ class Redact(ConfiguredProcessor):
     def __post_init__(self) -> None:
         """Check the patterns."""
         super().__post_init__()
-        object.__setattr__(self, "redactor", redactor_of(self.patterns))
+        object.__setattr__(self, "redactor", as_redactor(self.patterns))
 
     @property
     def reason(self) -> str:
@@ -375,7 +375,7 @@ class RedactingFilter(logging.Filter):
 
     def __init__(self, redactor: Redactor | Patterns | MaskFunction, name: str = "") -> None:
         super().__init__(name)
-        self.redactor: Redactor = redactor_of(redactor)
+        self.redactor: Redactor = as_redactor(redactor)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Mask the record; always True."""

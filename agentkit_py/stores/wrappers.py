@@ -13,7 +13,7 @@ from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.config import HistoryContext
 from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.processors.base import Summary, SummaryStore
-from agentkit_py.processors.redaction import MaskFunction, Patterns, Redactor, redactor_of
+from agentkit_py.processors.redaction import MaskFunction, Patterns, Redactor, as_redactor
 from agentkit_py.processors.vectors import Vector, VectorIndex
 from agentkit_py.results import AgentResult
 from agentkit_py.stores.base import HistoryStore
@@ -67,7 +67,7 @@ def redacted(
     Raises:
         ConfigurationError: There is nothing to look for, or a pattern is no regular expression.
     """
-    made = redactor_of(redactor)
+    made = as_redactor(redactor)
     kind = _RedactedStore if _has_thread_data(store) else _RedactedThreads
     return kind(store, made, mask_state=state)
 
