@@ -38,17 +38,20 @@ _MAX_PAGES = 100
 """Of a list of tools: a server that always has one more page must not hang a run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Stdio:
     """A server as a child process, over its standard input and output."""
 
     command: str
     args: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
     """Its environment, beside HOME, LOGNAME, PATH, SHELL, TERM and USER (on Windows their like).
     It gets nothing else of this process's, so no keys."""
 
     cwd: str | Path | None = None
+
+    def __repr__(self) -> str:
+        return f"<Stdio: {self.where}>"
 
     @property
     def where(self) -> str:
@@ -76,16 +79,19 @@ def _standard_error() -> TextIO | None:
     return sys.stderr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _Remote:
     """A server at a URL."""
 
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Sent with each request, e.g. ``{"Authorization": "Bearer …"}``."""
 
-    auth: httpx2.Auth | None = field(default=None, repr=False)
+    auth: httpx2.Auth | None = None
     """An httpx2 auth provider, e.g. ``mcp.client.auth.OAuthClientProvider``."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.where}>"
 
     @property
     def where(self) -> str:

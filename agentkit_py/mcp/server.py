@@ -218,10 +218,11 @@ class MCPServer:
             name = offered_name(self.name, listed["name"], used)
             try:
                 tool = self._tool(name, listed)
-            except ToolDefinitionError as error:
+                simplified = fit_gemini(tool.spec)
+            except (ToolDefinitionError, RecursionError) as error:
                 self._warn(f"its tool {listed['name']!r} is left out: {error}")
                 continue
-            if simplified := fit_gemini(tool.spec):
+            if simplified:
                 self._warn(f"Gemini gets a simpler schema of {listed['name']!r}: {simplified}")
             if name != f"{self.name}-{listed['name']}":
                 self._warn(
@@ -234,7 +235,7 @@ class MCPServer:
         return made
 
     def _tool(self, name: str, listed: dict[str, Any]) -> Tool:
-        arguments = ServerArguments.of(name, listed["inputSchema"])
+        arguments = ServerArguments(name, listed["inputSchema"])
         spec = spec_of(name, listed)
 
         async def call(given: Any, _context: ToolContext, /) -> JsonValue:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import jsonschema.exceptions
+from jsonschema import validators
 from jsonschema.validators import validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
@@ -19,9 +20,24 @@ from agentkit_py._core.naming import TOOL_NAME
 from agentkit_py._engine.arguments import InvalidArguments
 from agentkit_py.errors import ToolDefinitionError
 from agentkit_py.models.base import ToolSpec
-from agentkit_py.models.schema import anthropic_form, gemini_form, gemini_schema, openai_form
+from agentkit_py.models.schema import (
+    anthropic_form,
+    gemini_form,
+    gemini_schema,
+    openai_form,
+    resolve,
+)
 
 _MAX_NAME = 64
+_MAX_NODES = 10_000
+"""Parts of a schema once its references are expanded; references followed in one validation."""
+
+_MAX_DEPTH = 3
+"""How often a reference is followed for Gemini, whose format has no recursive schemas."""
+
+_PATTERNS = ("pattern", "patternProperties", "unevaluatedProperties")
+"""Keywords that run regular expressions of the schema."""
+
 _UNUSABLE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -45,30 +61,29 @@ def offered_name(server: str, tool: str, taken: Collection[str]) -> str:
     return candidate
 
 
-@dataclass(frozen=True, slots=True)
 class ServerArguments:
     """Arguments described by a server's JSON Schema.
 
-    References are followed inside the schema only; nothing is fetched.
+    References are followed inside the schema only; nothing is fetched. Regular expressions in it
+    are left to the server: one that a stranger wrote could block this process.
     """
 
-    schema: JsonObject
-    validator: Any
-
-    @classmethod
-    def of(cls, tool: str, schema: JsonObject) -> ServerArguments:
-        """Return the arguments that ``schema`` describes.
+    def __init__(self, tool: str, schema: JsonObject) -> None:
+        """Check the schema.
 
         Raises:
-            ToolDefinitionError: It is no JSON Schema.
+            ToolDefinitionError: It is no JSON Schema, or too large once references are expanded.
         """
+        _check_size(tool, schema)
         kind: Any = cast("Any", validator_for)(schema)
         try:
             kind.check_schema(schema)
         except jsonschema.exceptions.SchemaError as error:
             raise ToolDefinitionError(tool, f"no JSON Schema: {error.message:.200}") from error
         registry: Registry[Any] = EMPTY_REGISTRY
-        return cls(schema, kind(schema, registry=registry))
+        self.schema = schema
+        self._followed = 0
+        self._validator: Any = self._bounded(kind)(schema, registry=registry)
 
     def validate(self, given: JsonValue) -> JsonValue:
         """Return the arguments unchanged, if they fit the schema.
@@ -76,8 +91,9 @@ class ServerArguments:
         Raises:
             InvalidArguments: They do not.
         """
+        self._followed = 0
         try:
-            errors = list(self.validator.iter_errors(given))
+            errors = list(self._validator.iter_errors(given))
         except (Unresolvable, RecursionError):
             return given  # the server validates, too
         if not errors:
@@ -92,6 +108,32 @@ class ServerArguments:
                 for error in errors[:20]
             ]
         )
+
+    def _bounded(self, kind: Any) -> Any:
+        """Return a validator class that runs no pattern and follows so many references at most."""
+        check = kind.VALIDATORS.get("additionalProperties", _pass)
+
+        def additional(validator: Any, value: Any, given: Any, schema: Any) -> Any:
+            known = "patternProperties" not in schema
+            return check(validator, value, given, schema) if known else ()
+
+        rules: dict[str, Any] = dict.fromkeys(_PATTERNS, _pass)
+        rules["additionalProperties"] = additional
+        for name in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if name in kind.VALIDATORS:
+                rules[name] = partial(self._follow, kind.VALIDATORS[name])
+        untyped: Any = validators
+        return untyped.extend(kind, rules)
+
+    def _follow(self, check: Any, *given: Any) -> Any:
+        self._followed += 1
+        if self._followed > _MAX_NODES:
+            raise RecursionError
+        return check(*given)
+
+
+def _pass(*_: Any) -> tuple[()]:
+    return ()
 
 
 def spec_of(name: str, listed: JsonObject) -> ToolSpec:
@@ -109,44 +151,88 @@ def spec_of(name: str, listed: JsonObject) -> ToolSpec:
     return spec
 
 
-_MAX_DEPTH = 3
-"""How often a reference is followed for Gemini, whose format has no recursive schemas."""
-
-
 def fit_gemini(spec: ToolSpec) -> str | None:
     """Give the specification a form for Gemini; return what had to be simplified, or None.
 
     A schema that refers to itself is expanded a few levels deep, and the next level is any object.
     """
-    try:
+    schema = spec.parameters or {}
+    if _size(schema, schema, {}) is not None:
         gemini_form(spec)
-    except ToolDefinitionError as error:
-        schema = dict(spec.parameters or {})
-        definitions = {**_object(schema.get("definitions")), **_object(schema.get("$defs"))}
-        spec.forms["gemini"] = gemini_schema(_expanded(schema, definitions, schema, 0))
-        return str(error).partition(": ")[2]
-    return None
+        return None
+    depths = map(_Expansion(schema).to_depth, range(_MAX_DEPTH, -1, -1))
+    spec.forms["gemini"] = gemini_schema(next(filter(None, depths), {"type": "object"}))
+    return f"it refers to itself, and is expanded {_MAX_DEPTH} levels deep at most"
 
 
-def _expanded(value: Any, definitions: dict[str, Any], root: Any, depth: int) -> Any:
-    if isinstance(value, list):
-        items = cast("list[Any]", value)
-        return [_expanded(item, definitions, root, depth) for item in items]
+class _Expansion:
+    """A recursive schema with its references expanded to some depth."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+        self._nodes = 0
+
+    def to_depth(self, depth: int) -> dict[str, Any] | None:
+        """Return the schema, or None if it is too large at this depth."""
+        self._nodes = 0
+        made = self._expand(self._root, depth)
+        return made if self._nodes <= _MAX_NODES else None
+
+    def _expand(self, value: Any, depth: int) -> Any:
+        self._nodes += 1
+        if self._nodes > _MAX_NODES:
+            return value
+        if isinstance(value, list):
+            return [self._expand(item, depth) for item in cast("list[Any]", value)]
+        fields = as_object(value)
+        if fields is None:
+            return value
+        if isinstance(fields.get("$ref"), str):
+            if depth == 0:
+                return {"type": "object"}
+            return self._expand(_target(fields, self._root), depth - 1)
+        return {key: self._expand(item, depth) for key, item in _without_definitions(fields)}
+
+
+def _check_size(tool: str, schema: JsonObject) -> None:
+    """Refuse a schema that grows too large once its references are expanded; in linear time.
+
+    Raises:
+        ToolDefinitionError: It has too many parts, or is nested too deep.
+    """
+    try:
+        size = _size(schema, schema, {})
+    except RecursionError:
+        raise ToolDefinitionError(tool, "its schema is nested too deep") from None
+    if size is not None and size > _MAX_NODES:
+        raise ToolDefinitionError(tool, f"its schema has more than {_MAX_NODES:,} parts")
+
+
+def _size(value: Any, root: JsonObject, sizes: dict[str, int | None]) -> int | None:
+    """Return the number of parts with references expanded; None if one refers to itself."""
     fields = as_object(value)
-    if fields is None:
-        return value
-    reference = fields.get("$ref")
-    if isinstance(reference, str):
-        if depth >= _MAX_DEPTH:
-            return {"type": "object"}
-        target = root if reference == "#" else definitions.get(reference.rpartition("/")[2], {})
-        return _expanded(target, definitions, root, depth + 1)
-    return {
-        key: _expanded(item, definitions, root, depth)
-        for key, item in fields.items()
-        if key not in ("$defs", "definitions")
-    }
+    if isinstance(value, list):
+        inner = cast("list[Any]", value)
+    elif fields is None:
+        return 1
+    elif isinstance(reference := fields.get("$ref"), str):
+        if reference not in sizes:
+            sizes[reference] = None
+            sizes[reference] = _size(_target(fields, root), root, sizes)
+        return sizes[reference]
+    else:
+        inner = [item for _, item in _without_definitions(fields)]
+    found = [_size(item, root, sizes) for item in inner]
+    return None if None in found else 1 + sum(size or 0 for size in found)
 
 
-def _object(value: object) -> dict[str, Any]:
-    return as_object(value) or {}
+def _target(schema: dict[str, Any], root: JsonObject) -> Any:
+    """Return what a reference refers to; nothing, where that is not in the schema."""
+    try:
+        return resolve(schema, root)
+    except ToolDefinitionError:
+        return {}
+
+
+def _without_definitions(fields: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [(key, item) for key, item in fields.items() if key not in ("$defs", "definitions")]

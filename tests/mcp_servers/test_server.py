@@ -15,6 +15,7 @@ import pytest
 
 from agentkit_py import gemini, openai
 from agentkit_py._core.naming import TOOL_NAME
+from agentkit_py._engine.arguments import InvalidArguments
 from agentkit_py.errors import ConfigurationError, ToolSourceError
 from agentkit_py.mcp import (
     SSE,
@@ -326,3 +327,78 @@ def test_typescripts_transport_settings_are_accepted() -> None:
         MCPServer("", "https://x/mcp")
     with pytest.raises(ConfigurationError, match="list of names"):
         MCPServer("a", "https://x/mcp", exclude="add")
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """Return a schema of objects in objects."""
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+def doubling(levels: int, **more: Any) -> dict[str, Any]:
+    """Return a schema each of whose parts refers to the next one twice."""
+    parts: dict[str, Any] = {
+        f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]}
+        for n in range(levels)
+    }
+    return {
+        "type": "object",
+        "$defs": {**parts, f"d{levels}": {"type": "string"}},
+        "properties": {"x": {"$ref": "#/$defs/d0"}, **more},
+    }
+
+
+def tools_of(schema: dict[str, Any]) -> list[Any]:
+    """Return the tools of a server that lists one with this schema."""
+    server = MCPServer("s", "http://127.0.0.1:1/mcp")
+    return list(server.tools({"tools": [{"name": "t", "inputSchema": schema}], "changes": False}))
+
+
+@pytest.mark.parametrize("schema", [nested(3000), doubling(100)])
+def test_a_schema_that_grows_without_bound_leaves_its_tool_out(
+    schema: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a warning; expanding it would take for ever."""
+    assert tools_of(schema) == []
+    assert "'t' is left out" in caplog.text
+
+
+def test_a_recursive_schema_that_doubles_is_offered_and_left_to_the_server() -> None:
+    """Validation stops where too many references were followed."""
+    (tool,) = tools_of(doubling(100, again={"$ref": "#"}))
+    assert tool.arguments.validate({"x": 1}) == {"x": 1}
+
+
+def test_regular_expressions_of_a_server_are_not_run() -> None:
+    """One that backtracks for ever would block every run of the process."""
+    evil = "^(a+)+$"
+    (tool,) = tools_of(
+        {
+            "type": "object",
+            "properties": {"x": {"type": "string", "pattern": evil}},
+            "patternProperties": {evil: {"type": "string"}},
+            "additionalProperties": False,
+        }
+    )
+    given = {"x": "a" * 100 + "!", "a" * 100 + "!": "b"}
+    assert tool.arguments.validate(given) == given
+    with pytest.raises(InvalidArguments, match="x: 1 is not of type"):
+        tool.arguments.validate({"x": 1})
+
+
+@pytest.mark.parametrize(
+    "transport",
+    [
+        Stdio("server", ["--token", "hunter2"], env={"KEY": "hunter2"}),
+        StreamableHTTP("https://ada:hunter2@example.com/mcp?key=hunter2"),
+        SSE("https://example.com/sse?key=hunter2", headers={"Authorization": "hunter2"}),
+        "https://example.com/mcp?key=hunter2",
+    ],
+)
+def test_the_repr_of_a_server_shows_no_secret(transport: Any) -> None:
+    """No argument, environment, header, user or query."""
+    shown = repr(MCPServer("s", transport))
+    assert "hunter2" not in shown
+    assert "server" in shown or "example.com" in shown
