@@ -39,7 +39,7 @@ class Hit:
     text: str
     source: str
     score: float
-    """How good it is, within one search: likeness (``vector``, 1: equal), the share of what the
+    """Comparable within one search: likeness (``vector``, 1: equal), the share of what the
     query's words say (``keyword``, about 1: all of them), or both (``hybrid``, at most 1)."""
 
     document: str

@@ -77,7 +77,7 @@ class FilterExpr(ABC):
     __slots__ = ()
     op: ClassVar[str] = ""
     _fields: ClassVar[tuple[str, ...]] = ("key", "value")
-    """What stands in its JSON beside op."""
+    """The fields of its JSON beside op."""
 
     @property
     def children(self) -> tuple[FilterExpr, ...]:
@@ -86,7 +86,7 @@ class FilterExpr(ABC):
 
     @property
     def depth(self) -> int:
-        """How deep filters are nested; 1 for a comparison."""
+        """The depth of nested filters; 1 for a comparison."""
         return 1 + max((one.depth for one in self.children), default=0)
 
     @property

@@ -30,10 +30,10 @@ _LOCK = 0x41674B6E
 """First half of the advisory lock under which tables are made: "AgKn"."""
 
 _ONCE = 0.0607927
-"""What ts_rank gives for a word that stands once in a piece; for more, up to 1.6 times as much."""
+"""The ts_rank of a word that stands once in a piece; for more, up to 1.6 times as much."""
 
 _LENGTH = "2.2 / (1.3 + 0.9 * length(c.words) / avg(length(c.words)) OVER ())"
-"""How BM25 (k1 = 1.2, b = 0.75) sees the length of a piece, beside that of all that match."""
+"""BM25's factor (k1 = 1.2, b = 0.75) for the length of a piece among all that match."""
 
 
 class PostgresKnowledge(SqlStore):

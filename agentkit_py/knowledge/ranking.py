@@ -40,7 +40,7 @@ _COMMON = frozenset(_COMMON_WORDS.split())
 _MEANING = 0.2
 _WORDS = 0.8
 _IDENTIFIERS = 0.5
-"""How much each counts. Chosen, as the other numbers here, on the tuning half of the questions in
+"""The weight of each. Chosen, as the other numbers here, on the tuning half of the questions in
 tests/knowledge/retrieval_corpus.py."""
 
 _HALF = 0.5

@@ -1,4 +1,4 @@
-"""What the stores in SQL databases share: tables, queries, and filters as conditions.
+"""The base of stores in SQL databases: tables, queries, and filters as conditions.
 
 Every key and value of a filter is a parameter, never a part of a statement. Everything but the
 public methods of `SqlStore` blocks.

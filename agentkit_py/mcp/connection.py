@@ -227,7 +227,7 @@ class Connection:
 
     @property
     def tools_change(self) -> bool:
-        """Whether the server announces changes of its list of tools."""
+        """True if the server announces changes of its list of tools."""
         tools = self.client.server_capabilities.tools
         return bool(tools and tools.list_changed)
 

@@ -1,4 +1,4 @@
-"""What a call of a tool gives: JSON for the model, or an error that it reads as a result.
+"""The result of a tool call: JSON for the model, or an error that it reads as a result.
 
 ::
 

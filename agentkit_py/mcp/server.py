@@ -83,7 +83,7 @@ class MCPServer:
     """Larger results become an error result; Inngest keeps at most 4 MB of a step."""
 
     needs_approval: bool | Condition = False
-    """Whether a person must agree before each call; see `agentkit_py.tool`."""
+    """True or a condition: a person must agree before each call; see `agentkit_py.tool`."""
 
     on_progress: Progress | None = None
     """Gets the progress that tools report."""

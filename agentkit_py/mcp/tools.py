@@ -33,7 +33,7 @@ _MAX_NODES = 10_000
 """Parts of a schema once its references are expanded; references followed in one validation."""
 
 _MAX_DEPTH = 3
-"""How often a reference is followed for Gemini, whose format has no recursive schemas."""
+"""References followed one inside the other for Gemini, whose format has no recursion."""
 
 _PATTERNS = ("pattern", "patternProperties", "unevaluatedProperties")
 """Keywords that run regular expressions of the schema."""

@@ -1,4 +1,4 @@
-"""How well each way of searching finds what is asked for, in figures."""
+"""Figures of how well each way of searching finds what is asked for."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Quality:
 
     questions: int
     first: float
-    """How often the answer comes first."""
+    """Share of questions whose answer comes first."""
 
     five: float
-    """How often it is among the five that an agent gets by default."""
+    """Share whose answer is among the five that an agent gets by default."""
 
     mrr: float
     """The mean of 1 / rank; 0 for what is not among the first ten."""
@@ -40,7 +40,7 @@ class Remembering:
 
     @property
     def key(self) -> str:
-        """The same."""
+        """The inner embedder's key."""
         return self._inner.key
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:

@@ -38,7 +38,7 @@ PRODUCTS = (
 
 @dataclass(frozen=True)
 class Topic:
-    """What a document says, and how people ask for it."""
+    """A document's sentence, and questions for it."""
 
     name: str
     text: str
@@ -343,7 +343,7 @@ def corpus(seed: int = 7) -> Corpus:
 
 
 def _identifiers(chance: random.Random, count: int) -> list[Identifiers]:
-    """As alike as identifiers are: the same letters, and digits in another order."""
+    """An identifier that is easily confused: the same letters, and digits in another order."""
     found: set[Identifiers] = set()
     seen: set[str] = set()
     while len(found) < count:

@@ -24,7 +24,7 @@ def knowledge() -> Knowledge:
 
 
 async def texts(knowledge: Knowledge, query: str) -> list[str]:
-    """What is found by words."""
+    """Return the texts that are found by words."""
     return [hit.text for hit in await knowledge.search(query, mode="keyword", k=50)]
 
 

@@ -38,7 +38,7 @@ def searching(arguments: dict[str, Any]) -> ScriptedModel:
 
 
 def found(result: AgentResult | None, state: State[Any]) -> Any:
-    """What the first search gave: sources, or the error."""
+    """Return the sources that the first search gave, or its error."""
     del result
     message = next(r for r in state.results if r.tool_calls)
     content: Any = message.tool_calls[0].content
@@ -71,7 +71,7 @@ async def test_the_developers_filter_confines_each_search(filled: Knowledge) -> 
 
 
 async def test_results_carry_source_and_score_and_the_report_counts_them(filled: Knowledge) -> None:
-    """As any tool's result."""
+    """Like any tool's result."""
     model = searching({"query": "thai soup"})
     agent = Agent(name="cook", system="S", model=model, knowledge=filled, max_iter=2)
     state: State[Any] = State()
@@ -87,7 +87,7 @@ async def test_results_carry_source_and_score_and_the_report_counts_them(filled:
 
 
 async def test_a_filter_may_be_a_function_of_the_runs_state(filled: Knowledge) -> None:
-    """The same agent serves every tenant."""
+    """One agent serves every tenant."""
 
     async def tenant(state: State[Any]) -> FilterExpr:
         return EQ("tenant", state.data["tenant"])
@@ -329,7 +329,7 @@ def url(request: pytest.FixtureRequest) -> str | None:
 def test_no_document_outside_the_developers_filter_is_ever_found(
     url: str | None, filters: Any, own: FilterExpr, query: str, precedence: Any
 ) -> None:
-    """Whatever a model gives as filters."""
+    """For any filters of the model."""
 
     async def look() -> None:
         store = SqliteKnowledge(":memory:") if url is None else PostgresKnowledge(url, schema="own")

@@ -63,7 +63,7 @@ def test_python_operators_combine_filters() -> None:
 
 @given(TREES)
 def test_a_filter_comes_back_from_its_json(tree: FilterExpr) -> None:
-    """Whatever it is."""
+    """For any tree."""
     assert FilterExpr.from_dict(tree.to_dict()) == tree
 
 

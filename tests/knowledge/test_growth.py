@@ -54,7 +54,7 @@ QUERIES: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 @pytest.mark.parametrize("shape", QUERIES)
 async def test_time_of_a_search_does_not_grow_faster_than_its_query(shape: str, mode: Any) -> None:
-    """Whatever the query looks like."""
+    """For long words, many words and signs."""
     knowledge = Knowledge(store=SqliteKnowledge(":memory:"), embedder=OneVector())
     await knowledge.add("a1 w1 w2 something to find")
     used: list[float] = []

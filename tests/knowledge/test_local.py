@@ -143,7 +143,7 @@ def test_missing_fastembed_is_named_with_its_extra() -> None:
 
 @needs_model
 def test_embedding_loads_no_torch(tmp_path: Path) -> None:
-    """Whether it is installed or not."""
+    """Nor transformers."""
     folder = folder_of_minilm(tmp_path / "model")
     script = (
         "import asyncio, sys\n"

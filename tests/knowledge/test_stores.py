@@ -1,4 +1,4 @@
-"""What every store of documents does."""
+"""The behaviour of every store of documents."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ MODES: list[Any] = ["vector", "keyword", "hybrid"]
 def test_a_search_gives_exactly_what_passes_the_filter(
     documents: list[Any], trees: list[FilterExpr], url: str | None
 ) -> None:
-    """As Python understands the filter, whatever the database thinks of case and types."""
+    """With Python's rules for case and types in every database."""
 
     async def look() -> None:
         store: KnowledgeStore = (
@@ -282,7 +282,7 @@ def test_processes_that_write_one_file_lose_nothing(tmp_path: Path) -> None:
 
 
 async def test_processes_may_create_one_file_at_the_same_moment(tmp_path: Path) -> None:
-    """Whoever sees it half made waits, and does not take it for another program's."""
+    """A half-made file is waited for, and not taken for another program's."""
     for number in range(60):
         path = tmp_path / f"{number}.db"
         stores = [SqliteKnowledge(path) for _ in range(4)]
@@ -321,7 +321,7 @@ sys.stdin.read()
 async def test_a_locked_file_is_an_error_after_busy_timeout(
     tmp_path: Path,
 ) -> None:
-    """As long as `busy_timeout` says; who reads does not wait."""
+    """Readers do not wait."""
     path = tmp_path / "documents.db"
     hasty = Knowledge(store=SqliteKnowledge(path, busy_timeout=0.1), embedder=HashingEmbedder())
     await hasty.add("text")

@@ -130,7 +130,7 @@ async def test_a_tool_that_appears_during_a_turn_is_offered_in_its_next_inferenc
 
 
 async def test_a_runs_time_limit_for_tools_ends_a_call_on_the_server(tmp_path: Path) -> None:
-    """As for any other tool."""
+    """Like a call of any other tool."""
     model = ScriptedModel(tool_call("m-hang", {}), "Sorry.")
     agent = Agent(name="a", system="S", mcp_servers=[modern(tmp_path)], model=model, max_iter=2)
     async with agent:

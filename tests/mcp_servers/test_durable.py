@@ -91,7 +91,7 @@ async def test_a_list_that_changes_between_replays_does_not_change_the_run() -> 
 async def test_a_worker_that_is_killed_between_steps_repeats_no_call(
     tmp_path: Path, number: int, when: Any
 ) -> None:
-    """What a step has recorded stands."""
+    """Recorded steps stay as they are."""
     server = modern(tmp_path, include=["add"])
     replies = (tool_call("m-add", {"a": 1, "b": 2}), "Done.")
     run, _ = await durable([server], *replies, kill=KillAt(request=number, when=when))

@@ -37,7 +37,7 @@ def programs() -> Path:
 
 
 async def test_the_filesystem_server_reads_and_writes(programs: Path, tmp_path: Path) -> None:
-    """What the model asks for, in the folder it was given and nowhere else."""
+    """Only in the folder that it was given."""
     folder = Path(os.path.realpath(tmp_path))  # noqa: ASYNC240 - no disk to speak of
     (folder / "hello.txt").write_text("Hello, file.")
     server = MCPServer("files", Stdio(str(programs / "mcp-server-filesystem"), [str(folder)]))

@@ -36,7 +36,7 @@ from .world import Told, eventually, handwritten, is_alive, modern, notes, said,
 
 
 async def test_results_keep_images_resources_and_links(tmp_path: Path) -> None:
-    """As blocks, under the names that MCP gives their fields."""
+    """Content blocks come under the names that MCP gives their fields."""
     async with modern(tmp_path) as server:
         assert await server.call("add", {"a": 1, "b": 2}) == [{"type": "text", "text": "3 cm"}]
         shown: Any = await server.call("show")
@@ -82,7 +82,7 @@ async def test_a_call_that_hangs_ends_in_time_and_is_cancelled_on_the_server(
 
 
 async def test_cancelling_a_call_cancels_it_on_the_server(tmp_path: Path) -> None:
-    """As a run's tool_timeout does."""
+    """A run's tool_timeout cancels it in this way."""
     async with modern(tmp_path) as server:
         call = asyncio.ensure_future(server.call("hang"))
         await eventually(lambda: notes(tmp_path) == ["hang begins"])
@@ -234,7 +234,7 @@ async def test_a_process_gets_only_the_environment_it_is_given(
 
 
 async def test_a_process_ends_when_the_last_one_closes(tmp_path: Path) -> None:
-    """Who shares a server does not end it for the others; a later use starts it again."""
+    """Others that share the server keep it until then; a later use starts it again."""
     server = modern(tmp_path)
     async with server:
         async with server:
@@ -317,7 +317,7 @@ def test_unknown_transports_are_refused(given: Any, words: str) -> None:
 
 
 def test_typescripts_transport_settings_are_accepted() -> None:
-    """As in createAgent({mcpServers: [{name, transport: {…}}]})."""
+    """Those of createAgent({mcpServers: [{name, transport: {…}}]})."""
     stdio = MCPServer("a", {"type": "stdio", "command": "npx", "args": ["x"], "env": {"A": "1"}})
     assert stdio.transport == Stdio("npx", ["x"], {"A": "1"})
     http = MCPServer("a", {"type": "streamable-http", "url": "https://x/mcp"})

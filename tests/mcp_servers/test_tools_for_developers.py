@@ -82,7 +82,7 @@ async def test_the_doctor_examines_the_tools_of_servers(tmp_path: Path) -> None:
 
 
 async def test_the_doctor_names_a_server_that_cannot_be_reached() -> None:
-    """As the reason why the run fails."""
+    """It is the reason why the run fails."""
     agent = Agent(
         name="a", system="S", mcp_servers=[handwritten(mode="silent", connect_timeout=0.3)]
     )

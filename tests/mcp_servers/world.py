@@ -65,7 +65,7 @@ def served(how: str, folder: Path, port: int = 0) -> Generator[Served]:
 
 
 def notes(folder: Path) -> list[str]:
-    """What a server left word of."""
+    """Return the notes that a server wrote."""
     path = folder / "notes"
     return path.read_text().splitlines() if path.exists() else []
 
@@ -76,12 +76,12 @@ def text_of(value: Any) -> str:
 
 
 def said(value: Any) -> dict[str, Any]:
-    """What the handwritten server says in a result."""
+    """Return the JSON in a result of the handwritten server."""
     return json.loads(text_of(value))
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process."""
+    """Return whether there is such a process."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
