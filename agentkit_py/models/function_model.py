@@ -111,8 +111,9 @@ def _reply_to_json(model: Model, reply: ModelReply) -> dict[str, Any]:
         parts = isinstance(message, TextMessage) and not isinstance(message.content, str)
         if message.role != "assistant" or parts:
             raise unexpected(model, repr(message), "a model replies with texts, calls, reasoning")
-    # Whose messages they were is for the agent to say that asked.
-    messages = [message_to_dict(replace(message, agent=None)) for message in reply.messages]
+    # The agent that asked signs them.
+    unsigned = [replace(m, agent=None) if m.agent else m for m in reply.messages]
+    messages = [message_to_dict(message) for message in unsigned]
     found: dict[str, Any] = {"messages": messages, "finish_reason": reply.finish_reason}
     if (used := reply.usage) is not None:
         tokens = (used.input_tokens, used.output_tokens, used.cached_tokens)

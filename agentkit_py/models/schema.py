@@ -22,7 +22,7 @@ DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 
 
 def openai_form(spec: ToolSpec, *, strict: bool = True) -> tuple[dict[str, Any] | None, bool]:
-    """`openai_schema` of a tool, made once; no schema for a tool without parameters.
+    """Return `openai_schema` of a tool, made once; no schema for a tool without parameters.
 
     Raises:
         ToolDefinitionError: See `openai_schema`.
@@ -32,16 +32,16 @@ def openai_form(spec: ToolSpec, *, strict: bool = True) -> tuple[dict[str, Any] 
     parameters = spec.parameters
     if strict and spec.strict is not False:
         return _form(spec, "openai", lambda: openai_schema(parameters))
-    return _form(spec, "openai.plain", lambda: plain_openai_schema(parameters)), False
+    return _form(spec, "openai.plain", lambda: _plain_openai_schema(parameters)), False
 
 
 def anthropic_form(spec: ToolSpec) -> dict[str, Any]:
-    """`anthropic_schema` of a tool, made once."""
+    """Return `anthropic_schema` of a tool, made once."""
     return _form(spec, "anthropic", lambda: anthropic_schema(spec.parameters))
 
 
 def gemini_form(spec: ToolSpec) -> dict[str, Any] | None:
-    """`gemini_schema` of a tool, made once; None where Gemini wants no parameters at all."""
+    """Return `gemini_schema` of a tool, made once; None where Gemini wants no parameters at all."""
     if spec.parameters is None:
         return None
     parameters = spec.parameters
@@ -58,40 +58,203 @@ def _form(spec: ToolSpec, key: str, make: Callable[[], Any]) -> Any:
     return spec.forms[key]
 
 
+# Walking JSON Schemas.
+
+_ONE = frozenset(
+    {
+        "items", "additionalItems", "additionalProperties", "unevaluatedItems",
+        "unevaluatedProperties", "contains", "propertyNames", "not", "if", "then", "else",
+    }
+)  # fmt: skip
+_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems", "items"})
+_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_SCALARS = {"string": str, "boolean": bool, "integer": int, "number": float}
+_UNIONS = ("anyOf", "oneOf")
+_DEEP = 50  # unions inside unions; deeper is a loop
+
+
+def _map_subschemas(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a keyword's value with each sub-schema in it replaced by what ``change`` makes of it.
+
+    Names of properties and values of enums are data, never keywords.
+    """
+    if key in _MAPS and (named := as_object(value)) is not None:
+        return {name: change(item) for name, item in named.items()}
+    if key in _LISTS and (many := as_list(value)) is not None:
+        return [change(item) for item in many]
+    if key in _ONE and isinstance(value, dict | bool):
+        return change(value)
+    return value
+
+
+def resolve(schema: Schema, root: Schema) -> Schema:
+    """Return ``schema``, or what its ``$ref`` leads to, with the keywords that stand beside it.
+
+    Raises:
+        ToolDefinitionError: The reference points nowhere, outside, or only to itself.
+    """
+    seen: set[str] = set()
+    while (ref := schema.get("$ref")) is not None:
+        if not isinstance(ref, str) or ref in seen:
+            raise ToolDefinitionError("", f"the schema's $ref {ref!r} goes in a circle")
+        seen.add(ref)
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = {**_target(ref, root), **beside}
+    return schema
+
+
+def _target(ref: str, root: Schema) -> Schema:
+    found: Any = root
+    path = ref.removeprefix("#").strip("/")
+    for step in path.split("/") if path else ():
+        key = step.replace("~1", "/").replace("~0", "~")
+        found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
+    target = as_object(found)
+    if target is None or not ref.startswith("#"):
+        raise ToolDefinitionError("", f"the schema's $ref {ref!r} points to no schema in it")
+    return target
+
+
+def accepts_null(schema: Any, root: Schema, depth: int = 0) -> bool:
+    """Whether null satisfies ``schema``, as far as types, enums and unions tell."""
+    node = as_object(schema)
+    if node is None:
+        return schema is not False
+    if depth > _DEEP:
+        return False
+    node = resolve(node, root)
+    for union in _UNIONS:
+        if (options := as_list(node.get(union))) is not None:
+            return any(accepts_null(option, root, depth + 1) for option in options)
+    if (parts := as_list(node.get("allOf"))) is not None:
+        return all(accepts_null(part, root, depth + 1) for part in parts)
+    if (values := _allowed_values(node)) is not None:
+        return None in values
+    kinds = types_of(node)
+    return not kinds or "null" in kinds
+
+
+def types_of(schema: Schema) -> list[str]:
+    """Return the types a schema names itself; empty: any."""
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        return [kind]
+    return [item for item in as_list(kind) or [] if isinstance(item, str)]
+
+
+def _allowed_values(schema: Schema) -> list[Any] | None:
+    return [schema["const"]] if "const" in schema else as_list(schema.get("enum"))
+
+
+def types_of_values(values: list[Any]) -> list[str]:
+    """Return the JSON types of ``values``, each once."""
+    return list(dict.fromkeys(_type_name(value) for value in values))
+
+
+def _type_name(value: object) -> str:
+    if value is None:
+        return "null"
+    for name, kind in _SCALARS.items():
+        if isinstance(value, kind):
+            return name
+    return "array" if isinstance(value, list) else "object"
+
+
+def is_free_form(schema: Schema) -> bool:
+    """Whether the schema is an object whose properties nobody has named."""
+    return types_of(schema) == ["object"] and not schema.get("properties")
+
+
+def object_root(schema: Schema) -> dict[str, Any]:
+    """Return ``schema`` with a root that is an object without union, which all providers ask for.
+
+    A root reference is replaced by what it refers to. Of a root union, all properties are kept and
+    those that every branch requires stay required: looser than the union, so what a model sends
+    is still to be validated against the original.
+
+    Raises:
+        ToolDefinitionError: The root cannot be an object.
+    """
+    root = dict(resolve(schema, schema))
+    branches = [
+        resolve(branch, schema)
+        for union in (*_UNIONS, "allOf")
+        for branch in map(as_object, as_list(root.get(union)) or [])
+        if branch is not None
+    ]
+    every = "allOf" in root
+    for key in (*_UNIONS, "allOf", "not", "enum", "const", "discriminator"):
+        root.pop(key, None)
+    for branch in branches:
+        _require_object(branch)
+    _require_object(root)
+    if branches:
+        return _with_branches(root, branches, every=every)
+    return {"type": "object", "properties": {}} | root | {"type": "object"}
+
+
+def _require_object(schema: Schema) -> None:
+    kinds = types_of(schema)
+    if kinds and "object" not in kinds:
+        raise ToolDefinitionError(
+            "", f"its arguments are of type {kinds[0]}; providers take nothing but objects"
+        )
+
+
+def _with_branches(root: dict[str, Any], branches: list[Schema], *, every: bool) -> dict[str, Any]:
+    properties = dict(as_object(root.get("properties")) or {})
+    needed = [_required(branch) for branch in branches]
+    common = needed[0].union(*needed) if every else needed[0].intersection(*needed)
+    for branch in branches:
+        for name, schema in (as_object(branch.get("properties")) or {}).items():
+            known = properties.get(name, schema)
+            properties[name] = schema if known == schema else {"anyOf": [known, schema]}
+    required = [name for name in properties if name in common | _required(root)]
+    open_again = {key: value for key, value in root.items() if key != "additionalProperties"}
+    return {**open_again, "type": "object", "properties": properties, "required": required}
+
+
+def _required(schema: Schema) -> set[str]:
+    return {name for name in as_list(schema.get("required")) or [] if isinstance(name, str)}
+
+
 # OpenAI's strict mode.
 
 
 def openai_schema(schema: Schema) -> tuple[dict[str, Any], bool]:
-    """The schema for OpenAI's function calling, and whether it is strict.
+    """Return the schema for OpenAI's function calling, and whether it is strict.
 
     Strict: every property required and the optional ones nullable, no further properties, only
     keywords that strict mode knows. A schema that cannot be said so (free-form objects, tuples,
     negations, unions at the root, …) keeps its meaning and is not strict.
 
-    Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+    Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas, and the
+    messages with which the API refuses what is not listed there.
 
     Raises:
         ToolDefinitionError: The arguments are no object, or a reference is broken.
     """
-    try:
-        strict = _strict_schema(schema)
-    except _NotStrict:
-        return plain_openai_schema(schema), False
-    return {"$schema": DRAFT_7, **_draft_7(strict)}, True
+    root = resolve(schema, schema)
+    if types_of(root) == ["object"] and not any(key in root for key in (*_UNIONS, "allOf")):
+        try:
+            strict = _StrictConverter(schema).convert(root, 0)
+        except _NotStrict:
+            pass
+        else:
+            return {"$schema": DRAFT_7, **_draft_7(strict)}, True
+    return _plain_openai_schema(schema), False
 
 
-def plain_openai_schema(schema: Schema) -> dict[str, Any]:
-    """The schema for OpenAI's format without strict mode: its root an object, arrays with items."""
-    plain = _draft_7(object_root(schema))
-    return {"$schema": DRAFT_7, **plain}
+def _plain_openai_schema(schema: Schema) -> dict[str, Any]:
+    return {"$schema": DRAFT_7, **_draft_7(object_root(schema))}
 
 
 def _draft_7(schema: Any) -> Any:
-    """The schema with draft-7 ``definitions`` and items on every array (OpenAI insists)."""
+    """Return the schema with draft-7 ``definitions`` and items on every array (OpenAI insists)."""
     node = as_object(schema)
     if node is None:
         return schema
-    changed = map_subschemas(node, _draft_7)
+    changed = {key: _map_subschemas(key, value, _draft_7) for key, value in node.items()}
     changed.pop("$schema", None)
     if "$defs" in changed:
         changed["definitions"] = {**changed.pop("$defs"), **changed.get("definitions", {})}
@@ -133,19 +296,6 @@ _MAX_PROPERTIES = 5000
 _MAX_ENUM_VALUES = 1000
 
 
-def _strict_schema(schema: Schema) -> dict[str, Any]:
-    """The strict form of ``schema``.
-
-    Raises:
-        _NotStrict: There is none.
-        ToolDefinitionError: A reference is broken.
-    """
-    root = resolve(schema, schema)
-    if types_of(root) != ["object"] or any(key in root for key in ("anyOf", "oneOf", "allOf")):
-        raise _NotStrict
-    return _StrictConverter(schema).convert(root, 0)
-
-
 class _StrictConverter:
     """One conversion; counts what strict mode limits."""
 
@@ -185,9 +335,7 @@ class _StrictConverter:
                 result[key] = {name: self.convert(item, 1) for name, item in named.items()}
 
     def _values(self, result: dict[str, Any]) -> None:
-        values = as_list(result.get("enum"))
-        if values is None and "const" in result:
-            values = [result["const"]]
+        values = _allowed_values(result)
         if values is None:
             return
         self._enum_values += len(values)
@@ -274,7 +422,7 @@ def _supported(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def anthropic_schema(schema: Schema | None) -> dict[str, Any]:
-    """The schema for Anthropic: its root an object and no union.
+    """Return the schema for Anthropic: its root an object and no union.
 
     Source: https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use
 
@@ -311,7 +459,7 @@ _FREE_FORM = "A JSON object, written as text."
 
 
 def gemini_schema(schema: Schema) -> dict[str, Any] | None:
-    """The schema for a Gemini function declaration; None where there are no properties at all.
+    """Return the schema for a Gemini function declaration; None where there are no properties.
 
     References are replaced by what they refer to, ``const`` becomes an enum of one, unions with
     null become ``nullable``, and keywords that Gemini does not know are left out. Values that are
@@ -326,6 +474,8 @@ def gemini_schema(schema: Schema) -> dict[str, Any] | None:
 
 
 class _GeminiConverter:
+    """One conversion; references are followed."""
+
     def __init__(self, root: Schema) -> None:
         self._root = root
 
@@ -432,15 +582,12 @@ def _guessed_types(node: Schema) -> list[str]:
         return ["object"]
     if "items" in node or "prefixItems" in node:
         return ["array"]
-    values = as_list(node.get("enum"))
-    if values is None and "const" in node:
-        values = [node["const"]]
-    return types_of_values(values) if values else []
+    return types_of_values(_allowed_values(node) or [])
 
 
 def _enumerate(result: dict[str, Any], node: Schema) -> None:
     """Put the allowed values where Gemini takes them: texts in ``enum``, others in words."""
-    values = [node["const"]] if "const" in node else as_list(node.get("enum"))
+    values = _allowed_values(node)
     result.pop("enum", None)
     if values is None:
         return
@@ -456,7 +603,7 @@ def _enumerate(result: dict[str, Any], node: Schema) -> None:
 
 
 def _bounds(result: dict[str, Any], node: Schema) -> None:
-    """Gemini knows no exclusive bounds; of integers they can be said otherwise."""
+    """Write exclusive bounds of integers as inclusive ones: Gemini knows no others."""
     if result["type"] != "integer":
         return
     for exclusive, inclusive, step in (
@@ -469,16 +616,16 @@ def _bounds(result: dict[str, Any], node: Schema) -> None:
 
 
 def _items(node: Schema) -> Any:
-    """What an array holds; of a tuple any of its items."""
+    """Return what an array holds; of a tuple any of its items."""
     each = as_list(node.get("prefixItems")) or as_list(node.get("items"))
     return {"anyOf": each} if each else node.get("items")
 
 
-# The way back.
+# Undoing the encoding.
 
 
 def restore_arguments(schema: Schema | None, arguments: JsonValue) -> JsonValue:
-    """A model's arguments without what only our encoding asked of it.
+    """Return a model's arguments without what only our encoding asked of it.
 
     Strict mode makes optional properties nullable, so a null where the schema allows none means
     "not given" and is dropped. Gemini takes no free-form objects, so they are asked for as JSON
@@ -487,24 +634,24 @@ def restore_arguments(schema: Schema | None, arguments: JsonValue) -> JsonValue:
     """
     if schema is None:
         return arguments
-    return _undone(schema, schema, arguments)
+    return _restored(schema, schema, arguments)
 
 
-def _undone(schema: Any, root: Schema, value: JsonValue) -> JsonValue:
+def _restored(schema: Any, root: Schema, value: JsonValue) -> JsonValue:
     node = as_object(schema)
     if node is None or value is None or isinstance(value, bool | int | float):
         return value
     node = _branch(resolve(node, root), root, value)
     if isinstance(value, str):
-        return _read_object(value) if is_free_form(node) else value
+        return _object_in(value) if is_free_form(node) else value
     if isinstance(value, Mapping):
-        return _undone_object(node, root, value)
+        return _restored_object(node, root, value)
     items = node.get("items")
-    changed = [_undone(items, root, item) for item in value]
+    changed = [_restored(items, root, item) for item in value]
     return value if all(a is b for a, b in zip(changed, value, strict=True)) else changed
 
 
-def _undone_object(node: Schema, root: Schema, value: Mapping[str, JsonValue]) -> JsonValue:
+def _restored_object(node: Schema, root: Schema, value: Mapping[str, JsonValue]) -> JsonValue:
     properties = as_object(node.get("properties")) or {}
     required = as_list(node.get("required")) or []
     extra = node.get("additionalProperties")
@@ -513,21 +660,23 @@ def _undone_object(node: Schema, root: Schema, value: Mapping[str, JsonValue]) -
         optional = name in properties and name not in required
         if item is None and optional and not accepts_null(properties[name], root):
             continue
-        result[name] = _undone(properties.get(name, extra), root, item)
+        result[name] = _restored(properties.get(name, extra), root, item)
     same = len(result) == len(value) and all(result[name] is value[name] for name in result)
     return value if same else result
 
 
-def _branch(node: Schema, root: Schema, value: JsonValue) -> Schema:
-    """The branch of a union that ``value`` was most likely written for."""
+def _branch(node: Schema, root: Schema, value: JsonValue, depth: int = 0) -> Schema:
+    """Return the branch of a union that ``value`` was most likely written for."""
     options = as_list(node.get("anyOf")) or as_list(node.get("oneOf"))
     if options is None:
         return node
+    if depth > _DEEP:
+        return {}
     branches = [resolve(option, root) for option in map(as_object, options) if option is not None]
     fitting = [branch for branch in branches if _fits(branch, value)]
     if isinstance(value, str) and len(fitting) != 1:
         return {}
-    return _branch(fitting[0], root, value) if fitting else {}
+    return _branch(fitting[0], root, value, depth + 1) if fitting else {}
 
 
 def _fits(branch: Schema, value: JsonValue) -> bool:
@@ -549,183 +698,14 @@ def _could_be(schema: Any, item: JsonValue) -> bool:
     node = as_object(schema)
     if node is None:
         return True
-    if "const" in node:
-        return bool(node["const"] == item)
-    values = as_list(node.get("enum"))
-    return values is None or item in values or item is None
+    values = _allowed_values(node)
+    return values is None or item in values or (item is None and "const" not in node)
 
 
-def _read_object(text: str) -> JsonValue:
+def _object_in(text: str) -> JsonValue:
     try:
-        value: Any = json.loads(text)
+        value: object = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else text
-
-
-# Walking JSON Schemas.
-
-_ONE = frozenset(
-    {
-        "items", "additionalItems", "additionalProperties", "unevaluatedItems",
-        "unevaluatedProperties", "contains", "propertyNames", "not", "if", "then", "else",
-    }
-)  # fmt: skip
-_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems", "items"})
-_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-_SCALARS = {"string": str, "boolean": bool, "integer": int, "number": float}
-_UNIONS = ("anyOf", "oneOf")
-
-
-def map_subschemas(schema: Schema, change: Callable[[Any], Any]) -> dict[str, Any]:
-    """A copy of ``schema`` with each direct sub-schema replaced by what ``change`` makes of it.
-
-    Names of properties and values of enums are data, never keywords.
-    """
-    return {key: _changed(key, value, change) for key, value in schema.items()}
-
-
-def _changed(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
-    if key in _MAPS and (named := as_object(value)) is not None:
-        return {name: change(item) for name, item in named.items()}
-    if key in _LISTS and (many := as_list(value)) is not None:
-        return [change(item) for item in many]
-    if key in _ONE and isinstance(value, dict | bool):
-        return change(value)
-    return value
-
-
-def resolve(schema: Schema, root: Schema) -> Schema:
-    """``schema``, or what its ``$ref`` says in the end, with the keywords that stand beside it.
-
-    Raises:
-        ToolDefinitionError: The reference points nowhere, outside, or only to itself.
-    """
-    seen: set[str] = set()
-    while (ref := schema.get("$ref")) is not None:
-        if not isinstance(ref, str) or ref in seen:
-            raise ToolDefinitionError("", f"the schema's $ref {ref!r} goes in a circle")
-        seen.add(ref)
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        schema = {**_target(ref, root), **beside}
-    return schema
-
-
-def _target(ref: str, root: Schema) -> Schema:
-    found: Any = root
-    path = ref.removeprefix("#").strip("/")
-    for step in path.split("/") if path else ():
-        key = step.replace("~1", "/").replace("~0", "~")
-        found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
-    target = as_object(found)
-    if target is None or not ref.startswith("#"):
-        raise ToolDefinitionError("", f"the schema's $ref {ref!r} points to no schema in it")
-    return target
-
-
-def accepts_null(schema: Any, root: Schema, depth: int = 0) -> bool:
-    """Whether null satisfies ``schema``, as far as types, enums and unions tell."""
-    node = as_object(schema)
-    if node is None:
-        return schema is not False
-    if depth > _DEEP:
-        return False
-    node = resolve(node, root)
-    for union in _UNIONS:
-        if (options := as_list(node.get(union))) is not None:
-            return any(accepts_null(option, root, depth + 1) for option in options)
-    if (parts := as_list(node.get("allOf"))) is not None:
-        return all(accepts_null(part, root, depth + 1) for part in parts)
-    if "const" in node:
-        return node["const"] is None
-    if (values := as_list(node.get("enum"))) is not None:
-        return None in values
-    kinds = types_of(node)
-    return not kinds or "null" in kinds
-
-
-_DEEP = 50  # unions inside unions; deeper is a loop
-
-
-def types_of(schema: Schema) -> list[str]:
-    """The types a schema names itself; empty: any."""
-    kind = schema.get("type")
-    if isinstance(kind, str):
-        return [kind]
-    return [item for item in as_list(kind) or [] if isinstance(item, str)]
-
-
-def types_of_values(values: list[Any]) -> list[str]:
-    """The JSON types of ``values``, each once."""
-    return list(dict.fromkeys(_type_name(value) for value in values))
-
-
-def _type_name(value: object) -> str:
-    if value is None:
-        return "null"
-    for name, kind in _SCALARS.items():
-        if isinstance(value, kind):
-            return name
-    return "array" if isinstance(value, list) else "object"
-
-
-def is_free_form(schema: Schema) -> bool:
-    """Whether the schema is an object whose properties nobody has named."""
-    return types_of(schema) == ["object"] and not schema.get("properties")
-
-
-def object_root(schema: Schema) -> dict[str, Any]:
-    """``schema`` with a root that is an object without union, which all providers ask for.
-
-    A root reference is replaced by what it refers to. Of a root union, all properties are kept and
-    those that every branch requires stay required: looser than the union, so what a model sends
-    is still to be validated against the original.
-
-    Raises:
-        ToolDefinitionError: The root cannot be an object.
-    """
-    root = dict(resolve(schema, schema))
-    branches = [
-        resolve(branch, schema)
-        for union in (*_UNIONS, "allOf")
-        for branch in map(as_object, as_list(root.get(union)) or [])
-        if branch is not None
-    ]
-    every = "allOf" in root
-    for key in (*_UNIONS, "allOf", "not", "enum", "const", "discriminator"):
-        root.pop(key, None)
-    for branch in branches:
-        _require_object(branch)
-    _require_object(root)
-    return _with_branches(root, branches, every=every) if branches else _as_object_schema(root)
-
-
-def _require_object(schema: Schema) -> None:
-    kinds = types_of(schema)
-    if kinds and "object" not in kinds:
-        raise ToolDefinitionError(
-            "", f"its arguments are of type {kinds[0]}; providers take nothing but objects"
-        )
-
-
-def _as_object_schema(root: dict[str, Any]) -> dict[str, Any]:
-    result: dict[str, Any] = {"type": "object", "properties": {}, **root}
-    result["type"] = "object"
-    return result
-
-
-def _with_branches(root: dict[str, Any], branches: list[Schema], *, every: bool) -> dict[str, Any]:
-    properties = dict(as_object(root.get("properties")) or {})
-    needed = [_required(branch) for branch in branches]
-    common = needed[0].union(*needed) if every else needed[0].intersection(*needed)
-    for branch in branches:
-        for name, schema in (as_object(branch.get("properties")) or {}).items():
-            known = properties.get(name, schema)
-            properties[name] = schema if known == schema else {"anyOf": [known, schema]}
-    required = [name for name in properties if name in common | _required(root)]
-    open_again = {key: value for key, value in root.items() if key != "additionalProperties"}
-    return {**open_again, "type": "object", "properties": properties, "required": required}
-
-
-def _required(schema: Schema) -> set[str]:
-    return {name for name in as_list(schema.get("required")) or [] if isinstance(name, str)}
+    found = as_object(value)
+    return text if found is None else found
