@@ -27,11 +27,11 @@ from agentkit_py.messages import (
     Usage,
 )
 from agentkit_py.models.base import (
+    Adapter,
     Model,
     ModelOptions,
     ModelReply,
     ModelRequest,
-    StreamingAdapter,
     ToolSpec,
     make_model,
 )
@@ -111,7 +111,7 @@ def _checked_betas(beta_headers: Sequence[str] | None) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class AnthropicAdapter(StreamingAdapter):
+class AnthropicAdapter(Adapter):
     """The Messages API."""
 
     path: str = "/messages"
@@ -120,7 +120,7 @@ class AnthropicAdapter(StreamingAdapter):
     def headers(self, model: Model, api_key: str | None) -> dict[str, str]:
         """Return the request's headers, the key and the betas among them."""
         betas = {"anthropic-beta": ",".join(self.beta_headers)} if self.beta_headers else {}
-        return {**betas, **StreamingAdapter.headers(self, model, api_key)}
+        return {**betas, **Adapter.headers(self, model, api_key)}
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""

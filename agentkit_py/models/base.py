@@ -84,40 +84,6 @@ class RetryPolicy:
     """Seconds between two attempts at the most. A longer ``Retry-After`` fails the call at once."""
 
 
-class Adapter(Protocol):
-    """Our messages to one provider's JSON and back. Pure: no I/O, clock or randomness."""
-
-    @property
-    def provider(self) -> str:
-        """The name under which this provider's opaque data is kept in messages."""
-        ...
-
-    @property
-    def key_variable(self) -> str:
-        """The environment variable that holds the API key where none was given."""
-        ...
-
-    def url(self, model: Model) -> str:
-        """Return the request's URL."""
-        ...
-
-    def headers(self, model: Model, api_key: str | None) -> dict[str, str]:
-        """Return the request's headers, the key among them."""
-        ...
-
-    def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
-        """Return the request's JSON body, which satisfies the provider's rules for any history."""
-        ...
-
-    def decode(self, model: Model, body: object) -> ModelReply:
-        """Return the messages of a successful answer.
-
-        Raises:
-            ModelResponseError: The answer is not what the API promises.
-        """
-        ...
-
-
 class Assembler(Protocol):
     """Puts one streamed reply together from its server-sent events. Pure."""
 
@@ -145,8 +111,8 @@ class Assembler(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class StreamingAdapter(ABC):
-    """A base of adapters whose host can stream replies; adapters need not be one."""
+class Adapter(ABC):
+    """Our messages to one host's JSON and back. Pure: no I/O, clock or randomness."""
 
     host: Host
     path: str = ""
@@ -154,7 +120,7 @@ class StreamingAdapter(ABC):
 
     @property
     def provider(self) -> str:
-        """The host's name."""
+        """The name under which this host's opaque data is kept in messages."""
         return self.host.provider
 
     @property
@@ -174,6 +140,22 @@ class StreamingAdapter(ABC):
             headers[self.host.key_header] = f"Bearer {api_key}" if bearer else api_key
         return {**headers, **model.headers}
 
+    @abstractmethod
+    def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
+        """Return the request's JSON body, which satisfies the provider's rules for any history."""
+
+    @abstractmethod
+    def decode(self, model: Model, body: object) -> ModelReply:
+        """Return the messages of a successful answer.
+
+        Raises:
+            ModelResponseError: The answer is not what the API promises.
+        """
+
+    def assembler(self, model: Model) -> Assembler | None:  # noqa: ARG002 - for those who override
+        """Return the assembler of one streamed reply; None: replies are not streamed."""
+        return None
+
     def stream_url(self, model: Model) -> str:
         """Return the URL of a request for a stream."""
         return self.url(model)
@@ -181,18 +163,6 @@ class StreamingAdapter(ABC):
     def stream_body(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body that `encode` gave as a request for a stream."""
         return {**body, "stream": True}
-
-    @abstractmethod
-    def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
-        """See `Adapter.encode`."""
-
-    @abstractmethod
-    def decode(self, model: Model, body: object) -> ModelReply:
-        """See `Adapter.decode`."""
-
-    @abstractmethod
-    def assembler(self, model: Model) -> Assembler:
-        """Return the assembler of one reply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +241,7 @@ class ModelOptions(TypedDict, total=False):
 
 
 def make_model(  # noqa: PLR0913 - ModelOptions, by name
-    adapter: StreamingAdapter,
+    adapter: Adapter,
     model: str,
     *,
     base_url: str | None,

@@ -24,7 +24,7 @@ from agentkit_py.messages import (
     ToolCallMessage,
     Usage,
 )
-from agentkit_py.models.base import Model, ModelReply, ModelRequest, StreamingAdapter, ToolSpec
+from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, ToolSpec
 from agentkit_py.models.capabilities import Host, capabilities_of
 from agentkit_py.models.encoding import (
     EMPTY_TURN,
@@ -57,7 +57,7 @@ EMPTY_RESULT = "(empty)"
 
 
 @dataclass(frozen=True, slots=True)
-class ChatAdapter(StreamingAdapter):
+class ChatAdapter(Adapter):
     """Chat completions of one host."""
 
     path: str = "/chat/completions"

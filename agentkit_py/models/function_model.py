@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
 from agentkit_py.messages import TextMessage
-from agentkit_py.models.base import Model, ModelReply, ModelRequest, Usage
+from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, Usage
+from agentkit_py.models.capabilities import Host
 from agentkit_py.models.replies import unexpected
 
 ModelFunction: TypeAlias = Callable[[ModelRequest], Awaitable[ModelReply | str]]
@@ -50,7 +51,7 @@ def function_model(
 
     made = Model(
         model=model,
-        adapter=_FunctionAdapter(),
+        adapter=_FunctionAdapter(Host(provider="function", key_variable="")),
         base_url="",
         respond=respond,
         key_required=False,
@@ -74,21 +75,8 @@ class _Request(dict[str, Any]):
         self.request = request
 
 
-class _FunctionAdapter:
+class _FunctionAdapter(Adapter):
     """Passes requests on as they are, and replies as JSON, which durable runs remember."""
-
-    provider = "function"
-    key_variable = ""
-
-    def url(self, model: Model) -> str:  # noqa: ARG002 - the interface's argument
-        return ""
-
-    def headers(
-        self,
-        model: Model,  # noqa: ARG002 - the interface's argument
-        api_key: str | None,  # noqa: ARG002 - the interface's argument
-    ) -> dict[str, str]:
-        return {}
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         return _Request(model, request)

@@ -26,11 +26,11 @@ from agentkit_py.messages import (
     Usage,
 )
 from agentkit_py.models.base import (
+    Adapter,
     Model,
     ModelOptions,
     ModelReply,
     ModelRequest,
-    StreamingAdapter,
     ToolSpec,
     make_model,
 )
@@ -92,7 +92,7 @@ def gemini(model: str, *, base_url: str | None = None, **options: Unpack[ModelOp
 
 
 @dataclass(frozen=True, slots=True)
-class GeminiAdapter(StreamingAdapter):
+class GeminiAdapter(Adapter):
     """generateContent."""
 
     def url(self, model: Model) -> str:

@@ -25,7 +25,7 @@ from agentkit_py.messages import (
     ToolCallMessage,
     Usage,
 )
-from agentkit_py.models.base import Model, ModelReply, ModelRequest, StreamingAdapter, ToolSpec
+from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, ToolSpec
 from agentkit_py.models.capabilities import IMAGE_TYPES, capabilities_of
 from agentkit_py.models.encoding import (
     EMPTY_TURN,
@@ -61,7 +61,7 @@ _ANSWERS = frozenset({"completed", "incomplete", ""})
 
 
 @dataclass(frozen=True, slots=True)
-class ResponsesAdapter(StreamingAdapter):
+class ResponsesAdapter(Adapter):
     """The Responses API of one host."""
 
     path: str = "/responses"

@@ -190,7 +190,9 @@ def object_root(schema: Schema) -> dict[str, Any]:
     _require_object(root)
     if branches:
         return _with_branches(root, branches, every=every)
-    return {"type": "object", "properties": {}} | root | {"type": "object"}
+    made: dict[str, Any] = {"type": "object", "properties": {}, **root}
+    made["type"] = "object"
+    return made
 
 
 def _require_object(schema: Schema) -> None:

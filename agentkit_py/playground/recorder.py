@@ -16,7 +16,7 @@ from agentkit_py._engine.tool_calls import calls_of
 from agentkit_py._engine.trace import ModelCall
 from agentkit_py.events import types as happened
 from agentkit_py.messages import Usage
-from agentkit_py.models.base import Model, StreamingAdapter
+from agentkit_py.models.base import Model
 from agentkit_py.models.http_errors import redact
 from agentkit_py.playground.levels import message_json
 from agentkit_py.playground.prices import Prices
@@ -360,7 +360,7 @@ class RecordingRuntime(DirectRuntime):
     ) -> object:
         """Send the request, and record what was sent and what came back."""
         call = self._recorder.request_began(step_id, model)
-        streams = model.respond is None and isinstance(model.adapter, StreamingAdapter)
+        streams = model.respond is None and model.adapter.assembler(model) is not None
         call.streamed = on_delta is not None and streams
         key = self.key_of(model)
 
@@ -406,6 +406,5 @@ def request_text(
     model: Model, body: dict[str, Any], key: str | None, *, streamed: bool = False
 ) -> str:
     """Return the JSON of a request as it is sent, without the key and what looks like one."""
-    adapter = model.adapter
-    sent = adapter.stream_body(body) if streamed and isinstance(adapter, StreamingAdapter) else body
+    sent = model.adapter.stream_body(body) if streamed else body
     return redact(dumps(sent), model, key)

@@ -23,7 +23,7 @@ from agentkit_py.errors import (
     ModelResponseError,
 )
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
-from agentkit_py.models.base import Model, StreamingAdapter
+from agentkit_py.models.base import Model
 from agentkit_py.models.http_errors import error_from_response, error_in_body, redact
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 from agentkit_py.runtime.reading import Told, error_of_transport, is_stream, read_reply
@@ -149,7 +149,7 @@ class DirectRuntime:
     ) -> object:
         """Send the request, again where the model's retry policy allows it.
 
-        With ``on_delta`` the reply is streamed where the adapter can (see `StreamingAdapter`).
+        With ``on_delta`` the reply is streamed where the adapter can (see `Adapter.assembler`).
 
         Raises:
             ModelError: The last attempt failed.
@@ -170,7 +170,7 @@ class DirectRuntime:
             return await model.respond(make_body())
         key = self.api_key(model)
         headers = _headers(model, key)
-        if on_delta is not None and isinstance(model.adapter, StreamingAdapter):
+        if on_delta is not None and model.adapter.assembler(model) is not None:
             streamed = dumps(model.adapter.stream_body(make_body())).encode()
             told = Told(on_delta)
             return await with_retries(
@@ -197,7 +197,8 @@ class DirectRuntime:
         self, model: Model, key: str | None, headers: dict[str, str], content: bytes, told: Told
     ) -> object:
         adapter = model.adapter
-        assert isinstance(adapter, StreamingAdapter)
+        assembler = adapter.assembler(copy_model(model, api_key=key))
+        assert assembler is not None
         request = self._client(model).stream(
             "POST",
             adapter.stream_url(model),
@@ -208,7 +209,6 @@ class DirectRuntime:
         try:
             async with request as response:
                 if response.is_success and is_stream(response):
-                    assembler = adapter.assembler(copy_model(model, api_key=key))
                     return await read_reply(model, response, assembler, told)
                 await response.aread()
         except (httpx.RequestError, httpx.InvalidURL) as error:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from agentkit_py._core.json import as_list, as_object
 from agentkit_py.errors import ConfigurationError, ModelResponseError
 from agentkit_py.models import openai
-from agentkit_py.models.base import Model, ModelReply, ModelRequest, RetryPolicy
+from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, RetryPolicy
+from agentkit_py.models.capabilities import OPENAI
 from agentkit_py.models.http_errors import excerpt_of, redact
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class OpenAIEmbedder:
         )
         self._model = Model(
             model=made.model,
-            adapter=_Embeddings(),
+            adapter=_Embeddings(OPENAI, "/embeddings"),
             base_url=made.base_url,
             api_key=made.api_key,
             headers=made.headers,
@@ -100,18 +101,8 @@ class OpenAIEmbedder:
         return shared_runtime()
 
 
-class _Embeddings:
+class _Embeddings(Adapter):
     """The API's address and headers; requests and answers have no messages."""
-
-    provider = "openai"
-    key_variable = "OPENAI_API_KEY"
-
-    def url(self, model: Model) -> str:
-        return f"{model.base_url.rstrip('/')}/embeddings"
-
-    def headers(self, model: Model, api_key: str | None) -> dict[str, str]:
-        key = {"authorization": f"Bearer {api_key}"} if api_key else {}
-        return {**key, **model.headers}
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:  # noqa: ARG002 - the interface's argument
         raise ConfigurationError(f"{model.model!r} embeds texts, it answers no messages")

@@ -41,7 +41,6 @@ from agentkit_py.messages import (
 from agentkit_py.models import (
     Assembler,
     Model,
-    StreamingAdapter,
     Usage,
     anthropic,
     azure_openai,
@@ -106,8 +105,9 @@ class Chunks(httpx.AsyncByteStream):
 
 def assembler_of(model: Model) -> Assembler:
     """A new assembler of the model's format."""
-    assert isinstance(model.adapter, StreamingAdapter)
-    return model.adapter.assembler(model)
+    assembler = model.adapter.assembler(model)
+    assert assembler is not None
+    return assembler
 
 
 async def read(

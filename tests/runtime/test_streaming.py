@@ -33,6 +33,8 @@ from agentkit_py.models import (
     grok,
     openai_responses,
 )
+from agentkit_py.models.capabilities import OPENAI
+from agentkit_py.models.chat import ChatAdapter
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing import FakeProvider, Raw, error, text
 from agentkit_py.testing.provider import Reply
@@ -342,33 +344,24 @@ async def test_the_key_that_was_sent_is_in_no_error(fake: FakeProvider) -> None:
     await runtime.aclose()
 
 
-class PlainAdapter:
+CHAT = ChatAdapter(OPENAI)
+
+
+class PlainAdapter(Adapter):
     """An adapter of somebody's own that knows nothing of streams."""
 
-    provider = "own"
-    key_variable = "OWN_API_KEY"
-
-    def __init__(self, like: Adapter) -> None:
-        self._like = like
-
-    def url(self, model: Model) -> str:
-        return self._like.url(model)
-
-    def headers(self, model: Model, api_key: str | None) -> dict[str, str]:
-        return self._like.headers(model, api_key)
-
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
-        return self._like.encode(model, request)
+        return CHAT.encode(model, request)
 
     def decode(self, model: Model, body: object) -> ModelReply:
-        return self._like.decode(model, body)
+        return CHAT.decode(model, body)
 
 
 async def test_an_adapter_without_streams_is_asked_without(fake: FakeProvider) -> None:
     """Streaming is optional for adapters."""
     fake.reply(text("Hi"))
     model = make("openai", fake)
-    model = replace(model, adapter=PlainAdapter(model.adapter))
+    model = replace(model, adapter=PlainAdapter(OPENAI, CHAT.path))
     sink = Sink()
     assert (await infer(model, sink)).messages
     assert sink.deltas == []
