@@ -1,4 +1,4 @@
-"""What happens in a run, and the chunks that streaming makes of it."""
+"""Events of a run, and the chunks that streaming makes of them."""
 
 from typing import TYPE_CHECKING
 

@@ -16,7 +16,7 @@ APPROVAL_EVENT = "agentkit/approval.answered"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
-    """What a person is asked to decide."""
+    """A question to a person: may these calls be made?"""
 
     id: str
     """Names the question; the answer carries it as ``approvalId``."""
@@ -26,7 +26,7 @@ class ApprovalRequest:
     """The tool calls that wait; none where a tool asks by itself."""
 
     message: str = ""
-    """Why a person is asked, or what."""
+    """The reason why a person is asked, or the question."""
 
     timeout: float
     """Seconds until the question lapses."""
@@ -39,7 +39,7 @@ class ApprovalRequest:
         return self.asked_at and self.asked_at + timedelta(seconds=self.timeout)
 
     def to_dict(self) -> dict[str, Any]:
-        """The question as JSON (camelCase), with the names that TypeScript gives to its parts."""
+        """Return the question as JSON (camelCase), with TypeScript's names."""
         calls = [
             {"index": index, "toolCallId": call.id, "toolName": call.name, "toolInput": call.input}
             for index, call in enumerate(self.calls)
@@ -58,25 +58,25 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A person's word on one call."""
+    """A person's decision on one call."""
 
     approved: bool
     reason: str = ""
 
 
 Resolution: TypeAlias = Literal["approved", "denied", "partial", "expired"]
-"""What became of a question."""
+"""The outcome of a question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAnswer:
-    """What a person decided.
+    """A person's answer to a question.
 
     Attributes:
-        approved: The word on all calls that `calls` does not name.
-        reason: Why, in words the model may read.
+        approved: The decision on all calls that `calls` does not name.
+        reason: The reason, which the model may read.
         calls: Decisions on single calls, by their index in the request.
-        data: Whatever else the answer carried, e.g. who gave it.
+        data: Other data of the answer, e.g. who gave it.
     """
 
     approved: bool
@@ -85,16 +85,16 @@ class ApprovalAnswer:
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def on(self, index: int) -> Decision:
-        """The decision on one call."""
+        """Return the decision on one call."""
         return self.calls.get(index, Decision(self.approved, self.reason))
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> ApprovalAnswer:
-        """An answer from an event's data.
+        """Read an answer from an event's data.
 
         ``{approved, reason?, calls?}``, where ``calls`` names single calls by their index in the
-        request: ``{"0": {approved, reason?}}`` or ``[{index, approved, reason?}]``. What is not
-        plainly ``true`` is a refusal; if ``calls`` cannot be read, so is what it does not name.
+        request: ``{"0": {approved, reason?}}`` or ``[{index, approved, reason?}]``. Anything but
+        ``true`` is a refusal; if ``calls`` cannot be read, the calls it does not name are refused.
         """
         single = _decisions(record.get("calls"))
         return cls(
@@ -105,7 +105,7 @@ class ApprovalAnswer:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer as `from_dict` reads it."""
+        """Return the answer as `from_dict` reads it."""
         calls = {
             str(index): {"approved": one.approved, "reason": one.reason}
             for index, one in self.calls.items()
@@ -114,20 +114,20 @@ class ApprovalAnswer:
 
 
 def resolution_of(request: ApprovalRequest, answer: ApprovalAnswer | None) -> Resolution:
-    """What became of ``request``."""
+    """Return the outcome of ``request``."""
     if answer is None:
         return "expired"
-    words = {answer.on(index).approved for index in range(len(request.calls))}
-    if len(words) > 1:
+    approved = {answer.on(index).approved for index in range(len(request.calls))}
+    if len(approved) > 1:
         return "partial"
-    return "approved" if (words or {answer.approved}) == {True} else "denied"
+    return "approved" if (approved or {answer.approved}) == {True} else "denied"
 
 
 _OWN = frozenset({"approvalId", "approved", "reason", "calls"})
 
 
 def _decisions(given: object) -> dict[int | None, Decision]:
-    """What is said about single calls; under None what does not say which."""
+    """Return the decisions on single calls; under None those that do not say which."""
     if given is None:
         return {}
     if isinstance(given, dict):
@@ -159,4 +159,4 @@ def _text(value: object) -> str:
 
 
 Answered: TypeAlias = ApprovalAnswer | bool
-"""What an approver may return: an answer, or simply yes or no."""
+"""The return value of an approver: an answer, or simply yes or no."""

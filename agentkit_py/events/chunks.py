@@ -1,9 +1,15 @@
-"""The wire: streaming chunks as the TypeScript package and its React hook know them (camelCase)."""
+"""Streaming chunks as the TypeScript package and its React hook know them (camelCase).
+
+`without_details` is a chunk as strangers may see it, `for_hook` one as the useAgent hook reads it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+from agentkit_py._core.json import as_object
 
 EventName: TypeAlias = Literal[
     "run.started",
@@ -46,7 +52,7 @@ class Chunk:
     sequence: int
 
     def to_dict(self, timestamp: int) -> dict[str, Any]:
-        """The chunk as JSON.
+        """Return the chunk as JSON.
 
         Args:
             timestamp: When it is published, in milliseconds since 1970.
@@ -61,7 +67,7 @@ class Chunk:
 
 
 def split_text(text: str, size: int) -> list[str]:
-    """``text`` in pieces of at most ``size`` UTF-16 units; no character is cut in two.
+    """Cut ``text`` into pieces of at most ``size`` UTF-16 units; no character is cut in two.
 
     TypeScript cuts surrogate pairs; otherwise its pieces are the same.
     """
@@ -76,3 +82,43 @@ def split_text(text: str, size: int) -> list[str]:
             start, used = index, 0
         used += units
     return [*pieces, text[start:]] if start < len(text) else pieces
+
+
+FAILED = "Something went wrong on the server."
+"""The text in place of an error that is not for the user."""
+
+_HARMLESS = frozenset({"interrupted", "removed from the reply"})
+"""Reasons of failed parts that the projector gives itself."""
+
+
+def without_details(
+    chunk: Mapping[str, Any], words: str = FAILED, *, recoverable: bool = False
+) -> dict[str, Any]:
+    """Return the chunk with another text for why a run or a part failed.
+
+    Errors name providers, files and hosts; whoever talks to an agent need not know them.
+
+    Args:
+        chunk: A chunk as it was published.
+        words: The text in place of the error.
+        recoverable: Whether trying again may help.
+    """
+    data = as_object(chunk.get("data")) or {}
+    event = chunk.get("event")
+    if event == "run.failed":
+        return {**chunk, "data": {**data, "error": words, "recoverable": recoverable}}
+    if event == "part.failed" and data.get("error") not in _HARMLESS:
+        return {**chunk, "data": {**data, "error": words}}
+    return dict(chunk)
+
+
+def for_hook(chunk: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the chunk of an output that names its call under the id of that call's part.
+
+    The hook looks for a call with the output's id, and else takes the last that is open.
+    """
+    data = as_object(chunk.get("data")) or {}
+    call = data.get("callPartId")
+    if not isinstance(call, str):
+        return dict(chunk)
+    return {**chunk, "data": {**data, "partId": call}}

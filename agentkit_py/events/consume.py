@@ -1,7 +1,7 @@
-"""The other end of a stream: chunks as they come, put in order, and reduced to what they say.
+"""Reading a stream of chunks: put in order, each once, and reduced to the parts of replies.
 
 A transport may deliver chunks twice or in another order, and a durable run publishes some of them
-again. `ChunkReader` makes of that what was published; `MessageAssembler` makes parts of it. Both
+again. `ChunkReader` restores the published sequence; `MessageAssembler` builds parts from it. Both
 are pure, and small enough to be written again in the language of a front end.
 """
 
@@ -20,7 +20,7 @@ PublishedChunk: TypeAlias = Mapping[str, Any]
 
 @dataclass(slots=True)
 class _Sequence:
-    """One run with all that runs in it: what comes next, and what came too early."""
+    """One run with its nested runs: the next number, and the chunks that came too early."""
 
     next: int = 0
     ended: bool = False
@@ -56,7 +56,7 @@ class _Sequence:
 
 
 class ChunkReader:
-    """Takes chunks in any order, some of them twice, and gives each once, in sequence.
+    """Puts chunks that come in any order, some of them twice, in sequence, each once.
 
     Ids and sequence numbers count from the beginning of a run, so runs that follow each other on
     one channel use the same ones. A chunk belongs to the outermost run that its ``runId``, or its
@@ -80,7 +80,7 @@ class ChunkReader:
         """Chunks that came before those that say which run they belong to."""
 
     def feed(self, chunk: PublishedChunk) -> list[PublishedChunk]:
-        """Take one chunk; gives those whose turn has come, maybe none.
+        """Take one chunk and return those that are next in sequence, maybe none.
 
         Raises:
             InvalidRecordError: It has not the shape of a chunk.
@@ -95,13 +95,13 @@ class ChunkReader:
         return [*ready, *self._place()] if learned and self._unplaced else ready
 
     def read(self, chunks: Iterable[PublishedChunk]) -> Iterator[PublishedChunk]:
-        """All of ``chunks``, each once and in sequence; what waits for a lost one comes last."""
+        """Yield all of ``chunks``, each once and in sequence; those after a lost one come last."""
         for chunk in chunks:
             yield from self.feed(chunk)
         yield from self.finish()
 
     def finish(self) -> list[PublishedChunk]:
-        """What is still held since something before it never came, in sequence.
+        """Return, in sequence, the chunks that are held since one before them never came.
 
         For the end of a subscription, or when enough time has passed: the reader can be used on.
         """
@@ -112,12 +112,12 @@ class ChunkReader:
 
     @property
     def waiting(self) -> int:
-        """How many chunks are held since something before them has not come yet."""
+        """How many chunks are held since one before them has not come yet."""
         held = sum(len(c) for s in self._sequences.values() for c in s.held.values())
         return held + len({_identity(chunk) for chunk in self._unplaced})
 
     def _learn(self, event: str, data: Mapping[str, Any]) -> bool:
-        """Note which run a run or a message belongs to; says whether anything was new."""
+        """Note which run a run or a message belongs to; return whether anything was new."""
         run, message, parent = data.get("runId"), data.get("messageId"), data.get("parentRunId")
         learned = False
         if not isinstance(run, str):
@@ -173,7 +173,7 @@ def _identity(chunk: PublishedChunk) -> tuple[Any, ...]:
 
 @dataclass(slots=True, kw_only=True)
 class StreamedPart:
-    """One part of a reply: a text, a thought, or a tool call with what came of it."""
+    """One part of a reply: a text, reasoning, or a tool call with its output."""
 
     id: str
     type: str
@@ -186,13 +186,13 @@ class StreamedPart:
     """The tool's name."""
 
     text: str = ""
-    """The text; of a call the arguments as JSON, as far as they were told."""
+    """The text; of a call the arguments as JSON, as far as they were streamed."""
 
     input: Any = None
     """A call's arguments, once it is complete."""
 
     output: Any = None
-    """What the tool gave: ``{"data": …}`` or ``{"error": …}``."""
+    """The tool's output: ``{"data": …}`` or ``{"error": …}``."""
 
     status: Literal["open", "completed", "failed"] = "open"
     error: str | None = None
@@ -203,10 +203,10 @@ RunStatus: TypeAlias = Literal["running", "completed", "failed"]
 
 
 class MessageAssembler:
-    """Reduces chunks that are in sequence to the parts they tell of.
+    """Reduces chunks that are in sequence to parts of replies.
 
     Attributes:
-        runs: How each outermost run stands, by its id, in the order in which they began.
+        runs: The status of each outermost run by its id, in the order in which they began.
     """
 
     def __init__(self) -> None:
@@ -260,12 +260,12 @@ class MessageAssembler:
         self._parts[key] = part
 
     def _call_of(self, output: StreamedPart, data: Mapping[str, Any]) -> tuple[str, str] | None:
-        """The call that the output names, or the one that it must be of."""
+        """Return the call that the output names, or the one that it must belong to."""
         named = (output.message_id, data.get("callPartId", ""))
         return named if named in self._parts else self._open_call(output)
 
     def _open_call(self, output: StreamedPart) -> tuple[str, str] | None:
-        """The first call of that tool in the message that has no output yet."""
+        """Return the first call of that tool in the message that has no output yet."""
         taken = set(self._answered.values())
         for key, part in self._parts.items():
             same = (part.message_id, part.tool) == (output.message_id, output.tool)
@@ -288,7 +288,7 @@ class MessageAssembler:
         part.status, part.error = "completed", None
         content = data.get("finalContent")
         if part.type == "tool-call" and data.get("type") == "tool-output":
-            part.output = content  # told under the id of its call
+            part.output = content  # sent under the id of its call
         elif part.type == "tool-call":
             part.input = content
         elif part.type == "tool-output":
@@ -299,7 +299,7 @@ class MessageAssembler:
 
 
 def assemble(chunks: Iterable[PublishedChunk]) -> MessageAssembler:
-    """What chunks say that came in any order, some of them twice."""
+    """Assemble chunks that came in any order, some of them twice."""
     assembler = MessageAssembler()
     for chunk in ChunkReader().read(chunks):
         assembler.feed(chunk)

@@ -19,7 +19,6 @@ from agentkit_py.events.chunks import (
     EventName,
     split_text,
 )
-from agentkit_py.events.open_calls import OpenCalls
 from agentkit_py.events.types import (
     AgentsRouted,
     ContextActivity,
@@ -52,13 +51,58 @@ _Draft = tuple[EventName, dict[str, Any]]
 
 @dataclass(slots=True)
 class _Part:
-    """A part whose deltas are on the wire already, while the reply still arrives."""
+    """A part of a reply on the wire."""
 
     id: str
     kind: str
     tool: str | None = None
     call: str | None = None
     """Of an output: the part of its call, where readers would take it for another's."""
+
+
+@dataclass(slots=True, eq=False)
+class _OpenCall:
+    """A tool call whose part is on the wire and that has no output there yet."""
+
+    message_id: str
+    call: ToolCall
+    part_id: str
+    started: bool = False
+
+
+@dataclass(slots=True)
+class _OpenCalls:
+    """The open calls of a run, in the order of their parts."""
+
+    _calls: list[_OpenCall] = field(default_factory=list[_OpenCall])
+
+    def add(self, message_id: str, call: ToolCall, part_id: str) -> None:
+        """Note that the part of a call is on the wire."""
+        self._calls.append(_OpenCall(message_id, call, part_id))
+
+    def waiting(self, message_id: str) -> list[_OpenCall]:
+        """Return the calls of a message that have not started."""
+        return [one for one in self._calls if one.message_id == message_id and not one.started]
+
+    def start(self, message_id: str, call: ToolCall) -> bool:
+        """Mark a call as started; False if it has no part yet."""
+        known = next((one for one in self.waiting(message_id) if one.call == call), None)
+        if known is not None:
+            known.started = True
+        return known is not None
+
+    def finish(self, message_id: str, call: ToolCall) -> str | None:
+        """Remove a call, and return its part where readers would take its output for another's.
+
+        They give an output to the last open call of its message: so does the useAgent hook, since
+        TypeScript sends a call's part right before its output.
+        """
+        mine = [one for one in self._calls if one.message_id == message_id]
+        known = next((one for one in mine if one.started and one.call == call), None)
+        if known is None:
+            return None
+        self._calls.remove(known)
+        return None if mine[-1] is known else known.part_id
 
 
 @dataclass(slots=True)
@@ -78,10 +122,10 @@ class Projector:
     _root: RunStarted | None = None
     _hidden: set[str] = field(default_factory=set[str])
     _live: dict[tuple[str, int], _Part] = field(default_factory=dict[tuple[str, int], _Part])
-    _calls: OpenCalls = field(default_factory=OpenCalls)
+    _calls: _OpenCalls = field(default_factory=_OpenCalls)
 
     def feed(self, event: Event) -> list[Chunk]:
-        """The chunks that ``event`` becomes."""
+        """Return the chunks that ``event`` becomes."""
         if isinstance(event, RunStarted):
             if self._root is None:
                 self._root = event
@@ -92,7 +136,7 @@ class Projector:
         return [self._number(name, data) for name, data in self._drafts(event)]
 
     def ahead(self, event: Event) -> list[Chunk]:
-        """The chunks of an event that is told at once, and again when its turn has come."""
+        """Return the chunks of an event that is fed again later, without counting them."""
         sequence = self._sequence
         chunks = self.feed(event)
         self._sequence = sequence
@@ -132,7 +176,7 @@ class Projector:
             yield "run.started", _started(event)
             return
         if not isinstance(event, RunCompleted):
-            # What a reply that broke off had begun.
+            # Parts of a reply that broke off.
             why = str(event.error) if isinstance(event, RunFailed) else "interrupted"
             for part in self._take_live(event.message_id):
                 yield self._failed(event, part, why)
@@ -234,14 +278,14 @@ class Projector:
             tool = None if call is None else call.name
             part = next((p for p in live if p.kind == kind and p.tool == tool), None)
             if part is None:
-                if tool is None:  # what a hook put in, or a piece of white space held back
+                if tool is None:  # put in by a hook, or white space that was held back
                     yield from self._text_part(event, kind, str(content))
                 continue
             live.remove(part)
             if call is not None:
-                self._calls.tell(event.message_id, call, part.id)
+                self._calls.add(event.message_id, call, part.id)
             yield self._completed(event, part, content)
-        for part in live:  # what a hook took out of the reply after it was streamed
+        for part in live:  # taken out of the reply by a hook after it was streamed
             yield self._failed(event, part, "removed from the reply")
 
     def _whole(self, event: ModelReplied, message: Message) -> Iterator[_Draft]:
@@ -261,14 +305,14 @@ class Projector:
         return split_text(text, size) if self.simulate_chunking else [text]
 
     def _call(self, event: ToolStarted) -> Iterator[_Draft]:
-        if not self._calls.begin(event.message_id, event.call):
+        if not self._calls.start(event.message_id, event.call):
             yield from self._call_part(event, event.call)[1]
-            self._calls.begin(event.message_id, event.call)
+            self._calls.start(event.message_id, event.call)
 
     def _call_part(self, event: Any, call: ToolCall) -> tuple[str, Sequence[_Draft]]:
-        """A call's part: its id, and all that is said of it."""
+        """Return the id of a call's part, and its chunks."""
         part, created = self._create(event, "tool-call", call.name)
-        self._calls.tell(event.message_id, call, part.id)
+        self._calls.add(event.message_id, call, part.id)
         pieces = [
             self._piece(event, part, piece) for piece in self._pieces(_arguments(call), TEXT_CHUNK)
         ]
@@ -278,10 +322,10 @@ class Projector:
         if isinstance(event, HitlRequested):
             yield from self._question(event)
         elif isinstance(event, HitlResolved):
-            yield _resolved(event)  # and TypeScript has no word for routing
+            yield _resolved(event)  # TypeScript has no event for routing
 
     def _question(self, event: HitlRequested) -> Iterator[_Draft]:
-        """The calls that wait, so that a front end can show them, and then the question."""
+        """Yield the calls that wait, so that a front end can show them, and then the question."""
         free = self._calls.waiting(event.message_id)
         parts: list[str] = []
         for call in event.request.calls:
@@ -301,7 +345,7 @@ class Projector:
     def _output(self, event: ToolFinished) -> Iterator[_Draft]:
         result = event.result
         part = _Part(self._part_id(event.message_id), "tool-output", result.tool.name)
-        part.call = self._calls.end(event.message_id, result.tool)
+        part.call = self._calls.finish(event.message_id, result.tool)
         yield "part.created", self._described(event, part)
         for piece in self._pieces(dumps(result.content), OUTPUT_CHUNK):
             yield self._piece(event, part, piece)

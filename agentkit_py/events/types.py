@@ -1,4 +1,4 @@
-"""What happens in a run, as values: observers get them, streaming chunks are made of them."""
+"""The events of a run: observers get them, streaming chunks are made of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Scope: TypeAlias = Literal["network", "agent"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Event:
-    """What all events say."""
+    """The fields of all events."""
 
     run_id: str
     """Id of the network's or agent's run that it happened in."""
@@ -40,7 +40,7 @@ class RunStarted(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCompleted(_Event):
-    """It ended as it should."""
+    """The run ended as it should."""
 
     scope: Scope
     message_id: str
@@ -49,7 +49,7 @@ class RunCompleted(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFailed(_Event):
-    """It failed, and nobody will try again."""
+    """The run failed, and nobody will try again."""
 
     scope: Scope
     message_id: str
@@ -58,7 +58,7 @@ class RunFailed(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInterrupted(_Event):
-    """It was cancelled before its end; what it had finished is kept."""
+    """The run was cancelled before its end; its finished results are kept."""
 
     scope: Scope
     message_id: str
@@ -73,16 +73,16 @@ class AgentsRouted(_Event):
 
 
 class Report(Protocol):
-    """What this layer needs of a `ContextReport`, which lives in a higher one."""
+    """The part of a `ContextReport` that this layer needs; that class is in a higher one."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as JSON."""
+        """Return the figures as JSON."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextBuilt(_Event):
-    """What the model is about to see was put together."""
+    """The input of a model call was put together."""
 
     message_id: str
     report: Report
@@ -90,11 +90,11 @@ class ContextBuilt(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextActivity(_Event):
-    """A history processor does something that takes time, e.g. has a summary made."""
+    """A history processor does something that takes time, e.g. summarises."""
 
     message_id: str
     activity: str
-    """What it does, e.g. ``"summary"``."""
+    """Name of the activity, e.g. ``"summary"``."""
 
     stage: Literal["started", "completed", "failed"]
     facts: Mapping[str, Any]
@@ -168,4 +168,4 @@ Event: TypeAlias = (
 )
 
 Observer: TypeAlias = Callable[[Event], "Awaitable[None] | None"]
-"""Gets every event of a run, in order; what it raises is logged and does not disturb the run."""
+"""Gets every event of a run, in order; errors of it are logged and do not disturb the run."""

@@ -16,7 +16,7 @@ from agentkit_py._core.naming import slugify
 from agentkit_py.agent import Agent
 from agentkit_py.codec import message_from_dict
 from agentkit_py.errors import AgentKitError, ConfigurationError, ToolDefinitionError
-from agentkit_py.events.public import for_hook, without_details
+from agentkit_py.events.chunks import for_hook, without_details
 from agentkit_py.inngest.realtime import Publish, publisher, unless_stopped
 from agentkit_py.inngest.runtime import AgentKitMiddleware, Inference, runtime_of
 from agentkit_py.inngest.sending import cancel_by_event

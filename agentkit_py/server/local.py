@@ -25,7 +25,7 @@ from agentkit_py.errors import (
     ThreadBusyError,
 )
 from agentkit_py.events import ApprovalAnswer, ApprovalRequest, Decision, Event, RunFailed
-from agentkit_py.events.public import FAILED, for_hook, without_details
+from agentkit_py.events.chunks import FAILED, for_hook, without_details
 from agentkit_py.events.types import ToolFinished
 from agentkit_py.network import Network
 from agentkit_py.runs import StreamingConfig

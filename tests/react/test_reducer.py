@@ -13,7 +13,7 @@ import pytest
 
 from agentkit_py import Agent, MemoryHistory, Network, State, tool
 from agentkit_py.events import assemble
-from agentkit_py.events.public import for_hook
+from agentkit_py.events.chunks import for_hook
 from agentkit_py.routing import together
 from agentkit_py.runs import StreamingConfig
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
