@@ -33,7 +33,7 @@ class KeyValueHistory(HistoryStore):
             thread["info"]["updatedAt"] = now()
             self.data[thread_id] = json.dumps(thread)
 
-    async def records(self, thread_id: str) -> list[StoredResult]:
+    async def stored_results(self, thread_id: str) -> list[StoredResult]:
         stored = enumerate(self._read(thread_id)["rows"])
         return [decode_row(thread_id, n, row[1], row[2]) for n, row in stored]
 

@@ -211,7 +211,7 @@ class Chat:
         if not await store.thread_exists(thread_id):
             raise ThreadNotFoundError(thread_id)
         self._written = True
-        count = (await store.get_thread(thread_id)).messages
+        count = (await store.get_thread(thread_id)).message_count
         if count is None:
             count = len(await store.messages(thread_id))
         self.console.print(f"{count} messages so far; the last ones:", style="dim")

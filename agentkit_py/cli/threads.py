@@ -422,7 +422,7 @@ def print_threads(console: Console, threads: Iterable[ThreadInfo]) -> None:
     table.add_column("title")  # the only column that may become narrower
     for thread in threads:
         changed = thread.updated_at.strftime("%Y-%m-%d %H:%M")
-        count = "-" if thread.messages is None else f"{thread.messages:,}"
+        count = "-" if thread.message_count is None else f"{thread.message_count:,}"
         cells = [clean(thread.id), shorten(thread.user_id or "-", 40), count, changed]
         title = Text(shorten(thread.title, 40), no_wrap=True, overflow="ellipsis")
         table.add_row(*map(Text, cells), title)

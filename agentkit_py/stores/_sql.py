@@ -343,7 +343,7 @@ class SqlHistory(HistoryStore):
             raise ThreadNotFoundError(thread_id)
         return found[0]
 
-    async def records(self, thread_id: str) -> list[StoredResult]:
+    async def stored_results(self, thread_id: str) -> list[StoredResult]:
         return (await self.newest(thread_id, _ALL))[1]
 
     async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
@@ -583,8 +583,8 @@ def _thread_info(session: Session, row: Sequence[Any]) -> ThreadInfo:
         metadata=decode_metadata(metadata, thread_id),
         created_at=_time(created),
         updated_at=_time(updated),
-        results=results,
-        messages=messages,
+        result_count=results,
+        message_count=messages,
     )
 
 

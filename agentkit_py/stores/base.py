@@ -103,7 +103,7 @@ class HistoryStore(HistoryConfig, ABC):
         """
 
     @abstractmethod
-    async def records(self, thread_id: str) -> list[StoredResult]:
+    async def stored_results(self, thread_id: str) -> list[StoredResult]:
         """Return the results with their positions and metadata, oldest first.
 
         Raises:
@@ -174,14 +174,14 @@ class HistoryStore(HistoryConfig, ABC):
         Raises:
             ThreadNotFoundError: There is no such thread.
         """
-        return len(await self.records(thread_id))
+        return len(await self.stored_results(thread_id))
 
     async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
         """Return the last ``limit`` results before the position ``before``, oldest first.
 
         The default reads the whole thread; override it where the database can read a part.
         """
-        return with_extents(await self.records(thread_id))[max(0, before - limit) : before]
+        return with_extents(await self.stored_results(thread_id))[max(0, before - limit) : before]
 
     async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
         """Return the number of results and the last ``limit`` of them, oldest first.
@@ -221,8 +221,8 @@ class HistoryStore(HistoryConfig, ABC):
         """
         found: list[Match] = []
         for thread in await self.list_threads(None, user_id):
-            records = await self.records(thread.id)
-            matches = (find_words(record, thread.id, words) for record in records)
+            stored = await self.stored_results(thread.id)
+            matches = (find_words(one, thread.id, words) for one in stored)
             found += [match for match in matches if match is not None][:1]
             if len(found) >= limit:
                 break
@@ -237,9 +237,8 @@ class HistoryStore(HistoryConfig, ABC):
         results = messages = 0
         for thread in threads:
             results += await self.count_results(thread.id)
-            messages += (
-                len(await self.messages(thread.id)) if thread.messages is None else thread.messages
-            )
+            count = thread.message_count
+            messages += len(await self.messages(thread.id)) if count is None else count
         users = {thread.user_id for thread in threads if thread.user_id is not None}
         return StoreStats(len(threads), len(users), results, messages)
 
@@ -262,7 +261,7 @@ class HistoryStore(HistoryConfig, ABC):
             ThreadNotFoundError: There is no such thread.
             InvalidRecordError: A stored row is damaged.
         """
-        return [record.result for record in await self.records(thread_id)]
+        return [record.result for record in await self.stored_results(thread_id)]
 
     async def messages(self, thread_id: str) -> list[Message]:
         """Return all messages of a thread in the order a model would see them.

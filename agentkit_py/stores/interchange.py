@@ -163,7 +163,7 @@ class _Import:
         """Return whether a result without an id was in its thread before the import."""
         if thread_id not in self._stored:
             counted = Counter[str]()
-            old = [one.result for one in await self.store.records(thread_id)]
+            old = [one.result for one in await self.store.stored_results(thread_id)]
             digests = [_digest_of(one, counted, None) for one in old if one.id is None]
             self._stored[thread_id] = frozenset(digests)
         digest = _digest_of(result, seen, redactor_of(self.store))
@@ -214,11 +214,11 @@ def _archive_of(record: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 async def _archive(store: HistoryStore, thread: ThreadInfo) -> dict[str, Any]:
-    records = await store.records(thread.id)
+    stored = await store.stored_results(thread.id)
     return {
         "format": ARCHIVE,
         "thread": thread.to_dict(),
-        "results": [_record(one) for one in records],
+        "results": [_record(one) for one in stored],
         **(await store.thread_data(thread.id)).to_dict(),
     }
 

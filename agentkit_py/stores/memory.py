@@ -138,7 +138,7 @@ class MemoryHistory(HistoryStore):
             changed = datetime.fromisoformat(now())
             thread.info = replace(thread.info, title=title, updated_at=changed)
 
-    async def records(self, thread_id: str) -> list[StoredResult]:
+    async def stored_results(self, thread_id: str) -> list[StoredResult]:
         """Return the results with their positions and metadata, oldest first."""
         with self._lock:
             thread = self._thread(thread_id)
@@ -272,6 +272,6 @@ def _info(thread: _Thread) -> ThreadInfo:
     return replace(
         thread.info,
         metadata=decode_metadata(thread.metadata, thread.info.id),
-        results=len(thread.rows),
-        messages=thread.extents[-1].messages,
+        result_count=len(thread.rows),
+        message_count=thread.extents[-1].messages,
     )

@@ -39,10 +39,10 @@ class ThreadInfo:
     updated_at: datetime
     """When a result was last added."""
 
-    results: int | None = None
+    result_count: int | None = None
     """Number of results; None: the store does not count them."""
 
-    messages: int | None = None
+    message_count: int | None = None
     """Number of messages; None: the store does not count them."""
 
     def to_dict(self) -> dict[str, Any]:

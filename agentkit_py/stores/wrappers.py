@@ -127,8 +127,8 @@ class _WrappedThreads(HistoryStore):
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
         await (await self._own(thread_id)).append_rows(thread_id, rows)
 
-    async def records(self, thread_id: str) -> list[StoredResult]:
-        return await (await self._own(thread_id)).records(thread_id)
+    async def stored_results(self, thread_id: str) -> list[StoredResult]:
+        return await (await self._own(thread_id)).stored_results(thread_id)
 
     async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
         return await (await self._own(thread_id)).page(thread_id, before, limit)

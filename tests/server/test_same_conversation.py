@@ -34,7 +34,7 @@ async def kept(path: Path) -> Any:
     """All that the store has of its one thread."""
     async with SqliteHistory(path) as store:
         [thread] = await store.list_threads()
-        records = await store.records(thread.id)
+        records = await store.stored_results(thread.id)
     assert len({record.result.id for record in records}) == len(records)
     rows = [
         (record.position, without_ids(record.result.to_dict()), record.metadata)

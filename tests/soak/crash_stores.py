@@ -160,7 +160,7 @@ async def examine(make: MakeStore, folder: Path) -> Counter[str]:
     stored: Counter[str] = Counter()
     async with make() as store:
         for thread in await store.list_threads(None):
-            records = await store.records(thread.id)
+            records = await store.stored_results(thread.id)
             figures["gaps"] += [r.position for r in records] != list(range(len(records)))
             for record in records:
                 stored[record.result.id or ""] += 1

@@ -24,7 +24,7 @@ class Forgetful(MemoryHistory):
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
         for number, row in enumerate(rows):
             other = Row(
-                f"{row.id} {number} {len(await self.records(thread_id))}", "a", "", row.json
+                f"{row.id} {number} {len(await self.stored_results(thread_id))}", "a", "", row.json
             )
             await super().append_rows(thread_id, [other])
 

@@ -162,8 +162,13 @@ async def check_thread(store: HistoryStore) -> None:
     """Thread and results are complete, and can be added to."""
     info = await store.get_thread("t")
     assert (info.user_id, info.title, info.metadata) == ("u", "Hello", {"n": 1})
-    assert (info.created_at, info.updated_at, info.results, info.messages) == (TIME, TIME, 2, 2)
-    first, second = await store.records("t")
+    assert (info.created_at, info.updated_at, info.result_count, info.message_count) == (
+        TIME,
+        TIME,
+        2,
+        2,
+    )
+    first, second = await store.stored_results("t")
     assert [one.result.id for one in (first, second)] == ["m", "r"]
     assert (first.metadata, second.metadata) == ({"state": {"page": 1}}, {})
     assert (first.before, second.before) == (Extent(), Extent(1, len("Hello")))
@@ -177,7 +182,7 @@ async def check_thread(store: HistoryStore) -> None:
 
 async def check_thread_data(store: SqliteHistory | PostgresHistory, place: int | None) -> None:
     """Token counts, summaries, vectors, leases and runs are complete, and can be written."""
-    (record, _) = await store.records("t")
+    (record, _) = await store.stored_results("t")
     assert token_memo(record.result.output[0])["o200k_base"] == 1
     run = RunRecord(id="m", status="completed", state={"n": 2}, results=("r",))
     assert await store.load_run("t") == run

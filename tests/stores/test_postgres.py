@@ -117,7 +117,7 @@ async def test_a_save_that_is_cancelled_is_done_or_left_out_as_a_whole(make: Mak
             await task
         await store.append("t", [user("after")])
     async with make() as store:
-        positions = [record.position for record in await store.records("t")]
+        positions = [record.position for record in await store.stored_results("t")]
     assert positions == list(range(len(positions)))
     assert len(positions) in (1, 51)
 

@@ -172,7 +172,11 @@ archives = st.dictionaries(names, stored, max_size=2)
 async def everything(store: HistoryStore) -> dict[str, Any]:
     """All threads with all that is theirs."""
     return {
-        info.id: (info, await store.records(info.id), (await store.thread_data(info.id)).to_dict())
+        info.id: (
+            info,
+            await store.stored_results(info.id),
+            (await store.thread_data(info.id)).to_dict(),
+        )
         for info in await store.list_threads(None)
     }
 

@@ -79,7 +79,7 @@ async def written(store: HistoryStore) -> str:
     beside = run_store(store)
     shown: list[object] = [await store.get_thread("t"), await beside.load_run("t")]
     shown.append(await beside.load_summary("t", "k"))
-    shown += [(r.result.to_dict(full=True), r.metadata) for r in await store.records("t")]
+    shown += [(r.result.to_dict(full=True), r.metadata) for r in await store.stored_results("t")]
     return repr(shown)
 
 

@@ -114,7 +114,7 @@ async def test_four_processes_save_into_one_thread_at_once(path: Path) -> None:
     names = ["a", "b", "c", "d"]
     assert run_together([start(WRITER, path, name) for name in names]) == [0] * 4
     async with SqliteHistory(path) as store:
-        records = await store.records("t")
+        records = await store.stored_results("t")
     assert [record.position for record in records] == list(range(200))
     found = [(record.result.id or "").split("-") for record in records]
     for name in names:

@@ -69,7 +69,7 @@ async def positions_count_from_zero_without_gaps(store: HistoryStore) -> None:
     await store.add_thread("t")
     for names in ("ab", "ac", "b", "d"):
         await store.append("t", [said(name) for name in names])
-    found = [(record.position, record.result.id) for record in await store.records("t")]
+    found = [(record.position, record.result.id) for record in await store.stored_results("t")]
     same(found, [(n, f"said {name}") for n, name in enumerate("abcd")], "positions and ids")
     same(await store.count_results("t"), 4, "count_results")
 
@@ -125,17 +125,21 @@ async def what_is_not_json_is_refused_with_all_of_its_call(store: HistoryStore) 
 
 
 async def later_changes_of_callers_do_not_reach_the_store(store: HistoryStore) -> None:
-    """Neither to what was saved nor to what was loaded."""
+    """Neither to what was saved nor to what was loaded: results, and metadata of threads."""
     content: dict[str, Any] = {"data": ["kept"]}
+    metadata: Any = {"tags": ["kept"]}
     answer = ToolResultMessage(ToolCall("1", "t"), content)
-    await store.add_thread("t")
+    await store.add_thread("t", metadata=metadata)
     await store.append("t", [AgentResult("a", (), (answer,))])
     for _ in range(2):
         content["data"].append("changed")
+        metadata["tags"].append("changed")
         (loaded,) = await store.load("t")
         found: Any = loaded.tool_calls[0].content
-        same(found, {"data": ["kept"]}, "what is stored")
+        same(found, {"data": ["kept"]}, "the stored result")
         content = found
+        metadata = (await store.get_thread("t")).metadata
+        same(metadata, {"tags": ["kept"]}, "the stored metadata")
 
 
 async def pages_hold_the_last_results_before_a_position(store: HistoryStore) -> None:
@@ -152,7 +156,7 @@ async def pages_hold_the_last_results_before_a_position(store: HistoryStore) -> 
         same([record.position for record in page], expected, f"page({before}, {limit})")
     pages = [*await store.page("t", 6, 6), *await store.page("t", 10, 4)]
     found = [(record.position, record.result, record.metadata) for record in pages]
-    all_ = [(one.position, one.result, one.metadata) for one in await store.records("t")]
+    all_ = [(one.position, one.result, one.metadata) for one in await store.stored_results("t")]
     same(found, all_, "pages together")
 
 
@@ -177,7 +181,7 @@ async def writers_at_the_same_time_lose_nothing(store: HistoryStore) -> None:
 
     await store.add_thread("t")
     await asyncio.gather(*(write(writer) for writer in range(_WRITERS)))
-    records = await store.records("t")
+    records = await store.stored_results("t")
     same([r.position for r in records], list(range(_WRITERS * _EACH)), "the positions")
     ids = [record.result.id or "" for record in records]
     for writer in range(_WRITERS):
@@ -199,7 +203,7 @@ async def the_newest_results_say_where_they_stand(store: HistoryStore) -> None:
     system = AgentResult("desk", [TextMessage("system", "Rules.")], id="s")
     for batch in ([said("Hello")], [reply("a"), system], [], [said("Hello"), said("bye")]):
         await store.append("t", batch)
-    everything = await store.records("t")
+    everything = await store.stored_results("t")
     same([one.position for one in everything], [0, 1, 2, 3], "the positions")
     total, expected = Extent(), list[Extent]()
     for one in everything:

@@ -59,7 +59,7 @@ async def threads_are_listed_those_changed_last_first(store: HistoryStore) -> No
 
 async def a_thread_that_is_not_there_is_an_error(store: HistoryStore) -> None:
     """Reading, counting and adding raise ThreadNotFoundError; adding does not make the thread."""
-    for call in (store.records, store.count_results, store.get_thread, store.load):
+    for call in (store.stored_results, store.count_results, store.get_thread, store.load):
         await raises(ThreadNotFoundError, call("nope"), call.__name__)
     await raises(ThreadNotFoundError, store.append("nope", [said("hi")]), "append")
     fails(await store.thread_exists("nope"), "thread_exists")
@@ -91,7 +91,7 @@ async def a_thread_of_another_user_is_not_found(store: HistoryStore) -> None:
     mine, theirs = for_user(store, "me"), for_user(store, "them")
     await theirs.add_thread("t")
     await theirs.append("t", [said("secret")])
-    for call in (mine.records, mine.count_results, mine.get_thread, mine.load, mine.add_thread):
+    for call in (mine.stored_results, mine.count_results, mine.get_thread, mine.load, mine.add_thread):
         await raises(ThreadNotFoundError, call("t"), call.__name__)
     await raises(ThreadNotFoundError, mine.append("t", [said("hi")]), "append")
     fails(await mine.thread_exists("t"), "thread_exists")

@@ -1,4 +1,4 @@
-"""Checks of what a store may keep beside threads: summaries, vectors, leases and runs."""
+"""Checks of thread data: summaries, vectors, leases and runs."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def a_deleted_thread_takes_its_runs_along(given: HistoryStore) -> None:
     holds(await store.lock_thread("t", "you", 60), "the lease")
 
 
-async def what_is_kept_beside_threads_of_others_is_not_found(given: HistoryStore) -> None:
+async def thread_data_of_other_users_is_not_found(given: HistoryStore) -> None:
     """Runs and leases of another user's thread."""
     mine: Any = for_user(given, "me")
     await given.add_thread("t", user_id="them")
@@ -149,5 +149,5 @@ RUNS = (
     one_run_at_a_time_has_a_thread,
     runs_are_remembered,
     a_deleted_thread_takes_its_runs_along,
-    what_is_kept_beside_threads_of_others_is_not_found,
+    thread_data_of_other_users_is_not_found,
 )
