@@ -50,7 +50,7 @@ def test_it_serves_on_this_machine_until_it_is_interrupted(tmp_path: Path, name:
     process.stdout.close()
 
 
-def test_what_is_no_network_is_named(tmp_path: Path) -> None:
+def test_a_target_of_the_wrong_type_is_named(tmp_path: Path) -> None:
     """As by the other commands."""
     (tmp_path / "hats.py").write_text(SHOP)
     done = agentkit("api", "hats:Agent", folder=tmp_path)

@@ -231,7 +231,7 @@ def test_a_model_error_is_shown_and_the_chat_goes_on(folder: Path, provider: Fak
     assert (done.exit_code, done.stderr) == (1, "")
 
 
-def test_commands_say_what_is_going_on(folder: Path, provider: FakeProvider) -> None:
+def test_slash_commands_are_answered_by_the_chat(folder: Path, provider: FakeProvider) -> None:
     """They are not sent to the model."""
     provider.reply("Yes.")
     lines = "/context\n/help\nAny hats?\n/context\n/nothing\n/thread\n/quit\nnever read\n"
@@ -348,7 +348,7 @@ def test_ctrl_c_stops_the_run_and_leaves_a_thread_that_goes_on(folder: Path) -> 
         ("missing:shop", "'missing' cannot be imported: No module named 'not_installed_anywhere'"),
     ],
 )
-def test_what_is_no_target_is_said_in_one_line(
+def test_an_invalid_target_is_refused_in_one_line(
     folder: Path, provider: FakeProvider, target: str, sentence: str
 ) -> None:
     """Status 2, no traceback."""
@@ -371,7 +371,7 @@ def test_resuming_a_thread_that_is_not_there_is_an_error(
     ("db", "sentence"),
     [("no/chat.db", "The folder of --db no/chat.db does not exist."), (".", "--db . is a folder.")],
 )
-def test_a_file_that_cannot_be_made_is_refused_before_anybody_types(
+def test_a_file_that_cannot_be_created_is_refused_at_once(
     folder: Path, provider: FakeProvider, db: str, sentence: str
 ) -> None:
     """Status 2."""
@@ -387,7 +387,7 @@ def test_a_base_url_without_a_model_is_an_error(folder: Path, provider: FakeProv
     assert "--base-url needs --model" in done.stderr
 
 
-def test_what_models_say_cannot_steer_the_terminal(folder: Path, provider: FakeProvider) -> None:
+def test_texts_of_models_cannot_steer_the_terminal(folder: Path, provider: FakeProvider) -> None:
     """Control characters are left out, markup stays text."""
     provider.reply("\x1b[2J\x1b]0;title\x07[bold]Yes[/bold].")
     done = chat(folder, provider, "shop:shop", lines="Any hats?\n")

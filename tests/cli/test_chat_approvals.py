@@ -98,9 +98,7 @@ def test_a_tools_own_question_may_be_answered_in_words(
     assert "✓ seat: False by the window" in shown
 
 
-def test_what_models_ask_for_cannot_steer_the_terminal(
-    folder: Path, provider: FakeProvider
-) -> None:
+def test_calls_of_models_cannot_steer_the_terminal(folder: Path, provider: FakeProvider) -> None:
     """A call must not be able to hide what it is."""
     provider.reply(tool_call("refund\x1b[2K", {"amount": 5}), tool_call("seat"), "Noted.")
     shown = chat(folder, provider, "Hm.\n")

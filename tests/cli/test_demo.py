@@ -108,7 +108,7 @@ def test_the_demo_answers_every_question_and_nothing_is_rejected(played: Played)
         assert fact in played.output
 
 
-def test_what_is_no_terminal_gets_no_escape_codes_and_80_columns(played: Played) -> None:
+def test_a_pipe_gets_no_escape_codes_and_80_columns(played: Played) -> None:
     """So that it can be piped into a file; the way to go on is one line, to be copied."""
     assert "\x1b" not in played.output
     lines = [line for line in played.output.splitlines() if str(played.db.parent) not in line]
@@ -267,7 +267,7 @@ def test_another_model_plays_the_demo_too() -> None:
         (["--base-url", "http://127.0.0.1:1"], "--base-url needs --model"),
     ],
 )
-def test_what_cannot_work_is_said_in_one_line(arguments: list[str], sentence: str) -> None:
+def test_impossible_options_are_refused_in_one_line(arguments: list[str], sentence: str) -> None:
     """Before anything is shown or written; status 2."""
     done = agentkit("demo", *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
@@ -312,7 +312,7 @@ def test_colours_come_and_go_with_the_usual_variables(played: Played, tmp_path: 
     assert colours == [True, False, False]
 
 
-def test_the_version_is_told() -> None:
+def test_version_prints_the_installed_version() -> None:
     """As pip knows it."""
     done = agentkit("--version")
     assert done.exit_code == 0

@@ -132,7 +132,7 @@ def test_an_agent_by_itself_and_a_file_of_threads(folder: Path) -> None:
         (["desk:nothing"], 2, "has no 'nothing'"),
     ],
 )
-def test_what_is_wrong_is_one_line(
+def test_an_error_is_one_line_with_an_exit_status(
     folder: Path, arguments: list[str], status: int, said: str
 ) -> None:
     """And the exit status says whose fault it was."""

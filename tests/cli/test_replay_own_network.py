@@ -105,9 +105,7 @@ def test_a_router_that_ends_a_turn_early_is_a_difference(shop: Any) -> None:
         "lambda ctx: clerk",
     ],
 )
-def test_who_is_next_comes_from_the_router_or_from_the_recorded_calls(
-    shop: Any, router: str
-) -> None:
+def test_the_next_agent_comes_from_the_router_or_the_recorded_calls(shop: Any, router: str) -> None:
     """No recorded reply is spent on a routing agent; a turn ends where it was recorded to end."""
     greeter = "greeter = Agent(name='greeter', system='You greet.')\n"
     agents = "[clerk]" if router.startswith("lambda ctx: get_default") else "[greeter, clerk]"
@@ -163,7 +161,7 @@ def test_a_refused_request_is_counted_by_rule_and_ends_its_conversation_only(sho
     assert "Broken 8 times: openai." in shown.stdout
 
 
-def test_what_a_network_raises_ends_one_conversation_only(shop: Any) -> None:
+def test_an_error_of_the_network_ends_one_conversation_only(shop: Any) -> None:
     """Users' code may raise anything; the message and the others' figures are shown."""
     done = shop(
         "def router(ctx):\n"

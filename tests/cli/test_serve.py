@@ -145,7 +145,7 @@ def test_networks_are_served_where_it_says(serving: Serve) -> None:
         ("own:clerk", "hats", ["agent-other"]),
     ],
 )
-def test_what_is_served_can_be_named(
+def test_functions_are_found_by_target(
     serving: Serve, target: str, app: str, functions: list[str]
 ) -> None:
     """With the module's client, or one that is called as the module."""
@@ -189,7 +189,7 @@ def test_with_a_signing_key_requests_must_be_signed(serving: Serve) -> None:
         (["alone"], {"INNGEST_DEV": "0"}, "set INNGEST_SIGNING_KEY, or INNGEST_DEV=1"),
     ],
 )
-def test_what_cannot_be_served_is_said_in_one_line(
+def test_an_unservable_target_is_refused_in_one_line(
     folder: Path, arguments: list[str], variables: dict[str, str], sentence: str
 ) -> None:
     """Exit status 2: the command was wrong."""
@@ -200,7 +200,7 @@ def test_what_cannot_be_served_is_said_in_one_line(
 
 
 @INNGEST_WARNS
-def test_a_port_that_is_taken_is_said(folder: Path) -> None:
+def test_a_used_port_is_refused_in_one_line(folder: Path) -> None:
     """Before anything is said to be served."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         done = serve(folder, "alone", "--port", str(other.getsockname()[1]))

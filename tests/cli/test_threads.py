@@ -159,7 +159,7 @@ def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_what_is_exported_can_be_imported(db: Path, tmp_path: Path, form: str) -> None:
+def test_an_export_can_be_imported(db: Path, tmp_path: Path, form: str) -> None:
     """Twice, which changes nothing."""
     lines, other = tmp_path / "threads.jsonl", tmp_path / "other.db"
     threads("export", "--db", db, "--format", form, "-o", lines)
@@ -186,9 +186,7 @@ async def lines_of(store: HistoryStore, form: Format) -> list[str]:
     return [line async for line in export_threads(store, await store.list_threads(None), form)]
 
 
-def test_files_that_cannot_be_read_or_written_are_said_in_one_line(
-    db: Path, tmp_path: Path
-) -> None:
+def test_unreadable_and_unwritable_files_are_refused_in_one_line(db: Path, tmp_path: Path) -> None:
     """And no new file of threads is made for them."""
     new = tmp_path / "new.db"
     refused = threads("import", tmp_path / "no.jsonl", "--db", new, code=2)
@@ -249,7 +247,7 @@ async def test_a_round_trip_loses_nothing(form: Format) -> None:
     assert after == before
 
 
-async def test_what_is_exported_for_openai_can_be_replayed() -> None:
+async def test_an_openai_export_can_be_replayed() -> None:
     """`agentkit replay` reads it."""
     store = MemoryHistory()
     await fill(store)
@@ -370,7 +368,7 @@ async def test_results_that_a_store_keeps_without_ids_come_back_once() -> None:
         assert await store.count_results("x") == len(SAID)
 
 
-async def test_what_is_masked_when_it_is_stored_is_added_once_too() -> None:
+async def test_threads_of_a_redacting_store_are_imported_once() -> None:
     """Though the file says it in the clear."""
     store = redacted(MemoryHistory(), ["email"])
     line = json.dumps({"thread_id": "x", "data": spoken("I am ann@example.com.")})

@@ -77,9 +77,7 @@ async def test_a_run_is_the_one_that_plain_python_makes(
     assert [(m.type, m.role, m.agent) for m in theirs] == [(m.type, m.role, m.agent) for m in ours]
 
 
-async def test_events_tell_the_whole_story_in_order(
-    api: httpx.AsyncClient, played: Playground
-) -> None:
+async def test_events_of_a_run_come_in_order(api: httpx.AsyncClient, played: Playground) -> None:
     """Agents, calls, tools with what they changed, and the end with tokens and cost."""
     told = kinds(await run(api, played, "Where is my order?"))
     assert told[:6] == ["run", "started", "routed", "started", "state", "call.started"]
@@ -105,7 +103,7 @@ async def test_the_end_says_what_it_cost_by_the_users_prices(
     assert Prices().cost("gpt-shop", None) is None
 
 
-async def test_a_call_says_what_was_sent_and_what_came_back_without_the_key(
+async def test_a_call_shows_request_and_reply_without_the_key(
     api: httpx.AsyncClient, played: Playground
 ) -> None:
     """Bodies only, and no key in any answer."""
@@ -118,7 +116,7 @@ async def test_a_call_says_what_was_sent_and_what_came_back_without_the_key(
     assert SECRET not in json.dumps(call["request"])
 
 
-async def test_an_edited_call_is_looked_at_without_asking_the_model(
+async def test_an_edited_call_is_shown_without_calling_the_model(
     api: httpx.AsyncClient, played: Playground
 ) -> None:
     """Another prompt, other settings, a processor less; the call itself stays what it was."""
@@ -159,7 +157,7 @@ async def test_a_call_is_made_again_and_the_thread_stays_as_it_is(
         ({"mood": "good"}, "mood"),
     ],
 )
-async def test_an_edit_that_cannot_be_says_why(
+async def test_an_impossible_edit_is_refused_with_the_reason(
     api: httpx.AsyncClient, played: Playground, edit: dict[str, Any], problem: str
 ) -> None:
     """The developer reads it beside the form."""
@@ -215,7 +213,7 @@ async def test_state_that_cannot_be_copied_does_not_disturb_the_run() -> None:
         assert again.status_code == 422
 
 
-async def test_a_sleep_in_a_tool_is_told_as_a_wait() -> None:
+async def test_a_sleep_in_a_tool_is_recorded_as_a_wait() -> None:
     """With the step's name, from its beginning to its end."""
 
     @tool(steps=True)
@@ -262,7 +260,7 @@ async def test_tools_of_agents_that_run_together_keep_their_own_times() -> None:
             assert agent_of[int(event["tool"].split(".")[0])] == event["name"]
 
 
-async def test_runs_inside_of_runs_are_told_apart() -> None:
+async def test_nested_runs_have_their_own_calls() -> None:
     """An agent that is a tool: its calls and tools have keys of their own each time."""
 
     async def look(what: str) -> str:
@@ -358,7 +356,7 @@ async def test_a_page_asks_only_for_what_is_new_after_a_run(
         ("PUT", "/dev-api/runs", 405),
     ],
 )
-async def test_what_is_not_there_is_said_in_json(
+async def test_unknown_runs_calls_and_threads_give_json_errors(
     api: httpx.AsyncClient, method: str, path: str, status: int
 ) -> None:
     """Without a traceback."""
@@ -371,7 +369,7 @@ async def test_what_is_not_there_is_said_in_json(
     ("content", "status"),
     [("{", 400), ("[]", 422), ('{"text": ""}', 422), ('{"text": "x", "user": "y"}', 422)],
 )
-async def test_a_message_that_is_none_is_refused(
+async def test_an_invalid_message_is_refused(
     api: httpx.AsyncClient, played: Playground, content: str, status: int
 ) -> None:
     """With a sentence that says what is wrong."""
@@ -436,7 +434,7 @@ async def test_a_form_cannot_begin_a_run(api: httpx.AsyncClient, played: Playgro
     assert played.runs == {}
 
 
-async def test_beyond_this_machine_the_token_is_needed(played: Playground) -> None:
+async def test_other_machines_need_the_token(played: Playground) -> None:
     """Once, in the address; from then on a cookie that scripts cannot read has it."""
     app = create_playground(played, access=Access("the-token"))
     async with client(app, "http://10.0.0.5:8420") as api:
@@ -463,7 +461,7 @@ async def test_beyond_this_machine_the_token_is_needed(played: Playground) -> No
         ("10.0.0.5", False), ("example.org", False),
     ],
 )  # fmt: skip
-def test_only_this_machines_own_addresses_need_no_token(host: str, local: bool) -> None:
+def test_only_loopback_addresses_need_no_token(host: str, local: bool) -> None:
     """Everything else is reachable for others."""
     assert is_loopback(host) is local
 
@@ -500,7 +498,7 @@ def test_the_page_names_no_other_host(root: Path) -> None:
 # What there is besides.
 
 
-async def test_a_target_that_cannot_be_loaded_is_a_page_that_says_so() -> None:
+async def test_a_target_that_fails_to_load_is_shown_with_its_error() -> None:
     """The endpoints say the same, instead of failing."""
     app = create_playground(
         BrokenTarget("'shop' cannot be imported: x", "Traceback …"), target="shop:n"
@@ -544,7 +542,7 @@ def test_settings_of_a_processor_are_found_and_changed() -> None:
     "content",
     ["", "[]", '{"models": {"m": {"input": "2", "output": 1}}}', '{"models": {"m": {"input": 1}}}'],
 )
-def test_a_price_list_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
+def test_an_invalid_price_list_is_refused(tmp_path: Path, content: str) -> None:
     """With a sentence that names the file."""
     file = tmp_path / "prices.json"
     file.write_text(content)

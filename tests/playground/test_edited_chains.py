@@ -105,7 +105,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-async def test_what_was_seen_is_what_was_sent_and_an_unchanged_call_sends_it_again(
+async def test_an_unchanged_call_sends_the_same_request_again(
     world: World,
 ) -> None:
     """Whatever Budget, Redact, Recall, Threshold and Summarize made of the thread."""
@@ -129,7 +129,7 @@ async def test_what_was_seen_is_what_was_sent_and_an_unchanged_call_sends_it_aga
     await world.close()
 
 
-async def test_what_was_recalled_for_other_words_is_not_shown_for_new_ones(world: World) -> None:
+async def test_recall_runs_again_for_an_edited_input(world: World) -> None:
     """No embedder is asked when one only looks, and the report says so."""
     run = (await world.talk())[-1]
     path = f"/dev-api/runs/{run.id}/calls/1/look"
@@ -157,7 +157,7 @@ async def test_a_budget_is_edited_as_a_whole(world: World) -> None:
     await world.close()
 
 
-async def test_long_runs_are_forgotten_before_there_are_many(tmp_path: Path) -> None:
+async def test_long_runs_are_dropped_by_their_size(tmp_path: Path) -> None:
     """What is kept of requests, replies and events is bounded, whatever tools give."""
     played = Playground(desk(tmp_path), max_characters=20_000)
     transport = httpx.ASGITransport(create_playground(played))

@@ -77,7 +77,7 @@ def overview(shown: dict[str, Any]) -> list[tuple[str, str]]:
     return [(row["change"], row.get("by", "")) for row in shown["overview"]]
 
 
-async def test_the_overview_names_who_did_it() -> None:
+async def test_the_overview_names_the_processor_of_each_change() -> None:
     """Processor by processor, up to `on_start` and validity."""
     long = {"data": "x" * 900}
     history: list[Message] = [
@@ -108,7 +108,7 @@ async def test_the_overview_names_who_did_it() -> None:
     assert (system_of(report), input_of(report)) == ("You sell.", "And now?")
 
 
-async def test_what_validity_repairs_is_a_level_too() -> None:
+async def test_validity_is_a_level_of_the_report() -> None:
     """A result without its call is taken out, and it says so."""
     history: list[Message] = [said("one"), ToolResultMessage(CALL, {"data": 1})]
     agent = Agent(name="clerk", system="S", model=ScriptedModel())

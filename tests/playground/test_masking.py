@@ -60,7 +60,7 @@ def masking(folder: Path) -> Playground:
     return Playground(network)
 
 
-async def test_what_the_store_masks_the_page_does_not_show(tmp_path: Path) -> None:
+async def test_words_that_the_store_masks_are_masked_on_the_page(tmp_path: Path) -> None:
     """Titles, messages, events, what an agent saw, requests and replies."""
     played = masking(tmp_path)
     app = create_playground(played)

@@ -70,7 +70,7 @@ async def stored(folder: Path) -> list[dict[str, Any]]:
         return [message_to_dict(message) for message in await store.messages(thread.id)]
 
 
-def test_the_same_thread_is_in_the_store_whoever_asks(
+def test_playground_chat_and_python_share_one_thread(
     browser: Browser, tmp_path: Path, root: Path
 ) -> None:
     """Message by message, tool calls and their ids included."""

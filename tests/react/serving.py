@@ -15,9 +15,6 @@ from typing import Literal, TypeAlias
 import httpx
 
 Mode: TypeAlias = Literal["in-process", "inngest"]
-PATIENCE = 30.0
-"""Seconds until something that must happen has not happened."""
-
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "react_support"
 
 
@@ -52,7 +49,8 @@ def inngest(program: str, page: Path, folder: Path) -> Generator[str]:
     with _process(command, folder, environment, folder / "inngest.log", f"{server}/health"):
         variables = {"INNGEST_DEV": "1", "INNGEST_BASE_URL": server}
         with _uvicorn("inngest_app:app", own, page, folder, variables) as url:
-            registered = httpx.put(f"{url}/api/inngest", trust_env=False, timeout=PATIENCE)
+            no_limit = httpx.Timeout(None)
+            registered = httpx.put(f"{url}/api/inngest", trust_env=False, timeout=no_limit)
             assert registered.status_code == 200, registered.text
             yield url
 
@@ -95,7 +93,6 @@ def _process(
 
 
 def _until_up(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + PATIENCE
     while True:
         try:
             if httpx.get(url, trust_env=False).status_code < 500:
@@ -104,5 +101,4 @@ def _until_up(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
             pass
         text = log.read_text(errors="replace")[-2000:]
         assert process.poll() is None, f"it ended with {process.returncode}: {text}"
-        assert time.monotonic() < until, f"nothing answers at {url}: {text}"
         time.sleep(0.05)

@@ -180,7 +180,7 @@ def test_a_person_approves_after_a_reload(desk: Desk) -> None:
     desk.picture("approved")
 
 
-def test_what_a_person_denies_is_not_done(desk: Desk) -> None:
+def test_a_denied_call_does_not_run_on_the_page(desk: Desk) -> None:
     """The model reads why."""
     desk.send("I want to give order A1 back.")
     expect(desk.button("Deny")).to_be_visible(timeout=SECONDS)

@@ -191,7 +191,6 @@ def reduced(node: str, packages: Path) -> Callable[[list[list[Chunk]]], list[dic
             input=json.dumps(rows),
             capture_output=True,
             text=True,
-            timeout=60,
             check=False,
         )
         assert done.returncode == 0, done.stderr

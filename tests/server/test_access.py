@@ -67,7 +67,7 @@ async def refuses_later(_request: Request) -> str | None:
 
 @pytest.mark.parametrize("auth", [refuses, raises, refuses_later])
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: f"{r[0]} {r[1]}")
-async def test_who_is_not_let_in_gets_nothing(
+async def test_requests_without_a_user_are_refused_everywhere(
     auth: Callable[[Request], Any], request_: tuple[str, str, Any]
 ) -> None:
     """From no endpoint, and not the reason."""
@@ -78,7 +78,7 @@ async def test_who_is_not_let_in_gets_nothing(
 
 
 @pytest.mark.parametrize("found", ["", 7, "a\nb", "x" * 257, "\ud800", ["ada"]])
-async def test_what_is_no_user_is_nobody(found: Any) -> None:
+async def test_an_invalid_user_id_from_auth_is_an_internal_error(found: Any) -> None:
     """A mistake of the application's opens nothing."""
 
     def auth(_request: Request) -> Any:
@@ -94,7 +94,7 @@ ABOUT_T1 = [r for r in REQUESTS if "t1" in f"{r[1]}{r[2]}"]
 
 
 @pytest.mark.parametrize("request_", ABOUT_T1, ids=lambda r: f"{r[0]} {r[1]}")
-async def test_a_thread_of_somebody_else_is_not_there(request_: tuple[str, str, Any]) -> None:
+async def test_threads_of_other_users_are_not_found(request_: tuple[str, str, Any]) -> None:
     """404 as for one that nobody has, and it stays as it is."""
     app = app_of(support("Hello."))
     await said(app, "My secret", "t1", "ada")
@@ -109,7 +109,7 @@ async def test_a_thread_of_somebody_else_is_not_there(request_: tuple[str, str, 
         assert (await eve.get("/api/threads")).json()["threads"] == []
 
 
-async def test_a_user_that_the_body_names_is_nobody() -> None:
+async def test_user_ids_in_bodies_are_ignored() -> None:
     """Threads, runs and tokens are those of the user that auth names."""
     app = app_of(support("Hello."))
     async with client_of(app, "eve") as eve, client_of(app, "ada") as ada:
@@ -127,7 +127,7 @@ async def test_a_user_that_the_body_names_is_nobody() -> None:
         assert "ada" not in json.dumps(theirs)
 
 
-async def test_nobody_hears_the_stream_of_somebody_else() -> None:
+async def test_streams_hold_chunks_of_their_own_user_only() -> None:
     """Whatever it asks for."""
     app = app_of(support("My answer."))
     async with served(app) as url:
@@ -143,7 +143,7 @@ async def test_nobody_hears_the_stream_of_somebody_else() -> None:
         assert {c["data"]["threadId"] for c in eve.chunks} == {"t2"}
 
 
-async def test_nobody_answers_or_stops_for_somebody_else() -> None:
+async def test_approvals_and_cancels_reach_own_runs_only() -> None:
     """Even who knows the question's id and the thread's."""
     paid: list[int] = []
 
@@ -179,7 +179,7 @@ def forged(key: str) -> list[str]:
     return [f"{for_ada}.{signature}", unsigned, for_ada, other, "", ".", "a.b", "é.ü", "x" * 5000]
 
 
-async def test_no_token_is_taken_that_was_not_given() -> None:
+async def test_forged_tokens_open_no_stream() -> None:
     """By the stream and by the WebSocket."""
     app = app_of(support())
     async with served(app) as url:
@@ -194,7 +194,7 @@ async def test_no_token_is_taken_that_was_not_given() -> None:
                     pass
 
 
-async def test_a_token_ends() -> None:
+async def test_a_token_expires() -> None:
     """After the time that the limits say."""
     now = [1000.0]
     tokens = StreamTokens(seconds=60, clock=lambda: now[0])
@@ -204,7 +204,7 @@ async def test_a_token_ends() -> None:
     assert tokens.read(key) is None
 
 
-async def test_processes_with_one_secret_take_each_others_tokens() -> None:
+async def test_processes_with_one_secret_accept_each_others_tokens() -> None:
     """And those with another do not."""
     key, grant = StreamTokens("one secret of many").make("ada")
     assert StreamTokens("one secret of many").read(key) == grant
@@ -237,7 +237,7 @@ async def test_pages_of_other_hosts_cannot_use_a_browsers_cookies(
         assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-async def test_pages_of_hosts_that_are_named_may_use_it() -> None:
+async def test_pages_of_named_origins_may_use_the_api() -> None:
     """They and no others."""
     app = app_of(support("Hi."), origins=["https://shop.example"])
     headers = {"origin": "https://shop.example", "sec-fetch-site": "cross-site"}
@@ -264,7 +264,9 @@ async def test_pages_of_hosts_that_are_named_may_use_it() -> None:
         ("127.0.0.1", "evil.example:8000", 403),
     ],
 )
-async def test_local_means_this_machine(address: str, host: str, status: int) -> None:
+async def test_auth_local_answers_only_programs_on_this_machine(
+    address: str, host: str, status: int
+) -> None:
     """And none of its names that others can give out."""
     app = app_of(support(), auth="local")
     transport = httpx.ASGITransport(app, client=(address, 1))
@@ -297,7 +299,7 @@ def agent() -> Agent:
         ({"agents": [agent()], "auth": by_header, "history": "threads.db"}, "HistoryStore"),
     ],
 )
-def test_what_could_not_be_safe_does_not_start(options: dict[str, Any], words: str) -> None:
+def test_unsafe_or_unusable_options_are_refused(options: dict[str, Any], words: str) -> None:
     """With a sentence that says what to do."""
     with pytest.raises(ConfigurationError, match=words):
         create_app(**options)
@@ -314,7 +316,7 @@ def test_several_histories_are_refused() -> None:
         ServerLimits(body_bytes=0)
 
 
-async def test_errors_say_nothing_of_the_machine() -> None:
+async def test_unexpected_errors_have_a_public_body() -> None:
     """500 with one sentence; the log has the rest."""
 
     class Broken(MemoryHistory):
@@ -336,7 +338,7 @@ async def test_errors_say_nothing_of_the_machine() -> None:
     ("method", "path", "status"),
     [("GET", "/api/nothing", 404), ("GET", "/api/chat", 405), ("PUT", "/api/threads/t1", 405)],
 )
-async def test_paths_that_are_none_have_the_same_error_body(
+async def test_unknown_paths_and_methods_have_the_same_error_body(
     method: str, path: str, status: int
 ) -> None:
     """The hook reads it everywhere alike."""
@@ -346,7 +348,7 @@ async def test_paths_that_are_none_have_the_same_error_body(
     assert answer.json()["error"]["message"]
 
 
-async def test_tools_know_the_user_that_auth_knows() -> None:
+async def test_tools_find_the_user_of_auth_in_the_state() -> None:
     """Under the key that the application names, whatever the client sets."""
 
     @tool

@@ -12,7 +12,6 @@ from agentkit_py import Agent, Network, Tool, ToolContext, tool
 from agentkit_py.server import ServerLimits
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from tests.server.world import (
-    PATIENCE,
     app_of,
     client_of,
     listening,
@@ -51,7 +50,7 @@ async def decide(url: str, call: str, action: str = "approve", **fields: Any) ->
 
 
 @pytest.mark.parametrize("which", ["requestId", "partId", "toolCallId"])
-async def test_an_approved_call_is_carried_out(which: str) -> None:
+async def test_an_approved_call_runs(which: str) -> None:
     """By the question's id, or the call's as the hook or as the provider names it."""
     paid: list[int] = []
     network = support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),))
@@ -68,7 +67,7 @@ async def test_an_approved_call_is_carried_out(which: str) -> None:
     assert (resolved["resolution"], resolved["resolvedBy"]) == ("approved", "ada")
 
 
-async def test_a_refused_call_is_not_carried_out() -> None:
+async def test_a_denied_call_does_not_run() -> None:
     """And the model reads why."""
     paid: list[int] = []
     network = support(tool_call("refund", {"amount": 5}), "sorry", tools=(refund(paid),))
@@ -82,7 +81,7 @@ async def test_a_refused_call_is_not_carried_out() -> None:
     model.assert_saw("ApprovalDeniedError", "too much")
 
 
-async def test_calls_of_one_question_get_their_own_answers() -> None:
+async def test_calls_of_one_request_are_decided_one_by_one() -> None:
     """It waits until all have one."""
     paid: list[int] = []
     calls = tool_calls(*(("refund", {"amount": amount}) for amount in (1, 2, 3)))
@@ -101,7 +100,7 @@ async def test_calls_of_one_question_get_their_own_answers() -> None:
     assert [one["approved"] for one in resolved["decisions"]] == [True, False, True]
 
 
-async def test_the_rest_can_be_answered_at_once() -> None:
+async def test_undecided_calls_of_a_request_can_be_decided_at_once() -> None:
     """By the question's id; what was said of single calls stands."""
     paid: list[int] = []
     calls = tool_calls(*(("refund", {"amount": amount}) for amount in (1, 2, 3)))
@@ -115,7 +114,7 @@ async def test_the_rest_can_be_answered_at_once() -> None:
     assert paid == [1, 3]
 
 
-async def test_a_tool_may_ask_in_its_own_words() -> None:
+async def test_a_tools_own_question_can_be_answered() -> None:
     """The question has no calls, only an id."""
 
     @tool(steps=True)
@@ -134,7 +133,7 @@ async def test_a_tool_may_ask_in_its_own_words() -> None:
     model.assert_saw("window: True")
 
 
-async def test_what_nobody_asks_is_not_found_and_what_was_answered_is_said() -> None:
+async def test_unknown_approvals_give_404_and_decided_ones_409() -> None:
     """404 and 409."""
     paid: list[int] = []
     wait, begun, go = waiting()
@@ -155,7 +154,7 @@ async def test_what_nobody_asks_is_not_found_and_what_was_answered_is_said() -> 
 
 
 @pytest.mark.parametrize("action", ["maybe", "", None, True, "APPROVE"])
-async def test_what_is_no_word_is_no_approval(action: Any) -> None:
+async def test_an_invalid_decision_is_refused(action: Any) -> None:
     """400, and the question goes on waiting."""
     paid: list[int] = []
     network = support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),))
@@ -169,7 +168,7 @@ async def test_what_is_no_word_is_no_approval(action: Any) -> None:
         await settled(app)
 
 
-async def test_a_question_that_nobody_answers_lapses() -> None:
+async def test_an_unanswered_approval_expires() -> None:
     """The model reads that."""
     paid: list[int] = []
     lapsing = refund(paid, approval_timeout=timedelta(milliseconds=20))
@@ -182,7 +181,7 @@ async def test_a_question_that_nobody_answers_lapses() -> None:
     model.assert_saw("ApprovalTimeoutError")
 
 
-async def test_the_thread_is_free_while_a_person_thinks() -> None:
+async def test_a_thread_is_free_while_an_approval_is_pending() -> None:
     """Another message is answered meanwhile, and the time does not count."""
     paid: list[int] = []
     replies = [tool_call("refund", {"amount": 5}), "meanwhile", "paid"]
@@ -199,7 +198,7 @@ async def test_the_thread_is_free_while_a_person_thinks() -> None:
     assert stream.text == "meanwhilepaid"
 
 
-async def test_a_page_that_is_loaded_anew_sees_the_question_again() -> None:
+async def test_a_new_reader_gets_the_pending_approval_again() -> None:
     """The stream begins with the run that waits, and the answer is taken."""
     paid: list[int] = []
     app = app_of(support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),)))
@@ -216,7 +215,7 @@ async def test_a_page_that_is_loaded_anew_sees_the_question_again() -> None:
         assert (await client.get("/api/threads/t1")).json()["running"] == []
 
 
-async def test_a_run_that_waits_for_a_person_takes_no_place_from_others() -> None:
+async def test_a_run_with_a_pending_approval_gives_up_its_slot() -> None:
     """With room for one run, others are answered while somebody thinks."""
     paid: list[int] = []
     replies = [tool_call("refund", {"amount": 5}), "meanwhile", "paid"]
@@ -233,7 +232,7 @@ async def test_a_run_that_waits_for_a_person_takes_no_place_from_others() -> Non
     assert ada.text == "paid"
 
 
-async def test_an_answered_run_waits_for_a_place_and_is_the_next_to_get_one() -> None:
+async def test_a_decided_run_gets_the_next_free_slot() -> None:
     """New messages are refused until it has one; its tool is not called before."""
     paid: list[int] = []
     wait, begun, go = waiting()
@@ -257,7 +256,7 @@ async def test_an_answered_run_waits_for_a_place_and_is_the_next_to_get_one() ->
     assert (paid, ada.text, bob.text) == ([5], "ada's", "bob's")
 
 
-async def test_an_answered_run_waits_for_place_and_thread_without_standing_in_its_own_way() -> None:
+async def test_a_decided_run_waits_for_slot_and_thread_without_a_deadlock() -> None:
     """Others of its thread have both, ask in their turn, and all of them end."""
     paid: list[int] = []
     wait, begun, go = waiting()
@@ -300,7 +299,7 @@ def asking_twice(ended: asyncio.Event, later: asyncio.Event) -> list[Tool]:
     return [early, late]
 
 
-async def test_a_run_that_asks_once_more_before_it_has_a_place_gives_that_back() -> None:
+async def test_a_run_that_asks_again_before_it_has_a_slot_gives_it_back() -> None:
     """Of two parallel tools, one is answered; the other asks while the run waits for a place."""
     ended, later = asyncio.Event(), asyncio.Event()
     wait, begun, go = waiting()
@@ -321,8 +320,7 @@ async def test_a_run_that_asks_once_more_before_it_has_a_place_gives_that_back()
         again = (await ada.until("hitl.requested"))["data"]
         go.set()
         await bob.until("stream.ended")
-        async with asyncio.timeout(PATIENCE):
-            await ended.wait()
+        await ended.wait()
         async with listening(url, "eve") as eve:
             assert (await post(url, "/api/chat", message("Me?", "t3"), "eve")).status_code == 200
             await eve.until("stream.ended")
@@ -330,7 +328,7 @@ async def test_a_run_that_asks_once_more_before_it_has_a_place_gives_that_back()
         await ada.until("stream.ended")
 
 
-async def test_a_cancelled_run_gives_its_place_back_once() -> None:
+async def test_a_cancelled_run_releases_its_slot_once() -> None:
     """Whether it waits for a person or, answered, for a place."""
     paid: list[int] = []
     wait, begun, go = waiting()
@@ -353,7 +351,7 @@ async def test_a_cancelled_run_gives_its_place_back_once() -> None:
     assert paid == []
 
 
-async def test_so_many_runs_may_wait_for_people() -> None:
+async def test_one_waiting_run_too_many_is_refused() -> None:
     """Then no new one is begun, though there are places: each that waits takes memory."""
     paid: list[int] = []
     network = support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),))

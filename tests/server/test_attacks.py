@@ -34,7 +34,7 @@ from tests.server.world import (
 
 
 @pytest.mark.parametrize("secret", ["", "   ", "guess", "x" * 15])
-def test_a_secret_that_can_be_guessed_signs_nothing(secret: str) -> None:
+def test_a_short_secret_is_refused(secret: str) -> None:
     """An empty one, from a variable that is not set, would let everybody be everybody."""
     with pytest.raises(ConfigurationError, match="secret"):
         app_of(support(), secret=secret)
@@ -52,7 +52,7 @@ async def test_an_app_that_was_stopped_can_be_started_again(tmp_path: Any) -> No
     await app.state.api.settings.store.close()
 
 
-async def test_a_tool_that_will_not_be_stopped_is_the_last_of_its_run() -> None:
+async def test_nothing_follows_a_tool_that_swallows_a_cancel() -> None:
     """Nothing is asked of the model after it, and nothing more is kept."""
     begun, stopped, go = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -84,7 +84,7 @@ async def test_a_tool_that_will_not_be_stopped_is_the_last_of_its_run() -> None:
     assert len(model.requests) == 1
 
 
-async def test_a_tool_that_takes_too_long_is_the_last_of_its_run() -> None:
+async def test_nothing_follows_a_tool_beyond_the_time_limit() -> None:
     """The same where nobody cancels it, but its time is over."""
     stopped = asyncio.Event()
 
@@ -107,7 +107,7 @@ async def test_a_tool_that_takes_too_long_is_the_last_of_its_run() -> None:
     assert stream.text == ""
 
 
-async def test_a_run_that_took_too_long_says_so() -> None:
+async def test_a_run_beyond_its_time_limit_names_the_timeout() -> None:
     """Nobody cancelled it."""
     wait, _, _ = waiting()
     limits = ServerLimits(run_seconds=0.05)
@@ -119,7 +119,7 @@ async def test_a_run_that_took_too_long_says_so() -> None:
     assert reasons == {"timeout"}
 
 
-async def test_a_decision_stands() -> None:
+async def test_a_decision_cannot_be_changed() -> None:
     """Also while the question waits for the other calls: 409, as for what is over."""
     paid: list[int] = []
     calls = tool_calls(*(("refund", {"amount": amount}) for amount in (1, 2)))
@@ -150,7 +150,7 @@ async def test_state_that_is_too_deep_is_refused(depth: int) -> None:
         assert "userMessage.state" in told or (depth > 600 and "too deeply" in told)
 
 
-async def test_half_a_character_in_the_state_is_refused() -> None:
+async def test_half_a_surrogate_pair_in_the_state_is_refused() -> None:
     """As in the message: not every place where the state goes can write it."""
     body = json.dumps(message("Hi", "t1", state={"language": "\ud83d"}))
     async with client_of(app_of(support("Hi."), client_state=["language"])) as client:
@@ -166,7 +166,7 @@ async def test_half_a_character_in_the_state_is_refused() -> None:
         ({"sec-fetch-site": "same-origin"}, 404),
     ],
 )
-async def test_pages_of_other_hosts_open_no_streams(headers: dict[str, str], status: int) -> None:
+async def test_pages_of_other_origins_open_no_streams(headers: dict[str, str], status: int) -> None:
     """They could not read them, but take all that the user may have."""
     async with client_of(app_of(support()), "ada", **headers) as client:
         answer = await client.get("/api/stream?threadId=none")
@@ -195,7 +195,7 @@ def test_a_channel_takes_no_more_memory_than_its_limit(text: str) -> None:
     assert taken < 1.2 * limit
 
 
-async def test_what_a_reader_holds_at_once_is_little() -> None:
+async def test_a_reader_holds_one_small_batch() -> None:
     """A reader that has stopped reading keeps one batch."""
     hub = Hub()
     for _ in range(200):
@@ -213,7 +213,7 @@ async def test_what_a_reader_holds_at_once_is_little() -> None:
     assert got == 201
 
 
-async def test_bytes_from_the_client_end_nothing() -> None:
+async def test_binary_messages_from_the_client_are_ignored() -> None:
     """It can only listen, whatever it sends."""
     app = app_of(support())
     async with served(app) as url:
@@ -227,7 +227,7 @@ async def test_bytes_from_the_client_end_nothing() -> None:
     assert found["data"]["event"] == "x"
 
 
-async def test_channels_that_nobody_uses_take_so_much_memory_together() -> None:
+async def test_idle_channels_share_a_memory_limit() -> None:
     """A thousand users of yesterday must not fill the machine."""
     hub = Hub(HubLimits(idle_bytes=100_000))
     chunk = {"event": "x", "data": {"text": "x" * 1_000}}
@@ -246,7 +246,7 @@ async def test_channels_that_nobody_uses_take_so_much_memory_together() -> None:
         HubLimits(idle_bytes=0)
 
 
-def test_the_document_names_every_way_to_fail() -> None:
+def test_the_document_names_every_error_status() -> None:
     """What a client must be ready for."""
     operations = {
         (path, method): set(operation["responses"])
@@ -268,7 +268,7 @@ def lists_alive() -> int:
     return sum(type(one) is list for one in gc.get_objects())
 
 
-async def test_what_a_client_shows_is_not_kept_while_its_message_waits() -> None:
+async def test_the_clients_history_is_freed_while_its_message_waits() -> None:
     """Four megabytes of brackets are a hundred of lists; many at once would fill the machine."""
     waits, go = asyncio.Event(), asyncio.Event()
 

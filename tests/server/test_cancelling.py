@@ -14,7 +14,6 @@ from agentkit_py.history.turns import Turns
 from agentkit_py.server import ServerLimits, lifespan
 from agentkit_py.testing import tool_call
 from tests.server.world import (
-    PATIENCE,
     app_of,
     client_of,
     listening,
@@ -28,7 +27,7 @@ from tests.server.world import (
 )
 
 
-async def test_a_cancelled_run_ends_and_says_so() -> None:
+async def test_a_cancelled_run_ends_its_stream_as_interrupted() -> None:
     """The tool is cancelled, the stream ends, and the thread goes on from what was finished."""
     wait, begun, _ = waiting()
     network = support(tool_call("wait", {}), "Hello again.", tools=(wait,))
@@ -142,7 +141,7 @@ uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening]
 """
 
 
-async def test_a_server_with_open_streams_stops_when_it_is_told_to() -> None:
+async def test_a_server_with_open_streams_stops_on_a_signal() -> None:
     """Readers of both kinds do not hold it up, although nothing limits the wait for them."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PROGRAM, stdout=asyncio.subprocess.PIPE
@@ -150,7 +149,7 @@ async def test_a_server_with_open_streams_stops_when_it_is_told_to() -> None:
     assert process.stdout is not None
     port = int(await process.stdout.readline())
     url = f"http://127.0.0.1:{port}"
-    async with asyncio.timeout(PATIENCE), listening(url) as stream:
+    async with listening(url) as stream:
         key = (await post(url, "/api/realtime/token", {})).json()["key"]
         async with connect(f"ws://127.0.0.1:{port}/v1/realtime/connect?token={key}"):
             await post(url, "/api/chat", message("Hi", "t1"))

@@ -44,7 +44,7 @@ async def told(app: Any, thread_id: str = "t") -> Any:
     return next(calls[-1]["content"]["data"] for calls in reversed(outputs) if calls)
 
 
-async def test_a_message_is_answered_and_kept() -> None:
+async def test_a_message_and_its_reply_are_stored() -> None:
     """In the thread that the client names, under the message's id, with a title."""
     app = app_of(support("Hello."))
     async with client_of(app) as client:
@@ -71,7 +71,7 @@ async def test_a_message_without_a_thread_begins_one() -> None:
         assert (await client.get(f"/api/threads/{thread}")).status_code == 200
 
 
-async def test_a_thread_goes_on() -> None:
+async def test_a_second_message_continues_the_thread() -> None:
     """From what is stored, whatever the client says was said."""
     network = support("Hello.", "I said hello.")
     app = app_of(network)
@@ -89,7 +89,7 @@ async def test_a_thread_goes_on() -> None:
     model.assert_not_saw("for free")
 
 
-async def test_the_clients_history_is_used_where_that_is_wanted() -> None:
+async def test_the_clients_history_is_used_with_client_history() -> None:
     """Texts of user and assistant alone, without the message that is sent."""
     network = support("Fine.")
     app = app_of(network, client_history=True)
@@ -115,7 +115,7 @@ async def test_the_clients_history_is_used_where_that_is_wanted() -> None:
     assert str(model.bodies[-1]).count("And now?") == 1
 
 
-async def test_client_state_is_what_the_application_allows() -> None:
+async def test_only_allowed_keys_of_client_state_are_used() -> None:
     """Other keys are left out, of the run and of what is kept; who the user is, auth says."""
     app = app_of(with_whoami(), client_state=["tab"])
     state = {"tab": "hats", "admin": True, "user_id": "eve", "userId": "eve"}
@@ -126,7 +126,7 @@ async def test_client_state_is_what_the_application_allows() -> None:
     assert first["clientState"] == {"tab": "hats"}
 
 
-async def test_without_an_allow_list_no_client_state_is_taken() -> None:
+async def test_client_state_is_ignored_without_an_allow_list() -> None:
     """Nor kept."""
     app = app_of(with_whoami())
     await said(app, "Hi", "t", state={"tab": "hats"})
@@ -155,7 +155,7 @@ async def test_typed_states_are_filled_and_checked() -> None:
     assert await told(app) == {"user_id": "ada", "visits": 3}
 
 
-async def test_the_state_goes_on_where_the_store_takes_turns() -> None:
+async def test_the_state_continues_where_the_store_has_leases() -> None:
     """With what the client sets now, and still with the user that auth knows."""
 
     @tool
@@ -188,7 +188,7 @@ async def test_the_state_goes_on_where_the_store_takes_turns() -> None:
         ({"clientTimestamp": "yesterday"}, "userMessage.clientTimestamp"),
     ],
 )
-async def test_a_message_that_cannot_be_taken_is_named(change: dict[str, Any], words: str) -> None:
+async def test_a_refused_message_names_the_field(change: dict[str, Any], words: str) -> None:
     """In the shape in which the hook shows errors, and nothing is begun."""
     limits = ServerLimits(message_characters=100, state_bytes=50)
     app = app_of(support(), limits=limits, client_state=["tab"])
@@ -202,7 +202,7 @@ async def test_a_message_that_cannot_be_taken_is_named(change: dict[str, Any], w
 
 
 @pytest.mark.parametrize("body", [b"{", b"[1]", b"nothing", b"", b'{"userMessage": null}'])
-async def test_what_is_no_message_is_refused(body: bytes) -> None:
+async def test_an_invalid_body_is_refused(body: bytes) -> None:
     """Whatever it is."""
     async with client_of(app_of(support())) as client:
         answer = await client.post("/api/chat", content=body)
@@ -210,7 +210,7 @@ async def test_what_is_no_message_is_refused(body: bytes) -> None:
     assert answer.json()["error"]["message"]
 
 
-async def test_half_characters_are_refused() -> None:
+async def test_half_surrogate_pairs_are_refused() -> None:
     """JSON can say what no text can hold."""
     async with client_of(app_of(support())) as client:
         bad = b'{"userMessage": {"content": "\\ud800", "role": "user"}}'
@@ -228,7 +228,7 @@ async def test_a_long_body_is_not_read_to_its_end() -> None:
     assert answer.json()["error"]["code"] == "too_large"
 
 
-async def test_a_client_may_name_who_is_to_answer() -> None:
+async def test_a_client_may_name_the_network_or_agent() -> None:
     """The first is the default."""
     one, two = support("from one"), support("from two")
     two.name = "other"
@@ -281,7 +281,7 @@ async def test_messages_of_one_thread_are_answered_one_after_another() -> None:
     assert said_ == ["one", None, "first", "two", "second"]
 
 
-async def test_one_user_has_so_many_runs_at_once() -> None:
+async def test_one_run_of_a_user_too_many_is_refused() -> None:
     """429, and it says when to come back; others are not concerned."""
     wait, begun, go = waiting()
     replies = [tool_call("wait", {}), tool_call("wait", {}), "done", "done"]
@@ -297,7 +297,7 @@ async def test_one_user_has_so_many_runs_at_once() -> None:
         await settled(app)
 
 
-async def test_the_process_has_so_many_runs_at_once() -> None:
+async def test_one_run_of_the_process_too_many_is_refused() -> None:
     """503."""
     wait, begun, go = waiting()
     app = app_of(support(tool_call("wait", {}), "done", tools=(wait,)), limits=ServerLimits(runs=1))

@@ -93,7 +93,7 @@ async def test_a_channel_is_bounded_in_bytes() -> None:
         assert (await reader.next()).entries[-1].number == 102
 
 
-async def test_channels_that_nobody_uses_are_forgotten() -> None:
+async def test_idle_channels_are_dropped() -> None:
     """Those used last are kept; those with readers or with runs always."""
     hub = Hub(HubLimits(idle_channels=2))
     hub.publish("running", chunk(0, "run.started", messageId="m1", scope="network"))
@@ -110,7 +110,7 @@ async def test_channels_that_nobody_uses_are_forgotten() -> None:
     reader.close()
 
 
-async def test_a_new_reader_begins_with_the_oldest_run_that_goes_on() -> None:
+async def test_a_new_reader_begins_with_the_oldest_open_run() -> None:
     """Runs that stand in another are part of it."""
     hub = Hub()
     hub.publish("c", chunk(1, "run.started", messageId="old"))

@@ -95,7 +95,7 @@ async def test_a_message_is_answered_by_a_function() -> None:
     assert "usage.updated" not in {c["event"] for c in shop.chunks}
 
 
-async def test_the_state_is_built_as_in_this_process() -> None:
+async def test_the_events_state_is_that_of_a_local_run() -> None:
     """The user from auth, the client's keys that are allowed, and the run before."""
 
     @tool
@@ -129,7 +129,7 @@ class Desk:
     tab: str = "none"
 
 
-async def test_typed_states_stay_typed() -> None:
+async def test_the_event_keeps_the_fields_of_a_typed_state() -> None:
     """Although events are JSON."""
 
     @tool
@@ -144,7 +144,7 @@ async def test_typed_states_stay_typed() -> None:
     assert run.output["results"][0]["toolCalls"][0]["content"] == {"data": "Desk of ada"}
 
 
-async def test_the_clients_history_goes_with_the_event() -> None:
+async def test_the_event_carries_the_clients_history() -> None:
     """Where that is wanted."""
     shop = hosted("Fine.", client_history=True)
     history = [{"type": "text", "role": "assistant", "content": "Earlier words"}]
@@ -154,7 +154,7 @@ async def test_the_clients_history_goes_with_the_event() -> None:
     model.assert_saw("Earlier words", "Hi")
 
 
-async def test_the_same_message_is_the_same_event() -> None:
+async def test_the_same_message_has_the_same_event_id() -> None:
     """Inngest drops events whose id it has seen; another user's, or thread's, is another."""
     shop = hosted(*["Hello."] * 4)
     body = message("Hi", "t1", id="m-1")
@@ -165,7 +165,7 @@ async def test_the_same_message_is_the_same_event() -> None:
     assert len(shop.executor.events) == len(shop.runs) == 3
 
 
-async def test_a_cancelled_function_stops_and_the_front_end_learns_of_it() -> None:
+async def test_a_cancelled_function_stops_and_its_stream_ends() -> None:
     """The API says so, since a function that is cancelled says nothing."""
     paid: list[int] = []
 
@@ -194,7 +194,7 @@ async def test_a_cancelled_function_stops_and_the_front_end_learns_of_it() -> No
     assert {chunk["data"]["threadId"] for chunk in ends} == {"t1"}
 
 
-async def test_a_person_answers_by_event() -> None:
+async def test_an_approval_is_answered_by_an_event() -> None:
     """Their own questions only: the function looks at who answers."""
     paid: list[int] = []
 
@@ -226,7 +226,7 @@ async def test_a_person_answers_by_event() -> None:
     assert resolved["resolvedBy"] == "ada"
 
 
-async def test_the_token_is_one_of_inngests() -> None:
+async def test_the_token_is_a_subscription_token_of_inngest() -> None:
     """For the user's own channel; the hook is told where the server is."""
     shop = hosted()
     found = (await shop.post("/api/realtime/token", {"userId": "eve"})).json()
@@ -238,7 +238,7 @@ async def test_the_token_is_one_of_inngests() -> None:
     assert found["app"]["apiBaseUrl"].startswith("http://")
 
 
-async def test_a_failed_function_tells_nothing_of_the_machine() -> None:
+async def test_a_failed_function_streams_a_public_message() -> None:
     """Its chunks go to somebody's browser."""
     raw = Raw(status=401, json={"error": {"message": f"bad key {SECRET}"}})
     shop = hosted(raw)
@@ -249,7 +249,7 @@ async def test_a_failed_function_tells_nothing_of_the_machine() -> None:
     assert SECRET not in str(shop.chunks)
 
 
-async def test_an_inngest_that_cannot_be_reached_is_said() -> None:
+async def test_an_unreachable_inngest_server_gives_502() -> None:
     """502, and nothing of where it would be."""
     network = support(history=MemoryHistory())
     client = inngest.Inngest(
@@ -262,7 +262,7 @@ async def test_an_inngest_that_cannot_be_reached_is_said() -> None:
     assert "127.0.0.1" not in answer.text
 
 
-def test_functions_and_api_must_use_the_same_threads() -> None:
+def test_functions_and_api_must_use_the_same_store() -> None:
     """Otherwise nobody would find what was said."""
     client = inngest.Inngest(app_id="shop", is_production=False)
     with pytest.raises(ConfigurationError, match="its own history"):

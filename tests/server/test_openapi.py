@@ -37,7 +37,7 @@ def test_every_endpoint_is_described() -> None:
     assert found == served - {("/openapi.json", "GET")}
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_has_a_schema() -> None:
     """No schema is missing, and every one is a schema."""
     found = openapi_document(ENDPOINTS)
     names = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(found)))
@@ -53,7 +53,7 @@ async def test_the_document_is_served_to_everybody() -> None:
     assert answer.json() == openapi_document(ENDPOINTS)
 
 
-async def test_answers_are_what_the_document_says() -> None:
+async def test_responses_match_the_document() -> None:
     """Good ones and bad ones."""
     app = app_of(support(tool_call("price", {"hat": "b"}), "It costs 30.", tools=(price,)))
     steps: list[tuple[str, str, str, Any]] = [

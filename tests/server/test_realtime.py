@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -18,7 +17,6 @@ from agentkit_py.inngest.realtime import TOPIC, channel_of
 from agentkit_py.server import HubLimits, ServerLimits, lifespan, realtime_app
 from agentkit_py.testing import tool_call
 from tests.server.world import (
-    PATIENCE,
     app_of,
     client_of,
     eventually,
@@ -50,13 +48,12 @@ async def subscribed(token: dict[str, Any]) -> AsyncGenerator[ClientConnection]:
 async def until(socket: ClientConnection, event: str) -> list[dict[str, Any]]:
     """The messages up to this event."""
     found: list[dict[str, Any]] = []
-    async with asyncio.timeout(PATIENCE):
-        while not found or found[-1]["data"]["event"] != event:
-            found.append(json.loads(await socket.recv()))
+    while not found or found[-1]["data"]["event"] != event:
+        found.append(json.loads(await socket.recv()))
     return found
 
 
-async def test_the_hooks_client_gets_the_run() -> None:
+async def test_the_realtime_client_gets_the_run() -> None:
     """In Inngest's envelope, on the channel and topic that the token names."""
     async with served(app_of(support("Hello."))) as url:
         token = await token_of(url)
@@ -73,7 +70,7 @@ async def test_the_hooks_client_gets_the_run() -> None:
     assert numbers == list(range(len(numbers)))
 
 
-async def test_a_client_that_comes_back_gets_the_run_again() -> None:
+async def test_a_realtime_client_that_reconnects_gets_the_run_again() -> None:
     """With its token, from the beginning of what went on when it was lost; it knows what it has."""
     wait, begun, go = waiting()
     app = app_of(support(tool_call("wait", {}), "done", tools=(wait,)))
@@ -98,7 +95,7 @@ async def test_a_client_that_comes_back_gets_the_run_again() -> None:
         assert third[0]["data"]["data"]["threadId"] == "t2"
 
 
-async def test_a_slow_client_is_closed() -> None:
+async def test_a_slow_realtime_client_is_closed() -> None:
     """With the code that says: come back later."""
     app = app_of(
         support(), hub_limits=HubLimits(channel_chunks=2), limits=ServerLimits(stream_seconds=0.2)
@@ -123,14 +120,14 @@ async def test_a_slow_client_is_closed() -> None:
          "http://localhost"),
     ],
 )  # fmt: skip
-async def test_the_client_is_sent_where_its_page_is(headers: dict[str, str], base: str) -> None:
+async def test_the_token_names_the_host_of_the_page(headers: dict[str, str], base: str) -> None:
     """Behind a proxy that ends TLS, the page knows the scheme."""
     async with client_of(app_of(support()), "ada", **headers) as client:
         found = (await client.post("/api/realtime/token", json={})).json()
     assert found["app"]["apiBaseUrl"] == base
 
 
-async def test_the_application_may_say_where_clients_connect() -> None:
+async def test_realtime_url_overrides_the_tokens_address() -> None:
     """Where it is neither."""
     app = app_of(support(), realtime_url="https://realtime.example")
     async with client_of(app) as client:
@@ -167,7 +164,7 @@ async def test_the_api_can_be_mounted_in_fastapi() -> None:
             assert (await client.get(f"{url}/support/openapi.json")).status_code == 200
 
 
-async def test_a_message_from_the_client_is_not_listened_to() -> None:
+async def test_messages_from_a_realtime_client_are_ignored() -> None:
     """It can only listen."""
     app = app_of(support("Hello."))
     async with served(app) as url, subscribed(await token_of(url)) as socket:

@@ -81,7 +81,6 @@ def talk_in_terminal(folder: Path) -> None:
         input="\n".join(map(str, lines)),
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -133,7 +132,7 @@ async def by_functions(path: Path) -> Any:
     return await ended(network, path)
 
 
-async def test_one_conversation_is_one_thread(tmp_path: Path) -> None:
+async def test_a_conversation_is_the_same_thread_over_http_and_in_python(tmp_path: Path) -> None:
     """By HTTP in both modes, in the terminal and in Python; ids and times aside."""
     expected = await plainly(tmp_path / "plain.db")
     title, _, rows = expected

@@ -54,7 +54,7 @@ async def test_a_message_is_answered_by_the_stream() -> None:
     assert "usage.updated" not in stream.names
 
 
-async def test_tokens_and_processors_are_told_only_where_that_is_wanted() -> None:
+async def test_usage_and_metadata_are_streamed_only_with_extended() -> None:
     """They are nobody's business but the developer's."""
     async with served(app_of(support("Hi."), extended=True)) as url, listening(url) as stream:
         await post(url, "/api/chat", message("Hi", "t1"))
@@ -63,7 +63,7 @@ async def test_tokens_and_processors_are_told_only_where_that_is_wanted() -> Non
     assert "metadata.updated" in stream.names
 
 
-async def test_a_reader_that_comes_back_gets_what_it_missed() -> None:
+async def test_a_reader_with_a_last_event_id_gets_the_events_it_missed() -> None:
     """By the id of the last event that it has; the run went on meanwhile."""
     wait, begun, go = waiting()
     app = app_of(support(tool_call("wait", {}), "done", tools=(wait,)))
@@ -85,7 +85,7 @@ async def test_a_reader_that_comes_back_gets_what_it_missed() -> None:
     assert stored[-1]["data"]["output"][0]["content"] == "done"
 
 
-async def test_a_new_reader_gets_the_runs_that_go_on() -> None:
+async def test_a_new_reader_gets_open_runs_from_their_start() -> None:
     """A page that is loaded anew: the thread without the run's own results, and the run."""
     wait, begun, go = waiting()
     replies = ["One.", "Two.", "Three.", tool_call("wait", {}), "done"]
@@ -122,7 +122,7 @@ async def test_a_new_reader_gets_the_runs_that_go_on() -> None:
 
 
 @pytest.mark.parametrize("last_id", ["abc-5", "5", "-1", "x" * 999, "0-0", "é-1"])
-async def test_a_place_that_is_not_known_is_said(last_id: str) -> None:
+async def test_an_unknown_last_event_id_gives_a_reset(last_id: str) -> None:
     """Of another process, or of nobody."""
     app = app_of(support("Hi."))
     query = "" if last_id.isascii() else f"?lastEventId={last_id}"
@@ -136,7 +136,7 @@ async def test_a_place_that_is_not_known_is_said(last_id: str) -> None:
     assert stream.text == "Hi."
 
 
-async def test_a_place_that_is_too_old_is_said() -> None:
+async def test_a_last_event_id_that_was_dropped_gives_a_reset() -> None:
     """The channel keeps so much and no more."""
     app = app_of(support("Hi.", "a b c d e f g"), hub_limits=HubLimits(channel_chunks=4))
     async with served(app) as url:
@@ -149,7 +149,7 @@ async def test_a_place_that_is_too_old_is_said() -> None:
     assert second.resets[0] == {"reason": "too_old", "lost": 0}
 
 
-async def test_a_stream_can_be_about_one_thread() -> None:
+async def test_a_stream_can_be_limited_to_one_thread() -> None:
     """The user's own."""
     app = app_of(support("one", "two"))
     await said(app, "Hi", "t1")
@@ -179,7 +179,7 @@ async def test_a_stream_can_be_opened_with_a_realtime_token() -> None:
             assert refused.response.status_code == 401
 
 
-async def test_a_user_has_so_many_streams() -> None:
+async def test_one_stream_too_many_is_refused() -> None:
     """429 for one more; one that is closed makes room."""
     app = app_of(support(), limits=ServerLimits(streams_per_user=1))
     async with served(app) as url, listening(url):
@@ -192,7 +192,7 @@ async def test_a_user_has_so_many_streams() -> None:
 SECRET = "sk-live-1234567890abcdef"
 
 
-async def test_a_failed_run_ends_its_stream_and_tells_nothing_of_the_machine() -> None:
+async def test_a_failed_run_ends_its_stream_with_a_public_message() -> None:
     """The hook shows what it says."""
     raw = Raw(status=401, json={"error": {"message": f"bad key {SECRET} at /srv/app.py line 3"}})
     async with served(app_of(support(raw))) as url, listening(url) as stream:
@@ -204,7 +204,7 @@ async def test_a_failed_run_ends_its_stream_and_tells_nothing_of_the_machine() -
     assert "/srv" not in str(stream.chunks)
 
 
-async def test_a_reply_that_breaks_off_tells_nothing_either() -> None:
+async def test_a_reply_that_breaks_off_fails_with_a_public_message() -> None:
     """Its part fails with public words."""
     raw = Raw(reply="A long reply that is cut somewhere.", cut_after=600)
     async with served(app_of(support(raw))) as url, listening(url) as stream:
@@ -249,7 +249,7 @@ async def test_a_message_that_was_answered_before_ends_its_stream() -> None:
     ]  # fmt: skip
 
 
-async def test_a_run_may_take_so_long() -> None:
+async def test_a_run_beyond_its_time_limit_is_stopped() -> None:
     """Then it is stopped, and says so."""
     wait, begun, _ = waiting()
     app = app_of(
@@ -263,7 +263,7 @@ async def test_a_run_may_take_so_long() -> None:
     assert stream.names[-3:] == ["run.interrupted", "run.interrupted", "stream.ended"]
 
 
-async def test_a_slow_reader_costs_nothing_and_is_dropped() -> None:
+async def test_a_slow_reader_is_dropped_and_holds_no_chunks() -> None:
     """What it does not read stays in the ring once, and its connection is closed."""
     app = app_of(
         support("Hi."),
@@ -290,7 +290,7 @@ async def test_a_slow_reader_costs_nothing_and_is_dropped() -> None:
             assert next_one.response.status_code == 200
 
 
-async def test_who_only_asks_whether_there_is_a_stream_is_no_reader() -> None:
+async def test_a_head_request_is_not_counted_as_a_reader() -> None:
     """Nothing is held for HEAD."""
     app = app_of(support("Hi."))
     async with served(app) as url, httpx.AsyncClient(trust_env=False) as client:
@@ -300,7 +300,7 @@ async def test_who_only_asks_whether_there_is_a_stream_is_no_reader() -> None:
         assert app.state.api.streams.count("ada") == 0
 
 
-async def test_half_a_character_breaks_neither_stream_nor_thread() -> None:
+async def test_half_a_surrogate_pair_breaks_neither_stream_nor_thread() -> None:
     """Models cut surrogate pairs, too."""
     reply = {"choices": [{"index": 0, "finish_reason": "stop", "message": {
         "role": "assistant", "content": "half \ud83d"}}], "id": "1", "model": "gpt-4o",
@@ -316,7 +316,7 @@ async def test_half_a_character_breaks_neither_stream_nor_thread() -> None:
     assert answer.json()["messages"][-1]["data"]["output"][0]["content"] == "half \ud83d"
 
 
-async def test_a_stream_that_cannot_be_opened_says_nothing_of_the_machine() -> None:
+async def test_a_stream_that_fails_to_open_gives_a_public_error() -> None:
     """In the shape of all errors."""
 
     class Broken(MemoryHistory):

@@ -29,7 +29,7 @@ async def five(store: Any) -> Any:
     return app_of(support(), history=store)
 
 
-async def test_threads_come_page_by_page(store: Any) -> None:
+async def test_threads_are_listed_by_limit_and_offset(store: Any) -> None:
     """By offset, as the hook asks."""
     async with client_of(await five(store)) as client:
         first = (await client.get("/api/threads?limit=2&offset=0&userId=ada")).json()
@@ -49,7 +49,7 @@ async def test_threads_come_page_by_page(store: Any) -> None:
     assert thread["createdAt"] <= thread["updatedAt"] == thread["lastMessageAt"]
 
 
-async def test_threads_come_by_cursor(store: Any) -> None:
+async def test_threads_are_listed_by_cursor(store: Any) -> None:
     """All of them, each once."""
     seen: list[str] = []
     query: dict[str, Any] = {"limit": 2}
@@ -70,7 +70,7 @@ async def test_threads_come_by_cursor(store: Any) -> None:
     ["limit=0", "limit=101", "limit=x", "offset=-1", "limit=1e3", "limit=٣",
      "cursorTimestamp=now&cursorId=t1", "offset=99999999999999999999"],
 )  # fmt: skip
-async def test_pages_that_are_none_are_refused(query: str) -> None:
+async def test_invalid_paging_is_refused(query: str) -> None:
     """400, and the message names the parameter."""
     async with client_of(app_of(support())) as client:
         answer = await client.get(f"/api/threads?{query}")
@@ -133,7 +133,7 @@ async def test_a_long_thread_can_be_read_in_parts(store: Any) -> None:
     assert nothing["messages"] == []
 
 
-async def test_a_thread_comes_page_by_page_also_where_nobody_says_how_long(store: Any) -> None:
+async def test_a_thread_has_a_default_and_a_greatest_page_size(store: Any) -> None:
     """The hook names no limit: it gets the newest messages, and not a million of them."""
     await store.add_thread("t1", user_id="ada")
     turns = [AgentResult.from_user(f"message {n}", id=f"m{n}") for n in range(450)]
@@ -158,7 +158,7 @@ async def test_a_thread_comes_page_by_page_also_where_nobody_says_how_long(store
     assert (longer.status_code, "limit" in longer.json()["error"]["message"]) == (400, True)
 
 
-async def test_what_only_the_provider_reads_is_not_told(store: Any) -> None:
+async def test_provider_metadata_is_left_out_of_messages(store: Any) -> None:
     """Signatures of thoughts stay in the store."""
     await store.add_thread("t1", user_id="ada")
     metadata = {"anthropic": {"signature": "sig-123"}}
@@ -181,7 +181,7 @@ async def test_the_networks_own_history_is_used_where_none_is_given(tmp_path: An
     await store.close()
 
 
-async def test_ids_may_hold_what_paths_escape(store: Any) -> None:
+async def test_thread_ids_may_hold_escaped_characters(store: Any) -> None:
     """The hook escapes them."""
     await store.add_thread("a:b/c?d=é", user_id="ada")
     async with client_of(app_of(support(), history=store)) as client:
