@@ -42,12 +42,12 @@ async def look(thread_id: str) -> None:
 
 # --8<-- [start:turns]
 from agentkit_py import UserMessage
-from agentkit_py.stores import Turns
+from agentkit_py.stores import ThreadLease
 
 
 async def delivered_twice() -> None:
     """The second delivery of a message gets the stored answer; no model is asked."""
-    shared = SqliteHistory("shared.db", turns=Turns())
+    shared = SqliteHistory("shared.db", lease=ThreadLease())
     clerk = Agent(name="clerk", system="Brief.", model=ScriptedModel("Done."), history=shared)
     for _ in range(2):
         result = await clerk.run(UserMessage("Cancel it.", "webhook-17"), thread_id="ada-1")

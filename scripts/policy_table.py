@@ -143,7 +143,7 @@ def page(found: dict[str, Figures], tokenizer: str) -> str:
     none = found["none"]
     text = HEAD.format(
         conversations=none.conversations,
-        turns=none.turns,
+        lease=none.lease,
         calls=none.model_calls,
         tools=none.tool_calls,
     )

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from agentkit_py.history.turns import Turns
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processor
@@ -83,7 +83,7 @@ class HistoryConfig:
         processors: History processors that run before those of networks and agents.
         save_each: Save each result when it is complete, so that a crash loses none; otherwise all
             are saved at the end of the run.
-        turns: How runs share a thread; None: they do not know of each other. Only stores can.
+        lease: How runs share a thread; None: they do not know of each other. Only stores can.
         lazy: Load only as much of a thread as processors want to see. Only stores can.
     """
 
@@ -96,7 +96,7 @@ class HistoryConfig:
         append_results: Append | None = None,
         processors: Sequence[Processor] = (),
         save_each: bool = False,
-        turns: Turns | None = None,
+        lease: ThreadLease | None = None,
         lazy: bool = False,
     ) -> None:
         """Keep the callbacks."""
@@ -107,7 +107,7 @@ class HistoryConfig:
         self.processors: tuple[Processor, ...] = tuple(processors)
         self.chain: tuple[HistoryProcessor, ...] = as_processors(processors)
         self.save_each = save_each
-        self.turns = turns
+        self.lease = lease
         self.lazy = lazy
 
     @property

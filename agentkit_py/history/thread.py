@@ -12,9 +12,9 @@ from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.config import CreateThread, HistoryConfig, HistoryContext, RunView
+from agentkit_py.history.leases import HeldLease
 from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore, is_paged
 from agentkit_py.history.runs import RunRecord, RunStore
-from agentkit_py.history.turns import Turn
 from agentkit_py.messages import UserMessage
 from agentkit_py.results import AgentResult
 from agentkit_py.runtime.port import Codec, Recordable, Runtime
@@ -64,10 +64,10 @@ class Thread:
     """What callbacks may change beside what they return."""
 
     network: RunView | None = None
-    turn: Turn | None = field(default=None, init=False)
+    turn: HeldLease | None = field(default=None, init=False)
     """The run's turn on the thread, where the store lets runs take turns."""
 
-    lent: Turn | None = field(default=None, init=False)
+    lent: HeldLease | None = field(default=None, init=False)
     """In a part of a run that keeps nothing itself: the turn of the whole."""
 
     outcome: RunRecord | None = field(default=None, init=False)
@@ -133,10 +133,10 @@ class Thread:
 
     async def _take_turn(self, config: HistoryConfig, message_id: str, *, resume: bool) -> None:
         thread_id = self.state.thread_id
-        if config.turns is None or thread_id is None or not isinstance(config, RunStore):
+        if config.lease is None or thread_id is None or not isinstance(config, RunStore):
             return
-        self.turn = Turn(
-            how=config.turns,
+        self.turn = HeldLease(
+            settings=config.lease,
             store=config,
             runtime=self.runtime,
             effect=self._effect,
@@ -145,8 +145,8 @@ class Thread:
             run_id=message_id,
             owner=self.runtime.new_id(f"{self.prefix}/turn"),
         )
-        await self.turn.take()
-        own, newest = await self.turn.recall()
+        await self.turn.acquire()
+        own, newest = await self.turn.recorded_runs()
         done = own is not None and own.status == "completed"
         if own is not None:
             self._sought = frozenset(own.results if done else (message_id,))
@@ -155,18 +155,18 @@ class Thread:
             self.state.load(dict(kept.state))
         if done:
             self.outcome = own
-            await self.turn.give_up()
+            await self.turn.release()
 
     async def let_go(self) -> None:
         """Let others have the thread, without a word of how this run ended."""
         if self.turn is not None:
-            await self.turn.let_go()
+            await self.turn.release_now()
 
     async def away(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
         """Wait for a person, an event or a time, and let others have the thread meanwhile."""
         for turn in (self.turn, self.lent):
             if turn is not None:
-                wait = partial(turn.away, step_id, wait)
+                wait = partial(turn.released_while, step_id, wait)
         return await wait()
 
     def _show(self, outcome: RunRecord) -> None:
@@ -190,7 +190,7 @@ class Thread:
             return
         state = None if failed else self.state.dump()
         status = "failed" if failed else "completed"
-        await self.turn.end(status, state, self._results, stop_reason, lost=lost)
+        await self.turn.finish(status, state, self._results, stop_reason, lost=lost)
 
     async def look(self) -> None:
         """Load the thread as `open` would, but create nothing and remember nothing."""
@@ -260,7 +260,7 @@ class Thread:
 
     def _may_look(self, config: HistoryConfig) -> bool:
         """Whether the newest results may be loaded already when the thread is asked for."""
-        if config.turns is not None or self.runtime.durable:
+        if config.lease is not None or self.runtime.durable:
             # A turn is taken first; and what one step loads, the next cannot know.
             return False
         return config.looks_first and config.lazy and not self.state.is_seeded
@@ -340,7 +340,7 @@ class Thread:
         self, function: Callable[[HistoryContext], Any], context: HistoryContext
     ) -> None:
         if self.turn is not None:
-            await self.turn.prolong()
+            await self.turn.renew()
         await resolve(function(context))  # what an append returns is nobody's business
 
     async def _effect(

@@ -113,7 +113,7 @@ def begin_state(job: Job, settings: Settings, previous: Mapping[str, Any] | None
 
 async def previous_data(store: HistoryStore, thread_id: str) -> Mapping[str, Any] | None:
     """Return the data of the thread's last run, where the store keeps it for the next one."""
-    if store.turns is None or not isinstance(store, RunStore):
+    if store.lease is None or not isinstance(store, RunStore):
         return None
     run = await store.load_run(thread_id)
     return None if run is None else run.state

@@ -13,7 +13,7 @@ from agentkit_py._core.lazy import Finder as _Finder
 from agentkit_py._core.lazy import lazily as _lazily
 
 if TYPE_CHECKING:
-    from agentkit_py.history.turns import Turns
+    from agentkit_py.history.leases import ThreadLease
     from agentkit_py.stores.base import HistoryStore
     from agentkit_py.stores.memory import MemoryHistory
     from agentkit_py.stores.postgres import PostgresHistory
@@ -29,7 +29,7 @@ __all__ = [
     "SqliteHistory",
     "StoredResult",
     "ThreadInfo",
-    "Turns",
+    "ThreadLease",
     "Workspace",
     "for_user",
     "redacted",
@@ -38,7 +38,7 @@ __all__ = [
 __getattr__: _Finder = _lazily(
     __name__,
     {
-        "agentkit_py.history.turns": "Turns",
+        "agentkit_py.history.leases": "ThreadLease",
         "agentkit_py.stores.base": "HistoryStore",
         "agentkit_py.stores.memory": "MemoryHistory",
         "agentkit_py.stores.postgres": "PostgresHistory",

@@ -21,8 +21,8 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.runs import RunRecord
-from agentkit_py.history.turns import Turns
 from agentkit_py.processors.base import Extent, Processor, Summary
 from agentkit_py.processors.vectors import Vector, nearest
 from agentkit_py.results import USER
@@ -182,9 +182,9 @@ class SqlHistory(HistoryStore):
     """Threads in an SQL database."""
 
     def __init__(
-        self, *, processors: Sequence[Processor], turns: Turns | None, lazy: bool | None
+        self, *, processors: Sequence[Processor], lease: ThreadLease | None, lazy: bool | None
     ) -> None:
-        super().__init__(processors=processors, turns=turns, lazy=lazy)
+        super().__init__(processors=processors, lease=lease, lazy=lazy)
         self._databases: dict[int, Database] = {}
         self._lock = Lock()
 

@@ -11,7 +11,7 @@ from typing import Self
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
 from agentkit_py.history.config import HistoryConfig, HistoryContext
-from agentkit_py.history.turns import Turns
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.messages import Message
 from agentkit_py.processors.base import Processor
 from agentkit_py.processors.tokenizers import count_text, default_tokenizer, is_ready, prepare
@@ -51,14 +51,14 @@ class HistoryStore(HistoryConfig, ABC):
         self,
         *,
         processors: Sequence[Processor] = (),
-        turns: Turns | None = None,
+        lease: ThreadLease | None = None,
         lazy: bool | None = None,
     ) -> None:
         """Connect the run's callbacks to the store's methods.
 
         Args:
             processors: History processors that run before those of networks and agents.
-            turns: How runs share a thread; None: they do not know of each other.
+            lease: How runs share a thread; None: they do not know of each other.
             lazy: Whether only as much of a thread is loaded as processors want to see. True: and
                 tokens are counted at each save, though the encoding has to be loaded for that.
         """
@@ -69,7 +69,7 @@ class HistoryStore(HistoryConfig, ABC):
             append_results=self._append_new_results,
             processors=processors,
             save_each=True,
-            turns=turns,
+            lease=lease,
             lazy=lazy is not False,
         )
         self.counts_tokens = lazy is True

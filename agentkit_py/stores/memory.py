@@ -9,8 +9,8 @@ from datetime import datetime
 from threading import Lock
 
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.runs import RunRecord
-from agentkit_py.history.turns import Turns
 from agentkit_py.processors.base import Extent, Processor, Summary
 from agentkit_py.processors.vectors import MemoryIndex, Vector
 from agentkit_py.results import USER
@@ -81,19 +81,19 @@ class MemoryHistory(HistoryStore):
         self,
         *,
         processors: Sequence[Processor] = (),
-        turns: Turns | None = None,
+        lease: ThreadLease | None = None,
         lazy: bool | None = None,
     ) -> None:
         """Begin without threads.
 
         Args:
             processors: History processors that run before those of networks and agents.
-            turns: How runs share a thread; None: they do not know of each other.
+            lease: How runs share a thread; None: they do not know of each other.
             lazy: False: each run loads its whole thread. Else it loads as much as its processors
                 want to see, and `State.results` holds that. True: and tokens are counted at each
                 save, though the encoding has to be loaded for that.
         """
-        super().__init__(processors=processors, turns=turns, lazy=lazy)
+        super().__init__(processors=processors, lease=lease, lazy=lazy)
         self._threads: dict[str, _Thread] = {}
         self._data: dict[str, _Data] = {}
         self._vectors = MemoryIndex()

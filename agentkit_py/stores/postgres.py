@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from agentkit_py._core.conninfo import conninfo_problem
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.history.turns import Turns
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.processors.base import Processor
 from agentkit_py.stores._sql import Database, SqlHistory
 
@@ -33,7 +33,7 @@ class PostgresHistory(SqlHistory):
         conninfo: str,
         *,
         processors: Sequence[Processor] = (),
-        turns: Turns | None = None,
+        lease: ThreadLease | None = None,
         lazy: bool | None = None,
         schema: str = "public",
         prefix: str = "agentkit_",
@@ -45,7 +45,7 @@ class PostgresHistory(SqlHistory):
         Args:
             conninfo: ``postgresql://user:password@host/database``, or ``key=value`` pairs.
             processors: History processors that run before those of networks and agents.
-            turns: How runs share a thread; None: they do not know of each other.
+            lease: How runs share a thread; None: they do not know of each other.
             lazy: False: each run loads its whole thread. Else it loads as much as its processors
                 want to see, and `State.results` holds that. True: and tokens are counted at each
                 save, though the encoding has to be loaded for that.
@@ -58,7 +58,7 @@ class PostgresHistory(SqlHistory):
             ConfigurationError: The address, a name or a number cannot be used, or psycopg is not
                 installed.
         """
-        super().__init__(processors=processors, turns=turns, lazy=lazy)
+        super().__init__(processors=processors, lease=lease, lazy=lazy)
         if connections < 1:
             raise ConfigurationError(f"connections must be 1 or more, not {connections}.")
         try:

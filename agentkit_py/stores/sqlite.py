@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.history.turns import Turns
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.processors.base import Processor
 from agentkit_py.stores._sql import Database, SqlHistory
 from agentkit_py.stores.rows import ThreadInfo
@@ -31,7 +31,7 @@ class SqliteHistory(SqlHistory):
         path: str | os.PathLike[str],
         *,
         processors: Sequence[Processor] = (),
-        turns: Turns | None = None,
+        lease: ThreadLease | None = None,
         lazy: bool | None = None,
         busy_timeout: float = 30.0,
     ) -> None:
@@ -41,7 +41,7 @@ class SqliteHistory(SqlHistory):
             path: The file; its folder has to exist. A relative path is relative to the folder that
                 is current now.
             processors: History processors that run before those of networks and agents.
-            turns: How runs share a thread; None: they do not know of each other.
+            lease: How runs share a thread; None: they do not know of each other.
             lazy: False: each run loads its whole thread. Else it loads as much as its processors
                 want to see, and `State.results` holds that. True: and tokens are counted at each
                 save, though the encoding has to be loaded for that.
@@ -50,7 +50,7 @@ class SqliteHistory(SqlHistory):
         Raises:
             ConfigurationError: ``path`` is no path of a file, e.g. ``":memory:"``.
         """
-        super().__init__(processors=processors, turns=turns, lazy=lazy)
+        super().__init__(processors=processors, lease=lease, lazy=lazy)
         self.path: Path = _checked(path)
         self.busy_timeout = busy_timeout
 

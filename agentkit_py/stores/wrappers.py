@@ -87,7 +87,7 @@ class _WrappedThreads(HistoryStore):
     """Delegates to another store and shares its connections."""
 
     def __init__(self, store: HistoryStore) -> None:
-        super().__init__(processors=store.processors, turns=store.turns, lazy=store.lazy)
+        super().__init__(processors=store.processors, lease=store.lease, lazy=store.lazy)
         self.chain = store.chain  # the same one, so that it runs once where both are used
         self.counts_tokens = store.counts_tokens
         self._store: Any = store

@@ -22,7 +22,7 @@ from agentkit_py import (
     UserMessage,
     tool,
 )
-from agentkit_py.history.turns import Turns
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.models import Model
 from agentkit_py.processors import ApproximateTokenizer, Summarize
 from agentkit_py.routing import together
@@ -238,7 +238,7 @@ async def test_a_thread_in_a_store() -> None:
 
 async def test_a_thread_that_runs_take_turns_on() -> None:
     """With a question to a person, during which others may have the thread."""
-    store = MemoryHistory(turns=Turns())
+    store = MemoryHistory(lease=ThreadLease())
     replies = [tool_call("refund", {"amount": 1}), "Done."]
     agent = _agent("solo", *replies, tools=[refund], max_iter=2, history=store)
     network = Network(name="net", agents=[agent], history=store, router=_once(agent))

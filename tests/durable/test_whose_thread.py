@@ -10,7 +10,7 @@ import inngest
 import pytest
 
 from agentkit_py import Agent, AgentResult, Message, Network, RouterContext, TextMessage
-from agentkit_py.history.turns import Turns
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.inngest import create_functions
 from agentkit_py.stores import (
     HistoryStore,
@@ -23,13 +23,13 @@ from agentkit_py.testing import ScriptedModel
 from agentkit_py.testing.executor import ReplayExecutor, Run
 
 
-@pytest.fixture(params=["memory", "sqlite", "turns", "redacted", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "lease", "redacted", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[HistoryStore]:
     """A new store of each kind."""
     makers: dict[str, Callable[[], HistoryStore]] = {
         "memory": MemoryHistory,
         "sqlite": lambda: SqliteHistory(tmp_path / "threads.db"),
-        "turns": lambda: SqliteHistory(tmp_path / "threads.db", turns=Turns()),
+        "lease": lambda: SqliteHistory(tmp_path / "threads.db", lease=ThreadLease()),
         "redacted": lambda: redacted(MemoryHistory(), str.strip),
         "postgres": lambda: PostgresHistory(
             request.getfixturevalue("postgres_url"),

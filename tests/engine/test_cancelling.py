@@ -18,7 +18,7 @@ from agentkit_py import (
     tool,
 )
 from agentkit_py.history import HistoryContext
-from agentkit_py.history.turns import Turns
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.testing import ScriptedModel, tool_call
 
 pytestmark = pytest.mark.direct_only(
@@ -62,7 +62,7 @@ async def cancelled(run: asyncio.Task[Any], begun: asyncio.Event) -> None:
 async def test_a_cancelled_run_gives_its_thread_back() -> None:
     """The next message does not wait until the lease is over."""
     wait, begun = waiting()
-    store = MemoryHistory(turns=Turns(on_busy="error", lease=3600))
+    store = MemoryHistory(lease=ThreadLease(on_busy="error", seconds=3600))
     network = two("one", tool_call("wait", {}), "again", "done", wait=wait, history=store)
     first = network.run(UserMessage("hi", "m1"), thread_id="t")
     await cancelled(asyncio.create_task(first), begun)
@@ -76,7 +76,7 @@ async def test_a_cancelled_run_gives_its_thread_back() -> None:
 async def test_a_cancelled_agent_gives_its_thread_back() -> None:
     """An agent by itself, too."""
     wait, begun = waiting()
-    store = MemoryHistory(turns=Turns(on_busy="error", lease=3600))
+    store = MemoryHistory(lease=ThreadLease(on_busy="error", seconds=3600))
     model = ScriptedModel(tool_call("wait", {}), "done")
     agent = Agent(name="a", system="S", tools=[wait], max_iter=2, model=model, history=store)
     await cancelled(asyncio.create_task(agent.run("hi", thread_id="t")), begun)

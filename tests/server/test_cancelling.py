@@ -10,7 +10,7 @@ from typing import Any
 from websockets.asyncio.client import connect
 
 from agentkit_py import MemoryHistory, SqliteHistory
-from agentkit_py.history.turns import Turns
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.server import ServerLimits, lifespan
 from agentkit_py.testing import tool_call
 from tests.server.world import (
@@ -31,7 +31,7 @@ async def test_a_cancelled_run_ends_its_stream_as_interrupted() -> None:
     """The tool is cancelled, the stream ends, and the thread goes on from what was finished."""
     wait, begun, _ = waiting()
     network = support(tool_call("wait", {}), "Hello again.", tools=(wait,))
-    app = app_of(network, history=MemoryHistory(turns=Turns(lease=3600)))
+    app = app_of(network, history=MemoryHistory(lease=ThreadLease(seconds=3600)))
     async with served(app) as url, listening(url) as stream:
         await post(url, "/api/chat", message("Hi", "t1"))
         await begun.wait()

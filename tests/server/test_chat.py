@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentkit_py import Agent, MemoryHistory, Network, State, ToolContext, tool
-from agentkit_py.history.turns import Turns
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.server import ServerLimits, create_app
 from agentkit_py.state import fields_of
 from agentkit_py.testing import ScriptedModel, tool_call
@@ -167,7 +167,7 @@ async def test_the_state_continues_where_the_store_has_leases() -> None:
     model = ScriptedModel(tool_call("remember", {}), "ok", tool_call("whoami", {}), "done")
     clerk = Agent(name="clerk", system="S", tools=[remember, whoami], max_iter=3)
     network = Network(name="support", agents=[clerk], router=once, default_model=model)
-    app = app_of(network, history=MemoryHistory(turns=Turns()), client_state=["tab"])
+    app = app_of(network, history=MemoryHistory(lease=ThreadLease()), client_state=["tab"])
     await said(app, "Hi", "t", state={"tab": "a"})
     await said(app, "Hi again", "t", state={"tab": "b"})
     assert await told(app) == {"known": True, "tab": "b", "user_id": "ada"}

@@ -12,7 +12,7 @@ import pytest
 from agentkit_py import MemoryHistory, Network, State, ToolContext, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events import APPROVAL_EVENT
-from agentkit_py.history.turns import Turns
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.inngest import create_functions
 from agentkit_py.inngest.sending import CANCEL_EVENT
 from agentkit_py.testing import tool_call
@@ -106,7 +106,7 @@ async def test_the_events_state_is_that_of_a_local_run() -> None:
         return before
 
     replies = [tool_call("note", {}), "one", tool_call("note", {}), "two"]
-    store = MemoryHistory(turns=Turns())
+    store = MemoryHistory(lease=ThreadLease())
     shop = hosted(*replies, tools=(note,), store=store, client_state=["tab"])
     outputs: list[Any] = []
     for tab in ("a", "b"):

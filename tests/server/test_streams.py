@@ -12,7 +12,7 @@ import pytest
 
 from agentkit_py import Agent, MemoryHistory, Network, tool
 from agentkit_py.errors import HistoryError
-from agentkit_py.history.turns import Turns
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.server import HubLimits, ServerLimits
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing.provider import Raw
@@ -235,7 +235,7 @@ async def test_a_run_that_never_began_ends_its_stream() -> None:
 
 async def test_a_message_that_was_answered_before_ends_its_stream() -> None:
     """The stored outcome stands, and the front end stops waiting."""
-    app = app_of(support("Hi."), history=MemoryHistory(turns=Turns()))
+    app = app_of(support("Hi."), history=MemoryHistory(lease=ThreadLease()))
     body = message("Hi", "t1", id="m-1")
     async with served(app) as url, listening(url) as stream:
         await post(url, "/api/chat", body)

@@ -13,8 +13,8 @@ import pytest
 
 from agentkit_py import Agent, State, ToolContext, UserMessage, tool
 from agentkit_py.errors import ConfigurationError, ThreadNotFoundError
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.runs import RunStore
-from agentkit_py.history.turns import Turns
 from agentkit_py.messages import FileContent, TextContent, TextMessage, text_of
 from agentkit_py.processors import Redactor, Summarize
 from agentkit_py.processors.base import Summary, SummaryStore
@@ -83,12 +83,12 @@ async def written(store: HistoryStore) -> str:
     return repr(shown)
 
 
-@pytest.mark.parametrize("turns", [None, Turns()])
+@pytest.mark.parametrize("lease", [None, ThreadLease()])
 async def test_nothing_that_is_masked_reaches_the_store(
-    store: HistoryStore, turns: Turns | None
+    store: HistoryStore, lease: ThreadLease | None
 ) -> None:
     """What was said, calls, results, the client's state, titles, metadata, summaries, states."""
-    store.turns = turns
+    store.lease = lease
     wrapped = redacted(store, ["email"])
     await wrapped.add_thread("t", title=f"From {MAIL}", metadata={"mail": MAIL}, user_id=MAIL)
     result = await ask(wrapped)
@@ -170,7 +170,7 @@ async def test_messages_are_answered_once_and_replayed_runs_are_consistent(
     store: HistoryStore,
 ) -> None:
     """A message that is delivered again gets the answer that was given, masked."""
-    store.turns = Turns()
+    store.lease = ThreadLease()
     wrapped = redacted(store, ["email"])
     call = tool_call("find_customer", {"mail": MAIL})
     agent = desk(wrapped, call, f"Hello, {MAIL}.", "Again.")
@@ -187,7 +187,7 @@ async def test_messages_are_answered_once_and_replayed_runs_are_consistent(
 
 async def test_the_state_of_runs_may_stay_as_it_is(store: HistoryStore) -> None:
     """For tools that go on with what is in it."""
-    store.turns = Turns()
+    store.lease = ThreadLease()
     await ask(redacted(store, ["email"], state=False))
     run = await run_store(store).load_run("t")
     assert run.state == {"customer": MAIL}

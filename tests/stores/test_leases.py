@@ -23,7 +23,7 @@ from agentkit_py import (
     tool,
 )
 from agentkit_py.errors import ConfigurationError, ModelError, StateError, ThreadBusyError
-from agentkit_py.history.turns import Turns
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.models.base import RetryPolicy
 from agentkit_py.routing import together
 from agentkit_py.stores import (
@@ -44,14 +44,14 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
     """Makes a store of each kind whose runs take turns."""
 
     def made(**options: Any) -> HistoryStore:
-        turns = Turns(**options)
+        lease = ThreadLease(**options)
         if request.param == "memory":
-            return MemoryHistory(turns=turns)
+            return MemoryHistory(lease=lease)
         if request.param == "sqlite":
-            return SqliteHistory(tmp_path / "threads.db", turns=turns)
+            return SqliteHistory(tmp_path / "threads.db", lease=lease)
         url = request.getfixturevalue("postgres_url")
         schema = request.getfixturevalue("postgres_schema")
-        return PostgresHistory(url, schema=schema, connections=4, turns=turns)
+        return PostgresHistory(url, schema=schema, connections=4, lease=lease)
 
     return made
 
@@ -125,7 +125,7 @@ async def test_a_dead_run_does_not_lock_its_thread_for_ever(make: MakeStore) -> 
 
 async def test_a_run_that_lost_its_turn_saves_nothing_more(make: MakeStore) -> None:
     """What it would add belongs to another conversation by now."""
-    async with make(lease=1e-6) as store:
+    async with make(seconds=1e-6) as store:
 
         @tool
         async def stall() -> str:
@@ -245,7 +245,7 @@ class Slow(MemoryHistory):
     """Stops in the middle of loading."""
 
     def __init__(self) -> None:
-        super().__init__(turns=Turns(on_busy="error"))
+        super().__init__(lease=ThreadLease(on_busy="error"))
         self.begun = asyncio.Event()
         self.go_on = asyncio.Event()
 
@@ -303,12 +303,12 @@ async def test_replayed_runs_take_turns_and_answer_once(make: MakeStore) -> None
 def test_a_lease_has_to_last() -> None:
     """A lease of no time is none."""
     with pytest.raises(ConfigurationError, match="lease"):
-        Turns(lease=0)
+        ThreadLease(seconds=0)
 
 
 async def test_a_message_that_comes_again_much_later_is_answered_as_before() -> None:
     """As much of the thread is read as there is after it, and no model is called."""
-    store = MemoryHistory(turns=Turns())
+    store = MemoryHistory(lease=ThreadLease())
     message = UserMessage("hi", "m1")
     agent = Agent(
         name="desk", system="S", model=ScriptedModel("first", "no"), history=store,
@@ -327,7 +327,7 @@ class Watched(MemoryHistory):
     """Notes who has the thread, whenever that is asked for."""
 
     def __init__(self) -> None:
-        super().__init__(turns=Turns(on_busy="error"))
+        super().__init__(lease=ThreadLease(on_busy="error"))
         self.log: list[str] = []
 
     async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:

@@ -1,11 +1,10 @@
-"""Taking turns on a thread: one run at a time, each user message answered once, state kept."""
+"""Leases of threads: one run at a time on a thread, each user message answered once."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
 from agentkit_py.errors import ConfigurationError, ThreadBusyError
@@ -18,27 +17,30 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turns:
-    """How runs share a thread: ``SqliteHistory("support.db", turns=Turns())``.
+class ThreadLease:
+    """How runs share a thread: ``SqliteHistory("support.db", lease=ThreadLease())``.
 
-    Runs of one thread take turns; a user's message with an id that was answered before gets the
-    stored outcome, and no model is called; a run that is given a thread and no state goes on with
-    the data of the run before.
+    One run at a time holds the thread's lease. A user's message with an id that was answered before
+    gets the stored outcome, and no model is called; a run that is given a thread and no state goes
+    on with the data of the run before.
 
     Raises:
-        ConfigurationError: ``lease`` is not positive.
+        ConfigurationError: ``seconds`` is not positive.
     """
 
     on_busy: Literal["wait", "error"] = "wait"
     """What a run does that finds another one at work: wait, or raise `ThreadBusyError` at once."""
 
-    lease: float = 300.0
-    """Seconds after which a run that has saved nothing is taken for dead."""
+    seconds: float = 300.0
+    """Seconds after which the lease of a run that has saved nothing is over: it is taken for
+    dead."""
 
     def __post_init__(self) -> None:
         """Check the number."""
-        if self.lease <= 0:
-            raise ConfigurationError(f"Turns: lease must be more than 0 seconds, not {self.lease}.")
+        if self.seconds <= 0:
+            raise ConfigurationError(
+                f"ThreadLease: the lease must last more than 0 seconds, not {self.seconds}."
+            )
 
 
 class _Effect(Protocol):
@@ -46,10 +48,13 @@ class _Effect(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Turn:
-    """One run's turn on its thread."""
+class HeldLease:
+    """One run's lease of its thread.
 
-    how: Turns
+    Step names say "turn", as they always have: runs that wait are found by them.
+    """
+
+    settings: ThreadLease
     store: RunStore
     runtime: Runtime
     effect: _Effect
@@ -59,58 +64,59 @@ class Turn:
     """The id of the user's message."""
 
     owner: str
-    """What this run is called in the lease; another run for the same message is another."""
+    """This run's name in the lease; another run for the same message has another one."""
 
-    async def take(self) -> None:
-        """Wait for the turn.
+    async def acquire(self) -> None:
+        """Wait for the lease.
 
         Raises:
-            ThreadBusyError: It is another run's, and this one is not to wait.
+            ThreadBusyError: Another run has it, and this one is not to wait.
         """
-        await self._lock("turn.1", waits=self.how.on_busy == "wait")
+        await self._acquire("turn.1", waits=self.settings.on_busy == "wait")
 
-    async def _lock(self, name: str, *, waits: bool) -> None:
-        lock = partial(self.store.lock_thread, self.thread_id, self.owner, self.how.lease)
+    async def _acquire(self, name: str, *, waits: bool) -> None:
         tries, wait = 0, _FIRST_WAIT
-        while not await self.effect(f"{name}.{tries}", lock):
+        while not await self.effect(f"{name}.{tries}", self._lock):
             if not waits:
                 raise ThreadBusyError(self.thread_id)
             step = f"{self.prefix}.history.{name}.{tries}.wait"
             await self.runtime.step.sleep(step, timedelta(seconds=wait))
             tries, wait = tries + 1, min(2 * wait, _LONGEST_WAIT)
 
-    async def prolong(self) -> None:
+    async def _lock(self) -> bool:
+        return await self.store.lock_thread(self.thread_id, self.owner, self.settings.seconds)
+
+    async def renew(self) -> None:
         """Begin the lease anew, before something is saved.
 
         Raises:
             ThreadBusyError: It was over, and another run has the thread now.
         """
-        if not await self.store.lock_thread(self.thread_id, self.owner, self.how.lease):
+        if not await self._lock():
             raise ThreadBusyError(self.thread_id)
 
-    async def let_go(self) -> None:
-        """Let others have the thread, where there is nothing left to remember that for."""
+    async def release_now(self) -> None:
+        """End the lease without a step, where nothing remembers steps any more."""
         await self.store.unlock_thread(self.thread_id, self.owner)
 
-    async def give_up(self, name: str = "turn.1.pause") -> None:
-        """Let others have the thread."""
-        unlock = partial(self.store.unlock_thread, self.thread_id, self.owner)
-        await self.effect(name, unlock)
+    async def release(self, name: str = "turn.1.pause") -> None:
+        """End the lease, in a step."""
+        await self.effect(name, self.release_now)
 
-    async def away(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
-        """Let others have the thread while ``wait`` waits, which may take days.
+    async def released_while(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
+        """Release the lease while ``wait`` waits, which may take days, and acquire it again.
 
         Steps are named by what is waited for: several parts of a run may wait at the same time,
         and go on in another order on each replay.
         """
-        await self.give_up(f"turn.{step_id}.pause")
+        await self.release(f"turn.{step_id}.pause")
         found = await wait()
-        # Whoever comes back has begun already, so it waits for its turn whatever `on_busy` says.
-        await self._lock(f"turn.{step_id}.back", waits=True)
+        # The run has begun already, so it waits for the lease whatever `on_busy` says.
+        await self._acquire(f"turn.{step_id}.back", waits=True)
         return found
 
-    async def recall(self) -> tuple[RunRecord | None, RunRecord | None]:
-        """What is known of this run from before, and the newest run that left a state."""
+    async def recorded_runs(self) -> tuple[RunRecord | None, RunRecord | None]:
+        """Return the record of an earlier run for this message, and the newest with a state."""
 
         async def ask() -> Any:
             runs = [await self.store.load_run(self.thread_id, one) for one in (self.run_id, None)]
@@ -123,7 +129,7 @@ class Turn:
         where = f"Thread {self.thread_id!r}"
         return None if record is None else RunRecord.from_dict(*record, where=where)
 
-    async def end(
+    async def finish(
         self,
         status: str,
         state: Any,
@@ -132,7 +138,7 @@ class Turn:
         *,
         lost: bool = False,
     ) -> None:
-        """Keep how the run ended, and give the thread back."""
+        """Record how the run ended, and end the lease; without a step if the run is ``lost``."""
         run = RunRecord(
             id=self.run_id,
             status=status,
@@ -143,6 +149,6 @@ class Turn:
 
         async def close() -> None:
             await self.store.save_run(self.thread_id, run)
-            await self.store.unlock_thread(self.thread_id, self.owner)
+            await self.release_now()
 
         await (close() if lost else self.effect("turn.end", close))

@@ -11,14 +11,14 @@ import pytest
 
 from agentkit_py import Agent
 from agentkit_py.errors import ThreadBusyError
-from agentkit_py.history.turns import Turns
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.stores import HistoryStore, PostgresHistory, SqliteHistory
 from agentkit_py.testing import ScriptedModel
 
 WORKER = """
 import asyncio, sys
 from agentkit_py import Agent, PostgresHistory, SqliteHistory, tool
-from agentkit_py.stores import Turns
+from agentkit_py.stores import ThreadLease
 from agentkit_py.testing import ScriptedModel, tool_call
 
 @tool
@@ -29,10 +29,10 @@ async def work() -> str:
     return "done"
 
 async def main(place, schema):
-    turns = Turns()
+    lease = ThreadLease()
     server = bool(schema)
-    store = PostgresHistory(place, schema=schema, turns=turns) if server else SqliteHistory(
-        place, turns=turns)
+    store = PostgresHistory(place, schema=schema, lease=lease) if server else SqliteHistory(
+        place, lease=lease)
     model = ScriptedModel(tool_call("work", {}), "first")
     async with store:
         await Agent(
@@ -54,20 +54,20 @@ async def test_the_second_process_is_refused_at_once_or_comes_after_the_first(
         place = request.getfixturevalue("postgres_url")
         schema = request.getfixturevalue("postgres_schema")
 
-    def store(turns: Turns) -> HistoryStore:
+    def store(lease: ThreadLease) -> HistoryStore:
         if schema:
-            return PostgresHistory(place, schema=schema, turns=turns)
-        return SqliteHistory(place, turns=turns)
+            return PostgresHistory(place, schema=schema, lease=lease)
+        return SqliteHistory(place, lease=lease)
 
     command = [sys.executable, "-c", WORKER, place, schema]
     other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220 - nothing else runs here
     with other:
         assert other.stdout is not None
         assert other.stdout.readline() == "working\n"
-        async with store(Turns(on_busy="error")) as busy:
+        async with store(ThreadLease(on_busy="error")) as busy:
             with pytest.raises(ThreadBusyError):
                 await agent(busy).run("two", thread_id="t")
-        async with store(Turns()) as waiting:
+        async with store(ThreadLease()) as waiting:
             third = asyncio.create_task(agent(waiting).run("three", thread_id="t"))
             await asyncio.to_thread(other.communicate, "\n", 60)
             assert (await third).text == "second"
