@@ -75,7 +75,11 @@ class LocalEmbedder:
             if self._loaded is None:
                 self._loaded = self._load()
         valid = [text.encode("utf-8", "replace").decode() for text in texts]
-        return [vector.tolist() for vector in self._loaded.embed(valid, batch_size=_BATCH)]
+        # Texts of one length side by side: padding costs as much as text.
+        order = sorted(range(len(valid)), key=lambda index: len(valid[index]))
+        vectors = self._loaded.embed([valid[index] for index in order], batch_size=_BATCH)
+        found = dict(zip(order, vectors, strict=True))
+        return [found[index].tolist() for index in range(len(valid))]
 
     def _load(self) -> TextEmbedding:
         from fastembed import TextEmbedding  # noqa: PLC0415 - an extra, slow to load
