@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -95,20 +96,18 @@ def _attribute(processor: HistoryProcessor, name: str) -> Any:
 
 
 def _as_json(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
+    try:
+        return json.loads(json.dumps(value, default=_as_container))
+    except (TypeError, ValueError):
+        return _NOTHING
+
+
+def _as_container(value: Any) -> Any:
     if isinstance(value, set | frozenset):
-        items = cast("set[object]", value)
-        return sorted(map(str, items)) if all(isinstance(i, str) for i in items) else _NOTHING
-    if isinstance(value, list | tuple):
-        listed = [_as_json(item) for item in cast("list[object]", value)]
-        return _NOTHING if _NOTHING in listed else listed
+        return sorted(cast("set[str]", value))
     if isinstance(value, Mapping):
-        pairs = {
-            str(key): _as_json(item) for key, item in cast("Mapping[object, object]", value).items()
-        }
-        return _NOTHING if _NOTHING in pairs.values() else pairs
-    return _NOTHING
+        return dict(cast("Mapping[str, object]", value))
+    raise TypeError
 
 
 def remade(processor: HistoryProcessor, changed: Mapping[str, Any]) -> HistoryProcessor:

@@ -152,7 +152,7 @@ async def test_a_call_is_made_again_and_the_thread_stays_as_it_is(
     ("edit", "problem"),
     [
         ({"processors": {"9": {"off": True}}}, "no processor 9"),
-        ({"processors": {"0": {"settings": {"limit": 0}}}}, "positive whole number"),
+        ({"processors": {"0": {"settings": {"limit": 0}}}}, "whole number of at least 1"),
         ({"processors": {"0": {"settings": {"colour": 1}}}}, "no setting"),
         ({"mood": "good"}, "mood"),
     ],
