@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import httpx_sse
 import pytest
 
+from agentkit_py import Agent, openai
 from agentkit_py.messages import TextMessage
 from agentkit_py.models import Model, ModelRequest, ToolSpec
-from agentkit_py.testing import FakeProvider, Raw, ScriptedModel, error, tool_call
+from agentkit_py.testing import (
+    FakeProvider,
+    PacedTransport,
+    Raw,
+    ScriptedModel,
+    error,
+    text,
+    tool_call,
+)
 from agentkit_py.testing.provider import Reply
 from agentkit_py.testing.scripted_model import Provider
 
@@ -197,3 +208,24 @@ async def test_a_pause_is_kept_where_the_time_out_allows_it() -> None:
     fake = FakeProvider([Raw(reply="Hi", pause=0.001)])
     async with httpx.AsyncClient(transport=fake.transport) as client:
         assert "Hi" in (await client.send(request_of("openai"))).text
+
+
+async def read_paced(pause: float) -> str:
+    """What a streamed reply with such pauses says."""
+    transport = PacedTransport(FakeProvider([text("One two three.")]).transport, pause)
+    model = replace(openai("offline", api_key="sk-offline"), transport=transport)
+    async with Agent(name="a", system="S", model=model).stream("Hi") as stream:
+        async for _ in stream:
+            pass
+        return stream.result.text
+
+
+async def test_a_paced_reply_says_the_same() -> None:
+    """Pauses change nothing of what is read in the end."""
+    assert await read_paced(0) == "One two three."
+
+
+async def test_a_reply_with_long_pauses_is_not_there_yet() -> None:
+    """An hour before each piece: a moment later nobody has it."""
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(read_paced(3600), 0.1)

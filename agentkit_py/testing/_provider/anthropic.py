@@ -15,9 +15,9 @@ from .rules import (
     BASE64,
     IMAGES,
     URL,
-    Exchange,
     Problem,
     Request,
+    ToolRound,
     fields_of,
     is_int,
     is_name_list,
@@ -506,11 +506,11 @@ def _turns(request: Request) -> list[Turn]:
 
 
 @view
-def _exchanges(request: Request) -> list[Exchange]:
+def _rounds(request: Request) -> list[ToolRound]:
     """Return each turn's calls with the results in the turn right after it."""
     given = [Turn("", 0), *_turns(request), Turn("", 0)]
     return [
-        Exchange(
+        ToolRound(
             _pairs(before.of("tool_use"), "id"),
             _pairs(after.of("tool_result"), "tool_use_id"),
             before.index,
@@ -534,10 +534,10 @@ def duplicate_tool_use_id(request: Request) -> Iterator[Problem]:
 @_rule("github.com/anthropics/claude-code/issues/13460", "observed")
 def unknown_tool_use_id(request: Request) -> Iterator[Problem]:
     """A result answers a call of the turn right before it."""
-    for exchange in _exchanges(request):
-        for where, call_id in exchange.unknown():
+    for tool_round in _rounds(request):
+        for where, call_id in tool_round.unknown():
             words = (
-                f"messages.{exchange.answerer}.content.0: unexpected `tool_use_id` found in "
+                f"messages.{tool_round.answerer}.content.0: unexpected `tool_use_id` found in "
                 f"`tool_result` blocks: {call_id}. Each `tool_result` block must have a "
                 "corresponding `tool_use` block in the previous message."
             )
@@ -547,10 +547,10 @@ def unknown_tool_use_id(request: Request) -> Iterator[Problem]:
 @_rule(f"{_ANSWER}: found multiple tool_result blocks", "observed")
 def duplicate_tool_result(request: Request) -> Iterator[Problem]:
     """Each call has one result."""
-    for exchange in _exchanges(request):
-        for where, call_id in repeated(exchange.results):
+    for tool_round in _rounds(request):
+        for where, call_id in repeated(tool_round.results):
             words = (
-                f"messages.{exchange.answerer}.content: each tool_use must have a single result. "
+                f"messages.{tool_round.answerer}.content: each tool_use must have a single result. "
                 f"Found multiple `tool_result` blocks with id: {call_id}"
             )
             yield Problem(words, where)
@@ -567,10 +567,12 @@ def _unanswered(index: int, ids: Iterator[Any]) -> str:
 @_rule("github.com/anthropics/claude-code/issues/7929", "observed")
 def unanswered_tool_use(request: Request) -> Iterator[Problem]:
     """Every call is answered in the turn right after it."""
-    for exchange in _exchanges(request):
-        waiting = exchange.unanswered()
+    for tool_round in _rounds(request):
+        waiting = tool_round.unanswered()
         if waiting:
-            yield Problem(_unanswered(exchange.caller, (one for _, one in waiting)), waiting[0][0])
+            yield Problem(
+                _unanswered(tool_round.caller, (one for _, one in waiting)), waiting[0][0]
+            )
 
 
 @_rule(

@@ -32,9 +32,9 @@ from .rules import (
     DATA_URL,
     IMAGES,
     URL,
-    Exchange,
     Problem,
     Request,
+    ToolRound,
     data_type,
     fields_of,
     is_name_list,
@@ -390,16 +390,16 @@ _ORPHAN = (
 
 
 @view
-def _exchanges(request: Request) -> list[Exchange]:
+def _rounds(request: Request) -> list[ToolRound]:
     """Return each message's calls with the tool messages after it."""
-    found = [Exchange()]
+    found = [ToolRound()]
     for where, message in _messages(request):
         if message["role"] == "tool":
             found[-1].results.append((where, message["tool_call_id"]))
             continue
         calls = numbered(f"{where}.tool_calls", message.get("tool_calls"))
         assistant = message["role"] == "assistant"
-        found.append(Exchange([(f"{at}.id", c["id"]) for at, c in calls] if assistant else []))
+        found.append(ToolRound([(f"{at}.id", c["id"]) for at, c in calls] if assistant else []))
     return found
 
 
@@ -415,8 +415,8 @@ def missing_tool_call_id(request: Request) -> Iterator[Problem]:
 @_rule(f"{_CALLING}: the id is what a result is matched to", "inferred")
 def duplicate_tool_call_id(request: Request) -> Iterator[Problem]:
     """The calls of one assistant message have different ids; other messages may repeat them."""
-    for exchange in _exchanges(request):
-        for where, call_id in repeated(exchange.calls):
+    for tool_round in _rounds(request):
+        for where, call_id in repeated(tool_round.calls):
             words = f"Invalid '{where}': duplicate tool call id '{call_id}'."
             yield Problem(words, where, "invalid_value")
 
@@ -424,16 +424,16 @@ def duplicate_tool_call_id(request: Request) -> Iterator[Problem]:
 @_rule("github.com/langchain-ai/langchain/issues/33245", "observed")
 def orphan_tool_message(request: Request) -> Iterator[Problem]:
     """A tool message follows an assistant message with `tool_calls`, or another tool message."""
-    for exchange in _exchanges(request):
-        if exchange.results and not exchange.calls:
-            yield Problem(_ORPHAN, f"{exchange.results[0][0]}.role")
+    for tool_round in _rounds(request):
+        if tool_round.results and not tool_round.calls:
+            yield Problem(_ORPHAN, f"{tool_round.results[0][0]}.role")
 
 
 @_rule("the API's answer: not found in 'tool_calls'", "observed")
 def unknown_tool_call_id(request: Request) -> Iterator[Problem]:
     """A tool message names a call of the assistant message that it follows."""
-    for exchange in _exchanges(request):
-        for where, call_id in exchange.unknown():
+    for tool_round in _rounds(request):
+        for where, call_id in tool_round.unknown():
             words = f"Invalid parameter: 'tool_call_id' of '{call_id}' not found in 'tool_calls' of"
             yield Problem(f"{words} previous message.", f"{where}.tool_call_id")
 
@@ -441,16 +441,16 @@ def unknown_tool_call_id(request: Request) -> Iterator[Problem]:
 @_rule(f"{_CALLING} (one tool message per call)", "inferred")
 def duplicate_tool_message(request: Request) -> Iterator[Problem]:
     """Each call is answered once; a second answer is refused as an orphan is."""
-    for exchange in _exchanges(request):
-        for where, _ in repeated(exchange.results):
+    for tool_round in _rounds(request):
+        for where, _ in repeated(tool_round.results):
             yield Problem(_ORPHAN, f"{where}.tool_call_id")
 
 
 @_rule(f"{_CALLING}; the API's answer")
 def unanswered_tool_call(request: Request) -> Iterator[Problem]:
     """All calls of an assistant message are answered by the tool messages right after it."""
-    for exchange in _exchanges(request):
-        waiting = exchange.unanswered()
+    for tool_round in _rounds(request):
+        waiting = tool_round.unanswered()
         if waiting:
             yield Problem(_UNANSWERED + ", ".join(one for _, one in waiting), waiting[0][0])
 

@@ -326,11 +326,8 @@ def _of(given: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     return [part[name] for part in given if name in part]
 
 
-Turn = tuple[int, list[dict[str, Any]], list[dict[str, Any]]]
-
-
 @view
-def _exchanges(request: Request) -> list[Turn]:
+def _rounds(request: Request) -> list[tuple[int, list[dict[str, Any]], list[dict[str, Any]]]]:
     """Return for each content its number, its calls, and the responses in the next one."""
     given = [*_contents(request), ("user", list[dict[str, Any]]())]
     return [
@@ -389,7 +386,7 @@ def function_response_turn(request: Request) -> Iterator[Problem]:
     """A function response turn comes right after a function call turn."""
     if _of(_contents(request)[0][1], "functionResponse"):
         yield Problem(_RESPONSE_TURN, "contents[0]")
-    for index, calls, responses in _exchanges(request):
+    for index, calls, responses in _rounds(request):
         if responses and not calls:
             yield Problem(_RESPONSE_TURN, f"contents[{index + 1}]")
 
@@ -398,7 +395,7 @@ def function_response_turn(request: Request) -> Iterator[Problem]:
 def function_response_count(request: Request) -> Iterator[Problem]:
     """The content after a call turn has one response for each call."""
     last = len(_contents(request)) - 1
-    for index, calls, responses in _exchanges(request):
+    for index, calls, responses in _rounds(request):
         if calls and len(calls) != len(responses):
             yield Problem(_COUNT, f"contents[{min(index + 1, last)}]")
 
@@ -409,7 +406,7 @@ def function_response_name(request: Request) -> Iterator[Problem]:
 
     The order may differ: parallel results are matched by name and id.
     """
-    for index, calls, responses in _exchanges(request):
+    for index, calls, responses in _rounds(request):
         where = f"contents[{index + 1}]"
         if Counter(one["name"] for one in calls) != Counter(one["name"] for one in responses):
             words = "Please ensure that the function response names match the function call names"

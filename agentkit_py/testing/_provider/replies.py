@@ -94,7 +94,7 @@ class ReplyContent:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token numbers of one exchange."""
+    """Token numbers of one request and its reply."""
 
     prompt: int
     completion: int

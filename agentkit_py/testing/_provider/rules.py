@@ -94,7 +94,11 @@ def rules_of(*providers: ProviderName) -> Callable[..., Callable[[Check], Check]
     """Return the decorator that adds checks to the table as rules of these providers.
 
     It takes a rule's source, then its confidence, `models` and `optional`; see `Rule`. The name is
-    the function's own.
+    the function's own, its docstring says the rule:
+
+        @_rule("platform.claude.com/docs/en/…", "documented", models=_since_4_5)
+        def temperature_and_top_p(request: Request) -> Iterator[Problem]:
+            '''From Claude 4.5 on, `temperature` and `top_p` exclude each other.'''
     """
 
     def rule(
@@ -165,8 +169,8 @@ def view(make: Callable[[Request], T]) -> Callable[[Request], T]:
 
 
 @dataclass(slots=True)
-class Exchange:
-    """Calls of one turn and the results after them, each as (pointer, id).
+class ToolRound:
+    """The calls of one turn and the results after them, each as (pointer, id).
 
     Attributes:
         caller: Number of the message that calls; `answerer`: of the one with the results.

@@ -7,17 +7,23 @@ that names line and field; the lines after it are read all the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
-from agentkit_py._core.json import JsonObject, as_list, as_object
+from pydantic import (
+    BaseModel,
+    Discriminator,
+    PlainValidator,
+    Tag,
+    ValidationError,
+    field_validator,
+)
+
+from agentkit_py._core.json import JsonObject, as_object
 from agentkit_py._core.naming import TOOL_NAME
 from agentkit_py.errors import InvalidRecordError
-
-_SYSTEM = ("system", "developer")
-_ROLES = (*_SYSTEM, "user", "assistant", "tool")
 
 
 @dataclass(slots=True)
@@ -134,174 +140,192 @@ def conversation_of_line(raw: bytes, number: int) -> Conversation:
         InvalidRecordError: It is no JSON, or no conversation that can be replayed.
     """
     where = f"line {number}"
-    fields = _Fields.of(_json_of_line(raw, where), where, "")
-    name = fields.string("id") if "id" in fields.record else f"line-{number}"
-    reader = _Messages(where)
-    for index, item in enumerate(fields.list("messages")):
-        reader.read(_Fields.of(item, where, f"messages[{index}]"))
-    return Conversation(name, number, reader.system, reader.finish())
+    given = _json_of_line(raw, where)
+    try:
+        line = _Line.model_validate(given)
+    except ValidationError as error:
+        raise _invalid(error, where) from None
+    reader = _Reader(where)
+    for index, message in enumerate(line.messages):
+        reader.read(message, f"messages[{index}]")
+    turns = reader.finish()
+    return Conversation(line.id or f"line-{number}", number, "\n\n".join(reader.system), turns)
 
 
-class _Messages:
+class _Reader:
     """Reads the messages of one conversation, in order."""
 
     def __init__(self, where: str) -> None:
         self._where = where
-        self._system: list[str] = []
+        self.system: list[str] = []
         self._turns: list[RecordedTurn] = []
         # Calls of the last reply that no tool message has answered yet, with their paths.
         self._open: list[tuple[RecordedCall, str]] = []
 
-    @property
-    def system(self) -> str:
-        """The system messages, joined; empty if there is none."""
-        return "\n\n".join(self._system)
-
-    def read(self, fields: _Fields) -> None:
+    def read(self, message: _Message, path: str) -> None:
         """Read the next message."""
-        role = fields.string("role")
-        if role not in _ROLES:
-            fields.wrong("role", f"unknown role {role!r:.40}; known are {', '.join(_ROLES)}")
-        if role == "tool":
-            self._result(fields)
+        if message.role == "tool":
+            self._result(message, path)
             return
         self._check_answered()
-        if role in _SYSTEM:
-            if self._turns:
-                fields.wrong(
-                    "role", f"a {role} message can only be replayed before the first user's"
-                )
-            self._system.append(_content_of(fields))
-        elif role == "user":
-            self._turns.append(RecordedTurn(self._users_text(fields), []))
+        if message.role == "user":
+            text = message.text or self._wrong(f"{path}.content", "a user message needs text")
+            self._turns.append(RecordedTurn(text, []))
+        elif message.role == "assistant":
+            self._reply(message, path)
+        elif self._turns:
+            problem = "messages of the system can only be replayed before the first user's"
+            self._wrong(f"{path}.role", problem)
         else:
-            self._reply(fields)
+            problem = "a message of the system needs text"
+            text = message.text
+            self.system.append(self._wrong(f"{path}.content", problem) if text is None else text)
 
     def finish(self) -> list[RecordedTurn]:
         """Return the turns, once all messages are read."""
         self._check_answered()
         if not self._turns:
-            raise InvalidRecordError(
-                "there is no user message, so nothing to replay",
-                where=self._where,
-                field="messages",
-            )
+            self._wrong("messages", "there is no user message, so nothing to replay")
         return self._turns
 
-    def _users_text(self, fields: _Fields) -> str:
-        return _content_of(fields) or fields.wrong("content", "a user message needs text")
+    def _wrong(self, field: str, problem: str) -> NoReturn:
+        raise InvalidRecordError(problem, where=self._where, field=field)
 
-    def _reply(self, fields: _Fields) -> None:
+    def _reply(self, message: _Message, path: str) -> None:
         if not self._turns:
-            fields.wrong(
-                "role", "an assistant message before the first user message answers nothing"
-            )
-        optional = "content" not in fields.record or fields.record["content"] is None
-        text = None if optional else _content_of(fields)
-        given = fields.record.get("tool_calls")
-        calls = [] if given is None else as_list(given)
-        if calls is None:
-            fields.wrong("tool_calls", f"expected a list, got {given!r:.80}")
-        read = tuple(
-            self._call(_Fields.of(call, self._where, fields.at(f"tool_calls[{index}]")))
-            for index, call in enumerate(calls)
-        )
+            problem = "an assistant message before the first user message answers nothing"
+            self._wrong(f"{path}.role", problem)
+        calls = [
+            RecordedCall(call.id, call.function.name, *call.function.parsed())
+            for call in message.tool_calls or ()
+        ]
         # Models send blank text beside calls; no thread keeps it.
-        said = text if text and text.strip() else None
-        if said is None and not read:
-            fields.wrong("content", "an assistant message without tool calls needs text")
-        self._turns[-1].replies.append(RecordedReply(said, read))
+        text = message.text if message.text and message.text.strip() else None
+        if text is None and not calls:
+            problem = "an assistant message without tool calls needs text"
+            self._wrong(f"{path}.content", problem)
+        self._open = [(call, f"{path}.tool_calls[{n}]") for n, call in enumerate(calls)]
+        self._turns[-1].replies.append(RecordedReply(text, tuple(calls)))
 
-    def _call(self, fields: _Fields) -> RecordedCall:
-        kind = fields.record.get("type", "function")
-        if kind != "function":
-            fields.wrong("type", f"only function calls can be replayed, not {kind!r:.40}")
-        function = _Fields.of(fields.value("function"), self._where, fields.at("function"))
-        arguments, written = _arguments_of(function)
-        call = RecordedCall(fields.string("id"), _tool_name(function), arguments, written)
-        self._open.append((call, fields.path))
-        return call
-
-    def _result(self, fields: _Fields) -> None:
+    def _result(self, message: _Message, path: str) -> None:
         if not self._open:
-            fields.wrong("role", "this tool message answers no call")
-        call = self._answered(fields)
-        name = fields.record.get("name")
-        if name not in (None, call.name):
-            fields.wrong("name", f"the call is one of {call.name!r}, got {name!r:.80}")
-        call.result = _content_of(fields)
-
-    def _answered(self, fields: _Fields) -> RecordedCall:
-        """Take the first open call of this id: ids repeat, but within a reply the order tells."""
-        call_id = fields.string("tool_call_id")
-        for index, (call, _) in enumerate(self._open):
-            if call.id == call_id:
-                del self._open[index]
-                return call
-        waiting = ", ".join(repr(call.id) for call, _ in self._open)
-        return fields.wrong("tool_call_id", f"expected {waiting:.200}, got {call_id!r:.80}")
+            self._wrong(f"{path}.role", "this tool message answers no call")
+        # The first open call of this id: ids repeat, but within a reply the order tells.
+        ids = [call.id for call, _ in self._open]
+        if message.tool_call_id not in ids:
+            problem = f"expected {', '.join(map(repr, ids)):.200}, got {message.tool_call_id!r:.80}"
+            self._wrong(f"{path}.tool_call_id", problem)
+        call, _ = self._open.pop(ids.index(message.tool_call_id))
+        if message.name not in (None, call.name):
+            problem = f"the call is one of {call.name!r}, got {message.name!r:.80}"
+            self._wrong(f"{path}.name", problem)
+        if message.text is None:
+            self._wrong(f"{path}.content", "a tool message needs content")
+        call.result = message.text
 
     def _check_answered(self) -> None:
         if self._open:
             call, path = self._open[0]
             problem = f"the call of {call.name!r} has no result (a tool message that answers it)"
-            raise InvalidRecordError(problem, where=self._where, field=path)
+            self._wrong(path, problem)
 
 
-# One line: JSON objects whose fields are checked, with errors that name them.
+# The shape of a line. Fields that are not named here are ignored.
 
 _WHOLE = "(whole line)"
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """One JSON object of a line."""
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("expected a string")  # noqa: TRY004 - what pydantic takes
+    return value
 
-    record: Mapping[str, Any]
-    where: str
-    path: str
 
+def _non_empty(value: object) -> str:
+    if not _text(value):
+        raise ValueError("expected a string with something in it")
+    return _text(value)
+
+
+# Not pydantic's own strings, which refuse the half surrogate pairs that JSON may hold.
+_Text = Annotated[str, PlainValidator(_text)]
+_NonEmpty = Annotated[str, PlainValidator(_non_empty)]
+
+
+class _Function(BaseModel):
+    name: _Text
+    arguments: _Text
+
+    @field_validator("name")
     @classmethod
-    def of(cls, value: object, where: str, path: str) -> _Fields:
-        """Return the fields of ``value``.
+    def _is_tool_name(cls, name: str) -> str:
+        if not TOOL_NAME.fullmatch(name):
+            raise ValueError("no tool name (1 to 64 letters, digits, _ or -, a letter or _ first)")
+        return name
 
-        Raises:
-            InvalidRecordError: It is no object.
-        """
-        record = as_object(value)
-        if record is None:
-            problem = f"expected an object, got {value!r:.80}"
-            raise InvalidRecordError(problem, where=where, field=path or _WHOLE)
-        return cls(record, where, path)
-
-    def at(self, name: str) -> str:
-        """Return the path of a field."""
-        return f"{self.path}.{name}" if self.path else name
-
-    def wrong(self, name: str, problem: str) -> NoReturn:
-        """Raise what is wrong with a field."""
-        raise InvalidRecordError(problem, where=self.where, field=self.at(name))
-
-    def value(self, name: str) -> object:
-        """Return a field that has to be there."""
-        if name not in self.record:
-            self.wrong(name, "missing")
-        return self.record[name]
-
-    def string(self, name: str) -> str:
-        """Return a field that has to be a string with something in it."""
-        value = self.value(name)
-        if not isinstance(value, str) or not value:
-            self.wrong(name, f"expected a non-empty string, got {value!r:.80}")
-        return value
-
-    def list(self, name: str) -> list[Any]:
-        """Return a field that has to be a list."""
-        value = self.value(name)
-        found = as_list(value)
+    @field_validator("arguments")
+    @classmethod
+    def _is_object(cls, written: str) -> str:
+        # Models leave them empty for tools that take none.
+        written = written if written.strip() else "{}"
+        try:
+            found = as_object(json.loads(written, parse_constant=_refuse_constant))
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
         if found is None:
-            self.wrong(name, f"expected a list, got {value!r:.80}")
-        return found
+            raise ValueError("expected a JSON object as a string")
+        return written
+
+    def parsed(self) -> tuple[JsonObject, str]:
+        """Return the arguments as an object, and as the model wrote them."""
+        return json.loads(self.arguments), self.arguments
+
+
+class _Call(BaseModel):
+    id: _NonEmpty
+    type: Literal["function"] = "function"
+    function: _Function
+
+
+class _TextPart(BaseModel):
+    type: Literal["text"]
+    text: _Text
+
+
+class _Message(BaseModel):
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: Annotated[
+        Annotated[_Text | None, Tag("(text)")] | Annotated[list[_TextPart], Tag("(parts)")],
+        Discriminator(lambda value: "(parts)" if isinstance(value, list) else "(text)"),
+    ] = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: _Text | None = None
+    name: _Text | None = None
+
+    @property
+    def text(self) -> str | None:
+        """The content as one text."""
+        if isinstance(self.content, list):
+            return "".join(part.text for part in self.content)
+        return self.content
+
+
+class _Line(BaseModel):
+    id: _NonEmpty = ""
+    messages: list[_Message]
+
+
+def _invalid(error: ValidationError, where: str) -> InvalidRecordError:
+    """Return the first fault of a line, with the path of its field."""
+    fault = error.errors(include_url=False)[0]
+    path = ""
+    for part in fault["loc"]:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif not part.startswith("("):
+            path += f".{part}" if path else part
+    problem = f"{fault['msg']}, got {fault['input']!r:.80}"
+    return InvalidRecordError(problem, where=where, field=path or _WHOLE)
 
 
 def _json_of_line(raw: bytes, where: str) -> object:
@@ -311,7 +335,7 @@ def _json_of_line(raw: bytes, where: str) -> object:
         InvalidRecordError: It is not UTF-8 or no JSON.
     """
     try:
-        return json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse)
+        return json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
         problem = f"not UTF-8 (byte {error.start + 1})"
     except json.JSONDecodeError as error:
@@ -323,68 +347,5 @@ def _json_of_line(raw: bytes, where: str) -> object:
     raise InvalidRecordError(problem, where=where, field=_WHOLE) from None
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON number")
-
-
-def _content_of(fields: _Fields) -> str:
-    """Return the text of a message: a string, or a list of text parts, which are joined.
-
-    Raises:
-        InvalidRecordError: It is something else, such as an image.
-    """
-    content = fields.value("content")
-    if isinstance(content, str):
-        return content
-    parts = as_list(content)
-    if parts is None:
-        fields.wrong("content", f"expected a string or a list of text parts, got {content!r:.80}")
-    return "".join(
-        _part(_Fields.of(part, fields.where, fields.at(f"content[{index}]")))
-        for index, part in enumerate(parts)
-    )
-
-
-def _part(fields: _Fields) -> str:
-    kind = fields.string("type")
-    if kind != "text":
-        fields.wrong("type", f"only text can be replayed, not {kind!r:.40}")
-    text = fields.value("text")
-    if not isinstance(text, str):
-        fields.wrong("text", f"expected a string, got {text!r:.80}")
-    return text
-
-
-def _tool_name(function: _Fields) -> str:
-    """Return a tool's name that all providers accept.
-
-    Raises:
-        InvalidRecordError: It is not.
-    """
-    name = function.string("name")
-    if not TOOL_NAME.fullmatch(name):
-        function.wrong(
-            "name",
-            f"{name!r:.80} is no tool name (1 to 64 letters, digits, _ or -, a letter or _ first)",
-        )
-    return name
-
-
-def _arguments_of(function: _Fields) -> tuple[JsonObject, str]:
-    """Return a call's arguments as an object, and as the model wrote them.
-
-    Raises:
-        InvalidRecordError: They are not the text of a JSON object.
-    """
-    given = function.value("arguments")
-    if not isinstance(given, str):
-        function.wrong("arguments", f"expected JSON as a string, got {given!r:.80}")
-    # Models leave them empty for tools that take none.
-    written = given if given.strip() else "{}"
-    try:
-        found = as_object(json.loads(written, parse_constant=_refuse))
-    except (ValueError, RecursionError) as error:
-        function.wrong("arguments", f"no JSON: {error}; got {given!r:.80}")
-    if found is None:
-        function.wrong("arguments", f"expected a JSON object as a string, got {given!r:.80}")
-    return found, written
