@@ -6,12 +6,19 @@
 
     instrument()  # once, beside the set-up of OpenTelemetry; or run(…, tracing=Tracing(…))
 
-A span for each network, agent, model call, tool and processor; what was said only if asked for.
+A span for each network, agent, model call, tool and processor; content only if asked for.
 
 Needs the extra ``otel``.
 """
 
-import agentkit_py.tracing._needed  # noqa: F401  # pyright: ignore[reportUnusedImport] - imported for its check
+from importlib.util import find_spec
+
+from agentkit_py.errors import MissingDependencyError
+
+if find_spec("opentelemetry") is None:
+    raise MissingDependencyError("opentelemetry", "otel", "agentkit_py.tracing")
+
+# After the check, which names the extra.
 from agentkit_py.tracing.tracing import Tracing, instrument, uninstrument
 
 __all__ = ["Tracing", "instrument", "uninstrument"]

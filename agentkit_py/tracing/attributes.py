@@ -1,4 +1,4 @@
-"""What spans say, in the words of the GenAI conventions. Pure."""
+"""Attributes of spans, under the names of the GenAI conventions. Pure functions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PROVIDERS: Mapping[str, str] = {
     "grok": "x_ai",
     "openai-responses": "openai",
 }
-"""Our names of providers that the conventions call otherwise."""
+"""The conventions' names of providers, where ours differ."""
 
 _PARAMETERS: Mapping[str, tuple[str, type]] = {
     "temperature": ("gen_ai.request.temperature", float),
@@ -56,7 +56,7 @@ _PARAMETERS: Mapping[str, tuple[str, type]] = {
 
 
 def of_model(model: Model) -> Attributes:
-    """Which model is asked, where, and how."""
+    """Return the model, its address and its parameters."""
     found: Attributes = {
         "gen_ai.provider.name": PROVIDERS.get(model.provider, model.provider),
         "gen_ai.request.model": model.model,
@@ -64,7 +64,7 @@ def of_model(model: Model) -> Attributes:
     try:
         parts = urlsplit(model.base_url)
         address, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
-    except ValueError:  # a base_url that is none: the call will say so
+    except ValueError:  # an invalid base_url: the call fails
         address = port = None
     if address:
         found["server.address"] = address
@@ -83,7 +83,7 @@ _PORTS = {"https": 443, "http": 80}
 
 
 def of_reply(body: object, reply: ModelReply) -> Attributes:
-    """Which model answered, why it stopped, and what it cost."""
+    """Return the model that answered, its finish reason and its tokens."""
     found: Attributes = {}
     fields = as_object(body) or {}
     for attribute, names in _REPLY_FIELDS.items():
@@ -104,7 +104,7 @@ _REPLY_FIELDS = {
 
 
 def of_usage(usage: Usage) -> Attributes:
-    """Tokens."""
+    """Return the tokens."""
     found: Attributes = {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
@@ -117,7 +117,7 @@ def of_usage(usage: Usage) -> Attributes:
 
 
 def of_error(error: BaseException) -> Attributes:
-    """The class of an error, which says nothing of what was said."""
+    """Return the class of an error, without its text, which may quote content."""
     cancelled = isinstance(error, CancelledError)
     found: Attributes = {ERROR: "cancelled" if cancelled else type(error).__name__}
     if isinstance(error, ModelHTTPError):
@@ -129,23 +129,23 @@ _LEFT_OUT = "(left out)"
 
 
 def _json(value: Any) -> str:
-    """JSON that exporters can write: what models say may hold half of a surrogate pair."""
+    """Return JSON that exporters can write: replies may hold half of a surrogate pair."""
     return escape_surrogates(dumps(value))
 
 
 class Words:
-    """What was said, as attributes; masked if there is a redactor.
+    """Content as attributes; masked if there is a redactor.
 
-    What cannot be masked or written is left out: a trace must not end the run that it tells of.
+    Content that cannot be masked or written is left out: tracing must not end a run.
     """
 
     def __init__(self, redactor: Redactor | None) -> None:
-        """Keep what masks."""
+        """Write with a redactor, or unmasked."""
         self._redactor = redactor
-        self._told = False
+        self._warned = False
 
     def text(self, text: str) -> str:
-        """A text."""
+        """Return a text, masked."""
 
         def masked() -> str:
             found = text if self._redactor is None else self._redactor.text(text)
@@ -154,25 +154,25 @@ class Words:
         return self._safe(masked, _LEFT_OUT)
 
     def value(self, value: JsonValue) -> str:
-        """JSON as text."""
+        """Return JSON as text, masked."""
         return self._safe(lambda: self._value(value), _LEFT_OUT)
 
     def request(self, request: ModelRequest) -> Attributes:
-        """System prompt, messages and tools."""
+        """Return system prompt, messages and tools of a request."""
         return self._safe(lambda: self._request(request), {})
 
     def reply(self, reply: ModelReply) -> Attributes:
-        """What the model answered."""
+        """Return the messages of a reply."""
         return self._safe(lambda: self._reply(reply), {})
 
     def _safe(self, make: Callable[[], T], otherwise: T) -> T:
         try:
             return make()
         except Exception as error:  # noqa: BLE001 - whatever a redactor raises
-            if not self._told:  # without the error's words, which may quote what must not be seen
+            if not self._warned:  # without the error's text, which may quote content
                 name = type(error).__name__
-                logger.error("Content is left out of spans: masking or writing it: %s", name)  # noqa: TRY400 - the traceback might show what is to be masked
-            self._told = True
+                logger.error("Content is left out of spans: masking or writing it: %s", name)  # noqa: TRY400 - the traceback might show content
+            self._warned = True
             return otherwise
 
     def _value(self, value: JsonValue) -> str:
@@ -230,7 +230,7 @@ def _role(message: Message) -> str:
 
 
 def _split(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
-    """The system prompt that leads, and the rest."""
+    """Return the leading system messages, and the rest."""
     count = 0
     while count < len(messages) and getattr(messages[count], "role", "") == "system":
         count += 1

@@ -37,7 +37,7 @@ from agentkit_py.tracing.attributes import (
     of_reply,
     of_usage,
 )
-from agentkit_py.tracing.spans import Bench, Opened, OpenedAgain, OpenedNow
+from agentkit_py.tracing.spans import Opened, OpenedAgain, OpenedNow, SpanFactory
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class _Run:
 class MeasuredRun:
     """Makes the spans of one run, and of the runs that stand in it."""
 
-    bench: Bench
+    factory: SpanFactory
     runtime: Runtime
     words: Words | None
     """How content is written; None: not at all."""
@@ -108,13 +108,13 @@ class MeasuredRun:
         runtime = self.runtime
         if not isinstance(runtime, Replaying):
             return self.open_now(name, attributes, kind)
-        return OpenedAgain(self.bench, runtime, key, name, kind, attributes)
+        return OpenedAgain(self.factory, runtime, key, name, kind, attributes)
 
     def open_now(
         self, name: str, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL
     ) -> Opened:
         """Begin the span of something that happens here and now."""
-        return OpenedNow(self.bench, name, kind, attributes, otel.get_current())
+        return OpenedNow(self.factory, name, kind, attributes, otel.get_current())
 
     def describe(self, error: BaseException) -> str | None:
         """What an error says, if content may be written: it may quote what was said."""
@@ -282,7 +282,7 @@ class MeasuredCall:
 
         def cost() -> None:
             if usage is not None:
-                self.run.bench.instruments.cost(usage, attributes)
+                self.run.factory.instruments.cost(usage, attributes)
 
         opened.end(found, also=cost)
 

@@ -1,13 +1,14 @@
-"""Spans that begin now and end later, also where the code between is run again and again.
+"""Spans of direct and durable runs, and their metrics.
 
-In a direct run a span is begun when a thing begins and ended when it ends. A durable run begins the
-same thing in many requests, perhaps on many machines. There, a span that lasts longer than a step
-has ids that follow from the run, so that what happens in it can name it as parent, and it is made
-whole when it ends: once, by the code that is no replay.
+In a direct run a span is started when an operation begins and ended when it ends. A durable run
+comes to the beginning of an operation in many requests, perhaps on many machines. There, a span
+that lasts longer than a step has ids computed from the run, so that spans inside it can name it as
+their parent, and it is created when it ends: once, by the code that is no replay.
 """
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 from opentelemetry import context as otel
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
+from opentelemetry.metrics import Histogram, Meter
 from opentelemetry.trace import (
     NonRecordingSpan,
     Span,
@@ -31,48 +33,152 @@ from opentelemetry.trace import (
     Tracer,
 )
 
+from agentkit_py.messages import Usage
 from agentkit_py.runtime.watch import Replaying
-from agentkit_py.tracing.attributes import OPERATION, Attributes
-from agentkit_py.tracing.ids import FixedIds, span_id_of, trace_id_of
-from agentkit_py.tracing.instruments import Instruments
+from agentkit_py.tracing.attributes import ERROR, OPERATION, Attributes
 
 T = TypeVar("T")
 
-_REMEMBERED = 10_000
-"""Spans of durable runs whose beginning or end this process remembers."""
+_MAX_RECENT = 10_000
+"""Spans of durable runs whose beginning or end this process keeps."""
+
+_EXECUTION = otel.create_key("agentkit-execution")
+
+_TOKENS = [4**n for n in range(14)]
+_SECONDS = [0.01 * 2**n for n in range(14)]
+"""Bounds of the buckets, as the conventions (semantic-conventions-genai, gen-ai-metrics) give."""
+
+_OF_TOKENS = (
+    "gen_ai.operation.name",
+    "gen_ai.provider.name",
+    "gen_ai.request.model",
+    "gen_ai.response.model",
+    "server.address",
+    "server.port",
+)
+_OF_KIND: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "chat": ("gen_ai.client.operation.duration", _OF_TOKENS),
+    "invoke_workflow": ("gen_ai.workflow.duration", ("gen_ai.workflow.name",)),
+    "invoke_agent": ("gen_ai.invoke_agent.duration", ("gen_ai.agent.name",)),
+    "execute_tool": (
+        "gen_ai.execute_tool.duration",
+        ("gen_ai.tool.name", "gen_ai.tool.type"),
+    ),
+}
 
 
 class Recent(OrderedDict[tuple[int, int], T]):
-    """What is remembered of the latest spans, by trace and span id."""
+    """Facts of the latest spans, by trace and span id."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         super().__init__()
         self._lock = threading.Lock()
 
     def first(self, key: tuple[int, int], value: T) -> T:
-        """What was remembered first under ``key``, now or earlier."""
+        """Return the first value that was kept under ``key``: ``value``, or an earlier one."""
         with self._lock:
             found = self.setdefault(key, value)
-            if len(self) > _REMEMBERED:
+            if len(self) > _MAX_RECENT:
                 self.popitem(last=False)
         return found
 
 
+class FixedIds:
+    """An id generator of the SDK's that gives fixed ids inside a block.
+
+    It wraps the generator of our own tracer; other tracers keep theirs.
+    """
+
+    def __init__(self, others: Any) -> None:
+        self._others = others
+        self._fixed = threading.local()
+
+    @classmethod
+    def of(cls, tracer: Tracer) -> FixedIds | None:
+        """Return the generator of ``tracer``; None where it is not one of the SDK's."""
+        found: Any = getattr(tracer, "id_generator", None)
+        if found is None or isinstance(found, cls):
+            return found
+        made = cls(found)
+        setattr(tracer, "id_generator", made)  # noqa: B010 - the API's class does not have it
+        return made
+
+    @contextmanager
+    def fixed(self, trace_id: int, span_id: int) -> Generator[None]:
+        """Give these ids to spans that this thread starts in the block."""
+        self._fixed.ids = (trace_id, span_id)
+        try:
+            yield
+        finally:
+            self._fixed.ids = None
+
+    def _now(self) -> tuple[int, int] | None:
+        return getattr(self._fixed, "ids", None)
+
+    def generate_trace_id(self) -> int:
+        """Return the id of a new trace."""
+        fixed = self._now()
+        return self._others.generate_trace_id() if fixed is None else fixed[0]
+
+    def generate_span_id(self) -> int:
+        """Return the id of a new span."""
+        fixed = self._now()
+        return self._others.generate_span_id() if fixed is None else fixed[1]
+
+    def is_trace_id_random(self) -> bool:
+        """Return True if trace ids are random; fixed ones are not."""
+        asked = getattr(self._others, "is_trace_id_random", None)
+        return self._now() is None and asked is not None and asked()
+
+
+class Instruments:
+    """The histograms of durations and tokens in the GenAI conventions."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._tokens = meter.create_histogram(
+            "gen_ai.client.token.usage",
+            unit="{token}",
+            description="Number of input and output tokens used.",
+            explicit_bucket_boundaries_advisory=_TOKENS,
+        )
+        self._durations: dict[str, Histogram] = {
+            operation: meter.create_histogram(
+                name,
+                unit="s",
+                description=f"Duration of {operation} operations.",
+                explicit_bucket_boundaries_advisory=_SECONDS,
+            )
+            for operation, (name, _) in _OF_KIND.items()
+        }
+
+    def took(self, operation: str, seconds: float, attributes: Attributes) -> None:
+        """Record the duration of an operation, if it has a metric."""
+        known = _OF_KIND.get(operation)
+        if known is not None:
+            kept = _some(attributes, (*known[1], "gen_ai.operation.name", "error.type"))
+            self._durations[operation].record(max(0.0, seconds), kept)
+
+    def cost(self, usage: Usage, attributes: Attributes) -> None:
+        """Record the tokens of a model call."""
+        kept = _some(attributes, _OF_TOKENS)
+        self._tokens.record(usage.input_tokens, {**kept, "gen_ai.token.type": "input"})
+        self._tokens.record(usage.output_tokens, {**kept, "gen_ai.token.type": "output"})
+
+
 @dataclass(slots=True)
-class Bench:
-    """What spans are made with, the same for all runs."""
+class SpanFactory:
+    """The tracer, the metrics and the recent spans that all runs share."""
 
     tracer: Tracer
     instruments: Instruments
     ids: FixedIds | None = field(init=False)
     begun: Recent[int] = field(default_factory=Recent[int], init=False)
-    """When spans of durable runs began, in nanoseconds."""
+    """Start times of spans of durable runs, in nanoseconds."""
 
     ended: Recent[object] = field(default_factory=Recent[object], init=False)
 
     def __post_init__(self) -> None:
-        """Find out whether ids can be fixed."""
+        """Fix ids, if the tracer's generator is one of the SDK's."""
         self.ids = FixedIds.of(self.tracer)
 
 
@@ -84,10 +190,14 @@ class Opened(ABC):
     """
 
     def __init__(
-        self, bench: Bench, name: str, kind: SpanKind, attributes: Attributes, context: Context
+        self,
+        factory: SpanFactory,
+        name: str,
+        kind: SpanKind,
+        attributes: Attributes,
+        context: Context,
     ) -> None:
-        """Keep what it is."""
-        self._bench = bench
+        self._factory = factory
         self._name = name
         self._kind = kind
         self._attributes = attributes
@@ -96,90 +206,89 @@ class Opened(ABC):
 
     @contextmanager
     def current(self) -> Generator[None]:
-        """It is the current span in the block."""
-        token = otel.attach(self.context)
-        try:
+        """Make it the current span in the block."""
+        with _use(self.context):
             yield
-        finally:
-            otel.detach(token)
 
     def set(self, attributes: Attributes) -> None:
-        """Say more of it."""
+        """Add attributes."""
         self._attributes.update(attributes)
 
-    @abstractmethod
     def end(
         self,
         attributes: Attributes | None = None,
         description: str | None = None,
         also: Callable[[], None] | None = None,
     ) -> None:
-        """It has ended; with ``error.type`` among its attributes, badly.
+        """End the span; with ``error.type`` among its attributes, as failed.
 
         Args:
-            attributes: What is known now.
-            description: Of the error.
-            also: What to do once it is made.
+            attributes: Attributes that are known now.
+            description: The error's text.
+            also: Called once the span is exported.
         """
+        self.set(attributes or {})
+        self._end(time.time_ns(), description, also)
+
+    @abstractmethod
+    def _end(
+        self, ended: int, description: str | None, also: Callable[[], None] | None
+    ) -> None: ...
 
     def _finish(self, span: Span, began: int, ended: int, description: str | None) -> None:
         span.set_attributes(self._attributes)
-        if "error.type" in self._attributes:
+        if ERROR in self._attributes:
             span.set_status(Status(StatusCode.ERROR, description))
         span.end(ended)
         operation = str(self._attributes.get(OPERATION, ""))
         with _use(trace.set_span_in_context(span, self._parent)):  # for exemplars
-            self._bench.instruments.took(operation, (ended - began) / 1e9, self._attributes)
+            self._factory.instruments.took(operation, (ended - began) / 1e9, self._attributes)
 
 
 class OpenedNow(Opened):
     """A span of code that runs once."""
 
     def __init__(
-        self, bench: Bench, name: str, kind: SpanKind, attributes: Attributes, context: Context
+        self,
+        factory: SpanFactory,
+        name: str,
+        kind: SpanKind,
+        attributes: Attributes,
+        context: Context,
     ) -> None:
-        """Begin it."""
-        super().__init__(bench, name, kind, attributes, context)
+        super().__init__(factory, name, kind, attributes, context)
         self._began = time.time_ns()
-        self._span = bench.tracer.start_span(
+        self._span = factory.tracer.start_span(
             name, context, kind, attributes, start_time=self._began
         )
         self.context: Context = trace.set_span_in_context(self._span, context)
 
-    def end(
-        self,
-        attributes: Attributes | None = None,
-        description: str | None = None,
-        also: Callable[[], None] | None = None,
-    ) -> None:
-        """End it."""
-        self.set(attributes or {})
-        self._finish(self._span, self._began, time.time_ns(), description)
+    def _end(self, ended: int, description: str | None, also: Callable[[], None] | None) -> None:
+        self._finish(self._span, self._began, ended, description)
         if also is not None:
             also()
 
 
 class OpenedAgain(Opened):
-    """A span of code that a durable run comes by again and again."""
+    """A span of code that each replay of a durable run runs again."""
 
     def __init__(
         self,
-        bench: Bench,
+        factory: SpanFactory,
         runtime: Replaying,
         key: str,
         name: str,
         kind: SpanKind,
         attributes: Attributes,
     ) -> None:
-        """Know its ids; nothing is begun."""
-        context = _stand_of(runtime)
-        super().__init__(bench, name, kind, attributes, context)
+        context = _parent_of(runtime)
+        super().__init__(factory, name, kind, attributes, context)
         self._runtime = runtime
         parent = trace.get_current_span(context).get_span_context()
-        trace_id = parent.trace_id if parent.is_valid else trace_id_of(runtime.execution)
+        trace_id = parent.trace_id if parent.is_valid else _trace_id(runtime.execution)
         self._place = SpanContext(
             trace_id,
-            span_id_of(runtime.execution, key),
+            _span_id(runtime.execution, key),
             is_remote=True,
             trace_flags=parent.trace_flags if parent.is_valid else self._sampled(trace_id),
             trace_state=parent.trace_state,
@@ -187,15 +296,15 @@ class OpenedAgain(Opened):
         marked = otel.set_value(_EXECUTION, runtime.execution, context)
         self.context: Context = trace.set_span_in_context(NonRecordingSpan(self._place), marked)
         now = time.time_ns() if runtime.is_new else int(runtime.recorded_time.timestamp() * 1e9)
-        self._began = bench.begun.first(self._ids, now)
+        self._began = factory.begun.first(self._ids, now)
 
     @property
     def _ids(self) -> tuple[int, int]:
         return self._place.trace_id, self._place.span_id
 
     def _sampled(self, trace_id: int) -> TraceFlags:
-        """Whether the sampler wants a trace that begins here; it is asked again when it ends."""
-        sampler: Any = getattr(self._bench.tracer, "sampler", None)
+        """Ask the sampler about a trace that begins here; it is asked again when the span ends."""
+        sampler: Any = getattr(self._factory.tracer, "sampler", None)
         if sampler is None:
             return TraceFlags(TraceFlags.SAMPLED)
         result = sampler.should_sample(
@@ -204,19 +313,10 @@ class OpenedAgain(Opened):
         wanted = result.decision.is_sampled()
         return TraceFlags(TraceFlags.SAMPLED if wanted else TraceFlags.DEFAULT)
 
-    def end(
-        self,
-        attributes: Attributes | None = None,
-        description: str | None = None,
-        also: Callable[[], None] | None = None,
-    ) -> None:
-        """Make it, unless a replay came by its end."""
-        self.set(attributes or {})
-        ended = time.time_ns()
-
+    def _end(self, ended: int, description: str | None, also: Callable[[], None] | None) -> None:
         def make() -> None:
             mine = object()
-            if self._bench.ended.first(self._ids, mine) is not mine:
+            if self._factory.ended.first(self._ids, mine) is not mine:
                 return
             self._finish(self._make(), self._began, ended, description)
             if also is not None:
@@ -225,8 +325,8 @@ class OpenedAgain(Opened):
         self._runtime.when_new(make)
 
     def _make(self) -> Span:
-        start = self._bench.tracer.start_span
-        ids = self._bench.ids
+        start = self._factory.tracer.start_span
+        ids = self._factory.ids
         if ids is None:
             return start(self._name, self._parent, self._kind, start_time=self._began)
         with ids.fixed(*self._ids):
@@ -244,11 +344,8 @@ def _use(context: Context) -> Generator[None]:
         otel.detach(token)
 
 
-_EXECUTION = otel.create_key("agentkit-execution")
-
-
-def _stand_of(runtime: Replaying) -> Context:
-    """What something in a durable execution is part of: what it stands in, or what the event says.
+def _parent_of(runtime: Replaying) -> Context:
+    """Return the parent's context in a durable execution: the current one, or the event's.
 
     Each request of Inngest's server to the worker may have a trace of its own; the execution is
     not part of that.
@@ -259,3 +356,17 @@ def _stand_of(runtime: Replaying) -> Context:
     carried: Mapping[str, Any] = runtime.carried
     texts = {name: value for name, value in carried.items() if isinstance(value, str)}
     return propagate.extract(texts, Context())
+
+
+def _trace_id(execution: str) -> int:
+    """Return the trace id of an execution that was started without one."""
+    return int.from_bytes(hashlib.sha256(f"trace:{execution}".encode()).digest()[:16])
+
+
+def _span_id(execution: str, key: str) -> int:
+    """Return the span id of the operation ``key`` in an execution."""
+    return int.from_bytes(hashlib.sha256(f"span:{execution}/{key}".encode()).digest()[:8])
+
+
+def _some(attributes: Attributes, names: tuple[str, ...]) -> Attributes:
+    return {name: attributes[name] for name in names if name in attributes}

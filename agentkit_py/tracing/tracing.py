@@ -1,4 +1,4 @@
-"""What is measured, and with which of OpenTelemetry's providers."""
+"""Tracing: spans and metrics of runs for OpenTelemetry's providers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from agentkit_py._engine.spans import set_spans
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.runtime.port import Runtime
 from agentkit_py.tracing.attributes import Words
-from agentkit_py.tracing.instruments import Instruments
 from agentkit_py.tracing.run import MeasuredRun
-from agentkit_py.tracing.spans import Bench
+from agentkit_py.tracing.spans import Instruments, SpanFactory
 
 _SCOPE = "agentkit_py"
 
@@ -28,9 +27,9 @@ class Tracing:
     Args:
         tracer_provider: Where spans go; the global one of OpenTelemetry unless given.
         meter_provider: Where metrics go; the global one unless given.
-        content: Also write what was said: prompts, messages, tools' arguments and results, and the
-            words of errors, which may quote them.
-        redactor: Masks what is written of that.
+        content: Also write content: prompts, messages, tools' arguments and results, and the texts
+            of errors, which may quote them.
+        redactor: Masks the content.
     """
 
     def __init__(
@@ -44,15 +43,15 @@ class Tracing:
         """Ask the providers for a tracer and a meter."""
         tracer = trace.get_tracer(_SCOPE, _version(), tracer_provider)
         meter = metrics.get_meter(_SCOPE, _version(), meter_provider)
-        self._bench = Bench(tracer, Instruments(meter))
+        self._factory = SpanFactory(tracer, Instruments(meter))
         self._words = Words(redactor) if content else None
 
     def of_run(self, runtime: Runtime) -> MeasuredRun:
-        """What measures a run that begins now."""
-        return MeasuredRun(self._bench, runtime, self._words)
+        """Return the instrumentation of a run that begins now."""
+        return MeasuredRun(self._factory, runtime, self._words)
 
     def carrier(self) -> dict[str, str]:
-        """The current trace, as the propagators of OpenTelemetry write it (``traceparent``)."""
+        """Return the current trace as OpenTelemetry's propagators write it (``traceparent``)."""
         found: dict[str, str] = {}
         propagate.inject(found)
         return found
@@ -65,15 +64,15 @@ def instrument(
     content: bool = False,
     redactor: Redactor | None = None,
 ) -> Tracing:
-    """Measure all runs of this process from now on, but those with a ``tracing`` of their own.
+    """Trace all runs of this process from now on, except those with a ``tracing`` of their own.
 
-    Called again, it takes the place of what was there.
+    A second call replaces the first.
 
     Args:
         tracer_provider: Where spans go; the global one of OpenTelemetry unless given.
         meter_provider: Where metrics go; the global one unless given.
-        content: Also write what was said; see `Tracing`.
-        redactor: Masks what is written of that.
+        content: Also write content; see `Tracing`.
+        redactor: Masks the content.
     """
     tracing = Tracing(
         tracer_provider=tracer_provider,
