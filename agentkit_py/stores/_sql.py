@@ -107,7 +107,7 @@ class Cursor(Protocol):
 
 
 class Session(Protocol):
-    """One transaction."""
+    """A transaction."""
 
     def execute(self, query: str, *values: Any) -> Cursor:
         """Run a query."""
@@ -135,7 +135,7 @@ class Session(Protocol):
 
 
 class Database(Protocol):
-    """One database; all of it blocks, and may be called in several threads."""
+    """A database. Its methods block, and may be called in several threads."""
 
     def transact(
         self, work: Callable[[Session], T], *, write: bool = False, repeatable: bool = True
@@ -145,7 +145,8 @@ class Database(Protocol):
         Args:
             work: Runs the queries; called again with another session if a connection is lost.
             write: Whether it changes anything.
-            repeatable: Whether it may be done twice, where nobody can know if it was done once.
+            repeatable: Whether it may run again if a lost connection leaves unknown whether it was
+                committed.
         """
         ...
 

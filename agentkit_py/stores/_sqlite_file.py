@@ -127,15 +127,17 @@ class SqliteFile:
     ) -> T:
         """Run ``work`` in a transaction; a reader sees the file as of one moment."""
         del repeatable  # nothing is done twice here
-        with self._errors_named():
-            if not write:
-                with self._connection() as connection, _transaction(connection, "BEGIN"):
-                    return work(_SqliteSession(connection))
-            with (
-                self._turn(),
-                self._connection() as connection,
-                _transaction(connection, "BEGIN IMMEDIATE"),
-            ):
+        asked = time.monotonic()
+        with (
+            self._errors_named(),
+            self._writing if write else nullcontext(),
+            self._connection() as connection,
+        ):
+            # A change that was in line for the whole time-out waits for no other process.
+            patient = time.monotonic() - asked < self._busy_timeout
+            milliseconds = round(1000 * self._busy_timeout) if patient else 0
+            connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
+            with _transaction(connection, "BEGIN IMMEDIATE" if write else "BEGIN"):
                 return work(_SqliteSession(connection))
 
     def close(self) -> None:
@@ -143,15 +145,6 @@ class SqliteFile:
         with self._lock:
             self._generation += 1
             _close_all(self._idle)
-
-    @contextmanager
-    def _turn(self) -> Generator[None, None, None]:
-        if not self._writing.acquire(timeout=self._busy_timeout):
-            raise HistoryError(self._busy())
-        try:
-            yield
-        finally:
-            self._writing.release()
 
     @contextmanager
     def _connection(self) -> Generator[_Connection, None, None]:
@@ -197,7 +190,7 @@ class SqliteFile:
         return connection
 
     def _prepare(self, connection: _Connection) -> None:
-        # Before anything is changed: it may be somebody else's file.
+        # Before anything is changed: it may be another program's file.
         with _transaction(connection, "BEGIN"):
             version = self._version(connection)
         # A file system that cannot do WAL keeps another mode, as safe but slower.
@@ -241,7 +234,10 @@ class SqliteFile:
     def _explain(self, error: sqlite3.Error) -> str:
         code = _code(error)
         if code in _BUSY:
-            return self._busy()
+            return (
+                f"{self.path} was locked by another writer for longer than busy_timeout="
+                f"{self._busy_timeout:g} s; nothing was saved."
+            )
         if code == sqlite3.SQLITE_CANTOPEN:
             return f"{self.path} cannot be opened: {_why_not(self.path)}"
         reasons = {
@@ -251,12 +247,6 @@ class SqliteFile:
             sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a backup",
         }
         return f"{self.path} {reasons.get(code, 'failed')} ({error})"
-
-    def _busy(self) -> str:
-        return (
-            f"{self.path} was locked by another writer for longer than busy_timeout="
-            f"{self._busy_timeout:g} s; nothing was saved."
-        )
 
 
 @contextmanager

@@ -45,7 +45,7 @@ class HistoryStore(HistoryConfig, ABC):
     """Files that tools keep for threads; they are deleted with their threads."""
 
     counts_tokens: bool
-    """Whether tokens are counted at each save; else only where their encoding is loaded anyway."""
+    """Count tokens at each save; if False, only where their encoding is loaded anyway."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class HistoryStore(HistoryConfig, ABC):
 
     @property
     def looks_first(self) -> bool:
-        """Whether `create_thread` changes nothing where the thread exists already.
+        """`create_thread` changes nothing where the thread exists already.
 
         False in a subclass that overrides it, e.g. to check the thread's owner in each run.
         """

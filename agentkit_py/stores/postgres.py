@@ -19,9 +19,9 @@ _LONGEST = 40
 class PostgresHistory(SqlHistory):
     """Threads in PostgreSQL 13 or newer: ``Network(history=PostgresHistory("postgresql://…"))``.
 
-    Needs the extra ``postgres`` (psycopg 3). The tables are made when the store is first used; they
-    may stand beside others. Each result is committed when the call that saves it returns. A lost
-    connection is made anew and the transaction repeated.
+    Needs the extra ``postgres`` (psycopg 3). The tables are created when the store is first used,
+    beside others if there are any. Each result is committed when the call that saves it returns. A
+    lost connection is replaced and its transaction repeated.
 
     Attributes:
         schema: The schema of the tables.

@@ -1,4 +1,4 @@
-"""Files of threads: a folder for each, which tools may write to and nothing can get out of."""
+"""Workspace: files of threads, in one folder for each, which file names cannot leave."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Workspace:
         max_thread: int = 100 * _MB,
         keep: timedelta | None = None,
     ) -> None:
-        """Remember the folder; it is made when something is written.
+        """Remember the folder; it is created by the first write.
 
         Args:
             root: The folder.
             max_file: Bytes of one file at the most.
             max_thread: Bytes of all files of a thread at the most.
-            keep: Folders that nobody has written to for so long are removed by the next write of
+            keep: Folders without a write for so long are removed by the next write of
                 another thread; None: they stay until their thread is deleted.
 
         Raises:
@@ -52,12 +52,12 @@ class Workspace:
         self._keep = keep
 
     def folder(self, thread_id: str) -> Path:
-        """The thread's folder; its name is made of the id, which may hold anything."""
+        """Return the thread's folder; its name is a digest of the id, which may hold anything."""
         name = blake2b(thread_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         return self.root / name
 
     def path(self, thread_id: str, name: str) -> Path:
-        """Where a file of a thread is.
+        """Return the path of a file of a thread.
 
         Raises:
             HistoryError: The name leads out of the thread's folder, or is none.
@@ -73,7 +73,7 @@ class Workspace:
         return found
 
     def write(self, thread_id: str, name: str, content: bytes | str) -> Path:
-        """Write a file as a whole, in place of the one before; its folders are made.
+        """Write a whole file, replacing an existing one; its folders are created.
 
         Raises:
             HistoryError: The name leads out of the folder, or a limit is exceeded.
@@ -99,7 +99,7 @@ class Workspace:
         return path
 
     def read(self, thread_id: str, name: str) -> bytes:
-        """What a file holds.
+        """Return the content of a file.
 
         Raises:
             HistoryError: The name leads out of the folder, or there is no such file.
@@ -110,21 +110,21 @@ class Workspace:
         return path.read_bytes()
 
     def files(self, thread_id: str) -> list[str]:
-        """The names of a thread's files, sorted."""
+        """Return the names of a thread's files, sorted."""
         folder = self.folder(thread_id)
         found = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
         return sorted(path.relative_to(folder).as_posix() for path in found)
 
     def size(self, thread_id: str) -> int:
-        """Bytes of all files of a thread."""
+        """Return the bytes of all files of a thread."""
         return sum(self.path(thread_id, name).stat().st_size for name in self.files(thread_id))
 
     def remove(self, thread_id: str) -> bool:
-        """Remove a thread's files; False if there were none."""
+        """Remove a thread's files; return False if there were none."""
         return _remove(self.folder(thread_id))
 
     def clean(self, older_than: timedelta, *, but: str | None = None) -> int:
-        """Remove the files of threads that nobody has written to for so long.
+        """Remove the files of threads without a write for so long.
 
         Args:
             older_than: How long.

@@ -233,8 +233,8 @@ class _UserThreads(_WrappedThreads):
         """Create a thread of this user.
 
         Raises:
-            ThreadNotFoundError: There is one of somebody else's under this id, or ``user_id`` is
-                somebody else.
+            ThreadNotFoundError: The id belongs to a thread of another user, or ``user_id`` is
+                another user.
         """
         key = new_thread_id() if thread_id is None else thread_id
         if user_id not in (None, self._user_id):

@@ -176,7 +176,12 @@ def test_a_server_is_named_by_its_url(postgres_url: str) -> None:
 async def everything(store: HistoryStore) -> dict[str, Any]:
     """All threads with their results."""
     return {
-        thread.id: (thread.user_id, thread.title, thread.metadata, await store.stored_results(thread.id))
+        thread.id: (
+            thread.user_id,
+            thread.title,
+            thread.metadata,
+            await store.stored_results(thread.id),
+        )
         for thread in await store.list_threads(None)
     }
 

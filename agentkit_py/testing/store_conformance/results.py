@@ -1,4 +1,4 @@
-"""Checks of results: kept as they are, once, in order, all or none."""
+"""Checks of results: stored unchanged, once, in order, all or none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HUGE = 10_000_000
 
 
 async def results_come_back_equal(store: HistoryStore) -> None:
-    """Messages of every kind, ids, usage, provider metadata, and time to the microsecond."""
+    """Messages of every kind, ids, usage, provider metadata and times are returned unchanged."""
     call = ToolCall("", "t", {"b": 1, "a": [None, 1.5, 10**30]}, None, {"google": {"sig": "x"}})
     output = [
         ReasoningMessage("hm", provider_metadata={"anthropic": {"signature": "s"}}),
@@ -49,7 +49,7 @@ async def results_come_back_equal(store: HistoryStore) -> None:
 
 
 async def odd_texts_come_back_as_they_were(store: HistoryStore) -> None:
-    """Halves of surrogate pairs, zero bytes and all the rest of Unicode."""
+    """Halves of surrogate pairs, zero bytes and all of Unicode are returned unchanged."""
     results = [AgentResult(text or "a", (TextMessage("assistant", text),)) for text in ODD_TEXTS]
     await store.add_thread("t")
     await store.append("t", results)
@@ -57,7 +57,7 @@ async def odd_texts_come_back_as_they_were(store: HistoryStore) -> None:
 
 
 async def a_message_of_ten_megabytes_is_kept(store: HistoryStore) -> None:
-    """Size is the provider's business."""
+    """A store sets no limit on the size of a message."""
     await store.add_thread("t")
     await store.append("t", [AgentResult.from_user("x" * _HUGE)])
     (message,) = await store.messages("t")
@@ -65,7 +65,7 @@ async def a_message_of_ten_megabytes_is_kept(store: HistoryStore) -> None:
 
 
 async def positions_count_from_zero_without_gaps(store: HistoryStore) -> None:
-    """Also after results that were left out."""
+    """Results that are stored already take no position."""
     await store.add_thread("t")
     for names in ("ab", "ac", "b", "d"):
         await store.append("t", [said(name) for name in names])
@@ -75,7 +75,7 @@ async def positions_count_from_zero_without_gaps(store: HistoryStore) -> None:
 
 
 async def saving_twice_is_once(store: HistoryStore) -> None:
-    """Within one call, in the next, together with new ones, and though the time differs."""
+    """A result is stored once, in one call or several, also if its time differs."""
     a, b = reply("a"), reply("b")
     await store.add_thread("t")
     await store.append("t", [a, a])
@@ -89,7 +89,7 @@ async def saving_twice_is_once(store: HistoryStore) -> None:
 
 
 async def another_result_under_a_stored_id_is_an_error(store: HistoryStore) -> None:
-    """Not a loss, and nothing of that call is stored."""
+    """`append` raises HistoryError and stores nothing of that call."""
     await store.add_thread("t")
     await store.append("t", [said("first", "m")])
     new = [said("new"), said("other", "m")]
@@ -99,7 +99,7 @@ async def another_result_under_a_stored_id_is_an_error(store: HistoryStore) -> N
 
 
 async def results_without_ids_are_all_kept(store: HistoryStore) -> None:
-    """A user may say the same thing twice."""
+    """Equal results without ids are different results."""
     await store.add_thread("t")
     same_thing = [AgentResult.from_user("yes", created_at=datetime(2024, 1, 1, tzinfo=UTC))] * 2
     await store.append("t", same_thing)
@@ -107,7 +107,7 @@ async def results_without_ids_are_all_kept(store: HistoryStore) -> None:
 
 
 async def one_id_may_stand_in_several_threads(store: HistoryStore) -> None:
-    """Ids are unique per thread only."""
+    """Ids of results are unique per thread only."""
     for key in ("t1", "t2"):
         await store.add_thread(key)
         await store.append(key, [said(key, "m")])
@@ -115,7 +115,7 @@ async def one_id_may_stand_in_several_threads(store: HistoryStore) -> None:
 
 
 async def what_is_not_json_is_refused_with_all_of_its_call(store: HistoryStore) -> None:
-    """Nothing is stored then."""
+    """`append` raises HistoryError and stores nothing of that call."""
     await store.add_thread("t")
     wrong: Any = object()
     for content in (wrong, {"data": float("nan")}):
@@ -125,7 +125,7 @@ async def what_is_not_json_is_refused_with_all_of_its_call(store: HistoryStore) 
 
 
 async def later_changes_of_callers_do_not_reach_the_store(store: HistoryStore) -> None:
-    """Neither to what was saved nor to what was loaded: results, and metadata of threads."""
+    """Changing saved or loaded objects changes neither stored results nor metadata."""
     content: dict[str, Any] = {"data": ["kept"]}
     metadata: Any = {"tags": ["kept"]}
     answer = ToolResultMessage(ToolCall("1", "t"), content)
@@ -143,7 +143,7 @@ async def later_changes_of_callers_do_not_reach_the_store(store: HistoryStore) -
 
 
 async def pages_hold_the_last_results_before_a_position(store: HistoryStore) -> None:
-    """Oldest first in each page; put together they are the thread."""
+    """Pages are ordered oldest first; together they are the thread."""
     await store.add_thread("t")
     await store.append("t", [said(str(n)) for n in range(10)])
     for before, limit, expected in (
@@ -161,7 +161,7 @@ async def pages_hold_the_last_results_before_a_position(store: HistoryStore) -> 
 
 
 async def token_counts_come_back_if_they_are_kept(store: HistoryStore) -> None:
-    """A store need not keep counts, but may not give wrong ones."""
+    """Token counts are optional, but never wrong."""
     result = reply("a")
     for number, message in enumerate(result.messages):
         token_memo(message)["test:tokens"] = number + 1
@@ -173,7 +173,7 @@ async def token_counts_come_back_if_they_are_kept(store: HistoryStore) -> None:
 
 
 async def writers_at_the_same_time_lose_nothing(store: HistoryStore) -> None:
-    """All is there once, without gaps, and the results of each writer stand in its order."""
+    """Concurrent writers store each result once, without gaps, each in its own order."""
 
     async def write(writer: int) -> None:
         for number in range(_EACH):
@@ -190,7 +190,7 @@ async def writers_at_the_same_time_lose_nothing(store: HistoryStore) -> None:
 
 
 async def writers_of_the_same_results_store_them_once(store: HistoryStore) -> None:
-    """A webhook that is delivered to several processes at once."""
+    """Results that several writers save at once, as for a repeated webhook, are stored once."""
     await store.add_thread("t")
     turn = [said("hi"), reply("a"), reply("b")]
     await asyncio.gather(*(store.append("t", turn) for _ in range(_WRITERS)))
@@ -198,7 +198,7 @@ async def writers_of_the_same_results_store_them_once(store: HistoryStore) -> No
 
 
 async def the_newest_results_say_where_they_stand(store: HistoryStore) -> None:
-    """How many messages are before them, what the system said of these, and how long all are."""
+    """`newest` returns the count of results, and the size of the thread before each."""
     await store.add_thread("t")
     system = AgentResult("desk", [TextMessage("system", "Rules.")], id="s")
     for batch in ([said("Hello")], [reply("a"), system], [], [said("Hello"), said("bye")]):

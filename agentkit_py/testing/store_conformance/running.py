@@ -1,4 +1,4 @@
-"""Checks of a store under agents that run, in this process and as replayed Inngest functions."""
+"""Checks of a store with running agents, in this process and as replayed Inngest functions."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from agentkit_py.testing.store_conformance.values import same
 from agentkit_py.tools import tool
 
 Program: TypeAlias = Callable[[], Awaitable[Any]]
-"""One run; it may be begun again from the top."""
+"""A run; it may be started again from the top."""
 
 Drive: TypeAlias = Callable[[Sequence[Program]], Awaitable[None]]
-"""Runs programs one after another, each to its end, however it ends."""
+"""Runs programs one after another, each until it returns or fails."""
 
 
 async def directly(programs: Sequence[Program]) -> None:
-    """In this process."""
+    """Run the programs in this process."""
     for program in programs:
         with suppress(ModelError):
             await program()
 
 
 async def replayed(programs: Sequence[Program]) -> None:
-    """As Inngest functions, which begin again from the top for each step."""
+    """Run the programs as Inngest functions, which start again from the top for each step."""
     from agentkit_py.testing.executor import replay_programs  # noqa: PLC0415 - loads the SDK
 
     await replay_programs(programs)
@@ -68,22 +68,22 @@ async def _failure(store: HistoryStore, drive: Drive) -> None:
 
 
 async def runs_fill_a_thread_and_go_on_with_it(store: HistoryStore) -> None:
-    """User's turns, results and tool results, each once and in order."""
+    """User turns, results and tool results are stored once and in order."""
     await _turns(store, directly)
 
 
 async def replayed_runs_fill_a_thread_and_go_on_with_it(store: HistoryStore) -> None:
-    """The same under replay: nothing doubled by functions that begin again for each step."""
+    """Replayed runs store user turns, results and tool results once and in order."""
     await _turns(store, replayed)
 
 
 async def a_run_that_fails_leaves_what_was_finished(store: HistoryStore) -> None:
-    """The user's message, and results that were complete."""
+    """The user's message and the completed results are stored."""
     await _failure(store, directly)
 
 
 async def a_replayed_run_that_fails_leaves_what_was_finished(store: HistoryStore) -> None:
-    """The same under replay."""
+    """Replay stores the user's message and the completed results once."""
     await _failure(store, replayed)
 
 

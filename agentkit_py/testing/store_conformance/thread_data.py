@@ -23,7 +23,7 @@ _SUMMARY = Summary(
 
 
 async def a_summary_comes_back_and_a_newer_one_takes_its_place(given: HistoryStore) -> None:
-    """One for each key."""
+    """Each key of a thread has one summary."""
     store: Any = given
     same(await store.load_summary("t", "k"), None, "a summary that was never made")
     for summary in (_SUMMARY, replace(_SUMMARY, covered=9)):
@@ -34,7 +34,7 @@ async def a_summary_comes_back_and_a_newer_one_takes_its_place(given: HistorySto
 
 
 async def one_at_a_time_makes_a_summary(given: HistoryStore) -> None:
-    """Until the lock is given back, or its time is over."""
+    """A summary's lock has one owner until it is given back or expires."""
     store: Any = given
     holds(await store.lock_summary("t", "k", "me", 60), "the first")
     holds(await store.lock_summary("t", "k", "me", 60), "the first again")
@@ -48,7 +48,7 @@ async def one_at_a_time_makes_a_summary(given: HistoryStore) -> None:
 
 
 async def a_deleted_thread_takes_its_summaries_along(given: HistoryStore) -> None:
-    """Nothing of a user's words is left."""
+    """No summary of a deleted thread is left."""
     store: Any = given
     await store.add_thread("t")
     await store.lock_summary("t", "k", "me", 60)
@@ -58,7 +58,7 @@ async def a_deleted_thread_takes_its_summaries_along(given: HistoryStore) -> Non
 
 
 async def the_nearest_vectors_are_found(given: HistoryStore) -> None:
-    """Of those asked for, best first."""
+    """`nearest_vectors` returns the nearest of the given ids, best first."""
     store: Any = given
     same(await store.missing_vectors("t", "k", ["a", "b"]), ["a", "b"], "missing_vectors")
     vectors = {"a": [1.0, 0.0], "b": [0.0, 2.0], "c": [3.0, 3.0]}
@@ -73,7 +73,7 @@ async def the_nearest_vectors_are_found(given: HistoryStore) -> None:
 
 
 async def a_deleted_thread_takes_its_vectors_along(given: HistoryStore) -> None:
-    """Embeddings are made of a user's words."""
+    """No vector of a deleted thread is left."""
     store: Any = given
     await store.add_thread("t")
     await store.add_vectors("t", "k", {"a": [1.0]})
@@ -82,7 +82,7 @@ async def a_deleted_thread_takes_its_vectors_along(given: HistoryStore) -> None:
 
 
 async def one_run_at_a_time_has_a_thread(given: HistoryStore) -> None:
-    """Until it gives it back, or is dead for as long as its lease; others have other threads."""
+    """A thread's lease has one owner until it is given back or expires."""
     store: Any = given
     holds(await store.lock_thread("t", "me", 60), "the first")
     holds(await store.lock_thread("t", "me", 60), "the first again")
@@ -96,7 +96,7 @@ async def one_run_at_a_time_has_a_thread(given: HistoryStore) -> None:
 
 
 async def runs_are_remembered(given: HistoryStore) -> None:
-    """By their ids, and the newest with a state."""
+    """`load_run` returns a run by its id, or the newest with a state."""
     store: Any = given
     await store.add_thread("t")
     same(await store.load_run("t"), None, "the newest of none")
@@ -116,7 +116,7 @@ async def runs_are_remembered(given: HistoryStore) -> None:
 
 
 async def a_deleted_thread_takes_its_runs_along(given: HistoryStore) -> None:
-    """State snapshots hold users' data; a lease does not outlive its thread."""
+    """No run and no lease of a deleted thread is left."""
     store: Any = given
     await store.add_thread("t")
     await store.save_run("t", RunRecord(id="a", status="completed", state={}))
@@ -128,7 +128,7 @@ async def a_deleted_thread_takes_its_runs_along(given: HistoryStore) -> None:
 
 
 async def thread_data_of_other_users_is_not_found(given: HistoryStore) -> None:
-    """Runs and leases of another user's thread."""
+    """`for_user` raises ThreadNotFoundError for runs and leases of other users' threads."""
     mine: Any = for_user(given, "me")
     await given.add_thread("t", user_id="them")
     for call in (

@@ -1,4 +1,4 @@
-"""Checks of threads: made, listed, deleted, and whose they are."""
+"""Checks of threads: created, listed, searched, deleted, and restricted to their users."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentkit_py.testing.store_conformance.values import fails, holds, raises, r
 
 
 async def a_thread_says_whose_it_is_and_when_it_changed(store: HistoryStore) -> None:
-    """User, title and metadata come back; times are UTC, and adding a result moves the second."""
+    """User, title, metadata and UTC times are returned; adding a result changes `updated_at`."""
     await store.add_thread("t", user_id="u", title="T", metadata={"n": None})
     before = await store.get_thread("t")
     same((before.user_id, before.title, before.metadata), ("u", "T", {"n": None}), "the thread")
@@ -26,13 +26,13 @@ async def a_thread_says_whose_it_is_and_when_it_changed(store: HistoryStore) -> 
 
 
 async def a_thread_without_an_id_gets_one(store: HistoryStore) -> None:
-    """Each time another."""
+    """Each call gives a new id."""
     ids = [await store.add_thread() for _ in range(3)]
     same(len(set(ids)), 3, "the number of different ids")
 
 
 async def adding_a_thread_that_is_there_leaves_it_as_it_is(store: HistoryStore) -> None:
-    """Every run adds its thread."""
+    """Adding it again, as every run does, changes neither title, user nor results."""
     await store.add_thread("t", title="old", user_id="u")
     await store.append("t", [said("hi")])
     same(await store.add_thread("t", title="new"), "t", "the id")
@@ -42,7 +42,7 @@ async def adding_a_thread_that_is_there_leaves_it_as_it_is(store: HistoryStore) 
 
 
 async def threads_are_listed_those_changed_last_first(store: HistoryStore) -> None:
-    """As many as asked for, of one user if asked for; of equally old ones the newer first."""
+    """`list_threads` obeys limit and user_id; of equally old threads the newer comes first."""
     for name, user in (("a", "u1"), ("b", "u2"), ("c", "u1")):
         await store.add_thread(name, user_id=user)
     await store.append("a", [said("hi")])
@@ -58,7 +58,7 @@ async def threads_are_listed_those_changed_last_first(store: HistoryStore) -> No
 
 
 async def a_thread_that_is_not_there_is_an_error(store: HistoryStore) -> None:
-    """Reading, counting and adding raise ThreadNotFoundError; adding does not make the thread."""
+    """Reading, counting and adding raise ThreadNotFoundError; adding does not create the thread."""
     for call in (store.stored_results, store.count_results, store.get_thread, store.load):
         await raises(ThreadNotFoundError, call("nope"), call.__name__)
     await raises(ThreadNotFoundError, store.append("nope", [said("hi")]), "append")
@@ -67,7 +67,7 @@ async def a_thread_that_is_not_there_is_an_error(store: HistoryStore) -> None:
 
 
 async def a_deleted_thread_is_gone_with_its_results(store: HistoryStore) -> None:
-    """A new one under its id begins empty; deleting nothing says so."""
+    """A new thread under its id is empty; deleting a missing thread returns False."""
     await store.add_thread("t")
     await store.append("t", [said("hi")])
     holds(await store.delete_thread("t"), "delete_thread")
@@ -78,7 +78,7 @@ async def a_deleted_thread_is_gone_with_its_results(store: HistoryStore) -> None
 
 
 async def a_user_is_deleted_with_all_threads(store: HistoryStore) -> None:
-    """And others keep theirs."""
+    """`delete_user` removes the user's threads and no others."""
     for name, user in (("a", "u1"), ("b", "u2"), ("c", "u1")):
         await store.add_thread(name, user_id=user)
         await store.append(name, [said("hi")])
@@ -87,11 +87,17 @@ async def a_user_is_deleted_with_all_threads(store: HistoryStore) -> None:
 
 
 async def a_thread_of_another_user_is_not_found(store: HistoryStore) -> None:
-    """Neither read nor written, listed, deleted or taken over."""
+    """`for_user` neither reads nor writes, lists, deletes or takes over threads of other users."""
     mine, theirs = for_user(store, "me"), for_user(store, "them")
     await theirs.add_thread("t")
     await theirs.append("t", [said("secret")])
-    for call in (mine.stored_results, mine.count_results, mine.get_thread, mine.load, mine.add_thread):
+    for call in (
+        mine.stored_results,
+        mine.count_results,
+        mine.get_thread,
+        mine.load,
+        mine.add_thread,
+    ):
         await raises(ThreadNotFoundError, call("t"), call.__name__)
     await raises(ThreadNotFoundError, mine.append("t", [said("hi")]), "append")
     fails(await mine.thread_exists("t"), "thread_exists")
@@ -104,7 +110,7 @@ async def a_thread_of_another_user_is_not_found(store: HistoryStore) -> None:
 
 
 async def what_was_said_is_found(store: HistoryStore) -> None:
-    """By any part of a text, upper and lower case the same; the first place in each thread."""
+    """`search` finds any part of a text, ignoring case; it gives one match for each thread."""
     for name, user in (("a", "u1"), ("b", "u2"), ("c", "u1")):
         await store.add_thread(name, user_id=user)
         await store.append(name, [said("Hello"), reply(name), said(f'Große "{name}" \\ 100 %_')])
@@ -124,7 +130,7 @@ async def what_was_said_is_found(store: HistoryStore) -> None:
 
 
 async def what_is_stored_is_counted(store: HistoryStore) -> None:
-    """In all, and of one user."""
+    """`stats` counts everything, or one user's threads."""
     for name, user in (("a", "u1"), ("b", "u2"), ("c", "u1"), ("d", None)):
         await store.add_thread(name, user_id=user)
         await store.append(name, [said("hi"), reply(name)])
@@ -135,7 +141,7 @@ async def what_is_stored_is_counted(store: HistoryStore) -> None:
 
 
 async def ids_are_data_whatever_stands_in_them(store: HistoryStore) -> None:
-    """Quotes, wildcards and zero bytes are characters like others."""
+    """Quotes, wildcards and zero bytes in ids are ordinary characters."""
     for key in ("x'); DROP TABLE threads; --", "%", "_", "a\0b", "é", "e\u0301", "A", "a", " a"):
         await store.add_thread(key, user_id=key, title=key, metadata={key: key})
         await store.append(key, [said(key)])
@@ -145,21 +151,21 @@ async def ids_are_data_whatever_stands_in_them(store: HistoryStore) -> None:
 
 
 async def ids_that_are_empty_or_no_unicode_are_refused(store: HistoryStore) -> None:
-    """No database could find them again."""
+    """`add_thread` raises HistoryError for ids that a database cannot hold."""
     for key in ("", "\ud800"):
         await raises(HistoryError, store.add_thread(key), f"thread id {key!r}")
         await raises(HistoryError, store.add_thread(user_id=key), f"user id {key!r}")
 
 
 async def metadata_that_is_not_json_is_refused(store: HistoryStore) -> None:
-    """And no thread is made."""
+    """`add_thread` raises HistoryError and creates no thread."""
     wrong: Any = {"when": datetime.now(UTC)}
     await raises(HistoryError, store.add_thread("t", metadata=wrong), "add_thread")
     fails(await store.thread_exists("t"), "thread_exists")
 
 
 async def a_store_can_be_closed_and_used_again(store: HistoryStore) -> None:
-    """Closing lets go of connections, no more."""
+    """A closed store opens again at its next use; closing twice is allowed."""
     await store.add_thread("t")
     await store.close()
     await store.close()

@@ -1,4 +1,4 @@
-"""What the checks store, and how they say what went wrong."""
+"""Values that the checks store, and their assertions."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ODD_TEXTS = (
 
 
 def said(text: str, name: str | None = None) -> AgentResult:
-    """What a user said; its id is made of ``name``, or of the text."""
+    """Return a user's turn; its id is made of ``name``, or of the text."""
     return AgentResult.from_user(text, id=f"said {text if name is None else name}")
 
 
 def reply(name: str) -> AgentResult:
-    """An agent's result that calls a tool."""
+    """Return an agent's result that calls a tool."""
     call = ToolCall(f"call-{name}", "lookup", {"order": name})
     return AgentResult(
         "billing",
@@ -38,22 +38,22 @@ def reply(name: str) -> AgentResult:
 
 
 def same(found: object, expected: object, what: str) -> None:
-    """Complain if two values differ."""
+    """Assert that two values are equal."""
     assert found == expected, f"{what}: expected {expected!r:.300}, found {found!r:.300}"
 
 
 def holds(found: object, what: str) -> None:
-    """Complain if something is not True."""
+    """Assert that a value is True."""
     assert found is True, f"{what}: expected True, found {found!r:.300}"
 
 
 def fails(found: object, what: str) -> None:
-    """Complain if something is not False."""
+    """Assert that a value is False."""
     assert found is False, f"{what}: expected False, found {found!r:.300}"
 
 
 async def raises(kind: type[Exception], call: Awaitable[object], what: str) -> None:
-    """Complain if ``call`` does not raise an error of this kind."""
+    """Assert that ``call`` raises an error of this kind."""
     try:
         await call
     except kind:
