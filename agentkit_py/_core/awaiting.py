@@ -1,4 +1,4 @@
-"""Sync or async, decided in one place."""
+"""Calls that may be sync or async."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 async def resolve(value: T | Awaitable[T]) -> T:
-    """The value, awaited if it is awaitable: hooks, routers and prompts may be sync or async."""
+    """Return the value, awaited if it is awaitable: hooks, routers and prompts may be either."""
     if inspect.isawaitable(value):
         return await cast("Awaitable[T]", value)
     return cast("T", value)
 
 
 def is_async_callable(function: object) -> bool:
-    """Whether calling ``function`` gives a coroutine (also for objects with an async __call__)."""
+    """Return whether calling ``function`` gives a coroutine, also by an async ``__call__``."""
     inner: Any = function
     while isinstance(inner, partial):
         inner = cast("Any", inner).func

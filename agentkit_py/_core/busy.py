@@ -13,13 +13,13 @@ _PAUSE = 0.01
 
 
 def retried(work: Callable[[], T], is_busy: Callable[[Exception], bool], *, seconds: float) -> T:
-    """What ``work`` gives, tried again for so many seconds while others are at it. Blocks.
+    """Call ``work``, again for so many seconds while others use the file. Blocks.
 
     Processes that create one file at the same moment can be refused at once, without the usual
     waiting: SQLite does so where waiting could be a deadlock, in the change to WAL.
 
     Raises:
-        Exception: Where it is none of ``is_busy``, or the time is over.
+        Exception: It is none of ``is_busy``, or the time is over.
     """
     deadline = time.monotonic() + seconds
     while True:

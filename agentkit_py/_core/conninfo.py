@@ -1,13 +1,13 @@
-"""Addresses of PostgreSQL databases, read before anybody else reads them."""
+"""A check of PostgreSQL addresses."""
 
 from __future__ import annotations
 
 
 def conninfo_problem(conninfo: str) -> str | None:
-    """What to say of an address that PostgreSQL's client cannot read; None if it can.
+    """Return an error text for an address that PostgreSQL's client cannot read, else None.
 
     Its own error quotes the address, password and all, and its pool writes that into the log.
-    Nothing of the address is in what this returns.
+    The text holds nothing of the address.
 
     Args:
         conninfo: ``postgresql://user:password@host/database``, or ``key=value`` pairs.

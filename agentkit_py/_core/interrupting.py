@@ -25,19 +25,19 @@ def run_interruptibly(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def interruptible(main: Coroutine[Any, Any, T]) -> T:
-    """What ``main`` gives; as long as it runs, each signal wakes the event loop."""
-    with _wakes(asyncio.get_running_loop()):
+    """Await ``main``; as long as it runs, each signal wakes the event loop."""
+    with _woken_by_signals(asyncio.get_running_loop()):
         return await main
 
 
 @contextmanager
-def _wakes(loop: asyncio.AbstractEventLoop) -> Generator[None, None, None]:
-    """Have each signal write to a socket that ``loop`` reads; handlers run as they did."""
+def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Generator[None, None, None]:
+    """Let each signal write to a socket that ``loop`` reads; handlers run as before."""
     reader, writer = socket.socketpair()
     with reader, writer:
         reader.settimeout(0)
         writer.settimeout(0)
-        is_set = _wake_by(writer)
+        is_set = _write_signals_to(writer)
         if is_set:
             loop.add_reader(reader, reader.recv, 4096)
         try:
@@ -45,21 +45,21 @@ def _wakes(loop: asyncio.AbstractEventLoop) -> Generator[None, None, None]:
         finally:
             if is_set:
                 loop.remove_reader(reader)
-                _undo(writer)
+                _restore(writer)
 
 
-def _wake_by(writer: socket.socket) -> bool:
-    """Whether signals write there now; not where something else is written to already."""
+def _write_signals_to(writer: socket.socket) -> bool:
+    """Let signals write to ``writer``; False where they write elsewhere already."""
     try:
         before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     except ValueError:  # not in the main thread, which alone runs handlers
         return False
-    if before != -1:  # uvloop and the loop of Windows see to it themselves
+    if before != -1:  # uvloop and the loop of Windows do this themselves
         signal.set_wakeup_fd(before, warn_on_full_buffer=False)
     return before == -1
 
 
-def _undo(writer: socket.socket) -> None:
+def _restore(writer: socket.socket) -> None:
     now = signal.set_wakeup_fd(-1)
-    if now not in (-1, writer.fileno()):  # somebody else's by now: `loop.add_signal_handler`
+    if now not in (-1, writer.fileno()):  # set meanwhile by `loop.add_signal_handler`
         signal.set_wakeup_fd(now, warn_on_full_buffer=False)

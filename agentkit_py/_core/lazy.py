@@ -1,4 +1,4 @@
-"""Packages whose names are loaded when somebody asks for them."""
+"""Packages whose names are loaded on first use (PEP 562)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 Finder: TypeAlias = Callable[[str], Any]
-"""A package's ``__getattr__``: the value of a name, or AttributeError."""
+"""A package's ``__getattr__``: returns the value of a name or raises AttributeError."""
 
 
 def lazily(package: str, modules: Mapping[str, str]) -> Finder:
-    """The ``__getattr__`` of a package (PEP 562) that offers more than most programs use.
+    """Return the ``__getattr__`` of a package that offers more than most programs use.
 
     Args:
         package: The package's ``__name__``.
@@ -26,7 +26,7 @@ def lazily(package: str, modules: Mapping[str, str]) -> Finder:
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(home), name)
-        setattr(sys.modules[package], name, value)  # found without asking from now on
+        setattr(sys.modules[package], name, value)  # from now on an attribute
         return value
 
     return find

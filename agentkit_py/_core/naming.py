@@ -9,5 +9,5 @@ TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 
 
 def slugify(name: str) -> str:
-    """``name`` in lower case with everything but letters and digits turned into single dashes."""
+    """Return ``name`` in lower case, everything but letters and digits as single dashes."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
