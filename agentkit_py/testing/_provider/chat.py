@@ -20,12 +20,10 @@ from .openai import (
     strict_trouble,
     takes_defaults,
     too_long,
+    tools_over_limit,
     wrong_name,
     wrong_type,
     wrong_value,
-)
-from .openai import (
-    too_many_tools as _too_many_tools,
 )
 from .replies import CREATED, Ids, ReplyContent, Usage, pieces
 from .rules import (
@@ -494,7 +492,7 @@ def tool_shape(request: Request) -> Iterator[Problem]:
 @_rule(f"{_API} (a max of 128 functions are supported); docs.x.ai says the same")
 def too_many_tools(request: Request) -> Iterator[Problem]:
     """There are at most 128 tools."""
-    yield from _too_many_tools(request.body.get("tools"))
+    yield from tools_over_limit(request.body.get("tools"))
 
 
 @_rule(f"{_API} (a-z, A-Z, 0-9, underscores and dashes, maximum length 64)")

@@ -50,17 +50,17 @@ def error_body(
     return openai.error_body(provider, status, message, param, code)
 
 
-def rendered(seen: ReceivedRequest, reply: str | Mapping[str, Any], ids: Ids) -> dict[str, Any]:
+def rendered(received: ReceivedRequest, reply: str | Mapping[str, Any], ids: Ids) -> dict[str, Any]:
     """Return the JSON with which the asked provider would give that reply."""
     content = ReplyContent.of(reply)
-    usage = Usage.of(content, seen.body)
-    if seen.provider == "anthropic":
-        return anthropic.rendered(content, usage, seen.model, ids)
-    if seen.provider == "gemini":
-        return gemini.rendered(content, usage, seen.model, ids)
-    if seen.provider == "openai_responses":
-        return responses.rendered(content, usage, seen.model, ids)
-    return chat.rendered(content, usage, seen.model, ids, grok=seen.provider == "grok")
+    usage = Usage.of(content, received.body)
+    if received.provider == "anthropic":
+        return anthropic.rendered(content, usage, received.model, ids)
+    if received.provider == "gemini":
+        return gemini.rendered(content, usage, received.model, ids)
+    if received.provider == "openai_responses":
+        return responses.rendered(content, usage, received.model, ids)
+    return chat.rendered(content, usage, received.model, ids, grok=received.provider == "grok")
 
 
 def streamed(
@@ -156,7 +156,7 @@ class Handler:
             model=(where.model if where else "") or (named if isinstance(named, str) else ""),
         )
         request.expected_key = self.api_keys.get(request.provider)
-        seen = ReceivedRequest(
+        received = ReceivedRequest(
             provider=request.provider,
             method=method,
             path=request.path,
@@ -166,10 +166,10 @@ class Handler:
             model=request.model,
             rejection=self._judge(method, where, request),
         )
-        if seen.rejection is not None:
-            self.requests.append(seen)
-            return _refusal(seen.provider, seen.rejection)
-        return await self._reply(seen, _stream_kind(where, request))
+        if received.rejection is not None:
+            self.requests.append(received)
+            return _refusal(received.provider, received.rejection)
+        return await self._reply(received, _stream_kind(where, request))
 
     def _judge(self, method: str, where: Route | None, request: Request) -> Rejection | None:
         owner = request.provider
@@ -181,37 +181,37 @@ class Handler:
             return Rejection(f"{owner}.method_not_allowed", message, status=405)
         return first_rejection(request, self._rules[owner])
 
-    async def _reply(self, seen: ReceivedRequest, stream: StreamKind | None) -> Answer:
-        reply = await self._next_reply(seen)
+    async def _reply(self, received: ReceivedRequest, stream: StreamKind | None) -> Answer:
+        reply = await self._next_reply(received)
         if reply is None:
             self.exhausted = True
-            self.requests.append(replace(seen, exhausted=True))
+            self.requests.append(replace(received, exhausted=True))
             message = (
                 "FakeProvider's script is exhausted: request "
                 f"{len(self.requests)} has no reply left. Give it more replies."
             )
-            return _json_answer(500, error_body(seen.provider, 500, message))
+            return _json_answer(500, error_body(received.provider, 500, message))
         if isinstance(reply, ErrorReply):
-            body = error_body(seen.provider, reply.status, reply.message)
+            body = error_body(received.provider, reply.status, reply.message)
             return _json_answer(reply.status, body, reply.headers)
         raw = reply if isinstance(reply, Raw) else Raw(reply=reply)
-        kind, pieces = self._body(seen, raw, stream)
+        kind, pieces = self._body(received, raw, stream)
         return _answer(raw, {"content-type": raw.content_type or kind, **raw.headers}, pieces)
 
-    async def _next_reply(self, seen: ReceivedRequest) -> Reply | None:
+    async def _next_reply(self, received: ReceivedRequest) -> Reply | None:
         # Recorded before a callable runs (it may look at the record), after a queue was found
         # empty.
         if self.queue:
-            self.requests.append(seen)
+            self.requests.append(received)
             return self.queue.popleft()
         if self.source is None:
             return None
-        self.requests.append(seen)
-        made = self.source(seen)
+        self.requests.append(received)
+        made = self.source(received)
         return await made if inspect.isawaitable(made) else made
 
     def _body(
-        self, seen: ReceivedRequest, raw: Raw, stream: StreamKind | None
+        self, received: ReceivedRequest, raw: Raw, stream: StreamKind | None
     ) -> tuple[str, tuple[bytes, ...]]:
         """Return a reply's media type, and its body in pieces."""
         if raw.sse is not None or raw.chunks is not None:
@@ -220,10 +220,10 @@ class Handler:
             return _JSON, (raw.text.encode(),)
         if raw.json is not MISSING:
             return _JSON, (json.dumps(raw.json).encode(),)
-        plain = rendered(seen, raw.reply or "", self._ids)
+        plain = rendered(received, raw.reply or "", self._ids)
         if stream is None:
             return _JSON, (json.dumps(plain).encode(),)
-        events = streamed(seen.provider, plain, seen.body)
+        events = streamed(received.provider, plain, received.body)
         if stream == "list":  # Gemini without alt=sse
             return _JSON, (json.dumps(list(events)).encode(),)
         return _EVENTS, tuple(map(encoded, events))

@@ -131,7 +131,7 @@ def duplicate_names(functions: Functions) -> Iterator[Problem]:
         yield Problem(f"Invalid '{where}': duplicate tool name '{name}'.", where)
 
 
-def too_many_tools(tools: Any) -> Iterator[Problem]:
+def tools_over_limit(tools: Any) -> Iterator[Problem]:
     """Yield one problem if there are more tools than 128."""
     count = len(items_of(tools))
     if count > MAX_TOOLS:

@@ -19,7 +19,7 @@ from .openai import (
     schema_trouble,
     strict_trouble,
     takes_defaults,
-    too_many_tools,
+    tools_over_limit,
     unknown_field,
     wrong_name,
     wrong_type,
@@ -398,7 +398,7 @@ def tools_type(request: Request) -> Iterator[Problem]:
         kind = fields_of(tool).get("type")
         if not isinstance(kind, str) or (kind != "function" and kind not in _HOSTED_TOOLS):
             yield Problem(f"Invalid value: '{kind}'.", f"{where}.type", "invalid_value")
-    yield from too_many_tools(tools)
+    yield from tools_over_limit(tools)
 
 
 @_rule(
