@@ -71,7 +71,7 @@ class StoreOptions:
 
     @property
     def is_server(self) -> bool:
-        """Whether it is a database server, not a file."""
+        """True for a database server, False for a file."""
         return "://" in self.db
 
     @asynccontextmanager

@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from agentkit_py.agent import Agent
+from agentkit_py.messages import text_of
 from agentkit_py.models.base import Model
 from agentkit_py.network import Network
 from agentkit_py.playground.edits import processors_json
-from agentkit_py.playground.levels import input_of, levels_json, message_json, system_of
+from agentkit_py.playground.levels import levels_json, message_json
 from agentkit_py.playground.recorder import Recorded, as_json, usage_json
 from agentkit_py.playground.runs import Playground
 from agentkit_py.processors.base import HistoryProcessor
@@ -149,11 +150,12 @@ def call_json(recorded: Recorded) -> dict[str, Any]:
     call = recorded.call
     if call is None:
         return found
+    prompt = call.report.prompt
     return {
         **found,
         "agent": call.view.agent.name,
-        "system": system_of(call.report),
-        "input": input_of(call.report),
+        "system": "\n\n".join(text_of(m) for m in prompt if m.role == "system"),
+        "input": next((text_of(m) for m in reversed(prompt) if m.role == "user"), ""),
         "tools": [{"name": spec.name, "description": spec.description} for spec in call.view.specs],
         "processors": processors_json(call),
         "editable": not call.problem,

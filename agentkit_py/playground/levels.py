@@ -1,4 +1,4 @@
-"""What one model call saw, level by level, as JSON for the page. Pure."""
+"""Levels of one model call as JSON for the page: what each processor removed, changed or added."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypeAlias
 
-from agentkit_py.messages import Message, TextMessage, origin_of, text_of
+from agentkit_py.messages import Message, origin_of
 from agentkit_py.processors.base import Tokenizer
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages
@@ -17,19 +17,19 @@ Change: TypeAlias = Literal["kept", "removed", "rewritten", "added"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of one message, at one level or at all of them."""
+    """The fate of one message, at one level or at all of them."""
 
     change: Change
     before: Message | None
     after: Message | None
     by: ReportEntry | None = None
-    """The processor that removed, rewrote or added it, where all levels are told of."""
+    """The processor that removed, rewrote or added it; set by `overview_of`."""
 
     is_prompt: bool = False
 
     @property
     def message(self) -> Message:
-        """The message now, or what it was where it was removed."""
+        """The message now, or before it was removed."""
         found = self.before if self.after is None else self.after
         assert found is not None
         return found
@@ -37,14 +37,14 @@ class Row:
 
 @dataclass(slots=True)
 class _Table:
-    """Every message once, named by its number."""
+    """All messages, each once and with a number."""
 
     tokenizer: Tokenizer
     messages: list[Message] = field(default_factory=list[Message])
     numbers: dict[int, int] = field(default_factory=dict[int, int])
 
     def number(self, message: Message | None) -> int | None:
-        """The message's number; None for none."""
+        """Return the message's number; None for None."""
         if message is None:
             return None
         known = self.numbers.get(id(message))
@@ -54,12 +54,12 @@ class _Table:
         return known
 
     def to_list(self) -> list[dict[str, Any]]:
-        """The messages as JSON."""
+        """Return the messages as JSON."""
         return [message_json(message, self.tokenizer) for message in self.messages]
 
 
 def message_json(message: Message, tokenizer: Tokenizer | None = None) -> dict[str, Any]:
-    """A message as the page shows it; with a tokenizer also what it costs."""
+    """Return a message as the page shows it; with a tokenizer also its tokens."""
     found: dict[str, Any] = {
         "type": message.type,
         "role": message.role,
@@ -90,7 +90,7 @@ def message_json(message: Message, tokenizer: Tokenizer | None = None) -> dict[s
 
 
 def levels_json(report: ContextReport) -> dict[str, Any]:
-    """The levels of one call.
+    """Return the levels of one call.
 
     ``{messages, levels: [{level, name, reason, tokensBefore, tokensAfter, rows}], overview, …}``;
     rows name messages by their number in ``messages``.
@@ -126,7 +126,7 @@ def _level(entry: ReportEntry, table: _Table) -> dict[str, Any]:
 
 
 def rows_of(before: Sequence[Message], after: Sequence[Message]) -> Iterator[Row]:
-    """What became of each message from one list to the next, in order."""
+    """Yield the fate of each message from one list to the next, in order."""
     matcher = SequenceMatcher(None, [id(m) for m in before], [id(m) for m in after], autojunk=False)
     for kind, start, end, first, last in matcher.get_opcodes():
         if kind == "equal":
@@ -137,7 +137,7 @@ def rows_of(before: Sequence[Message], after: Sequence[Message]) -> Iterator[Row
 
 
 def _replaced(removed: Sequence[Message], added: Sequence[Message]) -> Iterator[Row]:
-    """A stretch that became another; what was rewritten stands beside what it was."""
+    """Yield the fates in a replaced stretch, a rewritten message beside the original."""
     place = 0
     alike = [_kind(m) for m in removed] == [_kind(m) for m in added]
     for index, message in enumerate(removed):
@@ -154,7 +154,7 @@ def _replaced(removed: Sequence[Message], added: Sequence[Message]) -> Iterator[
 
 
 def _follower(message: Message, added: Sequence[Message], place: int) -> int | None:
-    """Where the message is that was made of this one."""
+    """Return the index of the message that was made of this one."""
     for index in range(place, len(added)):
         if _comes_of(added[index], message):
             return index
@@ -222,15 +222,3 @@ def _by(row: Row) -> str:
         return "prompt" if row.is_prompt else ""
     name, level = row.by.name, row.by.level
     return name if level == name else f"{level}: {name}"
-
-
-def system_of(report: ContextReport) -> str:
-    """The system prompt that was sent."""
-    texts = [m.text for m in report.prompt if isinstance(m, TextMessage) and m.role == "system"]
-    return "\n\n".join(texts)
-
-
-def input_of(report: ContextReport) -> str:
-    """What the user said."""
-    texts = [text_of(m) for m in report.prompt if m.role == "user"]
-    return texts[-1] if texts else ""

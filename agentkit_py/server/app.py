@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -24,11 +24,11 @@ from agentkit_py.server import chat, streams, threads
 from agentkit_py.server.api import Api, Endpoint, guarded, http_error, openapi_document, respond
 from agentkit_py.server.approvals import approve_tool
 from agentkit_py.server.auth import Auth, Authenticator, StreamTokens
-from agentkit_py.server.config import ServerOptions, Settings, store_of, targets_of
+from agentkit_py.server.config import ServerOptions, Settings, Target
 from agentkit_py.server.hub import Hub, OpenStreams
 from agentkit_py.server.local import LocalRuns
 from agentkit_py.server.runs import Backend
-from agentkit_py.stores import HistoryStore
+from agentkit_py.stores import HistoryStore, MemoryHistory
 
 if TYPE_CHECKING:
     import inngest
@@ -80,8 +80,8 @@ def create_app(
     if unknown:
         raise ConfigurationError(f"create_app has no option {unknown[0]!r}")
     authenticator = Authenticator(auth, options.get("origins", ()))
-    targets = targets_of(networks, agents)
-    settings = Settings(targets=targets, store=store_of(history, targets), **options)
+    targets = _targets(networks, agents)
+    settings = Settings(targets=targets, store=_store(history, targets), **options)
     hub = Hub(settings.hub_limits)
     tokens = StreamTokens(settings.secret, settings.limits.token_seconds)
     return _app(
@@ -94,6 +94,38 @@ def create_app(
             streams=OpenStreams(settings.limits.streams_per_user),
         )
     )
+
+
+def _targets(networks: Sequence[Network], agents: Sequence[Agent]) -> dict[tuple[str, str], Target]:
+    """Index networks and agents by kind and name, and refuse two with one name."""
+    named: list[tuple[tuple[str, str], Target]] = [(("network", n.name), n) for n in networks]
+    named += [(("agent", a.name), a) for a in agents]
+    found = dict(named)
+    if not found:
+        raise ConfigurationError("create_app needs networks=[…] or agents=[…]; it got none.")
+    if len(found) < len(named):
+        names = [key for key, _ in named]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise ConfigurationError(f"create_app: there are two {twice[0]}s called {twice[1]!r}")
+    return found
+
+
+def _store(history: HistoryStore | None, targets: Mapping[tuple[str, str], Target]) -> HistoryStore:
+    """Return the store of all threads: the one given, or the targets' own, or one in memory."""
+    own = {id(item.history): item.history for item in targets.values() if item.history is not None}
+    found = [history] if history is not None else list(own.values())
+    if not found:
+        return MemoryHistory()
+    if len(found) > 1:
+        raise ConfigurationError(
+            "create_app: networks and agents have several histories; pass history=… for all of them"
+        )
+    if not isinstance(found[0], HistoryStore):
+        raise ConfigurationError(
+            f"create_app: history must be a HistoryStore, so that threads can be listed and told "
+            f"apart by user; got {found[0]!r:.80}"
+        )
+    return found[0]
 
 
 def _backend(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import TypeAlias, TypedDict
 
@@ -13,7 +12,7 @@ from agentkit_py.network import Network
 from agentkit_py.runs import RunLimits
 from agentkit_py.server.hub import HubLimits
 from agentkit_py.server.schemas import invalid
-from agentkit_py.stores import HistoryStore, MemoryHistory
+from agentkit_py.stores import HistoryStore
 
 Target: TypeAlias = Network | Agent
 
@@ -142,46 +141,3 @@ class Settings:
         if found is None:
             raise invalid(f"There is no {key[0]} of that name.")
         return found
-
-
-def targets_of(
-    networks: Sequence[Network], agents: Sequence[Agent]
-) -> dict[tuple[str, str], Target]:
-    """Index networks and agents by kind and name, and refuse two with one name."""
-    named: list[tuple[tuple[str, str], Target]] = [(("network", n.name), n) for n in networks]
-    named += [(("agent", a.name), a) for a in agents]
-    found = dict(named)
-    if not found:
-        raise ConfigurationError("create_app needs networks=[…] or agents=[…]; it got none.")
-    if len(found) < len(named):
-        names = [key for key, _ in named]
-        twice = next(key for key in names if names.count(key) > 1)
-        raise ConfigurationError(f"create_app: there are two {twice[0]}s called {twice[1]!r}")
-    return found
-
-
-def store_of(
-    history: HistoryStore | None, targets: Mapping[tuple[str, str], Target]
-) -> HistoryStore:
-    """Return the store of all threads: the one given, or the targets' own, or one in memory."""
-    own = {id(item.history): item.history for item in targets.values() if item.history is not None}
-    found = [history] if history is not None else list(own.values())
-    if not found:
-        return MemoryHistory()
-    if len(found) > 1:
-        raise ConfigurationError(
-            "create_app: networks and agents have several histories; pass history=… for all of them"
-        )
-    if not isinstance(found[0], HistoryStore):
-        raise ConfigurationError(
-            f"create_app: history must be a HistoryStore, so that threads can be listed and told "
-            f"apart by user; got {found[0]!r:.80}"
-        )
-    return found[0]
-
-
-def with_store(target: Target, store: HistoryStore) -> Target:
-    """Return the network or agent on this store; nothing else of it changes."""
-    found = copy(target)
-    found.history = store
-    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -31,7 +32,7 @@ from agentkit_py.network import Network
 from agentkit_py.runs import StreamingConfig
 from agentkit_py.server.approvals import PendingApproval, parts_of
 from agentkit_py.server.auth import StreamTokens, is_same_host
-from agentkit_py.server.config import Settings, with_store
+from agentkit_py.server.config import Settings
 from agentkit_py.server.hub import Hub
 from agentkit_py.server.runs import TOPIC, Backend, Job, begin_state, channel_of, previous_data
 from agentkit_py.server.schemas import ApiError, TokenResponse, too_many
@@ -77,7 +78,7 @@ class RunSlots:
 
     @property
     def full(self) -> bool:
-        """Whether all permits are in use or wanted by runs that were answered."""
+        """True if all permits are in use, or wanted by runs that were answered."""
         return self._permits.locked()
 
     async def new(self, key: str) -> RunSlot:
@@ -120,7 +121,7 @@ class RunSlot:
 
     @property
     def expired(self) -> bool:
-        """Whether the run has taken too long."""
+        """True once the run has taken too long."""
         return self._timer is not None and self._timer.expired()
 
     async def take(self) -> None:
@@ -206,7 +207,9 @@ class LocalRun:
                 "observer": self._observe,
                 "streaming": StreamingConfig(publish=self._publish, extended=settings.extended),
             }
-            await with_store(job.target, store).run(job.message, **options)
+            target = copy(job.target)
+            target.history = store  # the user's view of it; nothing else changes
+            await target.run(job.message, **options)
 
     def stop(self) -> None:
         """Cancel it."""

@@ -20,7 +20,7 @@ import pytest
 from rich.console import Console
 
 from agentkit_py.cli.demo.play import DemoOptions, ask, open_desk, second_process
-from agentkit_py.cli.demo.script import LATER, QUESTIONS, View, scripted_model
+from agentkit_py.cli.demo.script import LATER, QUESTIONS, RequestView, scripted_model
 from agentkit_py.errors import BadRequestError
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.stores import SqliteHistory
@@ -86,12 +86,12 @@ def requests(tmp_path_factory: pytest.TempPathFactory) -> list[ReceivedRequest]:
 
 def agent_of(request: ReceivedRequest) -> str:
     """Whose request it is."""
-    return View.of(request.body).agent
+    return RequestView.of(request.body).agent
 
 
 def called(request: ReceivedRequest) -> set[str]:
     """The tools whose calls a request shows."""
-    return {call.name for call in View.of(request.body).calls}
+    return {call.name for call in RequestView.of(request.body).calls}
 
 
 def questions_in(request: ReceivedRequest) -> list[str]:

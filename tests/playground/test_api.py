@@ -114,6 +114,8 @@ async def test_a_call_shows_request_and_reply_without_the_key(
     assert call["reply"]["choices"][0]["finish_reason"] == "stop"
     assert [level["level"] for level in call["seen"]["levels"]] == ["history", "network", "agent"]
     assert SECRET not in json.dumps(call["request"])
+    assert call["system"] == call["request"]["messages"][0]["content"]
+    assert call["input"].endswith("where is the order?")
 
 
 async def test_an_edited_call_is_shown_without_calling_the_model(

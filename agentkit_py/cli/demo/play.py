@@ -39,7 +39,7 @@ _PAUSE = 0.012
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """What the command line said."""
+    """Options of the command."""
 
     model: str | None = None
     """PROVIDER:NAME; None: the scripted stand-in, over HTTP on loopback."""
@@ -50,23 +50,23 @@ class DemoOptions:
     report: bool = True
     delay: float = 0.0
     flags: Sequence[str] = ()
-    """Options of the terminal that the second process is to have too."""
+    """Options of the terminal for the second process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """The network with what it stands on."""
+    """The network with its parts."""
 
     network: Network
     history: SqliteHistory
     model: Model
     provider: FakeProvider | None = None
-    """The provider that answers; None: it is a real one, or another process's."""
+    """The fake provider; None: a real one, or another process's."""
 
 
 @contextmanager
 def open_desk(options: DemoOptions, threads: Path, thread_id: str) -> Generator[Desk, None, None]:
-    """The network on the files of one thread, and the provider that it talks to."""
+    """Open the network on the files of one thread, with the provider that answers."""
     # Beside the threads, one per thread: what its tools changed belongs to its story.
     data = TravelData(threads.with_name(f"{threads.name}.travel-{thread_id}"))
     offline = options.model is None
@@ -95,7 +95,7 @@ def _model(options: DemoOptions, provider: FakeProvider | None) -> Model:
 async def ask(
     desk: Desk, console: Console, thread_id: str, question: str, options: DemoOptions
 ) -> Usage:
-    """One question and its answer, with the report; returns what it cost."""
+    """Ask one question, print answer and report, and return the tokens."""
     printer = RunPrinter(console, delay=options.delay)
     await printer.user(CUSTOMER, question)
     run = await desk.network.run(question, thread_id=thread_id, observer=printer)
@@ -107,7 +107,7 @@ async def ask(
 async def answer_later(
     desk: Desk, console: Console, thread_id: str, question: str, options: DemoOptions
 ) -> None:
-    """Go on with a thread that another process began: its messages come from the file."""
+    """Continue a thread of another process: its messages come from the file."""
     loaded = len(await desk.history.messages(thread_id))
     line = f"Process {os.getpid()} loads {loaded} messages of the thread from {desk.history.path}."
     console.print(Text(line, "dim"), soft_wrap=True)
@@ -119,7 +119,7 @@ async def answer_later(
 
 
 async def play(console: Console, options: DemoOptions) -> int:
-    """The whole demo; returns the exit code."""
+    """Play the whole demo; return the exit code."""
     _check(options)
     with _folder(options) as threads:
         thread_id = f"demo-{uuid4().hex[:8]}"
@@ -142,7 +142,7 @@ async def play(console: Console, options: DemoOptions) -> int:
 
 
 def _check(options: DemoOptions) -> None:
-    """Refuse what cannot work before anything is shown or written."""
+    """Refuse wrong options before anything is shown or written."""
     if options.model is not None:
         load_model(options.model, base_url=options.base_url)
     if options.db is not None:
@@ -151,7 +151,7 @@ def _check(options: DemoOptions) -> None:
 
 @contextmanager
 def _folder(options: DemoOptions) -> Generator[Path, None, None]:
-    """The file for threads, in a temporary folder unless it is to stay."""
+    """Yield the file for threads, in a temporary folder unless it is kept."""
     if options.db is not None:
         yield options.db.absolute()
     elif options.keep:
@@ -165,7 +165,7 @@ def _folder(options: DemoOptions) -> Generator[Path, None, None]:
 
 
 def second_process(desk: Desk, threads: Path, thread_id: str, options: DemoOptions) -> int:
-    """Ask the last question in a process of its own; returns its exit code."""
+    """Ask the last question in a process of its own; return its exit code."""
     url = desk.provider.base_url("openai") if desk.provider is not None else options.base_url
     given = {"--model": options.model, "--base-url": url}
     command = [sys.executable, "-m", "agentkit_py.cli", *options.flags, "demo"]
@@ -192,7 +192,7 @@ def _introduce(console: Console, options: DemoOptions) -> None:
 
 
 def _summarise(console: Console, desk: Desk, total: Usage) -> int:
-    """The figures; returns how many requests were refused."""
+    """Print the figures; return the number of refused requests."""
     if desk.provider is None:
         console.print(f"{total.input_tokens} tokens in, {total.output_tokens} out (first process).")
         return 0

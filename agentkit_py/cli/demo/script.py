@@ -1,7 +1,7 @@
-"""The demo's script: what the customer asks, and a stand-in for the model that answers.
+"""The demo's script: the customer's questions, and a scripted model that answers them.
 
-The stand-in is a function of the request, as a model is: it knows nothing but what it is sent. Its
-answers are made of the tool results in the request, so what a processor hides it cannot say.
+The scripted model is a function of the request, as a model is: it knows only what it is sent. Its
+answers are made of the tool results in the request, so it cannot use what a processor hides.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ QUESTIONS = (
 )
 
 LATER = "Nora again, on my phone now. What was my booking number, and when does the train leave?"
-"""What she asks in the second process."""
+"""The question in the second process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool call that the model is shown, with its result."""
+    """One tool call in a request, with its result."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -48,19 +48,19 @@ class Call:
 
 
 @dataclass(slots=True)
-class View:
-    """What one request shows."""
+class RequestView:
+    """The contents of one request."""
 
     agent: str = ""
     question: str = ""
     calls: list[Call] = field(default_factory=list[Call])
-    """All tool calls in it, oldest first."""
+    """All tool calls, oldest first."""
 
     first: int = 0
-    """Index of the first call that was made for the question at hand."""
+    """Index of the first call for the current question."""
 
     @classmethod
-    def of(cls, body: Mapping[str, Any]) -> View:
+    def of(cls, body: Mapping[str, Any]) -> RequestView:
         """Read an OpenAI request."""
         view, asked = cls(), dict[str, dict[str, Any]]()
         for message in body["messages"]:
@@ -79,17 +79,17 @@ class View:
         return view
 
     def now(self, name: str) -> list[Call]:
-        """Calls of a tool for the question at hand."""
+        """Return the calls of a tool for the current question."""
         return [call for call in self.calls[self.first :] if call.name == name]
 
     def latest(self, name: str) -> Any:
-        """Data of the newest successful call of a tool, also from earlier questions."""
+        """Return the data of a tool's newest successful call, also from earlier questions."""
         return next(
             (c.result for c in reversed(self.calls) if c.name == name and not c.error), None
         )
 
     def says(self, *words: str) -> bool:
-        """Whether the question holds one of these words."""
+        """Tell whether the question holds one of these words."""
         return re.search(rf"\b({'|'.join(words)})", self.question, re.IGNORECASE) is not None
 
 
@@ -102,12 +102,12 @@ def _call(function: Mapping[str, Any], content: str) -> Call:
 
 
 def scripted_model(request: ReceivedRequest) -> Reply:
-    """The reply to one request."""
-    view = View.of(request.body)
+    """Return the reply to one request."""
+    view = RequestView.of(request.body)
     return _ANSWERS[view.agent](view)
 
 
-def _triage(view: View) -> Reply:
+def _triage(view: RequestView) -> Reply:
     customer = _customer_id(view)
     if customer is None:
         email = re.search(r"[\w.+-]+@[\w-]+\.[\w.]+\w", view.question)
@@ -126,8 +126,8 @@ def _triage(view: View) -> Reply:
     return tool_call("hand_over", {"desk": desk, "customer_id": customer, "reason": reason})
 
 
-def _customer_id(view: View) -> str | None:
-    """Whose conversation it is, from what triage did in it."""
+def _customer_id(view: RequestView) -> str | None:
+    """Find the customer in triage's calls."""
     known = view.latest("find_customer")
     if known is not None:
         return known["id"]
@@ -135,7 +135,7 @@ def _customer_id(view: View) -> str | None:
     return handed[-1].arguments["customer_id"] if handed else None
 
 
-def _billing(view: View) -> Reply:
+def _billing(view: RequestView) -> Reply:
     if view.says("twice", "double"):
         return _double_charge(view)
     before = view.latest("refund_payment")
@@ -160,7 +160,7 @@ def _billing(view: View) -> Reply:
     return text(answer)
 
 
-def _double_charge(view: View) -> Reply:
+def _double_charge(view: RequestView) -> Reply:
     if not view.now("list_invoices"):
         return tool_call("list_invoices")
     suspects = [i for i in view.latest("list_invoices") if _euros(i["paid"]) > _euros(i["amount"])]
@@ -185,7 +185,7 @@ def _euros(amount: str) -> float:
     return float(amount.removeprefix("€"))
 
 
-def _bookings(view: View) -> Reply:
+def _bookings(view: RequestView) -> Reply:
     if view.says("booking number", "my booking"):
         changed = view.latest("change_booking")
         if changed is not None:
@@ -207,9 +207,9 @@ def _bookings(view: View) -> Reply:
     return text(f"You have booked: {_list(view.latest('find_bookings'))}.")
 
 
-def _change(view: View) -> Reply:
+def _change(view: RequestView) -> Reply:
     if not view.now("find_bookings"):
-        # It read of the train in the first question, so both can be looked up at once.
+        # The train is known from the first question, so both can be looked up at once.
         trip = {"origin": "Hamburg", "destination": "Stockholm"}
         days = {"first_day": "2030-09-13", "last_day": "2030-09-20"}
         return tool_calls(("find_bookings", {}), ("find_departures", {**trip, **days}))
@@ -236,7 +236,7 @@ def _change(view: View) -> Reply:
     return text(answer)
 
 
-def _handoff(view: View) -> Reply:
+def _handoff(view: RequestView) -> Reply:
     done = view.now("create_ticket")
     if not done:
         details = f"In the customer's words: {view.question}"
@@ -251,7 +251,7 @@ def _handoff(view: View) -> Reply:
     )
 
 
-_ANSWERS: dict[str, Callable[[View], Reply]] = {
+_ANSWERS: dict[str, Callable[[RequestView], Reply]] = {
     "triage": _triage,
     "billing": _billing,
     "bookings": _bookings,

@@ -14,18 +14,18 @@ TODAY = "2030-06-04"
 """The day on which the demo takes place."""
 
 CHANGE_FEE = 1500
-"""What a change of a booking costs, in cents."""
+"""The fee for changing a booking, in cents."""
 
 
 class TravelError(Exception):
-    """What was asked cannot be done; the sentence is for the model, which tells the customer."""
+    """A request that cannot be done; the model reads the sentence and tells the customer."""
 
 
 class TravelData:
     """Customers, departures, bookings, invoices, payments and tickets in one file.
 
     Args:
-        path: The file; it is made from the bundled data when it is first needed.
+        path: The file; it is created from the bundled data at the first use.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,12 +45,12 @@ class TravelData:
     @contextmanager
     def _change(self) -> Generator[sqlite3.Connection, None, None]:
         with self._open() as db, db:
-            # What is checked must still hold when it is written, also if two calls run together.
+            # The checks must still hold at the write, also if two calls run together.
             db.execute("BEGIN IMMEDIATE")
             yield db
 
     def customer(self, email: str) -> dict[str, Any]:
-        """The customer with this e-mail address."""
+        """Return the customer with this e-mail address."""
         with self._open() as db:
             return _one(
                 db.execute("SELECT * FROM customers WHERE email = ?", (email.strip().lower(),)),
@@ -58,13 +58,13 @@ class TravelData:
             )
 
     def name_of(self, customer_id: str) -> str:
-        """The name of a customer."""
+        """Return the name of a customer."""
         with self._open() as db:
             found = db.execute("SELECT name FROM customers WHERE id = ?", (customer_id,))
             return _one(found, f"There is no customer {customer_id}.")["name"]
 
     def bookings(self, customer_id: str) -> list[dict[str, Any]]:
-        """A customer's bookings with their departures."""
+        """Return a customer's bookings with their departures."""
         query = """
             SELECT b.id AS booking, line, origin, destination, leaves, arrives, travellers, status
             FROM bookings b JOIN departures d ON d.id = b.departure_id
@@ -76,7 +76,7 @@ class TravelData:
     def departures(
         self, origin: str, destination: str, first_day: str, last_day: str
     ) -> list[dict[str, Any]]:
-        """The timetable between two places. It does not say how many berths are left."""
+        """Return the timetable between two places, without the number of berths left."""
         query = """
             SELECT id AS departure, line, leaves, arrives FROM departures
             WHERE origin = ? AND destination = ? AND date(leaves) BETWEEN ? AND ? ORDER BY leaves
@@ -122,7 +122,7 @@ class TravelData:
         return {"booking": booking_id, "status": "cancelled"}
 
     def invoices(self, customer_id: str) -> list[dict[str, Any]]:
-        """A customer's invoices and how much of each is paid."""
+        """Return a customer's invoices and how much of each is paid."""
         query = """
             SELECT i.id AS invoice, booking_id AS booking, purpose, i.cents,
                    coalesce((SELECT sum(p.cents) FROM payments p
@@ -138,7 +138,7 @@ class TravelData:
         ]
 
     def payments(self, customer_id: str, invoice_id: str) -> list[dict[str, Any]]:
-        """The payments of one invoice, those that were refunded among them."""
+        """Return the payments of one invoice, including refunded ones."""
         query = """
             SELECT p.id AS payment, p.cents, paid_on, refund
             FROM payments p JOIN invoices i ON i.id = p.invoice_id
@@ -152,7 +152,7 @@ class TravelData:
         return [{**_without_cents(row), "amount": money(row["cents"])} for row in rows]
 
     def refund(self, customer_id: str, payment_id: str) -> dict[str, Any]:
-        """Give a payment back, if its invoice stays paid without it."""
+        """Refund a payment, if its invoice stays paid without it."""
         query = """
             SELECT p.cents, p.refund, i.id AS invoice, i.cents AS due,
                    (SELECT sum(o.cents) FROM payments o
@@ -192,7 +192,7 @@ def _make(path: Path) -> None:
 
 
 def money(cents: int) -> str:
-    """An amount as people and models read it."""
+    """Return an amount in euros as text."""
     return f"€{cents / 100:.2f}"
 
 
@@ -218,7 +218,7 @@ def _booking(db: sqlite3.Connection, customer_id: str, booking_id: str) -> dict[
 
 
 def _move(db: sqlite3.Connection, booking: dict[str, Any], target: dict[str, Any]) -> str:
-    """Move the booking and charge the fee; returns the invoice."""
+    """Move the booking and charge the fee; return the invoice."""
     _give_back(db, booking)
     db.execute(
         "UPDATE departures SET berths_left = berths_left - ? WHERE id = ?",
