@@ -344,19 +344,23 @@ async def test_a_run_is_cancelled_by_its_event() -> None:
         ('async.data["odd key"] == "z" || false', True),
         ("event.data.missing == null", True),
         ("event.data.a < 'text'", False),
+        ("!event.data.a == false && event.data.a > -1", True),
+        ("event.data.from == 'x && !y' || async.data.list[5] == 'x'", True),
         (None, True),
     ],
 )
 def test_expressions_are_evaluated(expression: str | None, expected: bool) -> None:
     """The part of CEL that functions use to match events."""
     variables = {
-        "event": {"data": {"a": 1}},
+        "event": {"data": {"a": 1, "from": "x && !y"}},
         "async": {"data": {"list": ["x", "y"], "odd key": "z"}},
     }
     assert matches(expression, variables) is expected
 
 
-@pytest.mark.parametrize("expression", ["size(event.data) > 1", "event.data.a ==", "a b", "x.y"])
+@pytest.mark.parametrize(
+    "expression", ["size(event.data) > 1", "event.data.a ==", "a b", "x.y", "1 < 2 < 3"]
+)
 def test_an_expression_beyond_that_is_an_error(expression: str) -> None:
     """Rather than an event that never matches."""
     with pytest.raises(ScriptError, match="cannot evaluate"):
