@@ -42,12 +42,12 @@ Around: TypeAlias = Callable[
     ],
     Awaitable[tuple[Message, ...]],
 ]
-"""Gets a processor, its level, what it is given, and what runs it; gives what that gave."""
+"""Gets a processor, its level, its messages and a function that runs it; returns its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainOutcome:
-    """What all levels left, and what each processor did."""
+    """The messages that all levels left, and the report of each processor."""
 
     messages: Sequence[Message]
     entries: tuple[ReportEntry, ...] = ()
@@ -286,7 +286,7 @@ class _Restored:
 
     messages: tuple[Message, ...]
     count: int
-    """How many messages were put back."""
+    """Number of messages that were put back."""
 
     rewritten: Mapping[int, int]
     """`id()` of a rewritten message → that of the message in its place."""
@@ -396,7 +396,7 @@ def _find_part(
 
 
 _Signature: TypeAlias = tuple[object, ...]
-"""What a rewritten message has in common with the original."""
+"""Facts that a rewritten message has in common with the original."""
 
 
 def _signature(message: Message) -> _Signature:

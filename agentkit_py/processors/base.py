@@ -15,7 +15,7 @@ from agentkit_py.processors.vectors import VectorIndex
 from agentkit_py.runtime.port import StepTools
 
 Level: TypeAlias = Literal["history", "network", "agent", "chain"]
-"""Where a processor was configured; ``"chain"``: given to `apply_processors` by hand."""
+"""Level at which a processor was configured; ``"chain"``: given to `apply_processors` by hand."""
 
 
 class Tokenizer(Protocol):
@@ -69,7 +69,7 @@ class ProcessorServices(Protocol):
 
 
 Stage: TypeAlias = Literal["started", "completed", "failed"]
-"""Where an activity of a processor is."""
+"""Stage of a processor's activity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Summary:
 
     text: str
     covered: int
-    """How many messages it stands for, counted from the beginning."""
+    """Number of messages it stands for, counted from the beginning."""
 
     anchor: str
     """A checksum of the last of them, by which the place is found again."""
@@ -91,7 +91,7 @@ class Summary:
 
     created_at: datetime
     place: int | None = None
-    """How many messages of the thread stand before what comes after it; None: not known. It is more
+    """Number of messages of the thread before what comes after it; None: not known. It is more
     than ``covered`` where other processors had left messages out."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -214,16 +214,16 @@ class ProcessorContext:
     """`id()` of the messages that a `Pin` of any level holds."""
 
     history: Sequence[Message] = field(default=(), repr=False)
-    """What the first processor was given: the part of the thread that is loaded, and this run."""
+    """Messages that the first processor was given: the loaded part of the thread, and this run."""
 
     unloaded: Extent = field(default_factory=Extent)
-    """How much of the thread stands before `history` and is not loaded."""
+    """Extent of the thread before `history`, which is not loaded."""
 
     steps: StepTools | None = None
     """Steps, so that a processor that calls a model is durable."""
 
     level: Level = "chain"
-    """Where the processor that gets it was configured."""
+    """Level of the processor that gets this context."""
 
     input: str = ""
     """The text of the user's message."""
@@ -235,19 +235,19 @@ class ProcessorContext:
     """For processors that call a model or keep something; None outside of runs."""
 
     summaries: SummaryStore | None = field(default=None, repr=False)
-    """Where summaries of the thread are kept."""
+    """Store of the thread's summaries."""
 
     vectors: VectorIndex | None = field(default=None, repr=False)
-    """Where embeddings of the thread's messages are kept."""
+    """Store of embeddings of the thread's messages."""
 
     memory: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
-    """What processors remember until the run ends; nothing of it is recorded."""
+    """Values that processors keep until the run ends; nothing of it is recorded."""
 
     dry: bool = False
-    """Nothing may happen: a processor only notes what it would do beyond its messages."""
+    """A rehearsal: a processor only notes what it would do beyond its messages."""
 
     notes: list[str] = field(default_factory=list[str], repr=False)
-    """What the processor says of this call, for the report; see `note`."""
+    """Notes of the processor about this call, for the report; see `note`."""
 
     def note(self, text: str) -> None:
         """Write into the report what was done and why, in place of the processor's `reason`."""
@@ -277,7 +277,7 @@ class HistoryProcessor(ABC):
 
     @property
     def reason(self) -> str:
-        """Why it changes what it changes, in words, for reports; e.g. ``limit of 2000 tokens``."""
+        """The reason for its changes in reports, e.g. ``limit of 2000 tokens``."""
         return ""
 
     def __repr__(self) -> str:
@@ -285,10 +285,10 @@ class HistoryProcessor(ABC):
         return f"<{self.name}: {self.reason}>" if self.reason else f"<{self.name}>"
 
     may_drop_protected: bool = False
-    """Whether it may also drop calls that this agent made in the current run."""
+    """True: it may also drop calls that this agent made in the current run."""
 
     looks_back: ClassVar[bool] = True
-    """Whether what it leaves of newer messages depends on older ones; see `enough`."""
+    """False: what it leaves of newer messages does not depend on older ones; see `enough`."""
 
     async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
         """Return whether nothing older than ``newest`` could change what it leaves.
@@ -330,4 +330,4 @@ ProcessorFunction: TypeAlias = (
 """A plain function of ``(messages)`` or ``(messages, context)``, sync or async."""
 
 Processor: TypeAlias = HistoryProcessor | ProcessorFunction
-"""What is accepted wherever a processor is."""
+"""Every value that is accepted as a processor."""

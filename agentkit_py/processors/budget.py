@@ -51,7 +51,7 @@ UNKNOWN_WINDOW = 128_000
 """Taken where neither the run, the table nor the policy knows the model's; reports say so."""
 
 _KEPT = 0.7
-"""What is left of a share that was exceeded, so that it is not exceeded again at the next turn."""
+"""Part that is left of an exceeded share, so that it is not exceeded again at the next turn."""
 
 _UNTOUCHED = 5
 """Tool results that are never shortened."""
@@ -186,7 +186,7 @@ class Shares:
 
     window: int
     known: bool
-    """Whether the window is the model's, and not a guess."""
+    """True: the window is the model's, and not a guess."""
 
     fixed: int
     """Of system prompt and tools."""

@@ -1,4 +1,4 @@
-"""Where a history may be cut: between tool exchanges, and not elsewhere with every turn.
+"""Cuts in a history: between tool exchanges, and not elsewhere with every turn.
 
 What a processor cuts must not depend on how much of the thread is loaded, so cuts go by positions
 in the whole thread. A cut is found again by a checksum of the messages before it, since messages
@@ -26,7 +26,7 @@ from agentkit_py.processors.tokenizers import count_text
 from agentkit_py.processors.validity import is_valid
 
 _HALVINGS = 8
-"""How often the blocks of `steady_cut` are halved where whole ones would leave too little."""
+"""Number of times that `steady_cut` halves its blocks where they would leave too little."""
 
 _ANCHORED = 4
 """Messages of which an anchor is made: one alone may well be said twice."""

@@ -73,7 +73,7 @@ class Recall(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """What it looks for."""
+        """The search, for reports."""
         return f"the {self.k} older turns most like the input"
 
     async def process(
@@ -184,7 +184,7 @@ class _Turn:
     """A checksum: the same turn has the same vector, wherever it stands."""
 
     text: str
-    """As it is embedded, and shown."""
+    """The text that is embedded, and shown."""
 
 
 def _turns(past: Sequence[Message], left: Sequence[Message]) -> list[_Turn]:

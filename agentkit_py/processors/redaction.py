@@ -62,7 +62,7 @@ address, US social security number, IPv4 address, and phone number (internationa
 North American). All take time linear in the text."""
 
 LONGEST_MATCH = 4_000
-"""Characters that a match of an expression of one's own is sure to be found with."""
+"""Characters of the longest match of a user's expression that is sure to be found."""
 
 _OPAQUE = frozenset({"signature", "data", "encrypted_content", "thoughtSignature", "id", "type"})
 """Fields of providers' own data that hold no words."""
@@ -336,7 +336,7 @@ class Redact(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """What it masks."""
+        """Names of what it masks, for reports."""
         return f"masks {', '.join(self.redactor.names)}"
 
     async def process(
@@ -349,7 +349,7 @@ class Redact(ConfiguredProcessor):
 
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""What each record has; everything else came with ``extra=``."""
+"""Fields of each record; all others came with ``extra=``."""
 
 _FORMATTER = logging.Formatter()
 

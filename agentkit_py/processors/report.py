@@ -1,4 +1,4 @@
-"""The report: what each level and processor did to what one model call saw.
+"""Reports of what each level and processor did to what one model call saw.
 
 Counting tokens costs time, so a report keeps the lists it speaks of and counts when it is read;
 counts of single messages are computed once for all reports.
@@ -18,7 +18,7 @@ from agentkit_py.processors.tokenizers import count_messages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportEntry:
-    """What one processor, or validity, did."""
+    """Changes made by one processor, or by validity."""
 
     level: Level | str
     """``"history"``, ``"network"``, ``"agent"``, ``"chain"``, ``"validity"`` or ``"on_start"``."""
@@ -28,7 +28,7 @@ class ReportEntry:
     after: Sequence[Message] = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
     reason: str = ""
-    """Why, in words; e.g. ``"limit of 2000 tokens"``."""
+    """Reason in words, e.g. ``"limit of 2000 tokens"``."""
 
     kept_back: int = 0
     """Messages of the agent's own current calls that were dropped and put back."""
@@ -67,7 +67,7 @@ class ReportEntry:
 
     @property
     def changed(self) -> bool:
-        """Whether it did anything at all."""
+        """True if it did anything at all."""
         return len(self.before) != len(self.after) or any(
             a is not b for a, b in zip(self.before, self.after, strict=True)
         )
@@ -106,7 +106,7 @@ def _calls(messages: Sequence[Message]) -> list[ToolCall]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextReport:
-    """What one model call was allowed to see, level by level."""
+    """Everything that one model call was allowed to see, level by level."""
 
     agent: str
     entries: Sequence[ReportEntry] = ()

@@ -149,7 +149,7 @@ class _Known:
 
     summary: Summary | None = None
     tried: bool = False
-    """Whether this run has tried to make a new one."""
+    """True: this run has tried to make a new one."""
 
     problem: str = ""
 

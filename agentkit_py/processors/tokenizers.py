@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias, cast
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, TextMessage, counter
 from agentkit_py.processors.base import Tokenizer
-from agentkit_py.runtime.tiktoken_loader import Encoder, is_decided, load_encoding, warm_up
+from agentkit_py.runtime.tiktoken_loader import is_decided, load_encoding, warm_up
 
 DEFAULT_ENCODING = "o200k_base"
 """The encoding of OpenAI's current models; near enough for the other providers'."""
@@ -32,16 +32,20 @@ CHARS_PER_TOKEN = {
 _OTHER_CHARS_PER_TOKEN = 4.0
 
 
+_TIKTOKEN_CHUNK = 200_000
+"""Characters handed to tiktoken at once: a million blanks in a row make its regex engine panic."""
+
+
 class TextCounter(Protocol):
-    """The least a tokenizer of one's own must have."""
+    """An object that counts, without a `key`."""
 
     def count(self, text: str) -> float:
-        """How many tokens ``text`` has."""
+        """Return how many tokens ``text`` has."""
         ...
 
 
 CustomTokenizer: TypeAlias = Tokenizer | TextCounter | Callable[[str], float]
-"""What is accepted wherever a tokenizer is: an object that counts, or a function that does."""
+"""Every value that is accepted as a tokenizer: an object or a function that counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class ApproximateTokenizer:
         object.__setattr__(self, "key", key)
 
     def count(self, text: str) -> int:
-        """The estimate for ``text``."""
+        """Return the estimate for ``text``."""
         return ceil(utf16_length(text) / self._ratio)
 
 
@@ -97,7 +101,7 @@ class TiktokenTokenizer:
         return f"tiktoken:{self.encoding}"
 
     def count(self, text: str) -> int:
-        """How many tokens ``text`` has.
+        """Return how many tokens ``text`` has.
 
         Raises:
             ConfigurationError: The encoding cannot be loaded here.
@@ -109,7 +113,8 @@ class TiktokenTokenizer:
                 "`python -m agentkit_py.tiktoken_cache FOLDER` and point TIKTOKEN_CACHE_DIR at it, "
                 "or use default_tokenizer(), which estimates where tiktoken cannot count."
             )
-        return _counting_with(encoder)(text)
+        chunks = range(0, len(text), _TIKTOKEN_CHUNK)
+        return sum(len(encoder.encode_ordinary(text[i : i + _TIKTOKEN_CHUNK])) for i in chunks)
 
 
 @dataclass(slots=True)
@@ -129,7 +134,7 @@ class AutoTokenizer:
         return self.chosen.key
 
     def count(self, text: str) -> float:
-        """How many tokens ``text`` has."""
+        """Return how many tokens ``text`` has."""
         return self.chosen.count(text)
 
     @property
@@ -158,7 +163,7 @@ _NO_TOKENIZERS = (type, str, bytes, list, tuple)
 
 
 def default_tokenizer(encoding: str = DEFAULT_ENCODING, *, use_tiktoken: bool = True) -> Tokenizer:
-    """Counts by tiktoken when ``encoding`` can be loaded without hanging, else the estimate.
+    """Return a tokenizer that uses tiktoken if ``encoding`` can be loaded, else the estimate.
 
     Which one is decided when it is first used, once per process and encoding, with one logged
     warning if it is the estimate.
@@ -167,7 +172,7 @@ def default_tokenizer(encoding: str = DEFAULT_ENCODING, *, use_tiktoken: bool = 
 
 
 def as_tokenizer(value: CustomTokenizer) -> Tokenizer:
-    """``value`` as a tokenizer: functions and objects without a key get a key of their own.
+    """Return ``value`` as a tokenizer: functions and objects without a key get a key of their own.
 
     Raises:
         ConfigurationError: ``value`` neither counts nor can be called.
@@ -187,7 +192,7 @@ def as_tokenizer(value: CustomTokenizer) -> Tokenizer:
 
 
 def chars_per_token(tokenizer: Tokenizer) -> float:
-    """How many characters a token has, more or less."""
+    """Return roughly how many characters a token has."""
     if isinstance(tokenizer, ApproximateTokenizer) and tokenizer.chars_per_token is not None:
         return tokenizer.chars_per_token
     encoding = getattr(tokenizer, "encoding", "")
@@ -195,14 +200,14 @@ def chars_per_token(tokenizer: Tokenizer) -> float:
 
 
 def is_ready(tokenizer: Tokenizer) -> bool:
-    """Whether it counts without loading anything first."""
+    """Return whether it counts without loading anything first."""
     if isinstance(tokenizer, AutoTokenizer | TiktokenTokenizer):
         return is_decided(tokenizer.encoding)
     return True
 
 
 async def prepare(tokenizer: Tokenizer) -> Tokenizer:
-    """``tokenizer``, with what it needs loaded in a worker thread: counting then does not wait."""
+    """Return ``tokenizer``, loaded in a worker thread: counting then does not wait."""
     if isinstance(tokenizer, AutoTokenizer | TiktokenTokenizer):
         await warm_up(tokenizer.encoding)
     return tokenizer
@@ -219,7 +224,7 @@ FILE_TOKENS = 1500
 
 
 def media_tokens(message: Message) -> int:
-    """The tokens that the message's images and files count as, beside those of `text_of`."""
+    """Return the tokens of the message's images and files, beside those of `text_of`."""
     if not isinstance(message, TextMessage) or isinstance(message.content, str):
         return 0
     tokens = {"text": 0, "image": IMAGE_TOKENS, "file": FILE_TOKENS}
@@ -227,48 +232,24 @@ def media_tokens(message: Message) -> int:
 
 
 def count_text(message: Message, tokenizer: Tokenizer) -> float:
-    """How many tokens one message has; computed once per message and tokenizer."""
+    """Return the tokens of one message; computed once per message and tokenizer."""
     return message_counter(tokenizer)(message)
 
 
 def message_counter(tokenizer: Tokenizer) -> Callable[[Message], float]:
-    """`count_text` for many messages: what is the same for all of them is found out once."""
-    if isinstance(tokenizer, AutoTokenizer):
-        tokenizer = tokenizer.chosen
-    plain = tokenizer.count
-    if isinstance(tokenizer, TiktokenTokenizer):
-        encoder = load_encoding(tokenizer.encoding)
-        plain = tokenizer.count if encoder is None else _counting_with(encoder)
-
-    return counter(tokenizer.key, plain, media_tokens)
+    """Return a function like `count_text` for many messages."""
+    return counter(tokenizer.key, tokenizer.count, media_tokens)
 
 
 def count_messages(messages: Sequence[Message], tokenizer: Tokenizer) -> int:
-    """How many tokens the messages have together; fractions of custom tokenizers are rounded up."""
+    """Return the tokens of messages together; fractions of custom tokenizers are rounded up."""
     if not messages:
         return 0
     return ceil(sum(map(message_counter(tokenizer), messages)))
 
 
 def utf16_length(text: str) -> int:
-    """Length in UTF-16 units, which is what JavaScript calls a string's length."""
+    """Return the length in UTF-16 units, which is a string's length in JavaScript."""
     if text.isascii():
         return len(text)
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-_TIKTOKEN_CHUNK = 200_000
-"""Characters handed to tiktoken at once: a million blanks in a row make its regex engine panic."""
-
-
-def _counting_with(encoder: Encoder) -> Callable[[str], int]:
-    """What counts a text with a tiktoken encoding."""
-    encode = encoder.encode_ordinary
-
-    def count(text: str) -> int:
-        if len(text) <= _TIKTOKEN_CHUNK:
-            return len(encode(text))
-        chunks = range(0, len(text), _TIKTOKEN_CHUNK)
-        return sum(len(encode(text[i : i + _TIKTOKEN_CHUNK])) for i in chunks)
-
-    return count

@@ -69,7 +69,7 @@ class ToolCallFilter(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """Which calls it removes."""
+        """The calls it removes, for reports."""
         if self.include is None and self.exclude is None:
             return "no tool calls"
         rule, tools = ("only", self.include) if self.exclude is None else ("no", self.exclude)
@@ -183,7 +183,7 @@ class ClearToolResults(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """When and what it clears."""
+        """The limit, for reports."""
         return f"over {self.trigger} tokens: tool results but for the newest {self.keep}"
 
     async def process(
@@ -330,7 +330,7 @@ class CompressToolResults(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """How long results may be."""
+        """The limit, for reports."""
         return f"tool results over {self.max_tokens} tokens, but for the newest {self.keep_recent}"
 
     async def process(
@@ -424,7 +424,7 @@ class TruncateToolResults(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """How long results may be."""
+        """The limit, for reports."""
         return f"tool results over {self.max_chars} characters"
 
     async def process(
@@ -480,7 +480,7 @@ class Deduplicate(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """What it replaces."""
+        """The results it replaces, for reports."""
         return "results that stand further down again"
 
     async def process(
@@ -557,7 +557,7 @@ def _cut_text(text: str, chars: int, note: str, *, with_tail: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How much of a JSON value is left."""
+    """Limits to which a JSON value is shortened."""
 
     first: int
     """Items at the beginning of a list."""

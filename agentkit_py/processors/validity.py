@@ -40,7 +40,7 @@ RepairKind: TypeAlias = Literal[
     "moved_result",
     "moved_text",
 ]
-"""What was done: a result without its call, a second result of one call, or a message without calls
+"""A result without its call, a second result of one call, or a message without calls
 was dropped; a call was answered; a result was moved up to its calls; a text was moved out from
 between the calls of one reply, ahead of them."""
 
@@ -59,7 +59,7 @@ class Repair:
         return f"{self.kind}{call}"
 
     def to_dict(self) -> dict[str, str]:
-        """As JSON, under the names of the wire (camelCase)."""
+        """Return it as JSON, under the names of the wire (camelCase)."""
         return {"kind": self.kind, "toolCallId": self.tool_call_id, "name": self.name}
 
 

@@ -1,4 +1,4 @@
-"""Embeddings: who makes vectors of texts, and what keeps them beside a thread."""
+"""Embeddings: protocols for models that make vectors and stores that keep them, and likeness."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Embedder(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
-        """One vector for each text, in order."""
+        """Return one vector for each text, in order."""
         ...
 
 
@@ -32,7 +32,7 @@ class VectorIndex(Protocol):
     """Keeps vectors beside threads, and finds the nearest."""
 
     async def missing_vectors(self, thread_id: str, key: str, ids: Sequence[str]) -> list[str]:
-        """Those of ``ids`` that there is no vector of, in order."""
+        """Return those of ``ids`` that have no vector, in order."""
         ...
 
     async def add_vectors(self, thread_id: str, key: str, vectors: Mapping[str, Vector]) -> None:
@@ -42,7 +42,7 @@ class VectorIndex(Protocol):
     async def nearest_vectors(
         self, thread_id: str, key: str, vector: Vector, ids: Collection[str], k: int
     ) -> list[tuple[str, float]]:
-        """The ``k`` of ``ids`` nearest to ``vector`` with their likeness (1: equal), best first."""
+        """Return the ``k`` nearest of ``ids`` with their likeness (1: equal), best first."""
         ...
 
 
@@ -54,7 +54,7 @@ class MemoryIndex:
         self._vectors: dict[tuple[str, str], dict[str, array[float]]] = {}
 
     async def missing_vectors(self, thread_id: str, key: str, ids: Sequence[str]) -> list[str]:
-        """Those of ``ids`` that there is no vector of, in order."""
+        """Return those of ``ids`` that have no vector, in order."""
         known = self._vectors.get((thread_id, key), {})
         return [one for one in ids if one not in known]
 
@@ -67,12 +67,12 @@ class MemoryIndex:
     async def nearest_vectors(
         self, thread_id: str, key: str, vector: Vector, ids: Collection[str], k: int
     ) -> list[tuple[str, float]]:
-        """The nearest, best first."""
+        """Return the nearest, best first."""
         known = self._vectors.get((thread_id, key), {})
         return nearest(vector, {one: known[one] for one in ids if one in known}, k)
 
     def of_thread(self, thread_id: str) -> dict[str, dict[str, Vector]]:
-        """All vectors of a thread, by key and id."""
+        """Return all vectors of a thread, by key and id."""
         return {
             key: dict(known)
             for (thread, key), known in self._vectors.items()
@@ -89,7 +89,7 @@ _NEAR = 1e-6
 
 
 def unit(vector: Vector) -> array[float]:
-    """The vector at length 1 (a zero vector stays, and what this gave), as 4 bytes per number.
+    """Return the vector at length 1 with 4 bytes per number; a zero vector stays.
 
     Raises:
         ConfigurationError: It is no list of numbers.
@@ -106,7 +106,7 @@ def unit(vector: Vector) -> array[float]:
 
 
 def nearest(vector: Vector, known: Mapping[str, Vector], k: int) -> list[tuple[str, float]]:
-    """The ``k`` vectors of ``known`` (at length 1) nearest to ``vector``, best first.
+    """Return the ``k`` vectors of ``known`` (at length 1) nearest to ``vector``, best first.
 
     Raises:
         ConfigurationError: The vectors are of different lengths.

@@ -54,7 +54,7 @@ class ByAuthor(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """Whose messages it keeps or leaves out."""
+        """The agents it keeps or leaves out, for reports."""
         rule, agents = ("only", self.keep) if self.drop is None else ("nothing", self.drop)
         return f"{rule} of {', '.join(sorted(agents or ())) or 'no agent'}"
 
@@ -108,7 +108,7 @@ class HandoffView(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """What it does."""
+        """The change, for reports."""
         return "other agents' tool calls as text"
 
     async def process(
@@ -189,7 +189,7 @@ class KeepImages(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """How many it keeps."""
+        """The number it keeps, for reports."""
         return f"the newest {self.last} {_kinds(files=self.files)}"
 
     async def process(
@@ -218,7 +218,7 @@ class StripImages(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """What it leaves out."""
+        """The kinds it leaves out, for reports."""
         return f"no {_kinds(files=self.files)}"
 
     async def process(

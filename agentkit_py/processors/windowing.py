@@ -114,7 +114,7 @@ class MessageWindow(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """How many messages it keeps."""
+        """The limit, for reports."""
         return f"window of {self.max_messages} messages"
 
     async def process(
@@ -220,7 +220,7 @@ class TokenLimiter(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """The limit."""
+        """The limit, for reports."""
         return f"limit of {self.limit} tokens"
 
     async def process(
@@ -297,7 +297,7 @@ class RecentToolCalls(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """How many calls it keeps."""
+        """The limits, for reports."""
         parts = [] if self.n is None else [f"the newest {self.n} tool calls"]
         parts += [f"{count} of {tool}" for tool, count in sorted((self.per_tool or {}).items())]
         return ", ".join(parts)
@@ -345,7 +345,7 @@ class DropUnanswered(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """Why it removes calls."""
+        """The calls it removes, for reports."""
         return "calls without a result"
 
     async def process(
@@ -408,7 +408,7 @@ class Pin(HistoryProcessor):
 
     @property
     def reason(self) -> str:
-        """What it is for."""
+        """Its purpose, for reports."""
         return "pinned messages stay"
 
     def pinned(self, messages: Sequence[Message]) -> Iterable[Message]:

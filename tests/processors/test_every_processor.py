@@ -38,7 +38,7 @@ from agentkit_py.processors import (
     TruncateToolResults,
     ensure_valid,
 )
-from agentkit_py.processors.pairing import pair, without_calls
+from agentkit_py.processors.pairing import without_calls
 from agentkit_py.testing import HashingEmbedder
 
 from .conversations import CONTEXT, Counting, asked, call, gave, left, processed, said, user
@@ -192,25 +192,17 @@ def test_doing_it_twice_is_doing_it_once(
     assert faults(list(ensure_valid(once)[0])) == []
 
 
-@given(valid_lists())
-def test_pairs_of_a_whole_history_are_the_same_when_something_torn_follows(
-    messages: list[Message],
-) -> None:
-    """Whole histories are paired in a quicker way."""
-    assert pair(messages).calls == pair([*messages, gave(call(99))]).calls
-
-
 @given(any_lists, st.integers(0, 7))
 def test_calls_are_removed_alike_in_whole_and_torn_histories(
     messages: list[Message], mask: int
 ) -> None:
-    """Of whole ones they are removed in a quicker way, unless the pairs are given."""
+    """Of whole ones they are removed in one pass, unless something comes in their place."""
 
-    def keeps(index: int, place: int) -> bool:
-        return (index + place) & mask != mask
+    def keeps(index: int, number: int) -> bool:
+        return (index + number) & mask != mask
 
     quick = without_calls(messages, keeps)
-    slow = without_calls(messages, keeps, pairing=pair(messages))
+    slow = without_calls(messages, keeps, in_place_of=lambda _: ())
     assert [_shown(m) for m in quick] == [_shown(m) for m in slow]
 
 
