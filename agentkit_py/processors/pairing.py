@@ -64,9 +64,11 @@ def adjacent_length(messages: Sequence[Message]) -> int:
     while index < len(messages):
         message = messages[index]
         index += 1
-        if message.type == "text":
+        if isinstance(message, TextMessage):
             continue
-        if message.type != "tool_call" or not _is_followed(messages, index, message.tools):
+        if not isinstance(message, ToolCallMessage) or not _is_followed(
+            messages, index, message.tools
+        ):
             return index - 1
         index += len(message.tools)
     return index
@@ -78,7 +80,7 @@ def _is_followed(messages: Sequence[Message], index: int, calls: Sequence[ToolCa
         return False
     for call in calls:
         result = messages[index]
-        if result.type != "tool_result" or (
+        if not isinstance(result, ToolResultMessage) or (
             result.tool is not call and key_of(result.tool) != key_of(call)
         ):
             return False
@@ -116,11 +118,12 @@ def pair(messages: Sequence[Message]) -> Pairing:
     A result without a tool name (as clients of chat formats have it) is paired by its id alone,
     with a call that no other result answers.
     """
-    pairing = Pairing()
+    whole = adjacent_length(messages)
+    pairing = _pair_adjacent(messages[:whole])
     every: list[_OpenCalls] = []
     newest: dict[CallKey, list[_OpenCalls]] = {}
     nameless: set[int] = set()
-    for index, reply, run, message in _calls_and_results(messages):
+    for index, reply, run, message in _calls_and_results(messages, whole):
         if isinstance(message, ToolCallMessage):
             pairing.answers[index] = [None] * len(message.tools)
             for number, call in enumerate(message.tools):
@@ -136,7 +139,17 @@ def pair(messages: Sequence[Message]) -> Pairing:
         for call, result in calls.pairs():
             pairing.set(call, result)
     if nameless:
-        _pair_by_id(messages, pairing, nameless)
+        _pair_by_id(messages, whole, pairing, nameless)
+    return pairing
+
+
+def _pair_adjacent(messages: Sequence[Message]) -> Pairing:
+    """Pair calls with the results that directly follow them in their order."""
+    pairing = Pairing()
+    for index, message in enumerate(messages):
+        if isinstance(message, ToolCallMessage):
+            pairing.answers[index] = list(range(index + 1, index + 1 + len(message.tools)))
+            pairing.calls.update((index + 1 + n, (index, n)) for n in range(len(message.tools)))
     return pairing
 
 
@@ -150,10 +163,12 @@ def _answer(stack: list[_OpenCalls] | None, result: int) -> bool:
     return False
 
 
-def _pair_by_id(messages: Sequence[Message], pairing: Pairing, nameless: set[int]) -> None:
+def _pair_by_id(
+    messages: Sequence[Message], start: int, pairing: Pairing, nameless: set[int]
+) -> None:
     """Pair the results in ``nameless`` with calls that are still open, the newest reply's first."""
     replies: dict[str, list[tuple[int, deque[CallIndex]]]] = {}
-    for index, reply, _, message in _calls_and_results(messages):
+    for index, reply, _, message in _calls_and_results(messages, start):
         if isinstance(message, ToolCallMessage):
             for number, call in enumerate(message.tools):
                 if pairing.answers[index][number] is None:
@@ -168,14 +183,15 @@ def _pair_by_id(messages: Sequence[Message], pairing: Pairing, nameless: set[int
 
 
 def _calls_and_results(
-    messages: Sequence[Message],
+    messages: Sequence[Message], start: int
 ) -> Iterator[tuple[int, int, int, ToolCallMessage | ToolResultMessage]]:
-    """Yield calls and results with their index, the number of their reply, and of their run.
+    """Yield calls and results from ``start`` on with their index and numbers of reply and run.
 
     A reply ends with a result or another's text, a run with any text.
     """
     reply = run = 0
-    for index, message in enumerate(messages):
+    for index in range(start, len(messages)):
+        message = messages[index]
         if isinstance(message, ToolCallMessage):
             yield index, reply, run, message
         elif isinstance(message, ToolResultMessage):

@@ -90,11 +90,11 @@ class ToolCallFilter(ConfiguredProcessor):
         results = cast("Sequence[ToolResultMessage]", messages)
 
         def keeps(index: int, number: int) -> bool:
-            call = calls[index].tools[number]
-            return keeps_tool(call.name) or id(messages[index]) in protected
+            message = calls[index]
+            return keeps_tool(message.tools[number].name) or id(message) in protected
 
         def keeps_orphan(index: int) -> bool:
-            return keeps_tool(results[index].tool.name) or id(messages[index]) in protected
+            return keeps_tool(results[index].tool.name) or id(results[index]) in protected
 
         def used(exchange: ToolExchange) -> list[Message]:
             found = [(i, m) for i in exchange.calls if (m := calls[i]).type == "tool_call"]

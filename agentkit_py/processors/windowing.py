@@ -307,10 +307,14 @@ class RecentToolCalls(ConfiguredProcessor):
     ) -> Sequence[Message]:
         """Return the messages without older calls and their results."""
         held, newest = context.held, self._newest(messages, context.held)
-        return without_calls(
-            messages,
-            lambda index, number: (index, number) in newest or id(messages[index]) in held,
-        )
+        oldest = min(newest)[0] if newest else len(messages)
+
+        def keeps(index: int, number: int) -> bool:
+            if index >= oldest and (index, number) in newest:
+                return True
+            return bool(held) and id(messages[index]) in held
+
+        return without_calls(messages, keeps)
 
     def _newest(self, messages: Sequence[Message], held: frozenset[int]) -> set[tuple[int, int]]:
         """Return the calls that are kept for being new, as indices of message and call."""

@@ -38,7 +38,7 @@ from agentkit_py.processors import (
     TruncateToolResults,
     ensure_valid,
 )
-from agentkit_py.processors.pairing import without_calls
+from agentkit_py.processors.pairing import pair, without_calls
 from agentkit_py.testing import HashingEmbedder
 
 from .conversations import CONTEXT, Counting, asked, call, gave, left, processed, said, user
@@ -190,6 +190,15 @@ def test_doing_it_twice_is_doing_it_once(
     once = left(messages, make())
     assert same(left(once, make()), once)
     assert faults(list(ensure_valid(once)[0])) == []
+
+
+@given(valid_lists(), any_lists)
+def test_pairs_of_a_whole_history_are_the_same_whatever_follows(
+    messages: list[Message], more: list[Message]
+) -> None:
+    """Nothing waits there for an answer any more."""
+    pairs = pair([*messages, user("and?"), *more]).calls
+    assert {r: c for r, c in pairs.items() if r < len(messages)} == pair(messages).calls
 
 
 @given(any_lists, st.integers(0, 7))
