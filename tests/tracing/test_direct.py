@@ -46,7 +46,7 @@ async def test_a_run_is_a_tree_of_spans_in_one_trace(collected: Collected) -> No
     assert len(collected.traces) == 1
 
 
-async def test_spans_say_what_the_genai_conventions_ask_for(collected: Collected) -> None:
+async def test_spans_have_the_attributes_of_the_genai_conventions(collected: Collected) -> None:
     """Names, kinds, models, tokens, finish reasons; the thread is the conversation."""
     run = await support(script()).run("Where is A1?", thread_id="t1", tracing=collected.tracing())
     whole, agent = collected.named("invoke_workflow support"), collected.named("invoke_agent desk")
@@ -75,7 +75,7 @@ async def test_spans_say_what_the_genai_conventions_ask_for(collected: Collected
     assert all((s.end_time or 0) >= (s.start_time or 0) > 0 for s in collected.spans)
 
 
-async def test_what_was_said_is_not_written_unless_asked_for(collected: Collected) -> None:
+async def test_content_is_not_written_by_default(collected: Collected) -> None:
     """Neither of the user nor of the model, tools or prompts."""
     await support(script()).run("Where is A1?", tracing=collected.tracing())
     written = json.dumps([dict(said(span)) for span in collected.spans], default=str)
@@ -160,7 +160,7 @@ async def test_a_tool_that_fails_is_an_error_and_the_run_is_not(collected: Colle
     assert collected.named("invoke_agent a").status.status_code is StatusCode.UNSET
 
 
-async def test_agents_and_tools_that_run_together_have_spans_of_their_own(
+async def test_parallel_agents_and_tools_have_spans_of_their_own(
     collected: Collected,
 ) -> None:
     """Each tool call stands in its agent, however they are interleaved."""
@@ -217,7 +217,7 @@ async def test_spans_of_the_callers_and_of_tools_are_part_of_the_same_trace(
     assert not trace.get_current_span().get_span_context().is_valid
 
 
-async def test_streamed_calls_say_when_the_first_piece_came(collected: Collected) -> None:
+async def test_streamed_calls_have_the_time_to_the_first_chunk(collected: Collected) -> None:
     """In seconds."""
     agent = Agent(name="a", system="S", model=ScriptedModel("Hello there."))
     async with agent.stream("hi", tracing=collected.tracing()) as stream:
@@ -259,7 +259,7 @@ async def test_parameters_of_the_request_are_attributes(collected: Collected) ->
     assert attributes["gen_ai.request.max_tokens"] == 50
 
 
-async def test_instrument_measures_every_run_until_uninstrument(collected: Collected) -> None:
+async def test_instrument_traces_every_run_until_uninstrument(collected: Collected) -> None:
     """Also runs that nobody told of tracing."""
     instrument(tracer_provider=collected.provider, meter_provider=collected.meters)
     await support(script()).run("hi")
@@ -270,7 +270,7 @@ async def test_instrument_measures_every_run_until_uninstrument(collected: Colle
     assert collected.spans == []
 
 
-async def test_a_cancelled_run_says_so(collected: Collected) -> None:
+async def test_spans_of_a_cancelled_run_end_as_cancelled(collected: Collected) -> None:
     """Its spans end."""
     began = asyncio.Event()
 
@@ -291,7 +291,7 @@ async def test_a_cancelled_run_says_so(collected: Collected) -> None:
         assert said(collected.named(name))["error.type"] == "cancelled"
 
 
-def test_nothing_of_opentelemetry_is_loaded_unless_tracing_is() -> None:
+def test_opentelemetry_is_not_imported_without_tracing() -> None:
     """The extra need not be installed."""
     script = "import sys, agentkit_py; print([m for m in sys.modules if 'opentelemetry' in m])"
     done = subprocess.run(
@@ -316,7 +316,7 @@ class Asking(HistoryProcessor):
         return messages
 
 
-async def test_what_a_processor_asks_a_model_is_part_of_its_span(collected: Collected) -> None:
+async def test_a_model_call_of_a_processor_is_inside_its_span(collected: Collected) -> None:
     """And so are its tokens."""
     other = ScriptedModel("Orders.", model="gpt-4o-mini")
     agent = Agent(name="a", system="S", model=ScriptedModel("Hi."), processors=[Asking(other)])

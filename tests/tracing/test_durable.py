@@ -84,7 +84,7 @@ async def test_a_durable_run_has_the_spans_of_a_direct_one(
 
 
 @pytest.mark.parametrize("inference", BOTH)
-async def test_spans_are_made_once_by_processes_that_know_nothing_of_each_other(
+async def test_each_span_is_exported_once_by_independent_processes(
     collected: Collected, inference: Inference
 ) -> None:
     """As where each request starts a function in the cloud anew."""
@@ -110,7 +110,7 @@ async def test_calls_and_tokens_are_counted_once(
     assert said(whole)["gen_ai.usage.output_tokens"] > 0
 
 
-async def test_the_trace_of_the_sender_goes_on_in_the_function(collected: Collected) -> None:
+async def test_the_senders_trace_continues_in_the_function(collected: Collected) -> None:
     """`propagate.inject(event.data)` is all that it takes."""
     everywhere(collected)
     tracer = collected.provider.get_tracer("mine")
@@ -143,7 +143,7 @@ async def test_the_http_api_carries_its_trace_to_the_function(collected: Collect
     assert len(collected.traces) == 1
 
 
-async def test_what_the_request_to_the_worker_belongs_to_is_no_parent(
+async def test_the_trace_of_the_request_to_the_worker_is_no_parent(
     collected: Collected,
 ) -> None:
     """Each request may have a trace of its own, and the run has many requests."""
@@ -154,7 +154,7 @@ async def test_what_the_request_to_the_worker_belongs_to_is_no_parent(
     assert collected.parents["invoke_workflow support", None] == 1
 
 
-async def test_what_tools_do_is_part_of_their_spans(collected: Collected) -> None:
+async def test_spans_inside_tools_are_children_of_the_tools_spans(collected: Collected) -> None:
     """Also inside of a step."""
     everywhere(collected)
     tracer = collected.provider.get_tracer("database")
@@ -210,7 +210,7 @@ def fan_out(model: ScriptedModel) -> Network:
 
 @pytest.mark.parametrize("machines", ["one", "many"])
 @pytest.mark.parametrize("seed", range(3))
-async def test_spans_of_what_runs_together_have_one_id_each(
+async def test_spans_of_parallel_branches_have_one_id_each(
     collected: Collected, seed: int, machines: str
 ) -> None:
     """Whichever step is done first; one process makes each of them once."""
@@ -255,7 +255,7 @@ def _patient(model: ScriptedModel) -> ScriptedModel:
 
 
 @pytest.mark.parametrize("inference", BOTH)
-async def test_a_call_that_is_tried_again_is_a_span_for_each_try(
+async def test_each_try_of_a_retried_call_is_a_span(
     collected: Collected, inference: Inference
 ) -> None:
     """Where this process makes it; Inngest's server tells of the last one only."""

@@ -26,7 +26,7 @@ def clerk(*replies: Any) -> Agent:
     return Agent(name="clerk", system="S", tools=[tool(half)], model=model, max_iter=3)
 
 
-async def test_half_a_character_can_be_exported(collected: Collected) -> None:
+async def test_content_with_half_a_surrogate_pair_is_exported(collected: Collected) -> None:
     """Exporters write UTF-8, and would drop what cannot be written."""
     agent = clerk(tool_call("half", {}), "by \ud83d")
     await agent.run("Hi", tracing=collected.tracing(content=True))
@@ -46,7 +46,7 @@ class Broken(Redactor):
         raise RuntimeError(f"cannot mask {text}")
 
 
-async def test_a_redactor_that_fails_ends_no_run_and_lets_nothing_out(
+async def test_a_failing_redactor_ends_no_run_and_content_is_left_out(
     collected: Collected, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The content is left out, and the log says so once."""
