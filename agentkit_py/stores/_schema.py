@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from agentkit_py.processors.base import Extent
+from agentkit_py.errors import InvalidRecordError
+from agentkit_py.processors.base import Extent, extent_of
+from agentkit_py.results import AgentResult
 from agentkit_py.stores._sql import Session
-from agentkit_py.stores.rows import extent_of_json
+from agentkit_py.stores.rows import from_json
 
 Change: TypeAlias = "str | Callable[[Session], None]"
 
@@ -37,7 +39,7 @@ def _count_extents(session: Session) -> None:
             changes: list[tuple[Any, ...]] = []
             for (text,) in rows:
                 changes.append((total.messages, total.size, total.system, key, position))
-                total += extent_of_json(text)
+                total += _extent_of(text)
                 position += 1
             session.execute_many(
                 "UPDATE {results} SET messages = ?, size = ?, system = ? "
@@ -48,6 +50,17 @@ def _count_extents(session: Session) -> None:
             "UPDATE {threads} SET results = ?, messages = ?, size = ?, system = ? WHERE id = ?",
             *(position, total.messages, total.size, total.system, key),
         )
+
+
+def _extent_of(text: str | bytes) -> Extent:
+    """Return the size of a row's messages, for rows stored before sizes were counted.
+
+    A damaged row counts as its length, since reading it raises an error anyway.
+    """
+    try:
+        return extent_of(AgentResult.from_dict(from_json(text, "", "(whole)")).messages)
+    except InvalidRecordError:
+        return Extent(size=len(text))
 
 
 STEPS: tuple[tuple[Change, ...], ...] = (

@@ -9,6 +9,7 @@ tables, types, functions), and with ``?`` for values. It runs in a `Session`: on
 from __future__ import annotations
 
 import os
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -41,7 +42,6 @@ from agentkit_py.stores.rows import (
     find_words,
     first_title,
     new_rows,
-    search_key,
 )
 from agentkit_py.stores.thread_data import ThreadData, pack_vector, unpack_vector
 
@@ -95,22 +95,11 @@ class Pattern:
         return self._pattern.replace("@", argument)
 
 
-class Cursor(Protocol):
-    """The rows of a query, or how many a change concerned."""
-
-    @property
-    def rowcount(self) -> int: ...
-
-    def fetchone(self) -> Any: ...
-
-    def fetchall(self) -> list[Any]: ...
-
-
 class Session(Protocol):
     """A transaction."""
 
-    def execute(self, query: str, *values: Any) -> Cursor:
-        """Run a query."""
+    def execute(self, query: str, *values: Any) -> Any:
+        """Run a query; return the driver's cursor."""
         ...
 
     def execute_many(self, query: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -207,9 +196,6 @@ class SqlHistory(HistoryStore):
     ) -> T:
         transact = partial(self._database().transact, work, write=write, repeatable=repeatable)
         return await _in_thread(transact)
-
-    async def _all(self, query: str, *values: Any) -> list[Any]:
-        return await self._transact(lambda session: session.execute(query, *values).fetchall())
 
     async def _first(self, query: str, *values: Any) -> Any:
         return await self._transact(lambda session: session.execute(query, *values).fetchone())
@@ -310,7 +296,7 @@ class SqlHistory(HistoryStore):
             f"WHERE {{instr}}(lower({{text:r.json}}), ?) > 0 {condition} "
             "ORDER BY t.updated_at DESC, t.{number} DESC, r.position"
         )
-        values = (search_key(words),) if user_id is None else (search_key(words), user_id)
+        values = (_search_key(words),) if user_id is None else (_search_key(words), user_id)
 
         def find(session: Session) -> list[Match]:
             found: dict[str, Match] = {}
@@ -567,6 +553,14 @@ def _values(thread_id: str, position: int, row: Row, before: Extent) -> tuple[An
         before.size,
         before.system,
     )
+
+
+def _search_key(words: str) -> str:
+    """Return a part of ``words`` that any JSON text with them contains, both in lower case.
+
+    The database selects rows by it; `find_words` then compares the decoded texts.
+    """
+    return max(re.findall("[a-z0-9 ]+", words.lower()), key=len, default="")
 
 
 def _stored(thread_id: str, row: Sequence[Any]) -> StoredResult:

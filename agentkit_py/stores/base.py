@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -13,7 +14,7 @@ from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundE
 from agentkit_py.history.config import HistoryConfig, HistoryContext
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.messages import Message
-from agentkit_py.processors.base import Processor
+from agentkit_py.processors.base import Extent, Processor, extent_of
 from agentkit_py.processors.tokenizers import count_text, default_tokenizer, is_ready, prepare
 from agentkit_py.results import AgentResult
 from agentkit_py.stores.rows import (
@@ -27,7 +28,6 @@ from agentkit_py.stores.rows import (
     find_words,
     new_thread,
     title_of,
-    with_extents,
 )
 from agentkit_py.stores.thread_data import ThreadData
 from agentkit_py.stores.workspace import Workspace
@@ -181,7 +181,7 @@ class HistoryStore(HistoryConfig, ABC):
 
         The default reads the whole thread; override it where the database can read a part.
         """
-        return with_extents(await self.stored_results(thread_id))[max(0, before - limit) : before]
+        return _with_extents(await self.stored_results(thread_id))[max(0, before - limit) : before]
 
     async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
         """Return the number of results and the last ``limit`` of them, oldest first.
@@ -340,3 +340,13 @@ def _thread_of(context: HistoryContext) -> str:
     if context.thread_id is None:
         raise HistoryError("The run has no thread id; create_thread has to come first.")
     return check_text("thread id", context.thread_id)
+
+
+def _with_extents(stored: Iterable[StoredResult]) -> list[StoredResult]:
+    """Return all results of a thread, each with the size of the thread before it."""
+    found: list[StoredResult] = []
+    total = Extent()
+    for one in stored:
+        found.append(replace(one, before=total))
+        total += extent_of(one.result.messages)
+    return found

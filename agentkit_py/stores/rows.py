@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -170,27 +169,6 @@ def decode_row(
     return StoredResult(position, result, kept, before)
 
 
-def with_extents(stored: Iterable[StoredResult]) -> list[StoredResult]:
-    """Return all results of a thread, each with the size of the thread before it."""
-    found: list[StoredResult] = []
-    total = Extent()
-    for one in stored:
-        found.append(replace(one, before=total))
-        total += extent_of(one.result.messages)
-    return found
-
-
-def extent_of_json(text: str | bytes) -> Extent:
-    """Return the size of a row's messages, for rows stored before sizes were counted.
-
-    A damaged row counts as its length, since reading it raises an error anyway.
-    """
-    try:
-        return extent_of(AgentResult.from_dict(from_json(text, "", "(whole)")).messages)
-    except InvalidRecordError:
-        return Extent(size=len(text))
-
-
 def known_tokens(result: AgentResult) -> dict[str, list[float]]:
     """Return the counts of tokenizers that have counted each message of the result, by key."""
     messages = result.messages
@@ -325,14 +303,6 @@ def from_json(text: str | bytes, where: str, name: str) -> Any:
         return json.loads(text.decode() if isinstance(text, bytes) else text)
     except (ValueError, RecursionError) as error:
         raise InvalidRecordError(f"not JSON: {error}", where=where, field=name) from error
-
-
-def search_key(words: str) -> str:
-    """Return a part of ``words`` that any JSON text with them contains, both in lower case.
-
-    A database selects rows by it; `find_words` then compares the decoded texts.
-    """
-    return max(re.findall("[a-z0-9 ]+", words.lower()), key=len, default="")
 
 
 def find_words(stored: StoredResult, thread_id: str, words: str) -> Match | None:

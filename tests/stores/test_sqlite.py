@@ -251,7 +251,7 @@ async def test_a_disk_that_is_full_is_an_error_and_stores_nothing(path: Path) ->
     store = SqliteHistory(path)
     await store.add_thread("t")
     limit = "PRAGMA max_page_count = 20"  # per connection
-    await store._all(limit)  # pyright: ignore[reportPrivateUsage] - see above
+    await store._first(limit)  # pyright: ignore[reportPrivateUsage] - see above
     big = [AgentResult.from_user("x" * 10_000) for _ in range(50)]
     with pytest.raises(HistoryError, match=r"the disk is full; nothing was saved"):
         await store.append("t", big)
