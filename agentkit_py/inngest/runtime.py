@@ -28,7 +28,8 @@ from agentkit_py.inngest.realtime import LivePublisher, Publish
 from agentkit_py.inngest.steps import DeltaLog, GuardedSteps, StepMemory
 from agentkit_py.models.base import Model, RetryPolicy
 from agentkit_py.runtime.current import set_ambient
-from agentkit_py.runtime.direct import DirectRuntime, copy_model, shared_runtime
+from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
+from agentkit_py.runtime.model_requests import copy_model
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 from agentkit_py.runtime.watch import take_watch
 

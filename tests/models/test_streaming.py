@@ -49,7 +49,7 @@ from agentkit_py.models import (
     openai,
     openai_responses,
 )
-from agentkit_py.runtime.reading import Told, read_reply
+from agentkit_py.runtime.model_requests import StreamedPieces, read_stream
 
 STREAMS = Path(__file__).parent / "streams"
 MODELS: dict[str, Model] = {
@@ -116,7 +116,7 @@ async def read(
     """What the reply that comes in these chunks is as a whole."""
     headers = {"content-type": "text/event-stream; charset=utf-8"}
     response = httpx.Response(200, headers=headers, stream=Chunks(chunks, breaks=breaks))
-    return await read_reply(model, response, assembler_of(model), Told(sink or Sink()))
+    return await read_stream(model, response, assembler_of(model), StreamedPieces(sink or Sink()))
 
 
 def told_text(deltas: Sequence[Delta], kind: type[Delta]) -> dict[int, str]:
@@ -219,7 +219,7 @@ async def events_of(chunks: Sequence[bytes]) -> object:
     """The server-sent events that come in these chunks."""
     headers = {"content-type": "text/event-stream"}
     response = httpx.Response(200, headers=headers, stream=Chunks(chunks))
-    return await read_reply(MODELS["openai"], response, Recorder(), Told(Sink()))
+    return await read_stream(MODELS["openai"], response, Recorder(), StreamedPieces(Sink()))
 
 
 @EVERY
