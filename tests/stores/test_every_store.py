@@ -62,7 +62,7 @@ async def take_turn(
     return state
 
 
-async def test_a_run_without_a_thread_makes_one_and_saves_its_turn(
+async def test_a_run_without_a_thread_creates_one_and_saves_its_turn(
     store: HistoryStore, reply: Reply
 ) -> None:
     """The user's turn comes first, then the results in order."""
@@ -71,10 +71,10 @@ async def test_a_run_without_a_thread_makes_one_and_saves_its_turn(
     assert await store.load(state.thread_id) == state.results
 
 
-async def test_a_second_run_loads_the_first_and_goes_on_after_it(
+async def test_a_second_run_loads_the_first_and_continues(
     store: HistoryStore, reply: Reply
 ) -> None:
-    """Nothing is doubled: what was loaded is not saved again."""
+    """Loaded results are not saved again."""
     first = await take_turn(store, "one", [reply("a")])
     second = await take_turn(store, "two", [reply("b")], first.thread_id)
     assert [m.text for r in second.results for m in r.output if m.type == "text"] == [
@@ -83,9 +83,7 @@ async def test_a_second_run_loads_the_first_and_goes_on_after_it(
     assert await store.load(first.thread_id or "") == second.results
 
 
-async def test_results_are_saved_one_by_one_while_a_run_goes_on(
-    store: HistoryStore, reply: Reply
-) -> None:
+async def test_each_result_is_saved_when_it_is_complete(store: HistoryStore, reply: Reply) -> None:
     """A crash later in the turn loses none of them."""
     state: State[Any] = State()
     thread = Thread(store, state, "hi", DirectRuntime(), "run", NoChanges())
@@ -95,15 +93,15 @@ async def test_results_are_saved_one_by_one_while_a_run_goes_on(
     assert await store.count_results(state.thread_id or "") == 1
 
 
-async def test_a_thread_that_the_client_names_is_made_under_that_name(store: HistoryStore) -> None:
+async def test_a_thread_is_created_under_the_clients_id(store: HistoryStore) -> None:
     """Clients may choose ids themselves."""
     state = await take_turn(store, "hi", [], "of-the-client")
     assert state.thread_id == "of-the-client"
     assert [thread.id for thread in await store.list_threads()] == ["of-the-client"]
 
 
-async def test_what_was_sent_and_the_raw_answer_are_not_stored(store: HistoryStore) -> None:
-    """They repeat the thread in each result."""
+async def test_prompt_history_and_raw_reply_are_not_stored(store: HistoryStore) -> None:
+    """They would repeat the thread in each result."""
     seen = (TextMessage("user", "before"),)
     result = AgentResult(
         "a", (TextMessage("assistant", "x"),), (), prompt=seen, history=seen, reply={}
@@ -123,8 +121,8 @@ async def test_messages_come_in_the_order_a_model_sees_them(
     assert [message.type for message in found] == ["text", "text", "tool_call", "tool_result"]
 
 
-async def test_another_result_under_a_stored_id_is_an_error_not_a_loss(store: HistoryStore) -> None:
-    """And nothing of that call is stored."""
+async def test_another_result_under_a_stored_id_is_an_error(store: HistoryStore) -> None:
+    """Nothing of that call is stored."""
     thread_id = await store.add_thread()
     await store.append(thread_id, [AgentResult.from_user("first", id="m1")])
     new = [AgentResult.from_user("new", id="m2"), AgentResult.from_user("other", id="m1")]
@@ -162,8 +160,8 @@ async def test_ids_that_are_empty_or_no_unicode_are_refused(store: HistoryStore,
         await store.append("t", [AgentResult.from_user("hi", id=key)])
 
 
-async def test_the_clients_state_is_kept_beside_its_message(store: HistoryStore) -> None:
-    """The library does not read it, and other rows have none."""
+async def test_the_clients_state_is_stored_with_its_message(store: HistoryStore) -> None:
+    """Other rows have none."""
     state: State[Any] = State()
     thread = Thread(store, state, "hi", DirectRuntime(), "run", NoChanges())
     await thread.open()
@@ -175,7 +173,7 @@ async def test_the_clients_state_is_kept_beside_its_message(store: HistoryStore)
 
 
 async def test_a_new_thread_is_titled_by_its_first_message(store: HistoryStore) -> None:
-    """In one short line, and later messages leave it as it is."""
+    """One short line; later messages do not change it."""
     state = await take_turn(store, "  Where is\n my order?\ud800 " + "x" * 200, [])
     await take_turn(store, "second", [], state.thread_id)
     info = await store.get_thread(state.thread_id or "")
@@ -184,10 +182,10 @@ async def test_a_new_thread_is_titled_by_its_first_message(store: HistoryStore) 
     assert info.title.endswith("…")
 
 
-async def test_a_thread_that_was_made_first_is_titled_by_the_first_message_of_a_user(
+async def test_an_empty_thread_is_titled_by_its_first_user_message(
     store: HistoryStore, reply: Callable[[str], AgentResult]
 ) -> None:
-    """Whatever stands before it; later ones, and a title that was given, change nothing."""
+    """Also after other messages; a title that was given stays."""
     for name in ("t", "greeted", "shown"):
         await store.add_thread(name)
     await store.append("t", [AgentResult.from_user("Where is\n my order?\0", id="1")])
@@ -207,7 +205,7 @@ async def test_a_thread_that_was_made_first_is_titled_by_the_first_message_of_a_
 async def test_event_loops_in_several_threads_share_one_store(
     store: HistoryStore, reply: Reply
 ) -> None:
-    """A web server with worker threads does so."""
+    """Web servers with worker threads do that."""
 
     def work(name: str) -> None:
         asyncio.run(store.append("t", [reply(f"{name}-{n}") for n in range(5)]))
@@ -221,16 +219,16 @@ async def test_event_loops_in_several_threads_share_one_store(
     assert await store.count_results("t") == 20
 
 
-async def test_a_hook_that_comes_before_create_thread_says_so(store: HistoryStore) -> None:
-    """Somebody who calls the hooks by hand gets an answer that helps."""
+async def test_saving_before_create_thread_is_an_error(store: HistoryStore) -> None:
+    """The error says which callback has to come first."""
     state: State[Any] = State()
     thread = Thread(store, state, "hi", DirectRuntime(), "run", NoChanges())
     with pytest.raises(HistoryError, match="create_thread has to come first"):
         await thread.save_user_message(UserMessage("hi", "m1"), None)
 
 
-async def test_a_hook_without_a_message_says_so_and_saves_nothing(store: HistoryStore) -> None:
-    """A message is never dropped without a word."""
+async def test_append_user_message_without_a_message_is_an_error(store: HistoryStore) -> None:
+    """Nothing is saved."""
     await store.add_thread("t")
     context = HistoryContext(
         state=State[Any](), input="hi", thread_id="t", step=DirectRuntime().step
@@ -241,7 +239,7 @@ async def test_a_hook_without_a_message_says_so_and_saves_nothing(store: History
     assert await store.count_results("t") == 0
 
 
-def test_a_store_carries_processors(path: Path) -> None:
+def test_a_store_holds_processors(path: Path) -> None:
     """They run before those of networks and agents."""
 
     def keep(messages: Sequence[Message]) -> Sequence[Message]:

@@ -37,10 +37,10 @@ def user(text: str) -> AgentResult:
     return AgentResult.from_user(text, id=f"id of {text}")
 
 
-async def test_stores_with_other_prefixes_stand_beside_each_other_in_one_schema(
+async def test_stores_with_different_prefixes_share_one_schema(
     make: Make, postgres_url: str, postgres_schema: str
 ) -> None:
-    """And beside tables of the application's."""
+    """Each has its own tables."""
     async with make("a_") as one, make("b_") as other:
         await one.add_thread("t")
         assert not await other.thread_exists("t")
@@ -51,16 +51,16 @@ async def test_stores_with_other_prefixes_stand_beside_each_other_in_one_schema(
 
 
 @pytest.mark.parametrize("name", ["a b", 'a"; DROP SCHEMA public', "1a", "é", "a" * 41, "a.b"])
-def test_names_that_are_no_plain_names_are_refused(name: str) -> None:
-    """Both schema and prefix, before anything is connected."""
+def test_schema_and_prefix_have_to_be_plain_names(name: str) -> None:
+    """They are refused before anything is connected."""
     with pytest.raises(ConfigurationError, match="schema"):
         PostgresHistory("", schema=name)
     with pytest.raises(ConfigurationError, match="prefix"):
         PostgresHistory("", prefix=name)
 
 
-async def test_eight_stores_make_the_tables_at_once(make: Make) -> None:
-    """One does, the others wait and find them."""
+async def test_eight_stores_create_the_tables_at_once(make: Make) -> None:
+    """One does, the others wait."""
     stores = [make() for _ in range(8)]
     await asyncio.gather(*(store.setup() for store in stores))
     await asyncio.gather(*(store.add_thread(str(n)) for n, store in enumerate(stores)))
@@ -88,10 +88,8 @@ async def test_tables_of_a_newer_version_are_an_error_with_both_versions(
     assert (caught.value.found, caught.value.supported) == (99, VERSION)
 
 
-async def test_a_connection_that_the_server_ends_is_made_anew(
-    make: Make, postgres_url: str
-) -> None:
-    """All of the pool at once, as in a restart; nothing is lost and nothing doubled."""
+async def test_connections_that_the_server_ends_are_replaced(make: Make, postgres_url: str) -> None:
+    """All of the pool at once, as in a restart; nothing is lost or doubled."""
     async with make() as store:
         await store.add_thread("t")
         for round_ in range(3):
@@ -105,8 +103,8 @@ async def test_a_connection_that_the_server_ends_is_made_anew(
         assert await store.count_results("t") == 16
 
 
-async def test_a_save_that_is_cancelled_is_done_or_left_out_as_a_whole(make: Make) -> None:
-    """And the positions stay without gaps."""
+async def test_a_cancelled_save_is_stored_whole_or_not_at_all(make: Make) -> None:
+    """Positions have no gaps."""
     async with make() as store:
         await store.add_thread("t")
         results = [user(str(n)) for n in range(50)]
@@ -122,7 +120,7 @@ async def test_a_save_that_is_cancelled_is_done_or_left_out_as_a_whole(make: Mak
     assert len(positions) in (1, 51)
 
 
-async def test_a_server_that_is_not_there_is_an_error_without_the_password() -> None:
+async def test_an_unreachable_server_is_an_error_without_the_password() -> None:
     """The database and the host are named."""
     store = PostgresHistory("postgresql://u:secret@127.0.0.1:1/nowhere", wait=5)
     with pytest.raises(HistoryError, match=r"'nowhere' at 127\.0\.0\.1") as caught:
@@ -133,13 +131,13 @@ async def test_a_server_that_is_not_there_is_an_error_without_the_password() -> 
 
 @pytest.mark.parametrize("address", ["mysql://u:secret@h/x", "postgresql://u:a secret@h/x"])
 def test_an_address_that_cannot_be_read_is_refused_without_quoting_it(address: str) -> None:
-    """Psycopg's own words quote it, password and all, and its pool logs them."""
+    """Psycopg's own error quotes the password, and its pool logs it."""
     with pytest.raises(ConfigurationError, match="cannot be read") as caught:
         PostgresHistory(address)
     assert "secret" not in "".join(traceback.format_exception(caught.value))
 
 
-async def test_zero_bytes_in_ids_and_titles_come_back(make: Make) -> None:
+async def test_zero_bytes_in_ids_and_titles_are_kept(make: Make) -> None:
     """PostgreSQL has no text with them, so they are written as escapes."""
     odd = "a\0b\x1a0\x1a"
     async with make() as store:
@@ -150,8 +148,8 @@ async def test_zero_bytes_in_ids_and_titles_come_back(make: Make) -> None:
         assert [result.id for result in await store.load(odd)] == [odd]
 
 
-async def test_a_store_serves_event_loops_that_come_and_go(make: Make) -> None:
-    """Scripts begin a new one with each call."""
+async def test_a_store_serves_short_lived_event_loops(make: Make) -> None:
+    """Scripts start a new one with each call."""
     store = make()
 
     def script() -> int:
@@ -164,10 +162,8 @@ async def test_a_store_serves_event_loops_that_come_and_go(make: Make) -> None:
     assert counts == [1, 1, 1]
 
 
-def test_a_program_that_does_not_close_its_store_ends(
-    postgres_url: str, postgres_schema: str
-) -> None:
-    """Without a warning."""
+def test_a_program_ends_without_closing_its_store(postgres_url: str, postgres_schema: str) -> None:
+    """There is no warning."""
     program = (
         "import asyncio, sys\n"
         "from agentkit_py.stores import PostgresHistory\n"
@@ -175,7 +171,7 @@ def test_a_program_that_does_not_close_its_store_ends(
         "asyncio.run(store.add_thread('t'))\n"
     )
     command = [sys.executable, "-W", "error", "-c", program, postgres_url, postgres_schema]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -207,10 +203,10 @@ async def test_a_disk_that_is_full_is_an_error_and_stores_nothing(
         assert await store.count_results("t") == 2
 
 
-async def test_a_role_that_may_not_write_gets_an_error_that_says_so(
+async def test_a_read_only_role_is_an_error_that_says_so(
     make: Make, postgres_url: str, postgres_schema: str
 ) -> None:
-    """Nothing is half-written."""
+    """Reading still works."""
     async with make() as store:
         await store.add_thread("t")
     joint = "&" if "?" in postgres_url else "?"

@@ -112,15 +112,15 @@ def numbered(batches: list[list[AgentResult]]) -> list[list[AgentResult]]:
 
 @settings(max_examples=50)
 @given(threads.map(numbered))
-def test_memory_gives_back_what_it_got(batches: list[list[AgentResult]]) -> None:
-    """Whatever it is."""
+def test_memory_returns_what_was_stored(batches: list[list[AgentResult]]) -> None:
+    """Any results."""
     check_round_trip(MemoryHistory(), batches)
 
 
 @settings(max_examples=30)
 @given(threads.map(numbered))
-def test_sqlite_gives_back_what_it_got(batches: list[list[AgentResult]]) -> None:
-    """Whatever it is."""
+def test_sqlite_returns_what_was_stored(batches: list[list[AgentResult]]) -> None:
+    """Any results."""
     with TemporaryDirectory() as folder:
         check_round_trip(SqliteHistory(Path(folder) / "threads.db"), batches)
 
@@ -206,7 +206,7 @@ async def go_round(
 @pytest.mark.parametrize("form", ["archive", "openai", "typescript"])
 @settings(max_examples=25)
 @given(archives)
-def test_memory_goes_round_without_a_loss(form: Format, given: dict[str, Any]) -> None:
+def test_export_and_import_of_memory_lose_nothing(form: Format, given: dict[str, Any]) -> None:
     """Threads, results, times, summaries, runs with their state, vectors."""
     asyncio.run(go_round(MemoryHistory(), MemoryHistory(), given, form))
 
@@ -214,7 +214,7 @@ def test_memory_goes_round_without_a_loss(form: Format, given: dict[str, Any]) -
 @pytest.mark.parametrize("form", ["archive", "openai", "typescript"])
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(archives)
-def test_databases_go_round_without_a_loss(
+def test_export_and_import_of_databases_lose_nothing(
     postgres_url: str, postgres_schema: str, form: Format, given: dict[str, Any]
 ) -> None:
     """From SQLite to PostgreSQL, and back again."""

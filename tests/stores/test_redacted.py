@@ -43,7 +43,7 @@ def run_store(store: HistoryStore) -> Any:
 
 
 @pytest.mark.parametrize("check", checks_for(MemoryHistory), ids=str)
-async def test_a_store_that_masks_nothing_keeps_every_promise(
+async def test_a_redacted_store_passes_the_conformance_suite(
     store: HistoryStore, check: Check
 ) -> None:
     """Memory, SQLite and PostgreSQL behind a redactor."""
@@ -84,10 +84,10 @@ async def written(store: HistoryStore) -> str:
 
 
 @pytest.mark.parametrize("lease", [None, ThreadLease()])
-async def test_nothing_that_is_masked_reaches_the_store(
+async def test_masked_text_never_reaches_the_store(
     store: HistoryStore, lease: ThreadLease | None
 ) -> None:
-    """What was said, calls, results, the client's state, titles, metadata, summaries, states."""
+    """Messages, calls, results, the client's state, titles, metadata, summaries, states."""
     store.lease = lease
     wrapped = redacted(store, ["email"])
     await wrapped.add_thread("t", title=f"From {MAIL}", metadata={"mail": MAIL}, user_id=MAIL)
@@ -111,10 +111,10 @@ async def test_nothing_that_is_masked_reaches_the_store(
     assert info.title == "From [email]"
 
 
-async def test_threads_that_are_put_in_as_they_are_are_masked_and_somebodys(
+async def test_inserted_threads_are_masked_and_owned(
     store: HistoryStore,
 ) -> None:
-    """As an import does it."""
+    """Imports insert threads."""
     time = datetime.now(UTC)
     thread = ThreadInfo(
         id="t", title=MAIL, metadata={"of": [MAIL]}, created_at=time, updated_at=time
@@ -129,8 +129,8 @@ async def test_threads_that_are_put_in_as_they_are_are_masked_and_somebodys(
     assert not await store.thread_exists("u")
 
 
-async def test_not_a_byte_of_it_is_in_the_file(path: Path) -> None:
-    """Also of a title that is made of the question, and cut."""
+async def test_masked_text_is_not_in_the_file(path: Path) -> None:
+    """Nor in a title that is cut from the question."""
     store = SqliteHistory(path)
     async with redacted(store, ["email"]) as wrapped:
         await ask(wrapped)
@@ -144,7 +144,7 @@ async def test_not_a_byte_of_it_is_in_the_file(path: Path) -> None:
 
 
 async def test_the_next_run_sees_the_thread_masked(store: HistoryStore) -> None:
-    """Whole, so that the provider takes it."""
+    """The thread is still valid for the provider."""
     wrapped = redacted(store, ["email"])
     await ask(wrapped)
     model = ScriptedModel("Yes.")
@@ -153,7 +153,7 @@ async def test_the_next_run_sees_the_thread_masked(store: HistoryStore) -> None:
     assert MAIL not in str(model.bodies)
 
 
-async def test_what_is_written_again_is_there_once(
+async def test_a_repeated_masked_write_is_stored_once(
     store: HistoryStore, reply: Callable[[str], AgentResult]
 ) -> None:
     """The same text gives the same mask, so that a repeated write is recognised."""
@@ -185,15 +185,15 @@ async def test_messages_are_answered_once_and_replayed_runs_are_consistent(
     assert again.text == "Hello, [email]."
 
 
-async def test_the_state_of_runs_may_stay_as_it_is(store: HistoryStore) -> None:
-    """For tools that go on with what is in it."""
+async def test_the_state_of_runs_can_stay_unmasked(store: HistoryStore) -> None:
+    """With state=False."""
     store.lease = ThreadLease()
     await ask(redacted(store, ["email"], state=False))
     run = await run_store(store).load_run("t")
     assert run.state == {"customer": MAIL}
 
 
-async def test_summaries_of_masked_threads_are_found_again(store: HistoryStore) -> None:
+async def test_summaries_of_masked_threads_are_reused(store: HistoryStore) -> None:
     """The next process sees the same masked messages, and makes no second summary."""
     writer = ScriptedModel(f"{MAIL} wrote a lot.")
     wrapped = redacted(store, ["email"])
@@ -211,8 +211,8 @@ async def test_summaries_of_masked_threads_are_found_again(store: HistoryStore) 
     seen.assert_saw("[email] wrote a lot.")
 
 
-async def test_lazy_stores_keep_counts_of_what_they_keep(path: Path) -> None:
-    """Counts of the masked text, and none of what was said."""
+async def test_token_counts_are_those_of_the_masked_text(path: Path) -> None:
+    """Counts of the original text are not stored."""
     store = SqliteHistory(path, lazy=True)
     async with redacted(store, Redactor({"x": "long " * 50})) as wrapped:
         await desk(wrapped, "Fine.").run("say " + "long " * 50, thread_id="t")
@@ -224,15 +224,15 @@ async def test_lazy_stores_keep_counts_of_what_they_keep(path: Path) -> None:
 
 
 @pytest.mark.parametrize("lazy", [None, True, False])
-def test_it_loads_and_counts_as_the_store_does(lazy: bool | None) -> None:
-    """Also the view of a user: neither loads an encoding that the store would not load."""
+def test_wrappers_load_and_count_as_their_store_does(lazy: bool | None) -> None:
+    """`redacted` and `for_user` load no encoding that the store would not load."""
     store = MemoryHistory(lazy=lazy)
     for wrapped in (redacted(store, ["email"]), for_user(store, "ada")):
         assert (wrapped.lazy, wrapped.counts_tokens) == (store.lazy, store.counts_tokens)
 
 
-async def test_it_goes_together_with_the_view_of_a_user(store: HistoryStore) -> None:
-    """Either way round; files go with their thread."""
+async def test_redacted_and_for_user_can_be_combined(store: HistoryStore) -> None:
+    """In both orders; files are deleted with their thread."""
     for wrapped in (
         for_user(redacted(store, ["email"]), "ada"),
         redacted(for_user(store, "ada"), ["email"]),
@@ -246,7 +246,7 @@ async def test_it_goes_together_with_the_view_of_a_user(store: HistoryStore) -> 
 
 
 def test_names_and_addresses_of_files_are_masked() -> None:
-    """A link that is masked leads nowhere: words stand for the file then."""
+    """A masked link is replaced by a text."""
     parts = (
         FileContent("AA==", media_type="application/pdf", name=f"{MAIL}.pdf"),
         FileContent(url=f"https://example.com/{MAIL}", name="a.pdf"),
@@ -261,7 +261,7 @@ def test_names_and_addresses_of_files_are_masked() -> None:
     )
 
 
-def test_a_redactor_has_something_to_look_for() -> None:
-    """As everywhere."""
+def test_a_redactor_without_patterns_is_an_error() -> None:
+    """It would mask nothing."""
     with pytest.raises(ConfigurationError, match="needs patterns"):
         redacted(MemoryHistory(), [])

@@ -57,8 +57,8 @@ def test_sqlite3_is_loaded_only_when_a_file_is_used() -> None:
     assert done.stdout.strip() == "False"
 
 
-async def test_the_file_is_made_when_it_is_first_needed(path: Path) -> None:
-    """Not when the store is."""
+async def test_the_file_is_created_at_the_first_use(path: Path) -> None:
+    """Making the store creates nothing."""
     store = SqliteHistory(path)
     assert not path.exists()
     assert await store.list_threads() == []
@@ -66,10 +66,10 @@ async def test_the_file_is_made_when_it_is_first_needed(path: Path) -> None:
     await store.close()
 
 
-async def test_a_relative_path_stays_where_it_was_meant(
+async def test_a_relative_path_is_resolved_when_the_store_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though the process goes to another folder."""
+    """A later change of folder does not move the file."""
     monkeypatch.chdir(tmp_path)
     store = SqliteHistory("threads.db")
     (tmp_path / "other").mkdir()
@@ -87,7 +87,7 @@ async def test_a_closed_store_leaves_one_file(path: Path) -> None:
 
 
 async def test_a_process_that_ends_without_closing_its_store_leaves_one_file(path: Path) -> None:
-    """Nobody has to call close()."""
+    """Calling close() is optional."""
     script = (
         "import asyncio, os, sys; from agentkit_py.stores import SqliteHistory\n"
         "store = SqliteHistory(sys.argv[1]); asyncio.run(store.add_thread('t'))\n"
@@ -112,8 +112,8 @@ async def test_the_file_is_safe_against_power_loss_and_readers_never_wait(path: 
             assert await store.count_results("t") == 1
 
 
-async def test_a_second_process_finds_what_the_first_saved(path: Path) -> None:
-    """The file is all there is."""
+async def test_a_second_process_reads_what_the_first_saved(path: Path) -> None:
+    """The file is the only state."""
     await make(path, "one", "two")
     script = (
         "import asyncio, sys; from agentkit_py.stores import SqliteHistory\n"
@@ -129,7 +129,7 @@ async def test_a_second_process_finds_what_the_first_saved(path: Path) -> None:
 
 
 async def test_rows_hold_the_json_that_typescript_reads(path: Path, reply: Reply) -> None:
-    """With the names and order of its AgentResult.export()."""
+    """Names and order are those of its AgentResult.export()."""
     async with SqliteHistory(path) as store:
         await store.add_thread("t")
         await store.append("t", [reply("a")])
@@ -143,8 +143,8 @@ async def test_rows_hold_the_json_that_typescript_reads(path: Path, reply: Reply
 
 
 @pytest.mark.parametrize("given", [":memory:", "", "file:x.db?mode=memory", "a\0b"])
-def test_what_is_no_file_is_refused(given: str) -> None:
-    """Threads in memory have a store of their own."""
+def test_a_path_that_is_no_file_is_refused(given: str) -> None:
+    """The error points to MemoryHistory."""
     with pytest.raises(ConfigurationError, match=r"MemoryHistory|path of a file"):
         SqliteHistory(given)
 
@@ -157,25 +157,25 @@ async def refused(path: Path, **options: Any) -> str:
     return str(caught.value)
 
 
-async def test_a_folder_in_place_of_a_file_is_an_error_that_says_so(tmp_path: Path) -> None:
-    """The path is in the message."""
+async def test_a_folder_in_place_of_a_file_is_an_error(tmp_path: Path) -> None:
+    """The error names the path."""
     assert "it is a folder" in await refused(tmp_path)
 
 
 async def test_a_missing_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
-    """Folders are not made: the path may be a mistake."""
+    """Folders are not created: the path may be a mistake."""
     assert f"the folder {tmp_path / 'no'} does not exist" in await refused(tmp_path / "no" / "x.db")
 
 
-async def test_a_file_that_is_no_database_is_left_as_it_is(path: Path) -> None:
-    """And the error says what is wrong with it."""
+async def test_a_file_that_is_no_database_is_not_changed(path: Path) -> None:
+    """The error says what is wrong with it."""
     path.write_text("Dear diary, " * 100)
     assert "is not an SQLite database" in await refused(path)
     assert path.read_text() == "Dear diary, " * 100
 
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE theirs (x)", "PRAGMA user_version = 7"])
-async def test_another_programs_database_is_left_as_it_is(path: Path, statement: str) -> None:
+async def test_another_programs_database_is_not_changed(path: Path, statement: str) -> None:
     """Neither tables nor journal mode are changed."""
     with raw(path) as other:
         other.execute(statement)
@@ -185,7 +185,7 @@ async def test_another_programs_database_is_left_as_it_is(path: Path, statement:
 
 
 async def test_an_empty_file_becomes_a_store(path: Path) -> None:
-    """As `mktemp` leaves one."""
+    """`mktemp` creates such files."""
     path.touch()
     await make(path, "hi")
 
@@ -276,7 +276,7 @@ async def test_a_disk_that_is_full_is_an_error_and_stores_nothing(path: Path) ->
 async def test_a_damaged_row_is_an_error_that_names_thread_position_and_field(
     path: Path, assignment: str, field: str
 ) -> None:
-    """So that somebody can look at it."""
+    """Other rows are not affected."""
     await make(path, "one", "two")
     with raw(path) as other:
         other.execute(f"UPDATE results SET {assignment} WHERE position = 1")
@@ -286,8 +286,8 @@ async def test_a_damaged_row_is_an_error_that_names_thread_position_and_field(
     assert (caught.value.where, caught.value.field) == ("Thread 't', position 1", field)
 
 
-async def test_a_damaged_row_is_found_when_its_result_is_saved_again(path: Path) -> None:
-    """Whether it says the same cannot be known."""
+async def test_saving_a_result_again_over_a_damaged_row_is_an_error(path: Path) -> None:
+    """The two cannot be compared."""
     await make(path, "one")
     with raw(path) as other:
         other.execute("UPDATE results SET json = '{'")
@@ -297,7 +297,7 @@ async def test_a_damaged_row_is_found_when_its_result_is_saved_again(path: Path)
 
 
 async def test_damaged_thread_metadata_is_an_error_that_names_the_thread(path: Path) -> None:
-    """As rows do."""
+    """Listing threads raises it."""
     await make(path)
     with raw(path) as other:
         other.execute("UPDATE threads SET metadata = '7'")
@@ -306,15 +306,15 @@ async def test_damaged_thread_metadata_is_an_error_that_names_the_thread(path: P
             await store.list_threads()
 
 
-async def test_asking_for_an_id_that_is_no_unicode_is_an_error(path: Path) -> None:
-    """SQLite could not even look for it."""
+async def test_loading_an_id_that_is_no_unicode_is_an_error(path: Path) -> None:
+    """SQLite cannot search for it."""
     async with SqliteHistory(path) as store:
         with pytest.raises(HistoryError, match="not valid Unicode"):
             await store.load("\ud800")
 
 
-async def test_a_writer_that_waits_too_long_gives_up_and_says_for_whom(path: Path) -> None:
-    """Nothing of its call is stored, and it can go on when the other is done."""
+async def test_a_writer_that_waits_longer_than_busy_timeout_fails(path: Path) -> None:
+    """Nothing of its call is stored; it works again when the other writer is done."""
     await make(path)
     store = SqliteHistory(path, busy_timeout=0.05)
     with raw(path) as other:
@@ -326,8 +326,8 @@ async def test_a_writer_that_waits_too_long_gives_up_and_says_for_whom(path: Pat
     await store.close()
 
 
-async def test_writers_of_one_store_give_up_too(path: Path) -> None:
-    """They queue among themselves, and the queue has the same time-out."""
+async def test_queued_writers_of_one_store_fail_after_busy_timeout(path: Path) -> None:
+    """The time in the queue counts."""
     await make(path)
     store = SqliteHistory(path, busy_timeout=0.05)
     with raw(path) as other:
@@ -338,8 +338,8 @@ async def test_writers_of_one_store_give_up_too(path: Path) -> None:
     await store.close()
 
 
-async def test_closing_lets_a_save_that_is_under_way_finish(path: Path) -> None:
-    """Its connection closes when it is done."""
+async def test_closing_a_store_lets_a_running_save_finish(path: Path) -> None:
+    """Its connection is closed after it."""
     store = SqliteHistory(path)
     await store.add_thread("t")
     with raw(path) as other:
@@ -357,7 +357,7 @@ async def test_closing_lets_a_save_that_is_under_way_finish(path: Path) -> None:
 async def test_a_cancelled_save_is_stored_whole_or_not_at_all(
     path: Path, reply: Reply, steps: int
 ) -> None:
-    """However far it had come, and the store works on."""
+    """At whatever step it is cancelled; the store works afterwards."""
     store = SqliteHistory(path)
     await store.add_thread("t")
     with raw(path) as other:
@@ -374,8 +374,8 @@ async def test_a_cancelled_save_is_stored_whole_or_not_at_all(
     await store.close()
 
 
-def test_a_save_that_has_begun_is_finished_though_its_caller_is_cancelled(path: Path) -> None:
-    """The process ends only after it."""
+def test_a_started_save_finishes_though_its_caller_is_cancelled(path: Path) -> None:
+    """The process ends after it."""
     script = """
 import asyncio, sys, threading
 from agentkit_py.results import AgentResult
@@ -410,7 +410,7 @@ asyncio.run(main())
     assert asyncio.run(SqliteHistory(path).count_results("t")) == 2000
 
 
-async def test_a_store_that_is_forgotten_closes_its_file(path: Path) -> None:
+async def test_a_garbage_collected_store_closes_its_file(path: Path) -> None:
     """No journal stays behind."""
     store = SqliteHistory(path)
     await asyncio.gather(*(store.add_thread(f"{number}") for number in range(9)))
@@ -419,8 +419,8 @@ async def test_a_store_that_is_forgotten_closes_its_file(path: Path) -> None:
     assert [found.name for found in path.parent.iterdir()] == [path.name]
 
 
-async def test_a_file_that_was_replaced_is_opened_anew(path: Path) -> None:
-    """What is saved goes to the file that bears the name, not to the one that is gone."""
+async def test_a_replaced_file_is_opened_again(path: Path) -> None:
+    """Saves go to the new file, not to the removed one."""
     store = SqliteHistory(path)
     await store.add_thread("old")
     for found in path.parent.iterdir():
@@ -434,7 +434,7 @@ async def test_a_file_that_was_replaced_is_opened_anew(path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform cannot fork")
 def test_a_forked_process_has_connections_of_its_own(path: Path) -> None:
-    """SQLite's must not be carried over; servers that fork their workers do so."""
+    """SQLite's connections must not be used after a fork."""
     script = """
 import asyncio, os, sys
 from agentkit_py.stores import SqliteHistory

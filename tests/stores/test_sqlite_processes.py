@@ -110,7 +110,7 @@ def expected_ids(count: int) -> list[str]:
 
 
 async def test_four_processes_save_into_one_thread_at_once(path: Path) -> None:
-    """Nothing is lost, nothing doubled, and each one's results stand in its order."""
+    """Nothing is lost or doubled, and each process's results keep their order."""
     names = ["a", "b", "c", "d"]
     assert run_together([start(WRITER, path, name) for name in names]) == [0] * 4
     async with SqliteHistory(path) as store:
@@ -130,10 +130,8 @@ async def test_eight_processes_create_one_file_at_once(path: Path) -> None:
 
 
 @pytest.mark.parametrize("saved", [1, 2, 7, 20])
-async def test_a_turn_that_is_killed_leaves_the_thread_with_what_was_finished(
-    path: Path, saved: int
-) -> None:
-    """What was said to be saved is there, whole and in order; and the thread can go on."""
+async def test_a_killed_turn_leaves_its_finished_results(path: Path, saved: int) -> None:
+    """Every acknowledged result is stored, whole and in order, and the thread can continue."""
     with start(TURN, path) as process:
         assert process.stdout is not None
         for _ in range(saved):
@@ -153,8 +151,8 @@ async def test_a_turn_that_is_killed_leaves_the_thread_with_what_was_finished(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
-async def test_ctrl_c_in_a_turn_leaves_the_thread_with_what_was_finished(path: Path) -> None:
-    """The save that was under way is finished or left out, never halved."""
+async def test_ctrl_c_in_a_turn_leaves_its_finished_results(path: Path) -> None:
+    """The running save is stored whole or not at all."""
     with start(TURN, path) as process:
         assert process.stdout is not None
         for _ in range(5):

@@ -21,7 +21,7 @@ def files(tmp_path: Path) -> Workspace:
 
 @pytest.mark.parametrize("thread", ["t", "../x", "a/b", "", "x" * 5000, "\0", "\ud800"])
 def test_files_of_a_thread_are_written_read_and_removed(files: Workspace, thread: str) -> None:
-    """Whatever stands in the thread's id."""
+    """The thread's id may hold any character."""
     files.write(thread, "a/b.txt", "one")
     files.write(thread, "a/b.txt", "two")
     files.write("another", "c", b"")
@@ -35,16 +35,16 @@ def test_files_of_a_thread_are_written_read_and_removed(files: Workspace, thread
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "../x", "a/../../x", "/etc/passwd", "a\0", "C:/x", "a\\..\\x"]
 )
-def test_a_name_cannot_lead_out_of_its_thread(files: Workspace, name: str) -> None:
-    """Neither written nor read."""
+def test_a_file_name_cannot_leave_its_threads_folder(files: Workspace, name: str) -> None:
+    """Neither to write nor to read."""
     with pytest.raises(HistoryError):
         files.write("t", name, "x")
     with pytest.raises(HistoryError):
         files.read("t", name)
 
 
-def test_a_link_cannot_lead_out_of_its_thread(files: Workspace, tmp_path: Path) -> None:
-    """Not even one that a tool made."""
+def test_a_link_cannot_leave_its_threads_folder(files: Workspace, tmp_path: Path) -> None:
+    """Not even one that a tool created."""
     (tmp_path / "secret").write_text("x")
     files.write("t", "a", "x")
     (files.folder("t") / "out").symlink_to(tmp_path)
@@ -53,8 +53,8 @@ def test_a_link_cannot_lead_out_of_its_thread(files: Workspace, tmp_path: Path) 
     assert files.files("t") == ["a"]
 
 
-def test_limits_are_kept(files: Workspace) -> None:
-    """Of each file, and of all of a thread; what is replaced does not count."""
+def test_writes_beyond_the_limits_are_refused(files: Workspace) -> None:
+    """Limits of a file and of a thread; a replaced file does not count."""
     with pytest.raises(HistoryError, match="11 bytes"):
         files.write("t", "a", "x" * 11)
     for name in ("a", "b", "a"):
@@ -76,8 +76,8 @@ def test_old_files_are_removed_by_the_next_write(tmp_path: Path) -> None:
     assert [files.files(name) for name in ("old", "new", "now")] == [[], ["a"], ["a"]]
 
 
-async def test_a_deleted_thread_takes_its_files_along(files: Workspace) -> None:
-    """So does a deleted user."""
+async def test_a_deleted_threads_files_are_deleted(files: Workspace) -> None:
+    """So are a deleted user's."""
     store = MemoryHistory()
     store.workspace = files
     for name in ("a", "b"):

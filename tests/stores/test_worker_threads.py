@@ -1,4 +1,4 @@
-"""The threads in which a file's queries are done: they never keep anybody waiting for nothing."""
+"""Worker threads of stores: they run queries in their caller's context and never block the exit."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ def done(script: str, path: Path) -> str:
     """What a script prints that has a file to work on; it has to end."""
     head = "import asyncio, sys; from agentkit_py.stores import SqliteHistory\n"
     command = [sys.executable, "-c", head + script, str(path)]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=True, timeout=60
-    ).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_a_store_that_is_closed_as_the_process_ends_does_not_keep_it(path: Path) -> None:
-    """Handlers that were registered before its first use are called after its threads ended."""
+def test_closing_a_store_at_exit_does_not_block(path: Path) -> None:
+    """Exit handlers that were registered before its first use run after its threads ended."""
     script = (
         "import atexit; store = SqliteHistory(sys.argv[1])\n"
         "atexit.register(lambda: asyncio.run(store.close()))\n"
@@ -27,8 +25,8 @@ def test_a_store_that_is_closed_as_the_process_ends_does_not_keep_it(path: Path)
     assert [found.name for found in path.parent.iterdir()] == [path.name]
 
 
-def test_a_query_is_known_by_its_caller(path: Path) -> None:
-    """Those who trace or log what a database is asked find the run by its context."""
+def test_a_query_runs_in_the_context_of_its_caller(path: Path) -> None:
+    """Traces and logs of queries find the run by its context."""
     script = (
         "from contextvars import ContextVar; run = ContextVar('run', default='nobody')\n"
         "def hook(name, values):\n"
@@ -38,8 +36,10 @@ def test_a_query_is_known_by_its_caller(path: Path) -> None:
     assert set(done(script, path).splitlines()) == {"ada"}  # who is refused tries again
 
 
-def test_a_system_without_threads_is_said_and_does_no_lasting_harm(path: Path) -> None:
-    """A stack of this size is given to nobody."""
+def test_a_worker_thread_that_cannot_start_is_an_error(
+    path: Path,
+) -> None:
+    """No system grants a stack of this size; later the store works."""
     script = (
         "import threading; store = SqliteHistory(sys.argv[1]); threading.stack_size(1 << 46)\n"
         "try: asyncio.run(store.setup())\n"
