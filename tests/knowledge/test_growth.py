@@ -16,6 +16,8 @@ SMALL, LARGE = 2**16, 2**20
 SLOPE = 1.2
 """Linear is 1, quadratic 2; the rest is for caches and a busy machine."""
 
+ROUNDS = 5
+
 
 class OneVector:
     """An embedder that takes no time."""
@@ -27,10 +29,10 @@ class OneVector:
         return [[1.0, 0.0]] * len(texts)
 
 
-async def cpu(work: Callable[[], Awaitable[object]], rounds: int) -> tuple[float, float]:
+async def cpu(work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
     """Return seconds of the CPU: of the process and of the loop's thread, the best of some."""
     both: list[tuple[float, float]] = []
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         process, thread = time.process_time(), time.thread_time()
         await work()
         both.append((time.process_time() - process, time.thread_time() - thread))
@@ -60,7 +62,7 @@ async def test_time_of_a_search_does_not_grow_faster_than_its_query(shape: str, 
     used: list[float] = []
     for size in (SMALL, LARGE):
         query = QUERIES[shape](size)
-        whole, _ = await cpu(lambda query=query: knowledge.search(query, mode=mode), 5)
+        whole, _ = await cpu(lambda query=query: knowledge.search(query, mode=mode))
         used.append(whole)
     assert slope(*used) <= SLOPE, used
 
@@ -109,7 +111,7 @@ async def test_time_of_adding_does_not_grow_faster_than_the_document(shape: str)
             await Knowledge(store=store, embedder=OneVector()).add(text, format=kind)
             await store.close()
 
-        whole, on_loop = await cpu(add, 3)
+        whole, on_loop = await cpu(add)
         used.append(whole)
         shares.append(on_loop / whole)
     assert slope(*used) <= SLOPE, used
