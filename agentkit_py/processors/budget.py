@@ -48,7 +48,7 @@ from agentkit_py.processors.tool_results import CompressToolResults, older_resul
 Method = Literal["tiktoken", "estimate"]
 
 UNKNOWN_WINDOW = 128_000
-"""Taken where neither the run, the table nor the policy knows the model's; reports say so."""
+"""Taken where neither the run, the table nor the budget knows the model's; reports say so."""
 
 _KEPT = 0.7
 """Part that is left of an exceeded share, so that it is not exceeded again at the next turn."""
@@ -228,16 +228,16 @@ class _Shorten(HistoryProcessor):
             found = (positions.position(messages[index]) for index in older)
             # A position is not known where a processor of the user's made a new message.
             keep = sum(position is None or position >= block for position in found)
-        policy = CompressToolResults(self._max_tokens, keep_recent=max(keep, _UNTOUCHED))
-        context.note(policy.reason)
-        return await policy.process(messages, context)
+        compress = CompressToolResults(self._max_tokens, keep_recent=max(keep, _UNTOUCHED))
+        context.note(compress.reason)
+        return await compress.process(messages, context)
 
 
 class _Fit(HistoryProcessor):
     """Fits the history into its shares."""
 
-    def __init__(self, policy: Budget) -> None:
-        self._policy = policy
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
 
     @property
     def name(self) -> str:
@@ -248,15 +248,15 @@ class _Fit(HistoryProcessor):
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
         """Return the newest messages that fit, with a summary if there is a model for it."""
-        tokenizer = await prepare(self._policy.tokenizer(context))
+        tokenizer = await prepare(self._budget.tokenizer(context))
         past = messages[: past_length(messages, context)]
         present = messages[len(past) :]
-        shares = self._policy.shares(context, present)
+        shares = self._budget.shares(context, present)
         context.note(str(shares))
         limit = shares.summary + shares.recent
         if not exceeds(past, limit, tokenizer):
             return messages
-        if self._policy.model is not None and shares.summary and limit > 1:
+        if self._budget.model is not None and shares.summary and limit > 1:
             summarize = self._summarize(shares)
             return await summarize.process(messages, replace(context, tokenizer=tokenizer))
         held = count_messages([m for m in past if id(m) in context.held], tokenizer)
@@ -270,27 +270,27 @@ class _Fit(HistoryProcessor):
 
     async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
         """Return whether they exceed their share: what is older goes, or is summarised."""
-        tokenizer = await prepare(self._policy.tokenizer(context))
+        tokenizer = await prepare(self._budget.tokenizer(context))
         past = newest[: past_length(newest, context)]
-        shares = self._policy.shares(context, newest[len(past) :])
+        shares = self._budget.shares(context, newest[len(past) :])
         limit = shares.summary + shares.recent
         if not exceeds(past, limit, tokenizer):
             return False
-        if self._policy.model is None or not shares.summary or limit <= 1:
+        if self._budget.model is None or not shares.summary or limit <= 1:
             return True
         return await self._summarize(shares).enough(newest, replace(context, tokenizer=tokenizer))
 
     def _summarize(self, shares: Shares) -> Summarize:
-        policy = self._policy
-        assert policy.model is not None
+        budget = self._budget
+        assert budget.model is not None
         upper = shares.summary + shares.recent
         return Summarize(
-            policy.model,
+            budget.model,
             upper,
             max(1, int(upper * _KEPT)),
             min_messages=1,
             summary_tokens=shares.summary,
-            store=policy.store,
+            store=budget.store,
         )
 
 

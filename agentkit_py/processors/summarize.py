@@ -159,13 +159,13 @@ class _Task:
 
     def __init__(
         self,
-        policy: Summarize,
+        processor: Summarize,
         messages: Sequence[Message],
         past: Sequence[Message],
         context: ProcessorContext,
         tokenizer: Tokenizer,
     ) -> None:
-        self._policy = policy
+        self._processor = processor
         self._past = past
         self.past_length = len(past)
         self._context = context
@@ -174,7 +174,11 @@ class _Task:
         self._held = count_messages([m for m in past if id(m) in context.held], tokenizer)
         """Tokens that stay whatever is cut."""
 
-        store, thread, key = policy.store or context.summaries, context.thread_id, policy.key_in
+        store, thread, key = (
+            processor.store or context.summaries,
+            context.thread_id,
+            processor.key_in,
+        )
         self._kept = None if store is None or thread is None else _Kept(store, thread, key(context))
         self._memory = f"summary:{thread}:{key(context)}"
 
@@ -231,7 +235,7 @@ class _Task:
 
     def _too_much(self, summary: Summary | None, start: int) -> bool:
         used = 0 if summary is None or not start else self._size(summary)
-        return exceeds(self._past[start:], self._policy.upper - used, self._tokenizer)
+        return exceeds(self._past[start:], self._processor.upper - used, self._tokenizer)
 
     def _size(self, summary: Summary) -> float:
         return count_text(placed(summary.text, summary.covered), self._tokenizer)
@@ -250,30 +254,30 @@ class _Task:
             problem = "no model can be asked outside of a run"
             return _Known(known.summary, tried=True, problem=problem)
         writer = _Writer(
-            self._policy, self._kept, services, self._past, self._positions, self._tokenizer
+            self._processor, self._kept, services, self._past, self._positions, self._tokenizer
         )
         written = await writer.write(wanted)
         return replace(written, summary=written.summary or known.summary)
 
     def _wanted(self, summary: Summary | None) -> tuple[_Wanted | None, str]:
         """Return what the next summary is to stand for; None, and why, if there is to be none."""
-        policy = self._policy
+        processor = self._processor
         start = self._start(summary)
         earlier = summary if start else None
-        if earlier is None and len(self._past) < policy.min_messages:
-            return None, f"no summary of fewer than {policy.min_messages} messages"
-        most = policy.summary_tokens or max(1, policy.lower // 4)
+        if earlier is None and len(self._past) < processor.min_messages:
+            return None, f"no summary of fewer than {processor.min_messages} messages"
+        most = processor.summary_tokens or max(1, processor.lower // 4)
         found = counted_segments(self._past, start, len(self._past), self._tokenizer)
         frame = count_text(placed("", self._positions.total), self._tokenizer)
-        room = policy.lower - most - frame - self._held
-        covered = found[: newest_that_fit(found, room, policy.keep_recent)]
+        room = processor.lower - most - frame - self._held
+        covered = found[: newest_that_fit(found, room, processor.keep_recent)]
         if not covered:
             return None, "nothing older to summarise"
         wanted = _Wanted(covered, summary, earlier, most)
         new, tokens = wanted.stop - wanted.start, wanted.tokens
-        if earlier is not None and new < policy.min_new:
+        if earlier is not None and new < processor.min_new:
             return None, f"no new summary for {new} messages"
-        if earlier is not None and tokens <= policy.ratio * earlier.tokens:
+        if earlier is not None and tokens <= processor.ratio * earlier.tokens:
             return None, f"no new summary for {tokens} tokens"
         return wanted, ""
 
@@ -299,7 +303,7 @@ class _Task:
         used = self._held + (0 if summary is None else self._size(summary))
         found = counted_segments(self._past, start, len(self._past), self._tokenizer)
         sizes = self._positions.sizes(self._past)
-        upper, lower = self._policy.upper - used, self._policy.lower - used
+        upper, lower = self._processor.upper - used, self._processor.lower - used
         first = steady_cut(found, sizes, upper, lower, chars_per_token(self._tokenizer))
         return found[first].start if first < len(found) else len(self._past)
 
@@ -359,7 +363,7 @@ _LEAST_CHARS = 400
 class _Writer:
     """Makes a summary once: in steps, under a lock, and never at the cost of the run."""
 
-    policy: Summarize
+    processor: Summarize
     kept: _Kept | None
     services: ProcessorServices
     messages: Sequence[Message]
@@ -400,7 +404,7 @@ class _Writer:
         summary = wanted.earlier
         # Of a long thread, what an earlier summary stands for may not even be loaded.
         offset = 0 if summary is None else summary.covered - wanted.start
-        for start, stop in wanted.batches(self.policy.upper):
+        for start, stop in wanted.batches(self.processor.upper):
             part = self.messages[start:stop]
             try:
                 text = await self._ask(part, summary, wanted.most)
@@ -424,10 +428,10 @@ class _Writer:
             messages,
             earlier.text if earlier is not None else None,
             tokens=most,
-            most_chars=max(_LEAST_CHARS, self.policy.upper * _CHARS_PER_TOKEN),
+            most_chars=max(_LEAST_CHARS, self.processor.upper * _CHARS_PER_TOKEN),
         )
         step = self.services.step_id("summary.ask")
-        reply = await self.services.ask_model(step, self.policy.model, request)
+        reply = await self.services.ask_model(step, self.processor.model, request)
         texts = [
             m.text for m in reply.messages if isinstance(m, TextMessage) and m.role == "assistant"
         ]
@@ -443,7 +447,7 @@ class _Writer:
         """Take the right to write the next summary; return what is kept, or why there is none."""
         if self.kept is None:
             return _Known(known, tried=True)
-        take = partial(self.kept.lock, owner, self.policy.lock)
+        take = partial(self.kept.lock, owner, self.processor.lock)
         found = as_object(await self._once("summary.lock", take)) or {}
         if "problem" in found:
             problem = f"no new summary: {found['problem']}"

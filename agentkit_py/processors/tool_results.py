@@ -212,17 +212,17 @@ class _Clearing:
 
     def __init__(
         self,
-        policy: ClearToolResults,
+        processor: ClearToolResults,
         messages: Sequence[Message],
         tokenizer: Tokenizer,
         held: frozenset[int],
     ) -> None:
         self.rewrites: dict[int, Message] = {}
-        self._policy = policy
+        self._processor = processor
         self._messages = messages
         self._count = message_counter(tokenizer)
         self._held = held
-        self._calls = pair(messages).calls if policy.clear_inputs else {}
+        self._calls = pair(messages).calls if processor.clear_inputs else {}
         self._emptied: dict[int, set[int]] = defaultdict(set)
         self._tokens = 0.0
         self._newest: deque[int] = deque()
@@ -236,25 +236,25 @@ class _Clearing:
             self._tokens += self._count(message)
             if first is not None and message.type == "tool_result":
                 self._add_result(first + offset, message)
-            if self._tokens > self._policy.trigger and self._older:
+            if self._tokens > self._processor.trigger and self._older:
                 self._clear()
 
     def _add_result(self, index: int, message: ToolResultMessage) -> None:
         if id(message) in self._held:
             return
         self._newest.append(index)
-        if len(self._newest) > self._policy.keep:
+        if len(self._newest) > self._processor.keep:
             older = self._newest.popleft()
             result = cast("ToolResultMessage", self._messages[older])
-            if result.tool.name not in self._policy.exclude:
+            if result.tool.name not in self._processor.exclude:
                 self._older.append(older)
-                if result.content != {"data": self._policy.placeholder}:
+                if result.content != {"data": self._processor.placeholder}:
                     self._older_tokens += self._count(result)
 
     def _clear(self) -> None:
-        if self._older_tokens < self._policy.clear_at_least:
+        if self._older_tokens < self._processor.clear_at_least:
             return
-        placeholder = self._policy.placeholder
+        placeholder = self._processor.placeholder
         for index in self._older:
             result = cast("ToolResultMessage", self._messages[index])
             content = {"data": placeholder}

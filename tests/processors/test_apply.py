@@ -148,7 +148,7 @@ def _three_arguments(one: object, two: object, three: object) -> list[Message]:
 @pytest.mark.parametrize(
     "value", [None, "ToolCallFilter", 3, Tag, TokenLimiter, _no_arguments, _three_arguments]
 )
-def test_what_is_no_processor_is_refused_when_it_is_configured(value: Any) -> None:
+def test_a_value_that_is_no_processor_is_refused_when_it_is_configured(value: Any) -> None:
     """With its name, and what to give instead."""
     with pytest.raises(ConfigurationError, match=r"processor|messages"):
         as_processor(value)

@@ -26,7 +26,7 @@ HISTORY: list[Message] = [
 ]
 
 
-def test_only_some_agents_are_kept() -> None:
+def test_by_author_keeps_the_named_agents() -> None:
     """Users, and authors that are not known, are nobody's to drop."""
     assert shown(left(HISTORY, ByAuthor(keep=["me"]))) == [
         "q",
@@ -37,7 +37,7 @@ def test_only_some_agents_are_kept() -> None:
     ]
 
 
-def test_some_agents_are_left_out() -> None:
+def test_by_author_drops_the_named_agents() -> None:
     """Their texts, their reasoning, their calls with results."""
     assert shown(left(HISTORY, ByAuthor(drop=["me"]))) == [
         "q",
@@ -72,7 +72,7 @@ def test_a_history_of_nobody_else_is_the_very_list() -> None:
     assert processed(HandoffView(), own) is own
 
 
-def test_by_author_is_checked() -> None:
+def test_by_author_refuses_invalid_names() -> None:
     """Exactly one list of names."""
     made = ByAuthor.from_settings({"keep": ["b", "a"]})
     assert made.reason == "only of a, b"
@@ -84,7 +84,7 @@ def test_by_author_is_checked() -> None:
         ByAuthor.from_settings({"keep": "billing"})
 
 
-def test_others_calls_are_shown_as_text_and_own_ones_whole() -> None:
+def test_handoff_view_shows_others_calls_as_text_and_own_ones_whole() -> None:
     """What they found out is there, without a call to imitate."""
     assert shown(left(HISTORY, HandoffView()))[:5] == [
         "q",
@@ -95,7 +95,7 @@ def test_others_calls_are_shown_as_text_and_own_ones_whole() -> None:
     ]
 
 
-def test_the_text_is_the_agents_and_the_same_object_each_time() -> None:
+def test_handoff_text_has_the_callers_name_and_is_made_once() -> None:
     """So that it is counted once, and requests begin the same."""
     first, again = left(HISTORY, HandoffView()), left(HISTORY, HandoffView())
     assert first[1] is again[1]

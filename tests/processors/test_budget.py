@@ -182,7 +182,7 @@ async def test_an_estimate_needs_no_tiktoken() -> None:
     assert not entry.changed
 
 
-async def test_by_hand_it_does_what_it_does_in_runs() -> None:
+async def test_budget_called_directly_leaves_what_it_leaves_in_runs() -> None:
     """Without a model."""
     policy = Budget(10_000, compress_tool_output=False)
     left = await policy.process(history(100), ProcessorContext(tokenizer=COUNT))
@@ -195,7 +195,7 @@ async def test_a_window_smaller_than_the_prompt_leaves_no_history() -> None:
     assert list(entry.after) == []
 
 
-def test_an_application_may_keep_it_as_a_dict() -> None:
+def test_budget_is_made_from_a_dict() -> None:
     """Under the seed's names, checked."""
     stored = {
         "token_calculation_method": "estimate", "target_usage_ratio": 0.5,
@@ -224,7 +224,9 @@ def test_an_application_may_keep_it_as_a_dict() -> None:
         ({"targett": 1}, "targett"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(settings: dict[str, Any], said: str) -> None:
+def test_invalid_settings_raise_an_error_that_names_them(
+    settings: dict[str, Any], said: str
+) -> None:
     """With the name of the key."""
     with pytest.raises(ConfigurationError, match=said):
         Budget.from_settings(settings)

@@ -60,7 +60,7 @@ def test_results_are_cleared_several_at_once_and_stay_as_they_are_until_then() -
     assert 1 <= anew <= 5
 
 
-def test_nothing_is_cleared_for_less_than_one_says() -> None:
+def test_nothing_is_cleared_below_clear_at_least() -> None:
     """`clear_at_least`, as Anthropic has it: each time the cache is broken, it is worth it."""
     messages = [m for n in range(9) for m in (asked(call(n)), gave(call(n), "x" * 380))]
     cleared = [
@@ -92,7 +92,7 @@ def test_excluded_tools_and_current_calls_stay() -> None:
     ]
 
 
-def test_clearing_twice_is_clearing_once() -> None:
+def test_clearing_twice_changes_nothing_more() -> None:
     """And each time gives the same objects."""
     messages = turns(4)
     processor = ClearToolResults(0, keep=1, clear_inputs=True)

@@ -95,7 +95,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", PROCESSORS)
-def test_every_policy_can_be_made_from_a_plain_dict(name: str) -> None:
+def test_every_processor_can_be_made_from_a_plain_dict(name: str) -> None:
     """By its type; an unknown key is named."""
     settings = {"type": name, **EXAMPLES.get(name, {})}
     made = processor_from_settings(settings, PARTS)
@@ -105,7 +105,7 @@ def test_every_policy_can_be_made_from_a_plain_dict(name: str) -> None:
         processor_from_settings({**settings, "nonsense": 1}, PARTS)
 
 
-def test_parts_reach_policies_wherever_they_stand() -> None:
+def test_parts_reach_processors_inside_of_others() -> None:
     """Also inside of others; without them the error says what is missing."""
     stored = {
         "type": "Threshold",
@@ -126,7 +126,7 @@ def test_parts_reach_policies_wherever_they_stand() -> None:
         processor_from_settings({"type": "Recall", "k": 0}, PARTS)
 
 
-def test_the_environment_may_hold_policies() -> None:
+def test_processors_are_made_from_the_environment() -> None:
     """One or several, as JSON."""
     one = {"AGENTKIT_PROCESSORS": ' {"type": "MessageWindow", "max_message_history": 60} '}
     assert processors_from_env(environment=one) == [MessageWindow(60)]
@@ -147,7 +147,7 @@ def test_the_environment_may_hold_policies() -> None:
         ('[{"type": "Window"}]', "AGENTKIT_PROCESSORS: .*no processor 'Window'"),
     ],
 )
-def test_what_the_environment_says_is_checked(text: str, said: str) -> None:
+def test_invalid_environment_variable_is_refused(text: str, said: str) -> None:
     """The error names the variable, and what is wrong in it."""
     with pytest.raises(ConfigurationError, match=said):
         processors_from_env(environment={"AGENTKIT_PROCESSORS": text})
@@ -176,7 +176,7 @@ def test_wrong_settings_are_named(settings: Any, said: str) -> None:
         processor_from_settings(settings)
 
 
-def test_what_is_no_processor_is_refused_at_once() -> None:
+def test_a_value_that_is_no_processor_is_refused_at_once() -> None:
     """When it is configured, not when it runs."""
     with pytest.raises(ConfigurationError, match="no history processor"):
         Chain([cast("Any", 5)])

@@ -61,7 +61,7 @@ def test_current_results_stay_and_replace_older_ones() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["x", "yy", LONG])), max_size=8))
-def test_doing_it_twice_is_doing_it_once(reads: list[tuple[str, str]]) -> None:
+def test_processing_twice_changes_nothing_more(reads: list[tuple[str, str]]) -> None:
     """With references to be compared among the rest."""
     messages = [m for n, (path, text) in enumerate(reads) for m in read(n, text, path)]
     processor = Deduplicate(reads=["read_file"], min_chars=1)

@@ -183,7 +183,7 @@ def test_a_whole_history_stays_whole_without_validitys_help(
 
 
 @given(any_lists, st.sampled_from(BUSY))
-def test_doing_it_twice_is_doing_it_once(
+def test_processing_twice_changes_nothing_more(
     messages: list[Message], make: Callable[[], HistoryProcessor]
 ) -> None:
     """For any list, whole or not; and what is left can be made whole."""

@@ -23,7 +23,7 @@ def test_the_newest_messages_stay_and_so_do_system_messages() -> None:
     assert kept == [rules, messages[3], messages[4]]
 
 
-def test_a_call_group_that_does_not_fit_as_a_whole_goes_as_a_whole() -> None:
+def test_an_exchange_that_does_not_fit_goes_as_a_whole() -> None:
     """The seed kept a call message and dropped the results of its siblings."""
     one, two = call(1), call(2)
     messages = [asked(one, two), gave(one), gave(two), said("done"), user("next")]
@@ -31,7 +31,7 @@ def test_a_call_group_that_does_not_fit_as_a_whole_goes_as_a_whole() -> None:
     assert left(messages, MessageWindow(5)) == messages
 
 
-def test_the_newest_stretch_stays_even_if_it_is_too_long() -> None:
+def test_the_newest_segment_stays_even_if_it_is_too_long() -> None:
     """A model that is shown nothing can do nothing."""
     one, two = call(1), call(2)
     messages = [user("q"), asked(one, two), gave(one), gave(two)]
@@ -85,19 +85,19 @@ async def test_a_short_history_is_the_very_list() -> None:
 
 
 @pytest.mark.parametrize("value", ["10", "100", " 60 "])
-def test_the_environment_may_say_how_many(value: str) -> None:
+def test_window_size_is_read_from_the_environment(value: str) -> None:
     """From 10 to 100, the seed's bounds."""
     assert MessageWindow.from_env({"MAX_MESSAGE_HISTORY": value}).max_messages == int(value)
 
 
 @pytest.mark.parametrize("value", ["9", "101", "ten", "1e1", "4_0", "-20", "٤٠"])
-def test_what_the_environment_says_is_checked(value: str) -> None:
+def test_invalid_environment_variable_is_refused(value: str) -> None:
     """The error names the variable and what it holds."""
     with pytest.raises(ConfigurationError, match=f"MAX_MESSAGE_HISTORY must be .* not '{value}'"):
         MessageWindow.from_env({"MAX_MESSAGE_HISTORY": value})
 
 
-def test_without_the_variable_there_are_forty() -> None:
+def test_window_without_the_variable_keeps_forty_messages() -> None:
     """Also where it is empty."""
     assert MessageWindow.from_env({}).max_messages == 40
     assert MessageWindow.from_env({"MAX_MESSAGE_HISTORY": ""}) == MessageWindow()

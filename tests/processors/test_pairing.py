@@ -38,7 +38,7 @@ def stretches(*messages: Message) -> list[list[int]]:
     return [list(segment) for segment in segments(messages)]
 
 
-def test_equal_ids_within_a_reply_are_told_apart_by_tool() -> None:
+def test_equal_ids_within_a_reply_are_distinguished_by_tool() -> None:
     """Gemini gives none, and recorded conversations repeat them."""
     assert answers(calls("x", "y"), result("y"), result("x")) == {0: [2, 1]}
 
@@ -87,7 +87,7 @@ def test_the_same_object_twice_is_two_messages() -> None:
     assert answers(call, answer, call, answer) == {0: [1], 2: [3]}
 
 
-def test_a_group_has_calls_reasoning_and_results_of_one_reply() -> None:
+def test_an_exchange_has_calls_reasoning_and_results_of_one_reply() -> None:
     """Texts between its calls are its head."""
     messages = [REASONING, calls("x"), REASONING, ASSISTANT, calls("y"), result("y"), result("x")]
     (group,) = tool_exchanges(messages)
@@ -95,14 +95,14 @@ def test_a_group_has_calls_reasoning_and_results_of_one_reply() -> None:
     assert group.members == (0, 1, 4, 5, 6)
 
 
-def test_calls_after_a_result_or_a_user_begin_a_new_group() -> None:
+def test_calls_after_a_result_or_a_user_begin_a_new_exchange() -> None:
     """And so do calls after a text if all calls before it are answered."""
     groups = tool_exchanges([calls("x"), result("x"), calls("y"), USER, calls("z"), result("z")])
     assert [group.calls for group in groups] == [(0,), (2,), (4,)]
     assert len(tool_exchanges([calls("x"), ASSISTANT, calls("y"), result("y")])) == 2
 
 
-def test_messages_without_calls_belong_to_no_group() -> None:
+def test_messages_without_calls_belong_to_no_exchange() -> None:
     """They neither begin one nor part one."""
     groups = tool_exchanges([ToolCallMessage([]), calls("x"), ToolCallMessage([]), calls("y")])
     assert [group.calls for group in groups] == [(1, 2, 3)]

@@ -53,7 +53,7 @@ def test_pinned_messages_survive_processors_of_any_level_before_and_after(place:
     assert [e.kept_back for e in outcome.entries if e.name == "nothing"] == [2, 2, 2]
 
 
-def test_of_a_call_group_all_stays() -> None:
+def test_a_pinned_call_keeps_its_whole_exchange() -> None:
     """One pinned result keeps its call and its siblings."""
     one, two = call(1), call(2)
     group = [asked(one, two), gave(one, "needle"), gave(two)]

@@ -67,7 +67,7 @@ async def test_the_older_turns_most_like_the_input_come_back() -> None:
     assert texts[-2] == "reply 9"
 
 
-async def test_the_question_decides() -> None:
+async def test_other_questions_recall_other_turns() -> None:
     """Another one brings another turn."""
     policy = Recall(HashingEmbedder(), 1, keep_recent=4)
     for word, fact in (("invoice", FACTS[1]), ("hotel", FACTS[2])):
@@ -128,7 +128,7 @@ async def test_vectors_are_kept_in_the_runs_own_history() -> None:
     assert len(embedder.texts) - first <= 3
 
 
-async def test_it_looks_through_what_others_leave_out() -> None:
+async def test_recall_searches_what_the_window_leaves_out() -> None:
     """`beside` says who; what was gone before it stays gone."""
     policy = Recall(HashingEmbedder(), 1, window=[MessageWindow(6)])
     result = await ask(policy, "where is the parcel", conversation())
@@ -215,7 +215,9 @@ async def test_one_search_serves_all_inferences_of_a_run() -> None:
     ("options", "said"),
     [({"k": 0}, "k"), ({"max_tokens": 0}, "max_tokens"), ({"min_likeness": 2}, "min_likeness")],
 )
-def test_what_cannot_be_meant_is_refused(options: dict[str, Any], said: str) -> None:
+def test_invalid_settings_raise_an_error_that_names_them(
+    options: dict[str, Any], said: str
+) -> None:
     """With the setting's name."""
     with pytest.raises(ConfigurationError, match=said):
         Recall(HashingEmbedder(), **options)

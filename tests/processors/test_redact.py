@@ -41,12 +41,14 @@ CARD = "4111 1111 1111 1111"
         ("", None),
     ],
 )
-def test_what_is_built_in(text: str, masked: str | None) -> None:
+def test_built_in_patterns_mask_personal_data_and_nothing_else(
+    text: str, masked: str | None
+) -> None:
     """And what is not personal."""
     assert Redactor().text(text) == (text if masked is None else masked)
 
 
-def test_patterns_may_be_ones_own() -> None:
+def test_redactor_takes_named_bare_and_compiled_patterns_and_functions() -> None:
     """Named by their mask, bare, or compiled; or a function."""
     assert Redactor({"booking": r"BK\d+"}).text("see BK17") == "see [booking]"
     assert Redactor([r"BK\d+", "email"]).text("BK1 a@b.io") == "[redacted] [email]"
@@ -112,7 +114,7 @@ def test_current_calls_are_masked_too() -> None:
 
 
 @given(st.text(), st.text())
-def test_masking_twice_is_masking_once(before: str, after: str) -> None:
+def test_masking_twice_changes_nothing_more(before: str, after: str) -> None:
     """No mask is taken for something to mask."""
     redactor = Redactor()
     once = redactor.text(f"{before} ada@example.com {CARD} {after}")
@@ -131,7 +133,7 @@ def test_masking_twice_is_masking_once(before: str, after: str) -> None:
         ({"x": ""}, "not ''"),
     ],
 )
-def test_what_is_no_pattern_is_refused(what: Any, said: str) -> None:
+def test_invalid_pattern_raises_configuration_error(what: Any, said: str) -> None:
     """A mistyped name would mask nothing."""
     with pytest.raises(ConfigurationError, match=re.escape(said)):
         Redactor(what)

@@ -62,7 +62,7 @@ async def test_calls_that_are_left_of_a_message_are_not_said_to_be_gone() -> Non
     assert entry.tool_call_ids == ["c1"]
 
 
-async def test_a_report_adds_up() -> None:
+async def test_report_totals_are_those_of_its_entries() -> None:
     """Prompt, whole history, and what was sent."""
     outcome = await run_chain(HISTORY, [("agent", [ToolCallFilter()])], CONTEXT)
     prompt = [TextMessage("system", "12")]

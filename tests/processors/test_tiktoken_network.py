@@ -117,7 +117,7 @@ def test_a_network_that_never_answers_is_waited_for_once_and_not_longer_than_set
     assert len(lines) == 2
 
 
-def test_a_time_out_of_zero_asks_nobody(black_hole: str, tmp_path: Path) -> None:
+def test_a_time_out_of_zero_downloads_nothing(black_hole: str, tmp_path: Path) -> None:
     """For machines that may not open connections at all."""
     counted, lines = count_in_new_process(
         tmp_path, AGENTKIT_TIKTOKEN_TIMEOUT="0", **proxied(black_hole)

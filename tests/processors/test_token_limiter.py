@@ -170,7 +170,7 @@ def test_a_tokenizer_and_an_encoding_together_are_refused() -> None:
         TokenLimiter(1, encoding="gpt2", tokenizer=len)
 
 
-def test_it_says_in_reports_what_its_limit_is() -> None:
+def test_reason_names_the_limit() -> None:
     """For people who wonder where a message went."""
     assert TokenLimiter(limit=2000).reason == "limit of 2000 tokens"
     assert TokenLimiter(2000).name == "TokenLimiter"

@@ -134,7 +134,7 @@ def test_a_tokenizer_of_ones_own_needs_only_to_count() -> None:
 
 
 @pytest.mark.parametrize("value", [None, 3, "words", Words])
-def test_what_cannot_count_is_no_tokenizer(value: object) -> None:
+def test_a_value_that_cannot_count_is_refused_as_tokenizer(value: object) -> None:
     """A class is not one either, nor is a string, whose ``count`` counts something else."""
     with pytest.raises(ConfigurationError, match="count"):
         as_tokenizer(value)  # type: ignore[arg-type]

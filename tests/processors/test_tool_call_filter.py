@@ -189,7 +189,7 @@ def test_names_must_be_a_list_of_strings(names: list[str]) -> None:
         ToolCallFilter(exclude=names)
 
 
-def test_it_says_in_reports_what_it_removes() -> None:
+def test_reason_names_the_removed_calls() -> None:
     """In words."""
     assert ToolCallFilter().reason == "no tool calls"
     assert ToolCallFilter(include=["b", "a"]).reason == "only calls of a, b"

@@ -65,7 +65,7 @@ def test_content_without_an_envelope_stays_without() -> None:
 
 
 @given(st.text(), st.integers(1, 80))
-def test_cutting_twice_is_cutting_once(text: str, chars: int) -> None:
+def test_truncating_twice_changes_nothing_more(text: str, chars: int) -> None:
     """And the result is never longer than asked."""
     (made,) = left([gave(call(1), text)], TruncateToolResults(chars))
     assert left([made], TruncateToolResults(chars))[0] is made

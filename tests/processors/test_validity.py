@@ -46,7 +46,7 @@ def repaired(*messages: Message) -> tuple[Sequence[Message], list[tuple[str, str
         [CALL_X, ToolResultMessage(ToolCall("1", ""), "nameless")],
     ],
 )
-def test_what_is_valid_comes_back_itself(messages: list[Message]) -> None:
+def test_valid_list_is_returned_itself(messages: list[Message]) -> None:
     """The same list object, and no repair."""
     whole, repairs = ensure_valid(messages)
     assert whole is messages
@@ -134,7 +134,7 @@ def test_a_repair_says_in_json_and_in_words_what_was_done() -> None:
 
 
 @pytest.mark.parametrize("before", [[], [RESULT_X]])
-def test_what_is_no_message_is_an_error(before: list[Message]) -> None:
+def test_a_value_that_is_no_message_raises_processor_error(before: list[Message]) -> None:
     """Whether or not something else is wrong first."""
     hostile: list[Message] = [*before, {"type": "text"}]  # type: ignore[list-item]
     with pytest.raises(ProcessorError, match="dict"):

@@ -1,4 +1,4 @@
-"""Redaction takes time linear in what a stranger wrote, whatever its shape."""
+"""Processors take time linear in what a stranger wrote, whatever its shape."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 
 from agentkit_py import Agent, MemoryHistory, TextMessage
 from agentkit_py.processors import Redact, Redactor
+from agentkit_py.processors.summarize import conversation_text
 from agentkit_py.stores import redacted
 from agentkit_py.testing import ScriptedModel
 
-from .conversations import left
+from .conversations import left, user
 
 KB = 1024
 SLOPE = 1.2
@@ -68,8 +69,8 @@ def test_each_built_in_pattern_takes_linear_time_alone(name: str) -> None:
     assert slope(Redactor([name]).text, text, 64 * KB, 1024 * KB) <= SLOPE
 
 
-def test_the_processor_takes_linear_time() -> None:
-    """For one long message."""
+def test_redact_takes_linear_time_for_one_long_message() -> None:
+    """As a processor."""
     work = slope(lambda text: left([TextMessage("user", text)], Redact()), "a", 64 * KB, 1024 * KB)
     assert work <= SLOPE
 
@@ -101,6 +102,16 @@ async def test_a_redacted_store_does_not_hold_the_event_loop() -> None:
     assert isinstance(message, TextMessage)
     assert message.text.endswith("f [email]")
     assert seconds < 5
+
+
+@pytest.mark.parametrize("shape", ["<", "< ", "<conversation", "</ "])
+def test_masking_delimiters_of_a_summary_takes_linear_time(shape: str) -> None:
+    """Users may write what looks like the end of the conversation, and blanks after it."""
+
+    def shown(text: str) -> str:
+        return conversation_text([user("<" + " " * len(text)), user(text)], 4_000)
+
+    assert slope(shown, shape, 64 * KB, 1024 * KB) <= SLOPE
 
 
 def test_matches_of_long_texts_are_those_of_the_whole() -> None:
