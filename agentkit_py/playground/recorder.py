@@ -14,8 +14,20 @@ from typing import Any, TypeVar, cast
 from agentkit_py._core.json import dumps
 from agentkit_py._engine.tool_calls import calls_of
 from agentkit_py._engine.trace import ModelCall
-from agentkit_py.events import types as happened
-from agentkit_py.messages import Usage
+from agentkit_py.events.types import (
+    AgentsRouted,
+    ContextActivity,
+    Event,
+    ModelReplied,
+    ReplyDelta,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    ToolFinished,
+    ToolStarted,
+)
+from agentkit_py.messages import ToolCallDelta, Usage
 from agentkit_py.models.base import Model
 from agentkit_py.models.http_errors import redact
 from agentkit_py.playground.levels import message_json
@@ -156,7 +168,7 @@ class Recorder:
 
     def request_failed(self, call: Recorded, error: Exception) -> None:
         """Record that the request failed for good."""
-        call.error = f"{type(error).__name__}: {error}"
+        call.error = error_text(error)
         self._ended(call)
 
     def _ended(self, call: Recorded) -> None:
@@ -192,21 +204,36 @@ class Recorder:
 
     # Called by the engine, as observer.
 
-    def __call__(self, event: happened.Event) -> None:
+    def __call__(self, event: Event) -> None:
         """Record an event."""
-        facts = _FACTS.get(type(event))
-        if facts is not None:
-            name, make = facts
-            where = {"runId": event.run_id, "name": event.name}
-            self.record(name, **where, **make(event))
-        elif isinstance(event, happened.ModelReplied):
-            self._replied(event)
-        elif isinstance(event, happened.ToolStarted):
-            self._tool_started(event)
-        elif isinstance(event, happened.ToolFinished):
-            self._tool_finished(event)
+        where = {"runId": event.run_id, "name": event.name}
+        match event:
+            case RunStarted():
+                facts = {"parent": event.parent_run_id, "routing": event.routing}
+                self.record("started", scope=event.scope, **where, **facts)
+            case RunCompleted():
+                self.record("completed", scope=event.scope, stopReason=event.stop_reason, **where)
+            case RunFailed():
+                self.record("failed", scope=event.scope, error=error_text(event.error), **where)
+            case RunInterrupted():
+                self.record("interrupted", scope=event.scope, **where)
+            case AgentsRouted():
+                self.record("routed", agents=list(event.agents), **where)
+            case ContextActivity():
+                facts = {"stage": event.stage, "facts": dict(event.facts)}
+                self.record("activity", activity=event.activity, **where, **facts)
+            case ReplyDelta(delta=delta):
+                part = {"part": type(delta).__name__, "index": delta.index, "text": delta.delta}
+                tool = {"tool": delta.name} if isinstance(delta, ToolCallDelta) else {}
+                self.record("delta", **where, **part, **tool)
+            case ModelReplied():
+                self._replied(event)
+            case ToolStarted() | ToolFinished():
+                self._tool_event(event)
+            case _:
+                pass
 
-    def _replied(self, event: happened.ModelReplied) -> None:
+    def _replied(self, event: ModelReplied) -> None:
         waiting = self._unanswered[event.run_id]
         number = waiting.popleft().number if waiting else 0
         for index, call in enumerate(calls_of(event.messages)):
@@ -219,12 +246,18 @@ class Recorder:
             messages=[message_json(message) for message in event.messages],
         )
 
-    def _tool_started(self, event: happened.ToolStarted) -> None:
-        where = (event.run_id, event.call.id)
-        keys = self._keys[where]
-        key = keys.popleft() if keys else event.call.id
-        self._running[where].append(key)
+    def _tool_event(self, event: ToolStarted | ToolFinished) -> None:
+        if isinstance(event, ToolFinished):
+            call_id = event.result.tool.id
+            waiting = self._running[event.run_id, call_id]
+            key = waiting.popleft() if waiting else call_id
+            result = message_json(event.result)
+            self.record("tool.finished", tool=key, runId=event.run_id, result=result)
+            return
         call = event.call
+        waiting = self._keys[event.run_id, call.id]
+        key = waiting.popleft() if waiting else call.id
+        self._running[event.run_id, call.id].append(key)
         arguments = call.malformed if call.malformed is not None else call.input
         self.record(
             "tool.started",
@@ -234,20 +267,13 @@ class Recorder:
             call={"id": call.id, "name": call.name, "input": arguments},
         )
 
-    def _tool_finished(self, event: happened.ToolFinished) -> None:
-        running = self._running[event.run_id, event.result.tool.id]
-        key = running.popleft() if running else event.result.tool.id
-        self.record(
-            "tool.finished", tool=key, runId=event.run_id, result=message_json(event.result)
-        )
-
     def close(self, status: str, error: Exception | None = None) -> None:
         """Record the run's end."""
         for call in self.calls.values():
             if call.open:
                 call.error = call.error or status
                 self._ended(call)
-        what = None if error is None else f"{type(error).__name__}: {error}"
+        what = None if error is None else error_text(error)
         self.record("end", status=status, error=what, state=self.state, **self.totals())
 
     def totals(self) -> dict[str, Any]:
@@ -262,31 +288,9 @@ class Recorder:
         }
 
 
-def _started(event: Any) -> dict[str, Any]:
-    return {"scope": event.scope, "parent": event.parent_run_id, "routing": event.routing}
-
-
-def _delta(event: Any) -> dict[str, Any]:
-    delta = event.delta
-    found = {"part": type(delta).__name__, "index": delta.index, "text": delta.delta}
-    return found | ({"tool": delta.name} if hasattr(delta, "name") else {})
-
-
-_FACTS: dict[type, tuple[str, Callable[[Any], dict[str, Any]]]] = {
-    happened.RunStarted: ("started", _started),
-    happened.RunCompleted: (
-        "completed", lambda e: {"scope": e.scope, "stopReason": e.stop_reason}
-    ),
-    happened.RunFailed: (
-        "failed", lambda e: {"scope": e.scope, "error": f"{type(e.error).__name__}: {e.error}"}
-    ),
-    happened.RunInterrupted: ("interrupted", lambda e: {"scope": e.scope}),
-    happened.AgentsRouted: ("routed", lambda e: {"agents": list(e.agents)}),
-    happened.ContextActivity: (
-        "activity", lambda e: {"activity": e.activity, "stage": e.stage, "facts": dict(e.facts)}
-    ),
-    happened.ReplyDelta: ("delta", _delta),
-}  # fmt: skip
+def error_text(error: BaseException) -> str:
+    """Return an error's type and message."""
+    return f"{type(error).__name__}: {error}"
 
 
 def data_of(state: State[Any]) -> dict[str, Any] | None:

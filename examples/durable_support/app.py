@@ -49,11 +49,11 @@ inngest.fast_api.serve(app, client, functions)
 
 # --8<-- [start:api]
 SESSIONS = {"5f8e03": "ada", "c3a17b": "bob", "77d0e1": "colleague"}
-"""Who is signed in, by session; yours is a database, or a signed token."""
+"""Users by session; yours are in a database, or in a signed token."""
 
 
 def signed_in(bearer: Annotated[object, Depends(HTTPBearer())]) -> str:
-    """The user's id, from the request's session and nothing else."""
+    """Return the user's id, from the request's session and nothing else."""
     user = SESSIONS.get(getattr(bearer, "credentials", ""))
     if user is None:
         raise HTTPException(401)
@@ -64,14 +64,14 @@ User = Annotated[str, Depends(signed_in)]
 
 
 class Question(BaseModel):
-    """What a customer says."""
+    """A customer's message."""
 
     text: str
     thread_id: str
 
 
 class Answer(BaseModel):
-    """What a colleague says to a question."""
+    """A colleague's decision."""
 
     approved: bool
     reason: str = ""
@@ -82,7 +82,7 @@ async def chat(user: User, question: Question) -> list[str]:
     """Start a run; the answer is streamed.
 
     The thread's id comes from the browser. Because the event names the user, the run opens the
-    thread only if it is this user's; a new one is made theirs.
+    thread only if it is this user's; a new one becomes theirs.
     """
     data = {"input": question.text, "userId": user, "threadId": question.thread_id}
     return await client.send(inngest.Event(name="desk/network-support", data=data))
@@ -90,13 +90,13 @@ async def chat(user: User, question: Question) -> list[str]:
 
 @app.get("/token")
 async def token(user: User) -> dict[str, object]:
-    """What a browser needs to listen to its user's channel."""
+    """Return the token with which a browser listens to its user's channel."""
     return await subscription_token(client, user)
 
 
 @app.post("/approvals/{request_id}")
 async def approve(user: User, request_id: str, answer: Answer) -> None:
-    """A colleague decides; `request_id` is in the chunk ``hitl.requested``."""
+    """Pass a colleague's decision on; `request_id` is in the chunk ``hitl.requested``."""
     if user != "colleague":
         raise HTTPException(403)
     data = {"approvalId": request_id, "approved": answer.approved, "reason": answer.reason}

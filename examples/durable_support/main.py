@@ -31,7 +31,7 @@ SCRIPT = [
 
 # --8<-- [start:answers]
 def outside_world(wait: Wait) -> Mapping[str, Any] | None:
-    """What other people and systems send while the run waits."""
+    """Return what other people and systems send while the run waits."""
     if wait.event == "parcel/arrived":
         return {"order": "A1"}
     question = re.search(r"approvalId == '(.+?)'", wait.expression or "")

@@ -9,7 +9,7 @@ from agentkit_py import Agent, Network, RouterContext, SqliteHistory, ToolContex
 from agentkit_py.models import Model
 
 ORDERS = {"A1": 120, "B2": 30}
-"""What may be refunded, in a real desk a table of the shop's database."""
+"""Amounts that may be refunded; in a real desk a table of the shop's database."""
 
 PAID: list[str] = []
 """Refunds that were paid, by order: in this example each must be here once."""
@@ -29,7 +29,7 @@ def is_large(ctx: ToolContext) -> bool:
 
 
 def still_open(ctx: ToolContext) -> str | None:
-    """Nothing is locked while a person thinks, so this is asked before and after."""
+    """Nothing is locked while a person decides, so this runs before and after."""
     order = ctx.arguments.order
     left = ORDERS.get(order, 0) - ctx.arguments.amount
     return None if left >= 0 and order not in PAID else f"{order} cannot be refunded any more"
@@ -64,14 +64,14 @@ async def wait_for_parcel(order: str, ctx: ToolContext) -> dict[str, Any]:
 
 
 def route(context: RouterContext) -> str | None:
-    """Triage, then the desk it chose. Routers run on every replay: they look, and do not act."""
+    """Triage, then the desk it chose. Routers run on every replay, so they have no side effects."""
     if context.call_count == 0:
         return "triage"
     return context.network.state.data.get("desk") if context.call_count == 1 else None
 
 
 def support_network(model: Model, threads: str) -> Network:
-    """The network, its threads in an SQLite file."""
+    """Return the network, with its threads in an SQLite file."""
     triage = Agent(
         name="triage",
         system="Find out what the customer wants and hand over: billing knows refunds and returns.",

@@ -9,11 +9,11 @@ from starlette.requests import Request
 from agentkit_py.server import ServerLimits, create_app
 
 SESSIONS = {"5f8e03": "ada", "c3a17b": "bob"}
-"""Who is signed in, by session; yours is a database, or a signed token."""
+"""Users by session; yours are in a database, or in a signed token."""
 
 
 def signed_in(request: Request) -> str | None:
-    """The user's id; None refuses the request."""
+    """Return the user's id; None refuses the request."""
     return SESSIONS.get(request.headers.get("authorization", "").removeprefix("Bearer "))
 
 

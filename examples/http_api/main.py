@@ -21,7 +21,7 @@ from with_inngest import app as durable
 async def listen(
     client: httpx.AsyncClient, last_id: str = ""
 ) -> AsyncGenerator[tuple[str, dict[str, Any]]]:
-    """The user's chunks, each with the id to come back to; from where ``last_id`` was."""
+    """Yield the user's chunks after ``last_id``, each with its id."""
     headers = {"last-event-id": last_id} if last_id else {}
     async with aconnect_sse(client, "GET", "/api/stream", headers=headers) as source:
         async for event in source.aiter_sse():
@@ -38,11 +38,10 @@ async def listen(
 async def talk(
     client: httpx.AsyncClient, text: str = "", last_id: str = "", until: str = "stream.ended"
 ) -> str:
-    """Send a message once somebody listens, and show the answer; gives the last chunk's id."""
-    place = last_id
+    """Send a message once the stream is open, print the reply, and return the last chunk's id."""
     async with contextlib.aclosing(listen(client, last_id)) as chunks:
         async for event_id, chunk in chunks:
-            place, data = event_id, chunk["data"]
+            last_id, data = event_id, chunk["data"]
             match chunk["event"]:
                 case "ready" if text:
                     body = {"userMessage": {"content": text, "role": "user"}, "threadId": "t1"}
@@ -52,14 +51,18 @@ async def talk(
                 case "hitl.requested":
                     call = data["toolCalls"][0]
                     print(f"{call['toolName']} {call['toolInput']}? yes")
-                    word = {"toolCallId": data["requestId"], "threadId": "t1", "action": "approve"}
-                    (await client.post("/api/approve-tool", json=word)).raise_for_status()
+                    answer = {
+                        "toolCallId": data["requestId"],
+                        "threadId": "t1",
+                        "action": "approve",
+                    }
+                    (await client.post("/api/approve-tool", json=answer)).raise_for_status()
                 case _:
                     pass
             if chunk["event"] == until:
                 break
     print()
-    return place
+    return last_id
     # --8<-- [end:talk]
 
 
@@ -67,7 +70,7 @@ async def converse(client: httpx.AsyncClient) -> None:
     """A question, a break in the middle of the answer, and a refund that a person approves."""
     # --8<-- [start:break]
     last_id = await talk(client, "What did I buy?", until="tool_call.arguments.delta")
-    print("(the connection was lost, the run goes on)")
+    print("(the connection was lost, the run continues)")
     await talk(client, last_id=last_id)
     # --8<-- [end:break]
     await talk(client, "I want my money back.")

@@ -14,7 +14,7 @@ from agentkit_py.server import lifespan, realtime_app
 
 @asynccontextmanager
 async def whole(_app: FastAPI) -> AsyncGenerator[None]:
-    """A mounted app has no lifespan of its own."""
+    """Open and close the API's parts: a mounted app has no lifespan of its own."""
     async with lifespan(api):
         yield
 

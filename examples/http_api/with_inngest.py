@@ -23,7 +23,7 @@ api = create_app(networks=[network], auth=signed_in, client=client)
 
 @asynccontextmanager
 async def whole(_app: FastAPI) -> AsyncGenerator[None]:
-    """The store is set up first, and closed last."""
+    """Set the store up first, and close it last."""
     async with lifespan(api):
         yield
 

@@ -4,7 +4,7 @@ Build the page once (``npm install && npm run build``), then::
 
     uvicorn app:app --port 8000
 
-With OPENAI_API_KEY set a real model answers, otherwise a stand-in.
+With OPENAI_API_KEY set a real model answers, otherwise a scripted one.
 """
 
 # --8<-- [start:app]

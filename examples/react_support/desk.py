@@ -17,7 +17,7 @@ ORDERS = {
     "A1": {"order": "A1", "item": "a reading lamp", "paid": 120, "sent": "18 November"},
     "B2": {"order": "B2", "item": "a light bulb", "paid": 30, "sent": "19 November"},
 }
-"""What the shop sold, in a real desk a table of its database."""
+"""The shop's orders; in a real desk a table of its database."""
 
 
 @tool
@@ -53,7 +53,7 @@ def route(ctx: RouterContext) -> str | None:
 
 
 def support_network(model: Model, threads: str) -> Network:
-    """The network; its threads are in the SQLite file ``threads``."""
+    """Return the network; its threads are in the SQLite file ``threads``."""
     triage = Agent(
         name="triage",
         system="You are triage. Hand every question about orders or money over to orders.",

@@ -37,7 +37,7 @@ api.mount("/", StaticFiles(directory=page, html=True))  # behind the API's own p
 
 @asynccontextmanager
 async def served(_app: FastAPI) -> AsyncGenerator[None]:
-    """Open and close what the API needs: an app that is mounted is not told when to."""
+    """Open and close the API's parts: a mounted app has no lifespan of its own."""
     async with lifespan(api):
         yield
 

@@ -14,13 +14,13 @@ from agentkit_py.events import ApprovalRequest
 
 
 def approve(request: ApprovalRequest) -> bool:
-    """What the buttons of the page do."""
+    """Approve, as the page's buttons do."""
     print(f"  ({request.agent} asks for {request.calls[0].name}: approved)")
     return True
 
 
 async def main(folder: Path) -> None:
-    """Ask what the page's tests ask."""
+    """Ask two questions, one of which needs an approval."""
     network = support_network(offline_model(pause=0), str(folder / "threads.db"))
     for question in ("Where is my order B2?", "I want to give order A1 back."):
         run = await network.run(question, state=State({}), approver=approve)

@@ -1,4 +1,4 @@
-"""A stand-in for the model, so that the page can be tried without a key; it knows little."""
+"""A scripted model, so that the page can be tried without a key; it knows little."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POLICY = (
 
 
 def offline_model(pause: float = 0.03) -> Model:
-    """A model that answers in this process, with ``pause`` seconds between two words."""
+    """Return a model that answers in this process, with ``pause`` seconds between two words."""
     fake = FakeProvider(_answer)
     model = openai("offline", api_key="sk-offline")
     return replace(model, transport=PacedTransport(fake.transport, pause))
