@@ -3,65 +3,53 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from functools import partial
-from types import TracebackType
-from typing import Any, Self, TypeAlias, Unpack
+from typing import ClassVar, ParamSpec, Unpack
 
-from agentkit_py._core.awaiting import resolve
-from agentkit_py._engine.agent_run import AgentRun, run_agent
-from agentkit_py._engine.as_tool import Nested, NestedCall, names_of
-from agentkit_py._engine.checking import check_agent
-from agentkit_py._engine.knowledge_base import (
+from agentkit_py._engine.agent_loop import TurnOptions, run_agent, warn_of_unread_results
+from agentkit_py._engine.agent_spec import AgentSpec, System
+from agentkit_py._engine.checks import HISTORY, MODEL, expect, expect_count, expect_list
+from agentkit_py._engine.knowledge import (
     FilterPrecedence,
     KnowledgeBase,
     KnowledgeFilters,
     KnowledgeSearch,
-    search_of,
 )
-from agentkit_py._engine.lifecycle import NO_HOOKS
-from agentkit_py._engine.options import new_scope
+from agentkit_py._engine.lifecycle import NO_HOOKS, AgentContext, Lifecycle
+from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
+from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.prompt import HistoryMode
-from agentkit_py._engine.rights import AllowedTools, allowed_now, check_allowed
-from agentkit_py._engine.scope import RunScope
-from agentkit_py._engine.stream import watched
-from agentkit_py._engine.sync import run_to_end
-from agentkit_py._engine.tool_source import ToolSource, check_sources, in_step, may_have, opened
+from agentkit_py._engine.run_context import RunContext, RunOptions, begin_run
+from agentkit_py._engine.tool import Tool, ToolLike, as_tool
+from agentkit_py._engine.tool_sources import (
+    AllowedTools,
+    ToolSource,
+    check_allowed,
+    check_sources,
+    may_have,
+)
 from agentkit_py.errors import ConfigurationError, MissingModelError
-from agentkit_py.events.types import Observer
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.lifecycle import AgentContext, Lifecycle, ResultContext
 from agentkit_py.messages import UserMessage
 from agentkit_py.models.base import Model, ToolChoice, ToolSpec
 from agentkit_py.processors.apply import as_processor
-from agentkit_py.processors.base import HistoryProcessor, Processor, Tokenizer
+from agentkit_py.processors.base import HistoryProcessor, Processor
 from agentkit_py.processors.tokenizers import CustomTokenizer, as_tokenizer, default_tokenizer
 from agentkit_py.results import AgentResult
-from agentkit_py.runs import RunOptions, RunStream
-from agentkit_py.tools import AsToolOptions, Tool, ToolLike, as_tool
+from agentkit_py.runs import Runnable
 
-System: TypeAlias = (
-    str | Callable[[], str | Awaitable[str]] | Callable[[AgentContext], str | Awaitable[str]]
-)
-"""A system prompt, or a function that gives one at every inference, with or without context."""
-
-
-class AgentOptions(RunOptions, total=False):
-    """Options of an agent's run."""
-
-    max_iter: int | None
-    """Another number of inferences than the agent's."""
+P = ParamSpec("P")
 
 
 @dataclass(eq=False, kw_only=True)
-class Agent:
+class Agent(AgentLike, Runnable[AgentResult]):
     """An agent: who it is, what it can do, and what it may see.
 
-    An agent is configuration: it holds nothing of a run, and may run in many at the same time.
+    An agent is configuration: it holds nothing of a run, and may run in many at the same time. What
+    is assigned or appended to it counts from the next run on.
     """
 
     name: str
@@ -114,7 +102,7 @@ class Agent:
     processors: Sequence[Processor] = ()
     """What changes the history before this agent's model sees it; after the network's."""
 
-    max_iter: int = 0
+    max_iter: int = 10
     """Inferences in one turn at the most, each with the tools it asks for; 0 and 1 mean one."""
 
     stream_before_response: bool = False
@@ -129,73 +117,117 @@ class Agent:
     token_counter: CustomTokenizer | None = None
     """How reports and limits count tokens; None: tiktoken's o200k_base, or an estimate."""
 
-    tool_map: dict[str, Tool] = field(init=False, repr=False)
-    """Its own tools by name; what servers have is known in a run only."""
-
-    knowledge_search: KnowledgeSearch | None = field(init=False, repr=False)
-    specs: tuple[ToolSpec, ...] = field(init=False, repr=False)
-    chain: tuple[HistoryProcessor, ...] = field(init=False, repr=False)
-    tokenizer: Tokenizer = field(init=False, repr=False)
-    _open: list[AsyncExitStack] = field(init=False, repr=False)
+    _opened: list[AsyncExitStack] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Check what was given, and prepare what would otherwise be done for each message."""
+        """Check what was given."""
         if not isinstance(self.name, str) or not self.name:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(
                 f"An agent's name must be a non-empty string, got {self.name!r}"
             )
-        check_agent(self)
-        self.tool_map = _by_name(self.name, [as_tool(given) for given in self.tools])
-        self.knowledge_search = search_of(self)
-        if self.knowledge_search is not None:
-            search = self.knowledge_search.tool
-            self.tool_map.setdefault(search.name, search)
-        check_sources(self.name, self.mcp_servers)
-        self._open = []
-        self._check_choice()
-        check_allowed(self.name, self.allowed_tools, self.tool_map, self.mcp_servers)
-        self.specs = tuple(tool.spec for tool in self.tool_map.values())
-        self.chain = tuple(as_processor(processor) for processor in self.processors)
-        self.tokenizer = (
-            _DEFAULT if self.token_counter is None else as_tokenizer(self.token_counter)
-        )
+        self._opened = []
+        self.resolve()
 
-    def _check_choice(self) -> None:
-        choice = self.tool_choice
-        if choice not in ("auto", "any") and not self.may_have(choice):
-            raise ConfigurationError(
-                f"Agent {self.name!r}: tool_choice={self.tool_choice!r} names no tool of it "
-                f"(auto, any, or one of {sorted(self.tool_map)})"
-            )
+    @property
+    def tool_map(self) -> dict[str, Tool]:
+        """Its own tools by name; what its servers have is found out in a run only."""
+        found: dict[str, Tool] = {}
+        for tool in map(as_tool, self.tools):
+            if tool.name in found:
+                raise ConfigurationError(f"Agent {self.name!r} has two tools called {tool.name!r}")
+            found[tool.name] = tool
+        return found
+
+    @property
+    def chain(self) -> tuple[HistoryProcessor, ...]:
+        """Its processors, functions among them made processors."""
+        return tuple(as_processor(processor) for processor in self.processors)
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Its own tools as models and routers are told of them."""
+        return self.resolve().tool_specs
 
     def may_have(self, tool: str) -> bool:
-        """Whether it has a tool of this name, or one of its servers may have it."""
-        return tool in self.tool_map or may_have(self.mcp_servers, tool)
+        """Return whether it has a tool of this name, or one of its servers may have it."""
+        return tool in self.resolve().tools or may_have(self.mcp_servers, tool)
 
-    async def __aenter__(self) -> Self:
-        """Connect its servers; without ``async with`` they connect when they are first needed.
+    def resolve(self) -> AgentSpec:
+        """Return the agent as it is now, ready to run.
 
         Raises:
-            ToolSourceError: A server that is needed cannot be reached.
+            ConfigurationError: It cannot run like this.
         """
-        self._open.append(await opened(self.mcp_servers))
-        return self
+        self._check_kinds()
+        tools, search = self.tool_map, self._knowledge_search()
+        if search is not None:
+            tools.setdefault(search.tool.name, search.tool)
+        check_sources(self.name, self.mcp_servers)
+        check_allowed(self.name, self.allowed_tools, tools, self.mcp_servers)
+        choice = self.tool_choice
+        if choice not in ("auto", "any", *tools) and not may_have(self.mcp_servers, choice):
+            raise ConfigurationError(
+                f"Agent {self.name!r}: tool_choice={choice!r} names no tool of it "
+                f"(auto, any, or one of {sorted(tools)})"
+            )
+        counter = self.token_counter
+        return AgentSpec(
+            agent=self,
+            name=self.name,
+            system=self.system,
+            assistant=self.assistant,
+            lifecycle=self.lifecycle,
+            model=self.model,
+            tools=tools,
+            servers=tuple(self.mcp_servers),
+            allowed_tools=self.allowed_tools,
+            tool_choice=choice,
+            knowledge=search,
+            chain=self.chain,
+            history=self.history,
+            tokenizer=_DEFAULT_TOKENIZER if counter is None else as_tokenizer(counter),
+            max_iter=self.max_iter,
+            parallel_tools=self.parallel_tools,
+            stream_before_response=self.stream_before_response,
+        )
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Disconnect its servers."""
-        await self._open.pop().aclose()
+    def _check_kinds(self) -> None:
+        where = f"Agent {self.name!r}"
+        if not isinstance(self.system, str) and not callable(self.system):
+            raise ConfigurationError(
+                f"{where}: system must be a text or a function that gives one, "
+                f"got {self.system!r:.80}"
+            )
+        if not isinstance(self.model, Model) and not callable(self.model):
+            expect(where, "model", self.model, Model, MODEL)
+        expect(where, "history", self.history, HistoryConfig, HISTORY)
+        expect(where, "lifecycle", self.lifecycle, Lifecycle, "a Lifecycle(…)")
+        expect_list(where, "tools", self.tools)
+        expect_list(where, "processors", self.processors)
+        expect_count(where, "max_iter", self.max_iter)
+
+    def _knowledge_search(self) -> KnowledgeSearch | None:
+        filters = self.knowledge_filters
+        if self.knowledge is None:
+            if filters is not None or self.enable_agentic_knowledge_filters:
+                raise ConfigurationError(
+                    f"Agent {self.name!r} has knowledge filters, but no knowledge=… to search"
+                )
+            return None
+        if not self.search_knowledge:
+            return None
+        return self.knowledge.search_for(
+            filters=filters,
+            agentic=self.enable_agentic_knowledge_filters,
+            precedence=self.filter_precedence,
+        )
 
     def with_model(self, model: Model) -> Agent:
-        """The same agent with another model; everything else is kept."""
+        """Return the agent with another model; everything else is kept."""
         return dataclasses.replace(self, model=model)
 
     def as_tool(self, **options: Unpack[AsToolOptions]) -> Tool:
-        """This agent as a tool of others: each call is a run of its own.
+        """Return this agent as a tool of others: each call is a run of its own.
 
         It has its own state and thread, sees nothing but the task, and gives back
         ``{ok, result, context_id, loops}``. It may use none of its tools unless they are given.
@@ -210,19 +242,19 @@ class Agent:
         rights = options.get("allowed_tools", ())
         allowed = self.allowed_tools
         if rights != "own":
-            allowed = names_of(self.name, rights, self.tool_map, self.mcp_servers)
+            allowed = names_of(self.name, rights, self.resolve().tools, self.mcp_servers)
         agent = dataclasses.replace(self, allowed_tools=allowed)
 
-        async def run(scope: RunScope, call: NestedCall) -> tuple[str, str | None]:
-            await scope.open([agent])
-            how = AgentRun(
-                scope.prefix,
+        async def run(context: RunContext, call: NestedCall) -> tuple[str, str | None]:
+            await context.open([agent])
+            turn = TurnOptions(
+                context.prefix,
                 model=call.model,
                 default_model=call.default_model,
                 max_iter=call.max_iter,
                 parent_run_id=call.parent_run_id,
             )
-            result = await run_agent(scope, agent, how)
+            result = await run_agent(context, context.spec_of(agent), turn)
             return result.text, result.stop_reason
 
         return Nested(
@@ -233,132 +265,44 @@ class Agent:
             mode=self.history_mode,
         ).tool(options)
 
-    async def run(
-        self,
-        input: str | UserMessage,  # noqa: A002 - TypeScript's name
-        **options: Unpack[AgentOptions],
-    ) -> AgentResult:
-        """Run the agent by itself.
-
-        Args:
-            input: What the user says.
-            options: See `AgentOptions`.
-
-        Returns:
-            The result of the last inference; all results are in the state.
-
-        Raises:
-            MissingModelError: There is no model.
-            ModelError: A model call failed for good.
-            HistoryError: The thread could not be loaded or saved.
-        """
-        return await self._run(input, options, tokens=False)
-
-    def run_sync(
-        self,
-        input: str | UserMessage,  # noqa: A002 - TypeScript's name
-        **options: Unpack[AgentOptions],
-    ) -> AgentResult:
-        """`run` for scripts without an event loop.
-
-        Raises:
-            ConfigurationError: An event loop is running here; await `run` instead.
-        """
-        return run_to_end(lambda: self._run(input, options, tokens=False))
-
-    def stream(
-        self,
-        input: str | UserMessage,  # noqa: A002 - TypeScript's name
-        **options: Unpack[AgentOptions],
-    ) -> RunStream[AgentResult]:
-        """`run` as an async iterator over its events, replies piece by piece among them."""
-
-        def begin(observer: Observer) -> Awaitable[AgentResult]:
-            seen = watched(options.get("observer"), observer)
-            return self._run(input, {**options, "observer": seen}, tokens=True)
-
-        return RunStream(begin)
+    def _servers(self) -> Iterable[ToolSource]:
+        return self.mcp_servers
 
     async def _run(
-        self, given: str | UserMessage, options: AgentOptions, *, tokens: bool
+        self, given: str | UserMessage, options: RunOptions, *, tokens: bool
     ) -> AgentResult:
-        scope = new_scope(
+        context = begin_run(
             self.name, given, options, history=self.history, mode=self.history_mode, tokens=tokens
         )
-        how = AgentRun(scope.prefix, options.get("model"), max_iter=options.get("max_iter"))
-        if how.model is None and self.model is None:
+        turn = TurnOptions(context.prefix, options.get("model"), max_iter=options.get("max_iter"))
+        if turn.model is None and self.model is None:
             raise MissingModelError(self.name)  # before a thread is made for nothing
-        await scope.open([self])
-        if scope.thread.outcome is not None:
-            return scope.earlier_result()
+        await context.open([self])
+        if context.thread.outcome is not None:
+            return context.earlier_result()
         try:
-            result = await run_agent(scope, self, how)
-            if scope.thread.config is not None:
-                await scope.thread.end(stop_reason=result.stop_reason)
-            return result
+            result = await run_agent(context, context.spec_of(self), turn)
+            if context.thread.config is not None:
+                await context.thread.end(stop_reason=result.stop_reason)
         except CancelledError as error:
-            await scope.settle(error)
+            await context.finalize(error)
             raise
         except Exception as error:
-            await scope.settle(error)
-            scope.raise_outward(error)
+            await context.finalize(error)
+            context.raise_to_caller(error)
             raise
-
-    async def is_enabled(self, scope: RunScope) -> bool:
-        """Whether its lifecycle lets it run now."""
-        hook = self.lifecycle.enabled
-        return hook is None or bool(await resolve(hook(self._context(scope))))
-
-    async def tools_now(
-        self, scope: RunScope, step_id: str = "explain.tools"
-    ) -> Mapping[str, Tool]:
-        """The tools, by name, that are offered and may be called now.
-
-        Args:
-            scope: The run.
-            step_id: The step in which its servers are asked what they have.
-
-        Raises:
-            ToolSourceError: A server that is needed cannot be reached.
-        """
-        tools: Mapping[str, Tool] = self.tool_map
-        if self.mcp_servers:
-            ask = partial(in_step, scope.runtime, step_id, scope.changes)
-            tools = await scope.sources.tools(self.mcp_servers, self.tool_map, ask)
-        if self.allowed_tools is None:
-            return tools
-        return await allowed_now(self, tools, self._context(scope))
-
-    async def model_now(self, scope: RunScope) -> Model | None:
-        """The model that it has for this turn.
-
-        Raises:
-            ConfigurationError: A function gave something that is no model.
-        """
-        if self.model is None or isinstance(self.model, Model):
-            return self.model
-        chosen = await resolve(self.model(self._context(scope)))
-        if not isinstance(chosen, Model):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(
-                f"Agent {self.name!r}: its model function returned {chosen!r:.80}, no Model"
-            )
-        return chosen
-
-    async def system_prompt(self, scope: RunScope) -> str:
-        """The system prompt for the next inference."""
-        system = self.system
-        if isinstance(system, str):
-            return system
-        arguments = (self._context(scope),) if _takes_context(system) else ()
-        return await resolve(system(*arguments))
-
-    def _context(self, scope: RunScope) -> AgentContext:
-        return AgentContext(agent=self, network=scope.network, state=scope.state)
+        warn_of_unread_results(result)
+        return result
 
 
 @dataclass(eq=False, kw_only=True)
 class RoutingAgent(Agent):
     """An agent whose answer says which agents are next; its lifecycle needs `on_route`."""
+
+    is_routing: ClassVar[bool] = True
+
+    max_iter: int = 1
+    """Inferences in one turn at the most: its answer is a call of a tool, mostly."""
 
     def __post_init__(self) -> None:
         """Check that it can route."""
@@ -368,33 +312,21 @@ class RoutingAgent(Agent):
                 f"Routing agent {self.name!r} needs lifecycle=Lifecycle(on_route=…)"
             )
 
-    async def route(self, scope: RunScope, result: AgentResult) -> Sequence[str]:
-        """Names of the agents that are next."""
-        hook = self.lifecycle.on_route
-        assert hook is not None
-        context = ResultContext(agent=self, network=scope.network, state=scope.state, result=result)
-        return await resolve(hook(context)) or ()
+
+_DEFAULT_TOKENIZER = default_tokenizer()
 
 
-def _takes_context(function: Callable[..., Any]) -> bool:
-    # An optional parameter is the function's own (`lambda name=name: …`), unless it says otherwise.
-    return any(
-        p.name == "context" or (p.default is p.empty and p.kind is not p.VAR_KEYWORD)
-        for p in inspect.signature(function).parameters.values()
-    )
+def _with_one_inference(kind: Callable[P, Agent]) -> Callable[P, Agent]:
+    """Return a maker of agents with TypeScript's default of one inference in a turn."""
+
+    def create(*args: P.args, **options: P.kwargs) -> Agent:
+        options.setdefault("max_iter", 1)
+        return kind(*args, **options)
+
+    return create
 
 
-def _by_name(agent: str, tools: Sequence[Tool]) -> dict[str, Tool]:
-    found: dict[str, Tool] = {}
-    for tool in tools:
-        if tool.name in found:
-            raise ConfigurationError(f"Agent {agent!r} has two tools called {tool.name!r}")
-        found[tool.name] = tool
-    return found
+create_agent = _with_one_inference(Agent)
+"""Make an agent as TypeScript's ``createAgent`` does: ``max_iter`` is 1 unless given."""
 
-
-_DEFAULT = default_tokenizer()
-
-
-create_agent = Agent
 create_routing_agent = RoutingAgent

@@ -148,7 +148,7 @@ class _Base:
     stop_reason: StopReason | None = None
     """Why the model stopped after this message: for a tool, or because it was done."""
 
-    from_history: bool | None = None
+    from_history: bool | None = field(default=None, compare=False)
     """Whether the message is older than the current run; unset: like the message before it."""
 
     agent: str | None = None

@@ -13,7 +13,15 @@ from agentkit_py._core.json import dumps
 from agentkit_py._core.later import Later
 from agentkit_py.codec import escape_surrogates, message_from_dict, message_to_dict, plain_text
 from agentkit_py.errors import InvalidRecordError
-from agentkit_py.messages import ContentPart, Message, TextMessage, ToolResultMessage, Usage
+from agentkit_py.messages import (
+    ContentPart,
+    Message,
+    ReasoningMessage,
+    TextMessage,
+    ToolCallMessage,
+    ToolResultMessage,
+    Usage,
+)
 from agentkit_py.processors.report import ContextReport
 
 USER = "user"
@@ -103,6 +111,22 @@ class AgentResult:
         text = escape_surrogates(dumps([messages, _to_iso(self.created_at)]))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
+    def on_side(self, *, past: bool) -> AgentResult:
+        """Return the result with its messages marked as from before the current run, or of it."""
+        if all(message.from_history is past for message in self.messages):
+            return self
+        return replace(
+            self,
+            output=tuple([replace(m, from_history=past) for m in self.output]),
+            tool_calls=tuple([replace(m, from_history=past) for m in self.tool_calls]),
+        )
+
+    def __str__(self) -> str:
+        """Who said what, and why the agent's turn ended."""
+        reason = f" ({self.stop_reason})" if self.stop_reason else ""
+        lines = [line for message in self.messages if (line := _line_of(message))]
+        return f"{self.agent_name}: " + "\n  ".join([*lines, ""]).rstrip() + reason
+
     def with_messages(self, output: Iterable[Message]) -> AgentResult:
         """The same result with another output, as `on_response` hooks want it."""
         return replace(self, output=tuple(output))
@@ -160,6 +184,19 @@ class AgentResult:
 
 
 _READ_ONLY = frozenset({tuple, Later})
+
+
+def _line_of(message: Message) -> str:
+    """What a message says, in a line."""
+    match message:
+        case TextMessage():
+            return message.text
+        case ToolCallMessage(tools=tools):
+            return "; ".join(f"{call.name}({dumps(call.input)})" for call in tools)
+        case ToolResultMessage(tool=tool, content=content):
+            return f"{tool.name} → {dumps(content)[:200]}"
+        case ReasoningMessage():
+            return ""
 
 
 def _signed(messages: Sequence[Message], agent: str) -> tuple[Any, ...]:

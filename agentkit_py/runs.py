@@ -1,11 +1,203 @@
-"""Runs: their options, limits and streams."""
+"""Runs: what agents and networks share, and the options, limits and streams of a run."""
 
 from __future__ import annotations
 
-from agentkit_py._engine.approvals import Approver
-from agentkit_py._engine.emitter import StreamingConfig
-from agentkit_py._engine.limits import RunLimits
-from agentkit_py._engine.options import RunOptions
-from agentkit_py._engine.stream import RunStream
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, Unpack
 
-__all__ = ["Approver", "RunLimits", "RunOptions", "RunStream", "StreamingConfig"]
+from agentkit_py._core.interrupting import run_interruptibly
+from agentkit_py._engine.instrumentation import StreamingConfig
+from agentkit_py._engine.limits import RunLimits
+from agentkit_py._engine.run_context import RunOptions
+from agentkit_py._engine.tool import Approver
+from agentkit_py._engine.tool_sources import ToolSource, opened
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.events.types import Event, Observer
+from agentkit_py.messages import UserMessage
+from agentkit_py.runtime.current import close_shared_runtime
+
+__all__ = ["Approver", "RunLimits", "RunOptions", "RunStream", "Runnable", "StreamingConfig"]
+
+T = TypeVar("T")
+
+
+class Runnable(Generic[T]):
+    """The base of agents and networks: `run`, `run_sync`, `stream` and their servers."""
+
+    _opened: list[AsyncExitStack]
+
+    async def run(
+        self,
+        input: str | UserMessage,  # noqa: A002 - TypeScript's name
+        **options: Unpack[RunOptions],
+    ) -> T:
+        """Run to the end.
+
+        Args:
+            input: What the user says.
+            options: See `RunOptions`.
+
+        Returns:
+            An agent's last result, all results being in the state; or a network's run.
+
+        Raises:
+            MissingModelError: An agent has no model.
+            ModelError: A model call failed for good.
+            RoutingError: A router returned what is no agent, or no agent is enabled.
+            HistoryError: The thread could not be loaded or saved.
+        """
+        return await self._run(input, options, tokens=False)
+
+    def run_sync(
+        self,
+        input: str | UserMessage,  # noqa: A002 - TypeScript's name
+        **options: Unpack[RunOptions],
+    ) -> T:
+        """`run` for scripts without an event loop.
+
+        Raises:
+            ConfigurationError: An event loop is running here; await `run` instead.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return run_interruptibly(self._run_and_close(input, options))
+        raise ConfigurationError(
+            "run_sync was called inside a running event loop; await run(…) instead"
+        )
+
+    async def _run_and_close(self, given: str | UserMessage, options: RunOptions) -> T:
+        # Nothing durable runs here, so closing in finally happens exactly once.
+        try:
+            return await self._run(given, options, tokens=False)
+        finally:
+            await close_shared_runtime()
+
+    def stream(
+        self,
+        input: str | UserMessage,  # noqa: A002 - TypeScript's name
+        **options: Unpack[RunOptions],
+    ) -> RunStream[T]:
+        """`run` as an async iterator over its events, replies piece by piece among them."""
+
+        def begin(observer: Observer) -> Awaitable[T]:
+            both = _both(options.get("observer"), observer)
+            return self._run(input, {**options, "observer": both}, tokens=True)
+
+        return RunStream(begin)
+
+    async def __aenter__(self) -> Self:
+        """Connect its servers; without ``async with`` they connect when they are first needed.
+
+        Raises:
+            ToolSourceError: A server that is needed cannot be reached.
+        """
+        self._opened.append(await opened(self._servers()))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Disconnect its servers."""
+        await self._opened.pop().aclose()
+
+    def _servers(self) -> Iterable[ToolSource]:
+        raise NotImplementedError
+
+    async def _run(self, given: str | UserMessage, options: RunOptions, *, tokens: bool) -> T:
+        raise NotImplementedError
+
+
+class RunStream(Generic[T]):
+    """The events of a run as they happen; iterate over it once.
+
+    The run begins with the iteration. Use it as a context manager to have the run cancelled when
+    the block is left early; without, a run that nobody watches any more goes on to its end.
+
+    Example:
+        ::
+
+            async with network.stream("Where is my order?") as stream:
+                async for event in stream:
+                    if isinstance(event, ReplyDelta) and isinstance(event.delta, TextDelta):
+                        print(event.delta.delta, end="")
+            print(stream.result.thread_id)
+    """
+
+    def __init__(self, begin: Callable[[Observer], Awaitable[T]]) -> None:
+        """Keep how the run is begun."""
+        self._begin = begin
+        self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._task: asyncio.Task[T] | None = None
+
+    @property
+    def result(self) -> T:
+        """What the run returned.
+
+        Raises:
+            ConfigurationError: The run is not over yet.
+        """
+        if self._task is None or not self._task.done():
+            raise ConfigurationError("The stream's run is not over yet; iterate to its end first")
+        if self._task.cancelled():
+            raise ConfigurationError(
+                "The stream was left before its run was over; it has no result"
+            )
+        return self._task.result()
+
+    def __aiter__(self) -> RunStream[T]:
+        """Begin the run."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __anext__(self) -> Event:
+        """Return the next event.
+
+        Raises:
+            AgentKitError: What the run failed with, after its last event.
+        """
+        event = await self._queue.get()
+        if event is None:
+            self._queue.put_nowait(None)  # so that asking again ends again
+            assert self._task is not None
+            await self._task
+            raise StopAsyncIteration
+        return event
+
+    async def __aenter__(self) -> RunStream[T]:
+        """Return the stream itself."""
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Cancel the run, if it still goes on, and wait until it has ended."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> T:
+        # A stream is never part of a durable function, so finally happens exactly once.
+        try:
+            return await self._begin(self._queue.put_nowait)
+        finally:
+            self._queue.put_nowait(None)
+
+
+def _both(own: Observer | None, other: Observer) -> Observer:
+    """Return an observer that hands each event to both, the user's own first."""
+    if own is None:
+        return other
+
+    async def both(event: Event) -> Any:
+        returned = own(event)
+        if returned is not None:
+            await returned
+        other(event)
+
+    return both

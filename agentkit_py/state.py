@@ -1,4 +1,4 @@
-"""State: what a run knows and remembers — typed data, results, seed messages and the thread."""
+"""State: the typed data, transcript, seed messages and thread of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentkit_py._core.json import JsonValue, find_non_json
 from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import InvalidRecordError, StateConflictError, StateError
 from agentkit_py.messages import Message
-from agentkit_py.results import AgentResult
+from agentkit_py.results import USER, AgentResult
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter
@@ -33,14 +33,13 @@ D = TypeVar("D", default=dict[str, Any])
 
 
 class State(Generic[D]):
-    """Typed data, the results so far, and which thread they belong to.
+    """Typed data, the transcript so far, and the thread it belongs to.
 
     Attributes:
         data: A dict, dataclass instance or pydantic model of the user's. Tools, hooks and routers
             read and change it.
         thread_id: The thread this state belongs to, once there is one.
-        not_loaded: How many older results the thread has that are not in `results`; see
-            `results`.
+        not_loaded: How many older entries the thread has that are not in `transcript`.
     """
 
     def __init__(
@@ -56,7 +55,8 @@ class State(Generic[D]):
         Args:
             data: The data; an empty dict where none is given.
             messages: Messages from before all results, e.g. what a client remembers.
-            results: Results so far; a run that is given messages or results loads no thread.
+            results: Results so far, user turns among them; a run that is given messages or results
+                loads no thread.
             thread_id: The thread to go on with.
 
         Raises:
@@ -68,7 +68,7 @@ class State(Generic[D]):
         self.thread_id = thread_id
         self.not_loaded: int = 0
         self._messages = tuple(messages)
-        self._results = list(results)
+        self._transcript = list(results)
 
     @property
     def messages(self) -> list[Message]:
@@ -76,72 +76,109 @@ class State(Generic[D]):
         return list(self._messages)
 
     @property
-    def results(self) -> list[AgentResult]:
-        """The results so far, user turns among them (a copy of the list).
+    def transcript(self) -> list[AgentResult]:
+        """User turns and agents' results, in order (a copy of the list).
 
-        Of a thread in a store that loads lazily these are the newest, as many as processors have
-        wanted to see: ``not_loaded`` more stand before them. All are there where no processor
-        bounds the history, or with ``lazy=False``.
+        A user turn is a result of the author ``"user"``. Each message of a run says whether it is
+        from before that run (``from_history``). Of a thread in a store that loads lazily these are
+        the newest entries, as many as processors have wanted to see: ``not_loaded`` more stand
+        before them. All are there where no processor bounds the history, or with ``lazy=False``.
         """
-        return list(self._results)
+        return list(self._transcript)
+
+    @property
+    def results(self) -> list[AgentResult]:
+        """The results of agents so far (a copy of the list); see `transcript` for user turns."""
+        return [entry for entry in self._transcript if entry.agent_name != USER]
 
     @property
     def result_count(self) -> int:
-        """How many results there are, without copying them."""
-        return len(self._results)
+        """How many results there are."""
+        return len(self.results)
 
     @property
     def is_seeded(self) -> bool:
         """Whether somebody gave messages or results, so that nothing is to be loaded."""
-        return bool(self._messages or self._results)
-
-    def last_of(self, count: int) -> AgentResult | None:
-        """The last one of the first ``count`` results; None if there are none, or not so many."""
-        return self._results[count - 1] if 0 < count <= len(self._results) else None
+        return bool(self._messages or self._transcript)
 
     def append_result(self, result: AgentResult) -> None:
-        """Add a result at the end."""
-        self._results.append(result)
+        """Add a result, or a user turn, at the end."""
+        self._transcript.append(result)
 
-    def prepend_results(self, results: Iterable[AgentResult]) -> None:
-        """Put older results of the thread, which were loaded later, before all others."""
-        self._results[:0] = results
+    def prepend(self, entries: Iterable[AgentResult]) -> None:
+        """Put older entries of the thread, which were loaded later, before all others."""
+        self._transcript[:0] = [entry.on_side(past=True) for entry in entries]
 
     def set_results(self, results: Iterable[AgentResult]) -> None:
         """Replace all results.
 
-        Those that are not loaded stay before them if the first one is the same as before; otherwise
-        they do not belong to this state any more.
+        A user turn goes when all results that answered it go. Results that hold user turns of their
+        own replace the whole transcript.
         """
         new = list(results)
-        if not new or new[0] is not next(iter(self._results), None):
+        if any(result.agent_name == USER for result in new):
+            self.set_transcript(new)
+            return
+        kept = set(map(id, new))
+        turns: dict[int, list[AgentResult]] = {}
+        unanswered: list[AgentResult] = []
+        for asked, answers in self._exchanges():
+            first = next((answer for answer in answers if id(answer) in kept), None)
+            if first is not None:
+                turns[id(first)] = asked
+            elif not answers:
+                unanswered = asked
+        entries = [entry for result in new for entry in (*turns.pop(id(result), ()), result)]
+        self.set_transcript([*entries, *unanswered])
+
+    def _exchanges(self) -> list[tuple[list[AgentResult], list[AgentResult]]]:
+        """User turns with the results that answered them."""
+        found: list[tuple[list[AgentResult], list[AgentResult]]] = [([], [])]
+        for entry in self._transcript:
+            asked, answers = found[-1]
+            if entry.agent_name != USER:
+                answers.append(entry)
+            elif answers:
+                found.append(([entry], []))
+            else:
+                asked.append(entry)
+        return found
+
+    def set_transcript(self, entries: Iterable[AgentResult]) -> None:
+        """Replace all user turns and results.
+
+        Entries that are not loaded stay before them if the first one is the same as before;
+        otherwise they do not belong to this state any more.
+        """
+        new = list(entries)
+        if not new or new[0] is not next(iter(self._transcript), None):
             self.not_loaded = 0
-        self._results = new
+        self._transcript = new
+
+    def load_transcript(self, entries: Iterable[AgentResult]) -> None:
+        """Replace all user turns and results by what a store gave."""
+        self.set_transcript([entry.on_side(past=True) for entry in entries])
+
+    def mark_past(self) -> None:
+        """Mark all messages as from before the run that begins."""
+        self._messages = tuple([dataclasses.replace(m, from_history=True) for m in self._messages])
+        self._transcript = [entry.on_side(past=True) for entry in self._transcript]
 
     def get_results_from(self, index: int) -> list[AgentResult]:
         """The results from ``index`` (0-based) on."""
-        return self._results[index:]
+        return self.results[index:]
 
     def format_history(
         self, formatter: Callable[[AgentResult], Sequence[Message]] | None = None
     ) -> list[Message]:
-        """All messages in order: seed messages, then each result's output and tool results.
+        """All messages in order: seed messages, then each entry's output and tool results.
 
         Args:
-            formatter: Makes messages of a result; its output and tool results unless given.
+            formatter: Makes messages of an entry; its output and tool results unless given.
         """
-        return self.messages_between(0, len(self._results), formatter)
-
-    def messages_between(
-        self,
-        start: int,
-        stop: int,
-        formatter: Callable[[AgentResult], Sequence[Message]] | None = None,
-    ) -> list[Message]:
-        """Messages of the results ``start`` to ``stop``; the seed messages come with result 0."""
-        found: list[Message] = list(self._messages) if start == 0 else []
-        for result in self._results[start:stop]:
-            found.extend(result.messages if formatter is None else formatter(result))
+        found: list[Message] = list(self._messages)
+        for entry in self._transcript:
+            found.extend(entry.messages if formatter is None else formatter(entry))
         return found
 
     def clone(self) -> State[D]:
@@ -149,7 +186,7 @@ class State(Generic[D]):
         found = State(
             clone_data(self.data),
             messages=self._messages,
-            results=self._results,
+            results=self._transcript,
             thread_id=self.thread_id,
         )
         found.not_loaded = self.not_loaded
@@ -194,7 +231,7 @@ class State(Generic[D]):
         """The state as JSON, in the shape that TypeScript's plain states have."""
         found: dict[str, Any] = {
             "data": self.dump(),
-            "results": [result.to_dict() for result in self._results],
+            "results": [entry.to_dict() for entry in self._transcript],
         }
         if self.not_loaded:
             found["notLoaded"] = self.not_loaded

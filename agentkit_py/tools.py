@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
 from agentkit_py._core.json import JsonObject
 from agentkit_py._core.lazy import Finder as _Finder
 from agentkit_py._core.lazy import lazily as _lazily
-from agentkit_py._engine.as_tool import AsToolOptions
+from agentkit_py._engine.nested_runs import AsToolOptions
 from agentkit_py._engine.tool import (
     Check,
     Condition,

@@ -351,8 +351,8 @@ async def test_a_cancelled_run_keeps_its_results_in_the_state(tmp_path: Path) ->
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert is_whole(state.results)
-    assert len(state.results) == 2
+    assert is_whole(state.transcript)
+    assert len(state.transcript) == 2
     assert json.dumps(state.to_dict())
     assert (await agent.run("again?", state=state)).text == "done"
     model.assert_finished()

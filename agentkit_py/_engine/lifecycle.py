@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from agentkit_py._engine.network_run import AgentLike, NetworkRun
 from agentkit_py.messages import Message
 from agentkit_py.results import AgentResult
 from agentkit_py.state import State
-
-if TYPE_CHECKING:
-    from agentkit_py.agent import Agent
-    from agentkit_py.network import NetworkRun
 
 T = TypeVar("T")
 MaybeAwaitable: TypeAlias = T | Awaitable[T]
@@ -22,7 +19,7 @@ MaybeAwaitable: TypeAlias = T | Awaitable[T]
 class AgentContext:
     """What every hook, and a system prompt that is a function, may know."""
 
-    agent: Agent
+    agent: AgentLike
     network: NetworkRun | None
     """The network run the agent is in; None when it runs by itself."""
 

@@ -78,7 +78,7 @@ class Meter:
         if self.limits.price is not None:
             self.cost += self.limits.price(model, usage)
 
-    def join(self, forks: Sequence[Meter]) -> None:
+    def add_forks(self, forks: Sequence[Meter]) -> None:
         """Count what copies of this meter counted, each for an agent that ran beside others."""
         inferences, usage, cost = self.inferences, self.usage, self.cost
         for fork in forks:

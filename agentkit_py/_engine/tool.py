@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, o
 from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.json import JsonValue, copied
 from agentkit_py._core.naming import TOOL_NAME
-from agentkit_py._engine.approvals import DEFAULT_APPROVAL_TIMEOUT, Asking
-from agentkit_py._engine.arguments import Arguments
+from agentkit_py._engine.network_run import AgentLike, NetworkRun
+from agentkit_py._engine.tool_values import Arguments
 from agentkit_py.errors import ToolDefinitionError
-from agentkit_py.events.approvals import ApprovalAnswer
+from agentkit_py.events.approvals import Answered, ApprovalAnswer, ApprovalRequest
 from agentkit_py.messages import ToolCall
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.models.schema import restore_arguments
@@ -26,15 +26,37 @@ from agentkit_py.state import State
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from agentkit_py.agent import Agent
-    from agentkit_py.network import NetworkRun
+
+DEFAULT_APPROVAL_TIMEOUT = timedelta(hours=4)
+"""How long a question waits, as the TypeScript package's documentation has it."""
+
+
+Approver: TypeAlias = Callable[[ApprovalRequest], "Answered | Awaitable[Answered]"]
+"""Asks a person in this process, e.g. at the terminal's prompt; True approves everything."""
+
+
+class CallServices(Protocol):
+    """The part of the engine that the handler of one tool call may use."""
+
+    @property
+    def key(self) -> str:
+        """An id of the call, the same on each attempt where attempts are remembered."""
+        ...
+
+    def next_id(self, name: str) -> str:
+        """Return a name for a step that the handler did not name itself."""
+        ...
+
+    async def ask_from_tool(self, message: str, timeout: timedelta) -> ApprovalAnswer | None:
+        """Ask a person."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """What a tool's handler may know and use."""
 
-    agent: Agent
+    agent: AgentLike
     network: NetworkRun | None
     """The network run the agent is in; None when it runs by itself."""
 
@@ -50,7 +72,7 @@ class ToolContext:
     arguments: Any = None
     """The validated arguments."""
 
-    asking: Asking = field(repr=False)
+    services: CallServices = field(repr=False)
 
     @property
     def thread_id(self) -> str | None:
@@ -64,7 +86,7 @@ class ToolContext:
         A durable call is made again when the process died before its result was kept. A system
         that knows the key does not do twice what it did.
         """
-        return self.asking.key
+        return self.services.key
 
     async def approve(
         self, message: str, *, timeout: timedelta = DEFAULT_APPROVAL_TIMEOUT
@@ -81,13 +103,13 @@ class ToolContext:
         Raises:
             ConfigurationError: The tool is not made for steps, or there is nobody to ask.
         """
-        return await self.asking.ask_from_tool(message, timeout)
+        return await self.services.ask_from_tool(message, timeout)
 
     async def wait_for_event(
         self, event: str, *, if_exp: str | None = None, timeout: timedelta
     ) -> Any:
         """Wait for an Inngest event; for tools with ``steps=True``. None if it does not come."""
-        step_id = self.asking.steps.next_id(f"wait.{event}")
+        step_id = self.services.next_id(f"wait.{event}")
         return await self.step.wait_for_event(step_id, event=event, if_exp=if_exp, timeout=timeout)
 
 
@@ -142,6 +164,11 @@ class Tool:
     """The function as it was given."""
 
     spec: ToolSpec = field(repr=False, default_factory=lambda: ToolSpec(""))
+
+    def __call__(self, *args: Any, **arguments: Any) -> Any:
+        """Call the function as it was given."""
+        assert self.handler is not None
+        return self.handler(*args, **arguments)
 
     @property
     def parameters(self) -> Mapping[str, JsonValue] | None:

@@ -172,9 +172,9 @@ class Thread:
     def _show(self, outcome: RunRecord) -> None:
         """Leave the state as that run left it: without what came later."""
         ids = set(outcome.results)
-        results = self.state.results
+        results = self.state.transcript
         last = max((n for n, result in enumerate(results) if result.id in ids), default=-1)
-        self.state.set_results(results[: last + 1])
+        self.state.set_transcript(results[: last + 1])
 
     async def end(
         self, *, failed: bool = False, lost: bool = False, stop_reason: str | None = None
@@ -202,7 +202,7 @@ class Thread:
                 count, page = await self.config.newest(thread_id, FIRST_PAGE)
                 self._hold(*Older(self.config, thread_id, count).take(page))
             else:
-                self.state.set_results(await resolve_call(self.config.get, self._context()))
+                self.state.load_transcript(await resolve_call(self.config.get, self._context()))
         await self._go_on(self.config)
 
     async def load_older(self) -> list[AgentResult]:
@@ -210,13 +210,13 @@ class Thread:
         if self.older is None:
             return []
         results, self.older = await self.older.load()
-        self.state.prepend_results(results)
+        self.state.prepend(results)
         self._tell()
         self._saved += len(results)
         return results
 
     def _hold(self, results: list[AgentResult], older: Older | None) -> None:
-        self.state.set_results(results)
+        self.state.load_transcript(results)
         self.older = older
         self._tell()
 
@@ -269,12 +269,12 @@ class Thread:
         thread_id = self.state.thread_id
         if config.lazy and thread_id is not None and is_paged(config):
             self._hold(await self._newest(config, thread_id), self.older)
-            missing = set(self._sought).difference(result.id for result in self.state.results)
+            missing = set(self._sought).difference(entry.id for entry in self.state.transcript)
             while missing and self.older is not None:
                 missing.difference_update(result.id for result in await self.load_older())
         elif config.get is not None:
             get = partial(resolve_call, config.get, self._context())
-            self.state.set_results(await self._effect("get", get, RESULTS))
+            self.state.load_transcript(await self._effect("get", get, RESULTS))
 
     async def _newest(self, config: PagedStore, thread_id: str) -> list[AgentResult]:
         """The newest results. Only how many there were is remembered, as rows never change."""
@@ -355,13 +355,17 @@ class Thread:
 
     def unsaved(self) -> Sequence[AgentResult]:
         """The results of this run that are not saved yet."""
-        if self.state.last_of(self._saved) is self._last:
-            return self.state.get_results_from(self._saved)
+        transcript = self.state.transcript
+        if self._last is (
+            transcript[self._saved - 1] if 0 < self._saved <= len(transcript) else None
+        ):
+            return transcript[self._saved :]
         # A tool or hook put other results in place of those that were saved, so the place where
         # the new ones begin is lost; what the run made is known all the same.
         return tuple(self._made)
 
     def _remember(self) -> None:
         self._made.clear()
-        self._saved = self.state.result_count
-        self._last = self.state.last_of(self._saved)
+        transcript = self.state.transcript
+        self._saved = len(transcript)
+        self._last = transcript[-1] if transcript else None

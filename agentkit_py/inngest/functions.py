@@ -253,7 +253,7 @@ def _time(given: object) -> datetime | None:
 
 def _of_this_run(state: State[Any]) -> list[AgentResult]:
     """Return what an agent gave since the user last spoke: all inferences of its run."""
-    results = state.results
+    results = state.transcript
     spoken = [index for index, result in enumerate(results) if result.agent_name == USER]
     return results[spoken[-1] + 1 :] if spoken else results
 
@@ -281,7 +281,7 @@ def _given_state(given: State[Any], default: State[Any] | None) -> State[Any]:
     """Return the event's state, its data of the kind that the network's default state has."""
     if default is None or isinstance(default.data, dict):
         return given
-    typed: State[Any] = State(default.data, messages=given.messages, results=given.results)
+    typed: State[Any] = State(default.data, messages=given.messages, results=given.transcript)
     typed.load(given.data)
     typed.thread_id, typed.not_loaded = given.thread_id, given.not_loaded
     return typed

@@ -10,7 +10,7 @@ from uuid import uuid4
 import inngest
 
 from agentkit_py._core.naming import slugify
-from agentkit_py._engine.spans import carried_trace
+from agentkit_py._engine.instrumentation import carried_trace
 from agentkit_py.agent import Agent
 from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer
 from agentkit_py.inngest.realtime import publisher, stop, subscription_token

@@ -17,7 +17,7 @@ from referencing.jsonschema import EMPTY_REGISTRY
 
 from agentkit_py._core.json import JsonObject, JsonValue, as_object
 from agentkit_py._core.naming import TOOL_NAME
-from agentkit_py._engine.arguments import InvalidArguments
+from agentkit_py._engine.tool_values import InvalidArguments
 from agentkit_py.errors import ToolDefinitionError
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.models.schema import (

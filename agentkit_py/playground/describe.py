@@ -148,15 +148,17 @@ def call_json(recorded: Recorded) -> dict[str, Any]:
         "state": recorded.state,
     }
     call = recorded.call
-    if call is None:
+    if call is None or call.report is None:
         return found
     prompt = call.report.prompt
     return {
         **found,
-        "agent": call.view.agent.name,
+        "agent": call.request.agent,
         "system": "\n\n".join(text_of(m) for m in prompt if m.role == "system"),
         "input": next((text_of(m) for m in reversed(prompt) if m.role == "user"), ""),
-        "tools": [{"name": spec.name, "description": spec.description} for spec in call.view.specs],
+        "tools": [
+            {"name": spec.name, "description": spec.description} for spec in call.request.tools
+        ],
         "processors": processors_json(call),
         "editable": not call.problem,
         "problem": call.problem,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentkit_py._core.json import dumps
-from agentkit_py._engine.trace import CallEdit, Chains, ModelCall
+from agentkit_py._engine.instrumentation import CallEdit, Chains, ModelCall
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.models.http_errors import redact
 from agentkit_py.playground.levels import levels_json, message_json

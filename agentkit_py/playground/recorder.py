@@ -12,8 +12,8 @@ from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 from agentkit_py._core.json import dumps
+from agentkit_py._engine.instrumentation import Instrumentation, ModelCall
 from agentkit_py._engine.tool_calls import calls_of
-from agentkit_py._engine.trace import ModelCall
 from agentkit_py.events.types import (
     AgentsRouted,
     ContextActivity,
@@ -72,7 +72,7 @@ class Recorded:
 
 
 @dataclass(slots=True)
-class Recorder:
+class Recorder(Instrumentation):
     """Records one run: as its observer, its tracer, and from its `RecordingRuntime`."""
 
     emit: Callable[[dict[str, Any]], None]
@@ -80,6 +80,8 @@ class Recorder:
     calls: dict[int, Recorded] = field(default_factory=dict[int, Recorded])
     state: dict[str, Any] | None = None
     """The state's data at last."""
+
+    wants_rehearsals: bool = field(default=True, init=False)
 
     _start: float = field(default_factory=time.perf_counter)
     _steps: dict[str, Recorded] = field(default_factory=dict[str, Recorded])
@@ -104,19 +106,22 @@ class Recorder:
 
     # Called by the engine, as tracer.
 
-    def trace(self, call: ModelCall) -> None:
+    def model_call(self, call: ModelCall) -> None:
         """Record that a model call is about to be made."""
+        if call.report is None:
+            return  # a processor\'s own call, which the runtime sees
         path = call.step_id.removesuffix(_SHORTER)
         known = self._steps.get(path)
         if known is None:
-            known = self._begin(path, call.view.model)
+            known = self._begin(path, call.model)
             self._unanswered[call.run_id].append(known)
-        known.call, known.state = call, data_of(call.view.scope.state)
+        known.call = call
+        known.state = None if call.state is None else data_of(call.state)
         self._note_state(known.state)
         self.record(
             "call.started",
             call=known.number,
-            agent=call.view.agent.name,
+            agent=call.report.agent,
             runId=call.run_id,
             model=known.model.model,
             provider=known.model.provider,

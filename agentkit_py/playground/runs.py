@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
-from agentkit_py._engine.trace import tracing
+from agentkit_py._engine.instrumentation import instrumented
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, resolution_of
@@ -176,7 +176,7 @@ class Playground:
             return await self._ask(run, request)
 
         try:
-            with tracing(recorder.trace):
+            with instrumented(recorder):
                 stream = self.target.stream(
                     run.input,
                     thread_id=run.thread_id,

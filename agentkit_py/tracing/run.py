@@ -12,7 +12,7 @@ from opentelemetry import context as otel
 from opentelemetry.trace import SpanKind
 
 from agentkit_py._core.json import JsonValue, as_object
-from agentkit_py._engine.spans import CallTool
+from agentkit_py._engine.instrumentation import CallTool, Instrumentation, ModelCall
 from agentkit_py.events.types import (
     Event,
     ModelReplied,
@@ -22,7 +22,7 @@ from agentkit_py.events.types import (
     RunStarted,
 )
 from agentkit_py.messages import Delta, Message, ToolCall, Usage
-from agentkit_py.models.base import Model, ModelRequest
+from agentkit_py.models.base import Model
 from agentkit_py.processors.apply import Around
 from agentkit_py.processors.base import HistoryProcessor, Level
 from agentkit_py.runtime.port import DeltaSink, Runtime
@@ -50,7 +50,7 @@ class _Run:
 
 
 @dataclass(slots=True)
-class MeasuredRun:
+class MeasuredRun(Instrumentation):
     """Makes the spans of one run, and of the runs that stand in it."""
 
     factory: SpanFactory
@@ -60,7 +60,7 @@ class MeasuredRun:
 
     _runs: dict[str, _Run] = field(default_factory=dict[str, _Run])
 
-    def told(self, event: Event) -> None:
+    def at_once(self, event: Event) -> None:
         """Begin or end the span of a run."""
         if isinstance(event, RunStarted):
             self._begin(event)
@@ -125,12 +125,11 @@ class MeasuredRun:
         run = self._runs.get(run_id)
         return nullcontext() if run is None else run.opened.current()
 
-    def model_call(
-        self, step_id: str, model: Model, request: ModelRequest, run_id: str
-    ) -> MeasuredCall:
-        """What sees the call, wherever it is made."""
+    def model_call(self, call: ModelCall) -> MeasuredCall:
+        """Return what sees the call, wherever it is made."""
+        model, request = call.model, call.request
         attributes: Attributes = {OPERATION: "chat", **of_model(model)}
-        run = self._runs.get(run_id)
+        run = self._runs.get(call.run_id)
         if run is not None:
             which = ("gen_ai.provider.name", "gen_ai.request.model")
             run.opened.set({name: attributes[name] for name in which})
@@ -140,7 +139,7 @@ class MeasuredRun:
             attributes["gen_ai.agent.name"] = request.agent
         if self.words is not None:
             attributes.update(self.words.request(request))
-        return MeasuredCall(self, step_id, model, attributes)
+        return MeasuredCall(self, call.step_id, model, attributes)
 
     def tool_call(
         self, step_id: str, call: ToolCall, description: str, handler: CallTool, *, lasting: bool

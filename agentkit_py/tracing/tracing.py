@@ -8,7 +8,7 @@ from opentelemetry import metrics, propagate, trace
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from agentkit_py._engine.spans import set_spans
+from agentkit_py._engine.instrumentation import instrument_all_runs
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.runtime.port import Runtime
 from agentkit_py.tracing.attributes import Words
@@ -80,13 +80,13 @@ def instrument(
         content=content,
         redactor=redactor,
     )
-    set_spans(tracing)
+    instrument_all_runs(tracing)
     return tracing
 
 
 def uninstrument() -> None:
     """Measure no more runs of this process; those that go on are measured to their end."""
-    set_spans(None)
+    instrument_all_runs(None)
 
 
 def _version() -> str:

@@ -186,8 +186,7 @@ def nesting(stage: Stage) -> Network:
 
     researcher = Agent(
         name="researcher", system="researcher S", tools=[look], description="Finds things out",
-        history=stage.store,
-    )  # fmt: skip
+        history=stage.store, max_iter=1)  # fmt: skip
     clerk = Agent(
         name="clerk", system="clerk S", max_iter=3,
         tools=[researcher.as_tool(allowed_tools=["look"])],
@@ -222,7 +221,7 @@ def together_in_tools(stage: Stage) -> Network:
         stage.effects.happen(f"note {what}")
         return "noted"
 
-    helper = Agent(name="helper", system="helper S", tools=[note])
+    helper = Agent(name="helper", system="helper S", tools=[note], max_iter=1)
     clerk = Agent(
         name="clerk", system="clerk S", max_iter=3, parallel_tools=True,
         tools=[helper.as_tool(allowed_tools="own")],

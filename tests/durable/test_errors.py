@@ -236,7 +236,7 @@ async def test_a_failed_run_that_the_function_survives_is_saved_once() -> None:
 
     model = ScriptedModel("first", tool_call("fail"))
     one = Agent(name="one", system="S", model=model)
-    two = Agent(name="two", system="S", model=model, tools=[fail])
+    two = Agent(name="two", system="S", model=model, tools=[fail], max_iter=1)
     network = Network(
         name="net",
         agents=[one, two],
@@ -312,7 +312,7 @@ def in_a_group(failing_tool: Tool, effects: list[str]) -> Agent:
 
     model = ScriptedModel(tool_calls(("work", {}), (failing_tool.name, {})))
     tools = [work, failing_tool]
-    return Agent(name="a", system="S", tools=tools, model=model, parallel_tools=True)
+    return Agent(name="a", system="S", tools=tools, model=model, parallel_tools=True, max_iter=1)
 
 
 SEEDS = pytest.mark.parametrize("seed", range(5))
@@ -396,7 +396,7 @@ async def test_half_an_emoji_ends_no_run() -> None:
     async def handler(ctx: inngest.Context) -> list[Any]:
         state: State[Any] = State()
         result = await agent.run("go", state=state)
-        read = [message.content for message in state.results[1].tool_calls]
+        read = [message.content for message in state.results[0].tool_calls]
         return [read, state.data, result.text]
 
     run = await executor_for(handler).run(EVENT)

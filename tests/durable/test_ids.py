@@ -113,7 +113,9 @@ async def test_a_step_in_a_tool_that_is_a_step_fails_the_run_at_once_and_says_wh
 
         return str(await ctx.step.run("inside", inside))
 
-    agent = Agent(name="a", system="S", tools=[wrong], model=ScriptedModel(tool_call("wrong")))
+    agent = Agent(
+        name="a", system="S", tools=[wrong], model=ScriptedModel(tool_call("wrong")), max_iter=1
+    )
 
     async def handler(ctx: inngest.Context) -> str:
         return (await agent.run("go")).text

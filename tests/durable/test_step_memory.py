@@ -73,8 +73,8 @@ async def test_tools_and_hooks_that_change_arguments_change_nothing_in_later_rep
     assert durably_got == got
     assert [one[0]["list"] for one in got] == [[number, "hook"] for number in (1, 2, 3)]
     assert model.bodies == requests
-    assert [one["output"] for one in found[1:]] == [one["output"] for one in directly[1:]]
-    assert [one["output"][0]["tools"][0]["input"]["seen"] for one in found[1:4]] == [1, 1, 1]
+    assert [one["output"] for one in found] == [one["output"] for one in directly]
+    assert [one["output"][0]["tools"][0]["input"]["seen"] for one in found[:3]] == [1, 1, 1]
 
 
 async def test_a_tool_that_changes_its_arguments_does_not_change_what_the_model_said() -> None:

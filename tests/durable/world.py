@@ -152,7 +152,7 @@ class Scenario:
             "stop": run.stop_reason,
             "state": run.state.dump(),
             "thread": run.thread_id,
-            "results": [result.to_dict() for result in run.state.results],
+            "results": [result.to_dict() for result in run.state.transcript],
         }
 
     async def direct(self) -> Outcome:

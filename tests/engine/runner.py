@@ -13,10 +13,8 @@ import inngest
 import pytest
 
 from agentkit_py import Agent, AgentResult, Network, NetworkRun, State, UserMessage
-from agentkit_py.agent import AgentOptions
 from agentkit_py.inngest import AgentKitMiddleware, runtime_of
-from agentkit_py.network import NetworkOptions
-from agentkit_py.runs import StreamingConfig
+from agentkit_py.runs import RunOptions, StreamingConfig
 from agentkit_py.testing import EventLog
 from agentkit_py.testing.executor import ReplayExecutor, Run
 
@@ -51,12 +49,12 @@ class Runner:
 
     @overload
     async def run(
-        self, item: Agent, given: str | UserMessage, **options: Unpack[AgentOptions]
+        self, item: Agent, given: str | UserMessage, **options: Unpack[RunOptions]
     ) -> AgentResult: ...
 
     @overload
     async def run(
-        self, item: Network, given: str | UserMessage, **options: Unpack[NetworkOptions]
+        self, item: Network, given: str | UserMessage, **options: Unpack[RunOptions]
     ) -> NetworkRun: ...
 
     async def run(self, item: Agent | Network, given: str | UserMessage, **options: Any) -> Any:

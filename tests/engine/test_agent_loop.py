@@ -51,7 +51,7 @@ async def test_without_more_iterations_a_turn_is_one_inference_with_its_tools(
 ) -> None:
     """0 and 1 both mean one, as in TypeScript."""
     model = ScriptedModel(tool_call("look"))
-    result = await runner.run(agent_with(model), "q?", max_iter=max_iter)
+    result = await runner.run(agent_with(model, max_iter=1), "q?", max_iter=max_iter)
     assert [m.content for m in result.tool_calls] == [{"data": "found"}]
     assert result.stop_reason == "max_iter"
     model.assert_finished()
@@ -71,7 +71,7 @@ async def test_the_loop_ends_at_max_iter_though_the_model_wants_more(runner: Run
     state = State[Any]()
     result = await runner.run(agent_with(model, max_iter=2), "q?", state=state)
     assert result.stop_reason == "max_iter"
-    assert [len(r.tool_calls) for r in state.results] == [0, 1, 1]
+    assert [len(r.tool_calls) for r in state.results] == [1, 1]
     assert state.results[-1] == result
     model.assert_finished()
 
@@ -100,12 +100,13 @@ async def test_every_inference_gives_a_result_and_the_last_one_is_returned(runne
     )
     state = State[Any]()
     result = await runner.run(agent_with(model, max_iter=5), "q?", state=state)
-    assert [r.agent_name for r in state.results] == ["user", "a", "a", "a"]
-    assert state.results[0].output[0].role == "user"
-    assert state.results[1].text == "Let me see."
-    assert isinstance(state.results[2].output[0], ToolCallMessage)
-    assert state.results[3] is result
-    assert len({r.id for r in state.results}) == 4
+    assert [r.agent_name for r in state.transcript] == ["user", "a", "a", "a"]
+    assert state.transcript[0].output[0].role == "user"
+    assert state.results == state.transcript[1:]
+    assert state.results[0].text == "Let me see."
+    assert isinstance(state.results[1].output[0], ToolCallMessage)
+    assert state.results[2] is result
+    assert len({r.id for r in state.transcript}) == 4
 
 
 async def test_a_result_tells_what_was_sent_and_what_came(runner: Runner) -> None:
@@ -150,7 +151,7 @@ async def test_calls_run_one_after_another_in_their_order(runner: Runner) -> Non
         order.append("two")
 
     model = ScriptedModel(tool_calls(("one", {}), ("two", {})))
-    await runner.run(Agent(name="a", system="S", tools=[one, two], model=model), "q?")
+    await runner.run(Agent(name="a", system="S", tools=[one, two], model=model, max_iter=1), "q?")
     assert order == ["one begins", "one ends", "two"]
 
 
@@ -246,7 +247,7 @@ def test_a_tool_choice_that_the_agent_does_not_have_is_refused(tools: list[Any])
 async def test_a_tool_choice_is_sent(runner: Runner, choice: str) -> None:
     """In the provider's own words."""
     model = ScriptedModel(tool_call("look"))
-    await runner.run(agent_with(model, tool_choice=choice), "q?")
+    await runner.run(agent_with(model, tool_choice=choice, max_iter=1), "q?")
     named = {"type": "function", "function": {"name": "look"}}
     expected: dict[str, Any] = {"auto": "auto", "any": "required", "look": named}
     assert model.bodies[0].get("tool_choice", "auto") == expected[choice]
@@ -258,9 +259,11 @@ def test_what_is_no_tool_is_refused() -> None:
         Agent(name="a", system="S", tools=[cast("Any", "look")])
 
 
-def test_create_agent_is_the_class_under_the_typescript_name() -> None:
-    """The same signature."""
-    assert create_agent is Agent
+def test_create_agent_makes_an_agent_under_the_typescript_name() -> None:
+    """The same options, and TypeScript's default of one inference."""
+    made = create_agent(name="a", system="S", description="d")
+    assert isinstance(made, Agent)
+    assert (made.name, made.description, made.max_iter) == ("a", "d", 1)
 
 
 @pytest.mark.direct_only("the test chooses the runtime itself")
@@ -281,7 +284,7 @@ async def test_a_user_message_keeps_its_id_in_the_state(runner: Runner) -> None:
     model = ScriptedModel("hi")
     state = State[Any]()
     await runner.run(agent_with(model), UserMessage("q?", "msg-1"), state=state)
-    assert state.results[0].id == "msg-1"
+    assert state.transcript[0].id == "msg-1"
 
 
 async def test_a_user_message_without_an_id_gets_one(runner: Runner) -> None:
@@ -291,7 +294,7 @@ async def test_a_user_message_without_an_id_gets_one(runner: Runner) -> None:
     agent = agent_with(model)
     await runner.run(agent, "q?", state=state)
     await runner.run(agent, UserMessage("q?"), state=state)
-    first, second = state.results[0].id, state.results[2].id
+    first, second = state.transcript[0].id, state.transcript[2].id
     assert first
     assert second
     assert first != second
@@ -308,8 +311,8 @@ async def test_a_user_message_of_a_class_of_ones_own_gets_an_id_too(runner: Runn
     """Its own way to be made is not gone again."""
     state = State[Any]()
     await runner.run(agent_with(ScriptedModel("ok")), Question(["How", "much?"]), state=state)
-    assert state.results[0].id
-    assert state.results[0].output == (TextMessage("user", "How much?"),)
+    assert state.transcript[0].id
+    assert state.transcript[0].output == (TextMessage("user", "How much?"),)
 
 
 async def test_a_user_messages_system_prompt_follows_the_agents(runner: Runner) -> None:

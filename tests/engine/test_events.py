@@ -39,7 +39,9 @@ def stop() -> None:
 
 def network_of(model: ScriptedModel, *names: str) -> Network:
     """A network of two agents that take turns in this order."""
-    agents = [Agent(name=name, system="S", tools=[look, stop], model=model) for name in "ab"]
+    agents = [
+        Agent(name=name, system="S", tools=[look, stop], model=model, max_iter=1) for name in "ab"
+    ]
 
     def router(context: RouterContext) -> str | None:
         return names[context.call_count] if context.call_count < len(names) else None
@@ -95,12 +97,12 @@ async def test_events_hold_what_happened(runner: Runner) -> None:
     state = State[Any]()
     agent = Agent(name="a", system="S", tools=[look], model=model, max_iter=2)
     await runner.run(agent, "q?", observer=log, state=state)
-    assert [e.messages for e in log.of(ModelReplied)] == [r.output for r in state.results[1:]]
+    assert [e.messages for e in log.of(ModelReplied)] == [r.output for r in state.results]
     assert [e.usage for e in log.of(ModelReplied)] == [Usage(3, 2)] * 2
     (started,), (finished,) = log.of(ToolStarted), log.of(ToolFinished)
     assert started.call == finished.result.tool
-    assert finished.result == state.results[1].tool_calls[0]
-    assert [e.report for e in log.of(ContextBuilt)] == [r.context for r in state.results[1:]]
+    assert finished.result == state.results[0].tool_calls[0]
+    assert [e.report for e in log.of(ContextBuilt)] == [r.context for r in state.results]
 
 
 async def test_the_end_says_why_it_ended(runner: Runner) -> None:

@@ -169,8 +169,7 @@ def stop_at(iteration: int) -> Lifecycle:
     """Stop before this inference of a turn."""
 
     def on_start(context: StartContext) -> Start | None:
-        # The user's turn is a result, too.
-        if context.state.result_count - 1 == iteration:
+        if context.state.result_count == iteration:
             return Start(context.prompt, context.history, stop=True)
         return None
 
@@ -183,7 +182,8 @@ async def test_on_start_may_stop_the_turn_before_the_model_is_asked(runner: Runn
     state = State[Any]()
     result = await runner.run(agent_with(model, stop_at(0)), "q?", state=state)
     assert (result.output, result.tool_calls, result.stop_reason) == ((), (), "on_start")
-    assert [r.agent_name for r in state.results] == ["user"]
+    assert [r.agent_name for r in state.transcript] == ["user"]
+    assert state.results == []
     model.assert_finished()
 
 
@@ -265,7 +265,7 @@ async def test_one_of_two_calls_may_be_dropped(runner: Runner) -> None:
     lifecycle = Lifecycle(on_response=first_only)
     state = State[Any]()
     await runner.run(agent_with(model, lifecycle, max_iter=2), "q?", state=state)
-    assert [m.tool.name for m in state.results[1].tool_calls] == ["look"]
+    assert [m.tool.name for m in state.results[0].tool_calls] == ["look"]
     model.assert_finished()
 
 
@@ -273,7 +273,7 @@ async def test_a_tool_call_that_on_response_makes_up_is_made(runner: Runner) -> 
     """As if the model had asked for it."""
 
     def ask(context: ResultContext) -> AgentResult | None:
-        if context.state.result_count > 1:
+        if context.state.result_count > 0:
             return None
         call = ToolCallMessage([ToolCall("ours", "look")])
         return context.result.with_messages([*context.result.output, call])
@@ -284,7 +284,7 @@ async def test_a_tool_call_that_on_response_makes_up_is_made(runner: Runner) -> 
         agent_with(model, Lifecycle(on_response=ask), max_iter=3), "q?", state=state
     )
     assert result.text == "done"
-    assert [m.content for m in state.results[1].tool_calls] == [{"data": "found"}]
+    assert [m.content for m in state.results[0].tool_calls] == [{"data": "found"}]
     assert model.bodies[1]["messages"][-1]["tool_call_id"] == "ours"
     model.assert_finished()
 
@@ -309,7 +309,7 @@ async def test_on_finish_is_called_once_after_the_tools_of_the_last_inference(
     result = await runner.run(agent_with(model, lifecycle, max_iter=2), "q?", state=state)
     assert [r.text for r in seen] == ["done"]
     assert result.text == state.results[-1].text == "signed"
-    assert [len(r.tool_calls) for r in state.results] == [0, 1, 0]
+    assert [len(r.tool_calls) for r in state.results] == [1, 0]
 
 
 async def test_on_finish_sees_tool_results_when_the_turn_ends_with_them(runner: Runner) -> None:
@@ -320,7 +320,7 @@ async def test_on_finish_sees_tool_results_when_the_turn_ends_with_them(runner: 
         seen.extend(context.result.tool_calls)
 
     model = ScriptedModel(tool_call("look"))
-    result = await runner.run(agent_with(model, Lifecycle(on_finish=remember)), "q?")
+    result = await runner.run(agent_with(model, Lifecycle(on_finish=remember), max_iter=1), "q?")
     assert [m.content for m in seen] == [{"data": "found"}]
     assert result.stop_reason == "max_iter"
 
@@ -335,7 +335,7 @@ async def test_a_result_that_on_finish_makes_keeps_the_reason_why_the_turn_ended
         return AgentResult("a", (ToolCallMessage([call]),), (ToolResultMessage(call, {"data": 1}),))
 
     model = ScriptedModel(tool_call("look"))
-    result = await runner.run(agent_with(model, Lifecycle(on_finish=fresh)), "q?")
+    result = await runner.run(agent_with(model, Lifecycle(on_finish=fresh), max_iter=1), "q?")
     assert result.stop_reason == "max_iter"
 
 

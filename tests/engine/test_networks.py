@@ -136,7 +136,7 @@ async def test_a_router_that_has_nobody_at_once_ends_the_run(runner: Runner, nob
     model = ScriptedModel()
     run = await runner.run(network_of(model, script(nobody), "a"), "q?")
     assert (run.stop_reason, run.results, run.text, run.last_result) == ("done", [], "", None)
-    assert [r.agent_name for r in run.state.results] == ["user"]
+    assert [r.agent_name for r in run.state.transcript] == ["user"]
     model.assert_finished()
 
 
@@ -255,7 +255,7 @@ async def test_a_disabled_agent_ends_the_run_and_is_told(runner: Runner, sync: b
     desk = Agent(
         name="desk", system="S", lifecycle=Lifecycle(enabled=enabled if sync else enabled_later)
     )
-    boss = Agent(name="boss", system="S", tools=[close])
+    boss = Agent(name="boss", system="S", tools=[close], max_iter=1)
     model = ScriptedModel("open", tool_call("close"))
     network = Network(
         name="n", agents=[desk, boss], default_model=model, router=script("desk", "boss", "desk")
@@ -286,7 +286,7 @@ async def test_an_agents_own_max_iter_counts_inside_a_network(runner: Runner) ->
 
     model = ScriptedModel(tool_call("look"), tool_call("look"), "done", tool_call("look"))
     patient = Agent(name="patient", system="S", tools=[look], max_iter=3)
-    brief = Agent(name="brief", system="S", tools=[look])
+    brief = Agent(name="brief", system="S", tools=[look], max_iter=1)
     network = Network(
         name="n", agents=[patient, brief], default_model=model,
         router=script("patient", "brief"), max_iter=2,
@@ -309,7 +309,7 @@ async def test_a_tool_may_schedule_an_agent(runner: Runner) -> None:
         ctx.network.schedule(to)
 
     model = ScriptedModel(tool_call("hand_over", {"to": "b"}), "from b")
-    first, second = Agent(name="a", system="S", tools=[hand_over]), *agents("b")
+    first, second = Agent(name="a", system="S", tools=[hand_over], max_iter=1), *agents("b")
     network = Network(name="n", agents=[first, second], default_model=model, router=script("a"))
     run = await runner.run(network, "q?")
     assert names(run) == ["a", "b"]
@@ -340,7 +340,7 @@ async def test_scheduling_in_a_tool_of_an_agent_by_itself_is_not_there(runner: R
         seen.append(ctx.network)
 
     model = ScriptedModel(tool_call("look"))
-    await runner.run(Agent(name="a", system="S", tools=[look], model=model), "q?")
+    await runner.run(Agent(name="a", system="S", tools=[look], model=model, max_iter=1), "q?")
     assert seen == [None]
 
 
@@ -358,7 +358,7 @@ async def test_agents_share_the_state(runner: Runner) -> None:
     network = Network(
         name="n",
         agents=[
-            Agent(name="a", system="S", tools=[note]),
+            Agent(name="a", system="S", tools=[note], max_iter=1),
             Agent(name="b", system=lambda context: str(context.state.data)),
         ],
         default_model=model,
@@ -379,7 +379,9 @@ async def test_the_default_state_is_copied_for_each_run(runner: Runner) -> None:
     default = State[Any]({"nested": {"list": []}}, messages=[TextMessage("user", "seed")])
     model = ScriptedModel(tool_call("add"), tool_call("add"))
     network = Network(
-        name="n", agents=[Agent(name="a", system="S", tools=[add])], default_model=model,
+        name="n",
+        agents=[Agent(name="a", system="S", tools=[add], max_iter=1)],
+        default_model=model,
         default_state=default, router=lambda c: None if c.call_count else "a",
     )  # fmt: skip
     for _ in range(2):
@@ -400,7 +402,7 @@ async def test_a_state_that_is_given_is_used_itself(runner: Runner) -> None:
     assert first.state is second.state is state
     assert first.thread_id == "t1"
     assert [r.text for r in second.results] == ["two"]
-    assert len(state.results) == 4
+    assert (len(state.results), len(state.transcript)) == (2, 4)
 
 
 @dataclass
@@ -471,7 +473,9 @@ async def test_what_a_tool_takes_out_of_the_data_is_gone(
 
     state = State(data())
     model = ScriptedModel(tool_call("forget"))
-    await runner.run(Agent(name="a", system="S", tools=[forget], model=model), "q?", state=state)
+    await runner.run(
+        Agent(name="a", system="S", tools=[forget], model=model, max_iter=1), "q?", state=state
+    )
     assert state.dump() == {"items": ["a"]}
 
 
@@ -507,7 +511,7 @@ async def test_a_result_that_a_tool_adds_is_kept_and_seen(runner: Runner) -> Non
     state = State[Any]()
     agent = Agent(name="a", system="S", tools=[note], model=model, max_iter=2)
     await runner.run(agent, "q?", state=state)
-    assert [r.agent_name for r in state.results] == ["user", "note", "a", "a"]
+    assert [r.agent_name for r in state.results] == ["note", "a", "a"]
     model.assert_saw("Noted.", request=1)
 
 

@@ -129,7 +129,7 @@ async def test_a_second_turn_sees_the_first_before_its_question(runner: Runner) 
     assert said(model.bodies[1]) == [
         "system: S", "user: first?", "assistant: one", "user: second?",
     ]  # fmt: skip
-    assert [r.agent_name for r in state.results] == ["user", "a", "user", "a"]
+    assert [r.agent_name for r in state.transcript] == ["user", "a", "user", "a"]
     model.assert_finished()
 
 
@@ -287,8 +287,8 @@ def forget_all(ctx: ToolContext) -> str:
 
 
 def keep_the_question(ctx: ToolContext) -> str:
-    """Forget all but the newest result, which is the question."""
-    ctx.state.set_results(ctx.state.results[-1:])
+    """Forget all but the newest entry, which is the question."""
+    ctx.state.set_transcript(ctx.state.transcript[-1:])
     return "forgotten"
 
 

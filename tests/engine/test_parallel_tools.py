@@ -39,7 +39,7 @@ async def test_async_tools_are_under_way_at_the_same_time() -> None:
         return who
 
     calls = tool_calls(*(("meet", {"who": who}) for who in "abc"))
-    result = await agent_with(meet, replies=[calls]).run("q?")
+    result = await agent_with(meet, replies=[calls], max_iter=1).run("q?")
     assert [m.content for m in result.tool_calls] == [{"data": "a"}, {"data": "b"}, {"data": "c"}]
 
 
@@ -52,7 +52,9 @@ async def test_sync_tools_are_under_way_at_the_same_time() -> None:
         """Wait for the other."""
         meeting.wait()
 
-    result = await agent_with(meet, replies=[tool_calls(("meet", {}), ("meet", {}))]).run("q?")
+    result = await agent_with(
+        meet, replies=[tool_calls(("meet", {}), ("meet", {}))], max_iter=1
+    ).run("q?")
     assert [m.is_error for m in result.tool_calls] == [False, False]
 
 
@@ -72,9 +74,9 @@ async def test_results_come_in_the_order_of_the_calls() -> None:
         return "quick"
 
     log = EventLog()
-    result = await agent_with(slow, quick, replies=[tool_calls(("slow", {}), ("quick", {}))]).run(
-        "q?", observer=log
-    )
+    result = await agent_with(
+        slow, quick, replies=[tool_calls(("slow", {}), ("quick", {}))], max_iter=1
+    ).run("q?", observer=log)
     assert [m.tool.name for m in result.tool_calls] == ["slow", "quick"]
     assert [s.split()[0] for s in log.story if s.startswith("Tool")] == [
         "ToolStarted", "ToolStarted", "ToolFinished", "ToolFinished",
@@ -128,7 +130,7 @@ async def test_what_tools_changed_comes_together(runner: Runner, kind: Any) -> N
     """Dicts, dataclasses and pydantic models; nested changes too."""
     state = State[Any](kind())
     before = state.data
-    agent = agent_with(set_a, add_b, replies=[tool_calls(("set_a", {}), ("add_b", {}))])
+    agent = agent_with(set_a, add_b, replies=[tool_calls(("set_a", {}), ("add_b", {}))], max_iter=1)
     await runner.run(agent, "q?", state=state)
     assert (_get(state.data, "a"), _get(state.data, "b")) == (1, [2])
     assert state.data is before
@@ -162,7 +164,7 @@ async def test_a_tool_sees_the_state_as_it_was_before_all_of_them(runner: Runner
         return ctx.state.data["a"]
 
     state = State[Any]({"a": "old"})
-    agent = agent_with(change, read, replies=[tool_calls(("change", {}), ("read", {}))])
+    agent = agent_with(change, read, replies=[tool_calls(("change", {}), ("read", {}))], max_iter=1)
     result = await runner.run(agent, "q?", state=state)
     assert result.tool_calls[1].content == {"data": "old"}
     assert state.data == {"a": "changed"}
@@ -179,7 +181,9 @@ async def test_a_key_that_a_tool_removed_is_gone(runner: Runner) -> None:
         """Do nothing."""
 
     state = State[Any]({"a": 1, "b": 2})
-    agent = agent_with(remove, nothing, replies=[tool_calls(("remove", {}), ("nothing", {}))])
+    agent = agent_with(
+        remove, nothing, replies=[tool_calls(("remove", {}), ("nothing", {}))], max_iter=1
+    )
     await runner.run(agent, "q?", state=state)
     assert state.data == {"b": 2}
 
@@ -193,7 +197,9 @@ async def test_a_single_call_works_on_the_state_itself(runner: Runner) -> None:
         states.append(ctx.state)
 
     state = State[Any]()
-    await runner.run(agent_with(keep, replies=[tool_calls(("keep", {}))]), "q?", state=state)
+    await runner.run(
+        agent_with(keep, replies=[tool_calls(("keep", {}))], max_iter=1), "q?", state=state
+    )
     assert states == [state]
 
 
@@ -206,7 +212,9 @@ async def test_a_tools_error_is_its_own_and_the_others_go_on(runner: Runner) -> 
 
     calls = tool_calls(("fail", {}), ("set_a", {}))
     state = State[Any]()
-    result = await runner.run(agent_with(fail, set_a, replies=[calls]), "q?", state=state)
+    result = await runner.run(
+        agent_with(fail, set_a, replies=[calls], max_iter=1), "q?", state=state
+    )
     assert [m.is_error for m in result.tool_calls] == [True, False]
     assert state.data == {"a": 1}
 
@@ -247,7 +255,9 @@ async def test_a_time_limit_is_each_tools_own(runner: Runner) -> None:
 
     calls = tool_calls(("wait", {}), ("set_a", {}))
     limits = RunLimits(tool_timeout=0.01)
-    result = await runner.run(agent_with(wait, set_a, replies=[calls]), "q?", limits=limits)
+    result = await runner.run(
+        agent_with(wait, set_a, replies=[calls], max_iter=1), "q?", limits=limits
+    )
     assert [m.is_error for m in result.tool_calls] == [True, False]
 
 

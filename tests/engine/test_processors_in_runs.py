@@ -132,7 +132,7 @@ async def test_each_agent_sees_what_its_own_processors_leave(runner: Runner) -> 
     """The state keeps everything, and the next agent sees it."""
     model = ScriptedModel(tool_call("look", {"what": "it"}), "blind", "seeing")
     agents = [
-        Agent(name="caller", system="S", tools=[look], model=model),
+        Agent(name="caller", system="S", tools=[look], model=model, max_iter=1),
         Agent(name="blind", system="S", model=model, processors=[ToolCallFilter()]),
         Agent(name="seeing", system="S", model=model),
     ]
@@ -255,7 +255,7 @@ async def test_another_agents_calls_of_this_run_are_not_protected(runner: Runner
     """To keep them out is what filters are for."""
     model = ScriptedModel(tool_call("look"), tool_call("fly"), "done")
     agents = [
-        Agent(name="a", system="S", tools=[look], model=model),
+        Agent(name="a", system="S", tools=[look], model=model, max_iter=1),
         Agent(
             name="b", system="S", tools=[fly], model=model, max_iter=2,
             processors=[ToolCallFilter()],
@@ -272,7 +272,7 @@ async def test_another_agents_calls_of_this_run_are_not_protected(runner: Runner
 async def test_an_agents_calls_of_an_earlier_run_are_not_protected(runner: Runner) -> None:
     """They are past."""
     model = ScriptedModel(tool_call("look", {"what": "old"}), tool_call("look"), "done")
-    agent = Agent(name="a", system="S", tools=[look], model=model, processors=[nothing])
+    agent = Agent(name="a", system="S", tools=[look], model=model, processors=[nothing], max_iter=1)
     state = State[Any]()
     await runner.run(agent, "q?", state=state)
     await runner.run(agent, "again?", state=state, max_iter=2)
@@ -312,7 +312,7 @@ async def test_the_reports_entries_follow_each_other_without_a_gap(runner: Runne
     ]
     state = State[Any](messages=seed)
     await runner.run(agent, "q?", state=state)
-    for result in state.results[1:]:
+    for result in state.results:
         report = result.context
         assert report is not None
         entries_add_up(report)
@@ -325,7 +325,7 @@ async def test_the_reports_entries_follow_each_other_without_a_gap(runner: Runne
         assert tuple(sent) == tuple(report.sent)
         assert report.tokens_after == report.prompt_tokens + limited.tokens_after
         assert limited.reason == "limit of 30 tokens"
-    figures = [r.context.to_dict() for r in state.results[1:] if r.context is not None]
+    figures = [r.context.to_dict() for r in state.results if r.context is not None]
     assert figures[0]["historyMessages"] == 4
     assert figures[1]["sentTokens"] < figures[1]["historyTokens"]
 
@@ -458,6 +458,8 @@ async def test_a_tool_sees_the_whole_state_whatever_the_model_saw(runner: Runner
         counts.append(len(ctx.state.format_history()))
 
     model = ScriptedModel(tool_call("count"))
-    agent = Agent(name="a", system="S", tools=[count], model=model, processors=[nothing])
+    agent = Agent(
+        name="a", system="S", tools=[count], model=model, processors=[nothing], max_iter=1
+    )
     await runner.run(agent, "q?", state=State(messages=[*SEED, *SEED]))
     assert counts == [3]

@@ -180,7 +180,7 @@ async def test_where_nobody_is_mentioned_the_fallback_is_next(runner: Runner) ->
     assert (await runner.run(desk(ScriptedModel()), "hello")).last_result is None
     router = RoutingAgent(
         name="router", system="Route.",
-        lifecycle=Lifecycle(on_route=lambda c: () if len(c.state.results) > 1 else ("billing",)),
+        lifecycle=Lifecycle(on_route=lambda c: () if c.state.results else ("billing",)),
     )  # fmt: skip
     run = await runner.run(desk(ScriptedModel("r", "One.", "r"), router), "hello")
     assert run.last_result is not None

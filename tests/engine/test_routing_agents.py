@@ -86,7 +86,7 @@ async def test_what_a_routing_agent_says_is_no_part_of_the_conversation(runner: 
     """Neither in the state nor in what agents see; itself it sees the conversation."""
     model = ScriptedModel("travel", "from travel", "")
     run = await runner.run(network_of(model, routing_agent()), "q?")
-    assert [r.agent_name for r in run.state.results] == ["user", "travel"]
+    assert [r.agent_name for r in run.state.transcript] == ["user", "travel"]
     model.assert_not_saw("Route!", request=1)
     model.assert_saw("Route!", "q?", "from travel", request=2)
 

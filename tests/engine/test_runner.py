@@ -35,7 +35,7 @@ async def test_a_function_runs_again_for_each_step_and_does_each_once(runner: Ru
         return twice(context)
 
     model = ScriptedModel(tool_call("act"), "done")
-    agent = Agent(name="a", system="S", tools=[act], model=model)
+    agent = Agent(name="a", system="S", tools=[act], model=model, max_iter=1)
     run = await runner.run(Network(name="n", agents=[agent], router=router), "q?")
     assert (run.text, acted, last_turns) == ("done", ["act"], [0, 1, 2])
     model.assert_finished()
@@ -63,7 +63,7 @@ async def test_states_and_logs_are_what_the_last_execution_made_of_them(runner: 
         result = await runner.run(agent, "q?", state=state, observer=log)
         assert state.data == {"n": n}
         assert state.results[-1] is result
-    assert len(state.results) == 4
+    assert len(state.transcript) == 4
     assert log.story.count("RunStarted agent a") == 2
 
 

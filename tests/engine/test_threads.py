@@ -114,7 +114,7 @@ async def test_a_thread_that_the_client_names_is_loaded_before_the_message_is_sa
     assert store.calls == ["create_thread", "get", "append_user_message", "append_results"]
     assert {context.thread_id for context in store.contexts} == {"t1"}
     assert texts(store.saved) == ["new?", "new"]
-    assert texts(state.results) == ["old?", "old", "new?", "new"]
+    assert texts(state.transcript) == ["old?", "old", "new?", "new"]
     model.assert_saw("old?", "old", "new?")
     assert len(model.bodies[0]["messages"]) == 4
 
@@ -175,7 +175,7 @@ async def test_a_store_without_callbacks_changes_nothing(runner: Runner, make: A
     """It may be there for its processors only."""
     state = State[Any](thread_id="t1")
     await runner.run(make(HistoryConfig(), ScriptedModel("new")), "q?", state=state)
-    assert (state.thread_id, texts(state.results)) == ("t1", ["q?", "new"])
+    assert (state.thread_id, texts(state.transcript)) == ("t1", ["q?", "new"])
 
 
 @EITHER
@@ -330,7 +330,7 @@ async def test_an_empty_input_is_not_saved_as_a_message(runner: Runner, make: An
     state = State[Any]()
     await runner.run(make(store.config(), ScriptedModel("new")), "", state=state)
     assert "append_user_message" not in store.calls
-    assert texts(store.saved) == texts(state.results) == ["new"]
+    assert texts(store.saved) == texts(state.transcript) == ["new"]
 
 
 async def test_typescript_mode_saves_the_users_message_all_the_same(runner: Runner) -> None:
@@ -340,7 +340,7 @@ async def test_typescript_mode_saves_the_users_message_all_the_same(runner: Runn
     agent = agent_with(store.config(), ScriptedModel("new"), history_mode="typescript")
     await runner.run(agent, "q?", state=state)
     assert texts(store.saved) == ["q?", "new"]
-    assert texts(state.results) == ["new"]
+    assert texts(state.transcript) == ["new"]
 
 
 async def test_a_state_that_is_used_again_saves_only_what_is_new(runner: Runner) -> None:

@@ -315,7 +315,7 @@ async def test_an_unknown_tool_is_an_error_that_names_the_known_ones(
     model = ScriptedModel(
         {"tool_calls": [{"name": "fly", "arguments": {}}, {"name": "look", "arguments": {}}]}
     )
-    agent = Agent(name="a", system="S", tools=[look] if tools else [], model=model)
+    agent = Agent(name="a", system="S", tools=[look] if tools else [], model=model, max_iter=1)
     result = await runner.run(agent, "q?")
     first, second = result.tool_calls
     assert first.content == {

@@ -43,7 +43,7 @@ async def answer(runner: Runner, made: Any, arguments: Any) -> Any:
     agent = Agent(name="a", system="S", tools=[made], model=model, max_iter=2)
     await runner.run(agent, "q?", state=state)
     model.assert_finished()
-    return state.results[1].tool_calls[0].content
+    return state.results[0].tool_calls[0].content
 
 
 def get_weather(city: str, unit: Literal["c", "f"] = "c") -> str:

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from agentkit_py import Agent, Lifecycle, Network, RouterContext, State, ToolCallFilter, ToolContext
-from agentkit_py._engine.trace import CallEdit, ModelCall, tracing
+from agentkit_py._engine.instrumentation import CallEdit, Instrumentation, ModelCall, instrumented
 from agentkit_py.lifecycle import AgentContext, Start, StartContext
 from agentkit_py.messages import Message, text_of
 from agentkit_py.routing import Together, together
 from agentkit_py.testing import ScriptedModel, tool_call
 
 from .runner import Runner
+
+
+class Calls(Instrumentation):
+    """Keeps each model call, with a copy of its state."""
+
+    wants_rehearsals = True
+
+    def __init__(self, calls: list[ModelCall]) -> None:
+        self.calls = calls
+
+    def model_call(self, call: ModelCall) -> None:
+        """Keep it."""
+        self.calls.append(call)
 
 
 def count(ctx: ToolContext) -> str:
@@ -35,12 +48,13 @@ async def test_each_call_is_told_before_it_is_made_and_nothing_outside_the_block
     calls: list[ModelCall] = runner.again([])
     model = ScriptedModel(tool_call("count"), "Done.", "Again.")
     agent = Agent(name="a", system="S", tools=[count], model=model, max_iter=3)
-    with tracing(calls.append):
+    with instrumented(Calls(calls)):
         result = await runner.run(agent, "Hi", state=State({}))
     await runner.run(agent, "Hi", state=State({}))
     assert [call.step_id for call in calls] == ["a.0.infer", "a.1.infer"]
     assert len({call.run_id for call in calls}) == 1
     assert result.context is not None
+    assert calls[1].report is not None
     assert calls[1].report.sent == result.context.sent
 
 
@@ -50,7 +64,7 @@ async def test_a_call_is_looked_at_again_on_the_state_of_its_time(runner: Runner
     model = ScriptedModel(tool_call("count"), tool_call("count"), "Done.")
     agent = Agent(name="a", system=system, tools=[count], model=model, max_iter=3)
     state = State({})
-    with tracing(calls.append):
+    with instrumented(Calls(calls)):
         await runner.run(agent, "Hi", state=state)
     seen = [first_text((await call.rehearse()).request.messages) for call in calls]
     assert seen == ["Counted 0.", "Counted 1.", "Counted 2."]
@@ -63,7 +77,7 @@ async def test_prompt_input_and_processors_can_be_otherwise(runner: Runner) -> N
     calls: list[ModelCall] = runner.again([])
     model = ScriptedModel("Done.")
     agent = Agent(name="a", system="S", model=model, processors=[ToolCallFilter()])
-    with tracing(calls.append):
+    with instrumented(Calls(calls)):
         await runner.run(agent, "Hi")
     edit = CallEdit(system="Other.", input="Bye", chains=[])
     made = await calls[0].rehearse(edit)
@@ -84,7 +98,7 @@ async def test_a_hook_is_asked_again_and_may_stop(runner: Runner) -> None:
     calls: list[ModelCall] = runner.again([])
     hooks = Lifecycle(on_start=hook)
     agent = Agent(name="a", system="S", model=ScriptedModel("Done."), lifecycle=hooks)
-    with tracing(calls.append):
+    with instrumented(Calls(calls)):
         await runner.run(agent, "Hi")
     assert not (await calls[0].rehearse()).stop
     assert (await calls[0].rehearse(CallEdit(input="Stop"))).stop
@@ -102,8 +116,8 @@ async def test_agents_that_run_together_and_in_tools_are_traced_too(runner: Runn
         return together(left, right) if context.call_count == 0 else None
 
     network = Network(name="n", agents=[left, right], router=route)
-    with tracing(calls.append):
+    with instrumented(Calls(calls)):
         await runner.run(network, "Hi", state=State({}))
-    assert sorted(call.report.agent for call in calls) == ["helper", "left", "left", "right"]
+    assert sorted(str(call.request.agent) for call in calls) == ["helper", "left", "left", "right"]
     for call in calls:
-        assert (await call.rehearse()).report.agent == call.report.agent
+        assert (await call.rehearse()).report.agent == call.request.agent

@@ -91,7 +91,7 @@ def test_a_clone_shares_nothing_that_can_change(state: State[Any]) -> None:
     tags_of(clone.data).append("new")
     clone.append_result(AgentResult.from_user("hi"))
     assert tags_of(state.data) == []
-    assert (state.result_count, clone.result_count, clone.thread_id) == (0, 1, "t")
+    assert (len(state.transcript), len(clone.transcript), clone.thread_id) == (0, 1, "t")
 
 
 def test_a_state_that_cannot_be_copied_is_an_error_that_names_the_key() -> None:
@@ -310,7 +310,6 @@ def test_history_is_seed_messages_then_each_results_output_and_tools() -> None:
     seed = TextMessage("user", "m")
     state: State[Any] = State(messages=[seed], results=[RESULT, RESULT])
     assert state.format_history() == [seed, *RESULT.messages, *RESULT.messages]
-    assert state.messages_between(1, 2) == list(RESULT.messages)
     assert state.format_history(lambda result: result.output) == [
         seed,
         *RESULT.output,
@@ -349,3 +348,53 @@ def test_plain_json_is_dumped_as_it_is(data: dict[str, Any]) -> None:
     assert State(data).dump() == data
     assert find_non_json(data) is None
     assert dumps(data)
+
+
+def asked(text: str) -> AgentResult:
+    """What the user said."""
+    return AgentResult.from_user(text, id=text)
+
+
+def answered(text: str) -> AgentResult:
+    """What an agent said."""
+    return AgentResult("a", (TextMessage("assistant", text),), id=text)
+
+
+def test_results_are_those_of_agents_and_the_transcript_has_the_user_turns_too() -> None:
+    """In their order."""
+    entries = [asked("1?"), answered("1"), asked("2?"), answered("2")]
+    state = State[Any](results=entries)
+    assert state.transcript == entries
+    assert state.results == [entries[1], entries[3]]
+    assert (state.result_count, state.get_results_from(1)) == (2, [entries[3]])
+
+
+@pytest.mark.parametrize(
+    ("kept", "left"),
+    [
+        ([], ["3?"]),
+        (["2"], ["2?", "2", "3?"]),
+        (["1b"], ["1?", "1b", "3?"]),
+        (["1", "2"], ["1?", "1", "2?", "2", "3?"]),
+        (["new"], ["new", "3?"]),
+    ],
+)
+def test_a_user_turn_goes_with_the_results_that_answered_it(
+    kept: list[str], left: list[str]
+) -> None:
+    """One that nobody has answered stays, as the last one."""
+    entries = [
+        *[asked("1?"), answered("1"), answered("1b")],
+        *[asked("2?"), answered("2"), asked("3?")],
+    ]
+    state = State[Any](results=entries)
+    known = {entry.id: entry for entry in entries}
+    state.set_results([known.get(name) or answered(name) for name in kept])
+    assert [entry.id for entry in state.transcript] == left
+
+
+def test_results_with_user_turns_replace_the_whole_transcript() -> None:
+    """They are complete."""
+    state = State[Any](results=[asked("1?"), answered("1")])
+    state.set_results([asked("2?"), answered("2")])
+    assert [entry.id for entry in state.transcript] == ["2?", "2"]

@@ -98,7 +98,7 @@ async def test_a_thread_that_the_client_names_is_loaded_before_the_message_is_sa
     recorder, state = Recorder(), State[Any](thread_id="t")
     await take_turn(thread_of(recorder.config(), state))
     assert recorder.calls == ["create t", "get t", "user", "append 1"]
-    assert [result.agent_name for result in state.results] == ["a", "user", "a"]
+    assert [result.agent_name for result in state.transcript] == ["a", "user", "a"]
     assert recorder.saved == [NEW]
 
 
@@ -123,7 +123,7 @@ async def test_the_hook_gets_the_message_and_how_it_stands_in_the_state() -> Non
     recorder, state = Recorder(), State[Any]()
     await take_turn(thread_of(recorder.config(), state))
     context = recorder.contexts[1]
-    assert (context.user_message, context.user_result) == (MESSAGE, state.results[0])
+    assert (context.user_message, context.user_result) == (MESSAGE, state.transcript[0])
     assert (context.thread_id, context.input, context.state) == ("made", "hi", state)
 
 

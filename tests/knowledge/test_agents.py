@@ -245,7 +245,10 @@ async def test_the_search_works_in_networks_and_can_be_turned_off_or_replaced(
     run = await network.run("Soup?")
     assert found(None, run.state)[0].endswith("-thai")
     assert (
-        SEARCH not in Agent(name="c", system="S", knowledge=filled, search_knowledge=False).tool_map
+        SEARCH
+        not in Agent(
+            name="c", system="S", knowledge=filled, search_knowledge=False, max_iter=1
+        ).tool_map
     )
 
     @tool(name=SEARCH)
@@ -253,7 +256,10 @@ async def test_the_search_works_in_networks_and_can_be_turned_off_or_replaced(
         """Mine."""
         return query
 
-    assert Agent(name="c", system="S", knowledge=filled, tools=[own]).tool_map[SEARCH] is own
+    assert (
+        Agent(name="c", system="S", knowledge=filled, tools=[own], max_iter=1).tool_map[SEARCH]
+        is own
+    )
 
 
 def test_settings_that_would_filter_nothing_are_refused() -> None:

@@ -74,7 +74,7 @@ async def test_an_unreachable_server_fails_the_run_before_the_model_is_asked() -
     """And `async with` says so at the start."""
     gone = MCPServer("gone", Stdio("no-such-command-anywhere"))
     model = ScriptedModel()
-    agent = Agent(name="a", system="S", mcp_servers=[gone], model=model)
+    agent = Agent(name="a", system="S", mcp_servers=[gone], model=model, max_iter=1)
     with pytest.raises(ToolSourceError, match="'gone'"):
         await agent.run("hi")
     with pytest.raises(ToolSourceError):
@@ -89,7 +89,7 @@ async def test_a_run_continues_without_an_optional_server(
     """With the other tools."""
     gone = MCPServer("gone", Stdio("no-such-command-anywhere"), required=False)
     model = ScriptedModel("Hello.")
-    agent = Agent(name="a", system="S", tools=[local], mcp_servers=[gone], model=model)
+    agent = Agent(name="a", system="S", tools=[local], mcp_servers=[gone], model=model, max_iter=1)
     assert (await agent.run("hi")).text == "Hello."
     assert offered(model, 0) == ["local"]
     assert "going on without" in caplog.text
@@ -142,7 +142,7 @@ async def test_a_runs_time_limit_for_tools_ends_a_call_on_the_server(tmp_path: P
 async def test_rights_may_name_tools_of_servers(tmp_path: Path) -> None:
     """Names that no server can have are refused at once, as before."""
     server = modern(tmp_path)
-    agent = Agent(name="a", system="S", tools=[local], mcp_servers=[server])
+    agent = Agent(name="a", system="S", tools=[local], mcp_servers=[server], max_iter=1)
     narrow = Agent(
         name="a",
         system="S",
@@ -162,16 +162,16 @@ async def test_rights_may_name_tools_of_servers(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="x-pid"):
         agent.as_tool(allowed_tools=["x-pid"])
     with pytest.raises(ConfigurationError, match="x-pid"):
-        Agent(name="a", system="S", mcp_servers=[server], allowed_tools=["x-pid"])
+        Agent(name="a", system="S", mcp_servers=[server], allowed_tools=["x-pid"], max_iter=1)
 
 
 def test_invalid_servers_of_an_agent_are_refused(tmp_path: Path) -> None:
     """Two of one name, and settings that are no server; values are not shown."""
     with pytest.raises(ConfigurationError, match="two servers called 'm'"):
-        Agent(name="a", system="S", mcp_servers=[modern(tmp_path), modern(tmp_path)])
+        Agent(name="a", system="S", mcp_servers=[modern(tmp_path), modern(tmp_path)], max_iter=1)
     settings: Any = {"name": "x", "transport": {"env": {"KEY": "secret"}}}
     with pytest.raises(ConfigurationError, match="MCPServer") as caught:
-        Agent(name="a", system="S", mcp_servers=[settings])
+        Agent(name="a", system="S", mcp_servers=[settings], max_iter=1)
     assert "secret" not in str(caught.value)
 
 
@@ -181,7 +181,7 @@ async def test_explain_and_the_routing_prompt_list_the_servers_tools(tmp_path: P
     model = ScriptedModel(
         tool_call("select_agent", {"name": "a"}), "One.", tool_call("done", {}), strict=False
     )
-    agent = Agent(name="a", system="S", mcp_servers=[server])
+    agent = Agent(name="a", system="S", mcp_servers=[server], max_iter=1)
     network = Network(name="n", agents=[agent], default_model=model)
     async with network:
         assert (await explain(network, model=model)).agent == "a"

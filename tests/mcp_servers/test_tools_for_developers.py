@@ -75,7 +75,7 @@ def network(agent: Agent) -> Network:
 async def test_the_doctor_examines_the_tools_of_servers(tmp_path: Path) -> None:
     """It calls them, and says of which ones it can say nothing."""
     server = modern(tmp_path, include=["add", "pid"])
-    report = await examine(network(Agent(name="a", system="S", mcp_servers=[server])))
+    report = await examine(network(Agent(name="a", system="S", mcp_servers=[server], max_iter=1)))
     assert report.findings == []
     assert report.tools == {"m-add": 1, "m-pid": 1}
     assert len(notes(tmp_path)) == 2  # it runs everything twice
@@ -84,7 +84,10 @@ async def test_the_doctor_examines_the_tools_of_servers(tmp_path: Path) -> None:
 async def test_the_doctor_names_a_server_that_cannot_be_reached() -> None:
     """It is the reason why the run fails."""
     agent = Agent(
-        name="a", system="S", mcp_servers=[handwritten(mode="silent", connect_timeout=0.3)]
+        name="a",
+        system="S",
+        mcp_servers=[handwritten(mode="silent", connect_timeout=0.3)],
+        max_iter=1,
     )
     report = await examine(network(agent))
     (finding,) = [one for one in report.findings if one.name == "run-failed"]

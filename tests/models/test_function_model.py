@@ -146,7 +146,7 @@ async def test_what_another_agent_said_is_this_agents_reply_in_both_modes() -> N
 async def test_explain_works_without_asking_the_function() -> None:
     """It is dry."""
     model, asked = script()
-    agent = Agent(name="support", system="Be brief.", model=model, tools=[track])
+    agent = Agent(name="support", system="Be brief.", model=model, tools=[track], max_iter=1)
     report = await explain(agent, input="Where is 17?")
     assert [message.role for message in report.prompt] == ["system", "user"]
     assert asked == []

@@ -134,7 +134,7 @@ def state_record(state: State[Any]) -> dict[str, Json]:
     record: dict[str, Json] = {
         "data": snapshot(state.data),
         "messages": [message_record(message) for message in state.messages],
-        "results": [result_record(result) for result in state.results],
+        "results": [result_record(result) for result in state.transcript],
     }
     if state.thread_id is not None:
         record["threadId"] = state.thread_id

@@ -35,6 +35,15 @@ texts that the TypeScript package's authors wrote (its routing prompt, its messa
 """
 
 
+_DEFAULTS = [
+    ("An agent's inferences in one turn", "1", "`Agent`: 10", "`create_agent`: 1"),
+    ("A routing agent's inferences", "1", "`RoutingAgent`: 1", "`create_routing_agent`: 1"),
+    ("A network's agent turns", "no limit", "`Network`: 50", "`create_network`: 50"),
+    ("`history_mode`", "as `typescript`", "`chronological`", "`chronological`"),
+]
+"""What differs where nothing is given."""
+
+
 def page() -> str:
     """The whole page."""
     parts = [
@@ -43,6 +52,11 @@ def page() -> str:
         *_entries(ENGINE),
         "## Models\n\n",
         *_entries(MODELS),
+        "## Defaults\n\n",
+        "Functions under TypeScript's names have TypeScript's defaults where a line says so.\n\n",
+        "| | TypeScript | Class | Function |\n|---|---|---|---|\n",
+        *(f"| {' | '.join(map(_cell, row))} |\n" for row in _DEFAULTS),
+        "\n",
         "## Names\n\n",
         "Every public name of the TypeScript package, and the Python one.\n\n",
         "| TypeScript | Python | |\n|---|---|---|\n",

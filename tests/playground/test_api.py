@@ -271,7 +271,11 @@ async def test_nested_runs_have_their_own_calls() -> None:
 
     looks = [tool_call("look", {"what": "x"}), "I saw it."]
     helper = Agent(
-        name="helper", system="H", model=shop_model(FakeProvider([*looks, *looks])), tools=[look]
+        name="helper",
+        system="H",
+        model=shop_model(FakeProvider([*looks, *looks])),
+        tools=[look],
+        max_iter=1,
     )
     tasks = [tool_call("helper", {"task": "a"}), tool_call("helper", {"task": "b"}), "Done."]
     lead = Agent(

@@ -280,7 +280,10 @@ async def test_its_own_threads_are_left_alone() -> None:
 
 async def test_the_default_routing_agent_finds_an_agent() -> None:
     """Its tools are understood."""
-    agents = [Agent(name=name, system="S", description=name, tools=[look]) for name in ("a", "b")]
+    agents = [
+        Agent(name=name, system="S", description=name, tools=[look], max_iter=1)
+        for name in ("a", "b")
+    ]
     report = await examine(Network(name="desk", agents=agents))
     assert (report.healthy, report.tools) == (True, {"look": 1})
 

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import StatusCode
 
 from agentkit_py import Agent, Network, ToolContext, tool
-from agentkit_py._engine.spans import set_spans
+from agentkit_py._engine.instrumentation import instrument_all_runs
 from agentkit_py.inngest import create_functions
 from agentkit_py.inngest.sending import Sender
 from agentkit_py.routing import together
@@ -88,7 +88,7 @@ async def test_each_span_is_exported_once_by_independent_processes(
     collected: Collected, inference: Inference
 ) -> None:
     """As where each request starts a function in the cloud anew."""
-    set_spans(ManyMachines(collected))
+    instrument_all_runs(ManyMachines(collected))
     await durably(support, script(), inference)
     assert collected.parents == TREE
 
@@ -217,7 +217,7 @@ async def test_spans_of_parallel_branches_have_one_id_each(
     if machines == "one":
         everywhere(collected)
     else:
-        set_spans(ManyMachines(collected))
+        instrument_all_runs(ManyMachines(collected))
     calls = tool_calls(("look", {"place": "attic"}), ("look", {"place": "cellar"}))
     # Who asks first gets the first reply, so both say the same.
     model = ScriptedModel(calls, calls, "Nothing.", "Nothing.")
@@ -237,7 +237,7 @@ async def test_spans_of_a_run_whose_worker_dies_have_one_id_each(collected: Coll
     executor, _ = await durably(support, script(), "local")
     for point in list(kill_points(len(executor.journal)))[::3]:
         fresh = Collected()
-        set_spans(ManyMachines(fresh))
+        instrument_all_runs(ManyMachines(fresh))
         _, run = await durably(support, _patient(script()), "local", kill=point)
         assert run.status == "completed", point
         unique = {span_id_of(span): span.name for span in fresh.spans}

@@ -18,7 +18,7 @@ from typing import Any
 
 from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.json import JsonObject
-from agentkit_py._engine.tool_source import ToolSource
+from agentkit_py._engine.tool_sources import ToolSource
 from agentkit_py.agent import Agent
 from agentkit_py.inngest.steps import inside_step
 from agentkit_py.network import Network

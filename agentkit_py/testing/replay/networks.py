@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonObject
-from agentkit_py._engine.tool_source import SourceBook
+from agentkit_py._engine.tool_sources import SourceBook
 from agentkit_py.agent import Agent, RoutingAgent
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.messages import ToolCall
@@ -158,6 +158,7 @@ class RecordedNetwork:
             system=conversation.system or _NO_SYSTEM,
             tools=tools,
             processors=[ToolCallFilter(include=own)] if self._filters else (),
+            max_iter=1,
         )
 
 

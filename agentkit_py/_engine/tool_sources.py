@@ -1,16 +1,22 @@
-"""Tools that an agent does not hold itself: servers that are asked which ones they have."""
+"""Tool sources and rights: the tools that servers have, and those that an agent may use now."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from agentkit_py._core.json import JsonObject
+from agentkit_py._engine.lifecycle import AgentContext
 from agentkit_py._engine.tool import Tool
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.runtime.port import Recordable, Runtime
+
+AllowedTools: TypeAlias = (
+    Collection[str]
+    | Callable[[AgentContext], "Collection[str] | Awaitable[Collection[str] | None] | None"]
+)
+"""Names of tools, or a function of the context that gives them; None: all."""
 
 
 class ToolSource(Protocol):
@@ -101,13 +107,6 @@ class SourceBook:
                     self._listed.pop(source, None)
 
 
-async def in_step(
-    runtime: Runtime, step_id: str, changes: Recordable, look: Callable[[], Awaitable[Any]]
-) -> Any:
-    """What ``look`` gives, as a step."""
-    return await runtime.effect(step_id, look, changes)
-
-
 def check_sources(agent: str, sources: Sequence[Any]) -> None:
     """Refuse what cannot be asked, and two that could not be told apart.
 
@@ -147,3 +146,38 @@ async def opened(sources: Iterable[ToolSource]) -> AsyncExitStack:
             await source.open()
             stack.push_async_callback(source.close)
         return stack.pop_all()
+
+
+def check_allowed(
+    agent: str, allowed: object, tools: Mapping[str, Tool], sources: Sequence[ToolSource] = ()
+) -> None:
+    """Refuse what can give no rights.
+
+    Raises:
+        ConfigurationError: It is neither names nor a function, or names a tool there is not.
+    """
+    if allowed is None or callable(allowed):
+        return
+    missing = sorted(allowed_names(agent, allowed) - tools.keys())
+    unknown = [name for name in missing if not may_have(sources, name)]
+    if unknown:
+        raise ConfigurationError(
+            f"Agent {agent!r}: allowed_tools has {unknown[0]!r}, which is no tool of it "
+            f"({', '.join(sorted(tools)) or 'it has none'})"
+        )
+
+
+def allowed_names(agent: str, given: Any) -> set[str]:
+    """Return the names of tools in ``given``.
+
+    Raises:
+        ConfigurationError: It is no list of names.
+    """
+    if isinstance(given, Collection) and not isinstance(given, str | bytes | Mapping):
+        found: set[Any] = set(given)  # pyright: ignore[reportUnknownArgumentType]
+        if all(isinstance(name, str) for name in found):
+            return found
+    raise ConfigurationError(
+        f"Agent {agent!r}: allowed_tools must be a list of names, or a function that gives one, "
+        f"not {given!r:.80}"
+    )

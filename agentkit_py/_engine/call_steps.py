@@ -31,9 +31,6 @@ class CallSteps:
     allowed: bool = field(kw_only=True)
     """Whether the tool has steps of its own, instead of being one."""
 
-    key: str | None = field(default=None, init=False)
-    """Names the call to other systems, once it was asked for."""
-
     _count: int = field(default=0, init=False)
 
     def full_id(self, step_id: str) -> str:

@@ -1,29 +1,26 @@
-"""Agents and networks as tools: a run of its own per task, of which only the answer comes back."""
+"""Nested runs: agents and networks as tools of agents."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py._core.naming import slugify
-from agentkit_py._engine.emitter import Emitter
-from agentkit_py._engine.options import new_scope
+from agentkit_py._engine.approvals import CallDesk
 from agentkit_py._engine.prompt import HistoryMode
-from agentkit_py._engine.scope import RunScope
+from agentkit_py._engine.run_context import Nesting, RunContext, begin_run
 from agentkit_py._engine.tool import Tool, ToolContext, create_tool
-from agentkit_py._engine.tool_source import ToolSource, may_have
+from agentkit_py._engine.tool_sources import ToolSource, may_have
 from agentkit_py.errors import ConfigurationError, NestingError, is_control_error
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.models.base import Model
-from agentkit_py.results import USER
 from agentkit_py.state import State
 
 if TYPE_CHECKING:
-    from agentkit_py._engine.nested_task import NestedTask
-    from agentkit_py.agent import Agent
+    from pydantic import BaseModel
 
 Rights: TypeAlias = Collection[str] | Literal["own"]
 """Names of tools, or ``"own"``: all that it would have by itself."""
@@ -65,7 +62,7 @@ class AsToolOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedCall:
-    """What a nested run is told by the call it answers."""
+    """Options of a nested run, from the call it answers."""
 
     max_iter: int
     parent_run_id: str
@@ -74,13 +71,13 @@ class NestedCall:
     """The calling agent's, where the nested one has none."""
 
 
-RunNested: TypeAlias = Callable[[RunScope, NestedCall], Awaitable[tuple[str, str | None]]]
-"""Runs in a scope; gives the text, and which limit ended it."""
+RunNested: TypeAlias = Callable[[RunContext, NestedCall], Awaitable[tuple[str, str | None]]]
+"""Carries a nested run out; returns its text, and the limit that ended it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nested:
-    """An agent or network that is to be a tool."""
+    """An agent or network as a tool."""
 
     name: str
     description: str
@@ -89,7 +86,7 @@ class Nested:
     mode: HistoryMode
 
     def tool(self, options: AsToolOptions) -> Tool:
-        """The tool.
+        """Return the tool.
 
         Raises:
             ConfigurationError: An option is not known or makes no sense.
@@ -101,85 +98,90 @@ class Nested:
         for option in ("max_iter", "max_depth"):
             if options.get(option, 1) < 1:
                 raise ConfigurationError(f"as_tool({option}={options.get(option)!r}): at least 1")
-        from agentkit_py._engine.nested_task import NestedTask  # noqa: PLC0415 - loads pydantic
-
         return create_tool(
             name=options.get("name") or slugify(self.name).replace("-", "_"),
             description=options.get("description", self.description),
-            parameters=NestedTask,
+            parameters=_task_model(),
             handler=partial(_invoke, self, options),
             steps=True,
         )
 
 
-async def _invoke(
-    nested: Nested, options: AsToolOptions, given: NestedTask, ctx: ToolContext
-) -> Any:
-    parent = ctx.asking.scope
-    most = options.get("max_depth", MAX_DEPTH)
-    if parent.depth + 1 > most:
-        raise NestingError(nested.name, depth=parent.depth + 1, most=most)
-    scope = _scope(nested, options, given.task, ctx)
+@cache
+def _task_model() -> type[BaseModel]:
+    from pydantic import BaseModel, Field  # noqa: PLC0415 - slow to load
+
+    class NestedTask(BaseModel):  # without a docstring: models would read it
+        task: str = Field(
+            description="What is to be done, with all that is needed for it: nothing else of this "
+            "conversation is known there."
+        )
+
+    return NestedTask
+
+
+async def _invoke(nested: Nested, options: AsToolOptions, given: Any, ctx: ToolContext) -> Any:
+    desk = ctx.services
+    assert isinstance(desk, CallDesk)
+    parent = desk.run
+    depth, most = parent.nesting.depth + 1, options.get("max_depth", MAX_DEPTH)
+    if depth > most:
+        raise NestingError(nested.name, depth=depth, most=most)
+    run = _begin(nested, options, given.task, parent)
+    caller, network = desk.turn.agent, parent.network_spec
+    shared = None if network is None else network.model or network.default_model
     call = NestedCall(
         max_iter=options.get("max_iter", MAX_LOOPS),
-        parent_run_id=ctx.asking.turn.run_id,
+        parent_run_id=desk.turn.run_id,
         model=options.get("model"),
-        default_model=await _default_model(ctx.agent, parent),
+        default_model=await caller.choose_model(parent.context_of(caller)) or shared,
     )
     try:
-        text, limit = await nested.run(scope, call)
+        text, limit = await nested.run(run, call)
     except Exception as error:
         if is_control_error(error):
             raise
-        await scope.settle(error)
-        return _answer(scope, f"{type(error).__name__}: {error}", ok=False)
+        await run.finalize(error)
+        return _answer(run, f"{type(error).__name__}: {error}", ok=False)
     stopped = f"It was stopped: {limit}."
-    return _answer(scope, text if limit is None else f"{text}\n{stopped}".strip(), ok=limit is None)
+    return _answer(run, text if limit is None else f"{text}\n{stopped}".strip(), ok=limit is None)
 
 
-def _scope(nested: Nested, options: AsToolOptions, task: str, ctx: ToolContext) -> RunScope:
-    """The nested run's own scope: state and thread are new, limits and people are the parent's."""
-    parent = ctx.asking.scope
+def _begin(nested: Nested, options: AsToolOptions, task: str, parent: RunContext) -> RunContext:
+    """Return a nested run's context: state and thread are new, limits and people the parent's."""
     make_state = options.get("state")
     state: State[Any] = State() if make_state is None else make_state()
-    scope = new_scope(
+    run = begin_run(
         nested.name,
         task,
         {"state": state, "approver": parent.approver, "runtime": parent.runtime},
         history=options.get("history", nested.history),
         mode=nested.mode,
+        nested_in=parent,
     )
-    scope.meter = parent.meter
-    scope.spans = parent.spans
-    scope.depth = parent.depth + 1
-    scope.thread.lent = parent.thread.turn or parent.thread.lent
-    scope.emitter = Emitter(parent.runtime, parent.emitter.observer)
-    identity = parent.runtime.new_id(f"{scope.prefix}/context")
-    scope.context_id = f"subagent-{identity.replace('-', '')[:16]}"
-    scope.parent_context = parent.context_id
-    scope.state.thread_id = scope.context_id
-    data: Any = scope.state.data
+    run.meter = parent.meter
+    run.thread.lent = parent.thread.turn or parent.thread.lent
+    identity = parent.runtime.new_id(f"{run.prefix}/context").replace("-", "")
+    run.nesting = Nesting(
+        parent.nesting.depth + 1, f"subagent-{identity[:16]}", parent.nesting.context_id
+    )
+    run.state.thread_id = run.nesting.context_id
+    data: Any = run.state.data
     if isinstance(data, dict):
-        who = {"context_id": scope.context_id, "parent_context": scope.parent_context}
-        cast("dict[str, Any]", data).update(who)
-    return scope
+        place = {"context_id": run.nesting.context_id, "parent_context": run.nesting.parent_context}
+        cast("dict[str, Any]", data).update(place)
+    return run
 
 
-async def _default_model(agent: Agent, parent: RunScope) -> Model | None:
-    own = await agent.model_now(parent)
-    run = parent.network
-    return own or (None if run is None else run.model or run.network.default_model)
-
-
-def _answer(scope: RunScope, text: str, *, ok: bool) -> JsonObject:
-    loops = sum(result.agent_name != USER for result in scope.state.results)
-    return {"ok": ok, "result": text, "context_id": scope.context_id, "loops": loops}
+def _answer(run: RunContext, text: str, *, ok: bool) -> JsonObject:
+    loops = run.state.result_count
+    return {"ok": ok, "result": text, "context_id": run.nesting.context_id, "loops": loops}
 
 
 def names_of(
     owner: str, rights: Rights, known: Collection[str], sources: Sequence[ToolSource] = ()
 ) -> frozenset[str]:
-    """The names of tools that are given.
+    """Return the names of tools that are given.
 
     Raises:
         ConfigurationError: One is no tool there.

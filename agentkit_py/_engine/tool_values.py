@@ -1,13 +1,41 @@
-"""The envelope by which a model learns what a tool gave: ``{"data": …}`` or ``{"error": …}``."""
+"""Values of tools: the arguments that go in, and the envelope in which a model reads what came out.
+
+Contents are ``{"data": …}`` or ``{"error": …}``, as in the TypeScript package.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from agentkit_py._core.json import JsonValue, find_non_json
+from agentkit_py._core.json import JsonObject, JsonValue, find_non_json
 from agentkit_py.errors import ToolDefinitionError
+
+
+class InvalidArguments(Exception):  # noqa: N818 - caught by the engine, never seen by users
+    """Arguments that do not fit; what the model is told about them."""
+
+    def __init__(self, issues: list[dict[str, JsonValue]]) -> None:
+        super().__init__("; ".join(f"{i['path']}: {i['message']}" for i in issues))
+        self.issues = issues
+
+
+class Arguments(Protocol):
+    """Validates what a model passes."""
+
+    @property
+    def schema(self) -> JsonObject | None:
+        """JSON Schema of the arguments; None: anything goes, nothing is declared."""
+        ...
+
+    def validate(self, given: JsonValue) -> Any:
+        """The validated arguments.
+
+        Raises:
+            InvalidArguments: They do not fit.
+        """
+        ...
 
 
 def error_content(name: str, message: str, **facts: JsonValue) -> JsonValue:

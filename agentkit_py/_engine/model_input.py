@@ -1,0 +1,340 @@
+"""Model input: history → processors → validity → `on_start` → validity → request."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from agentkit_py._core.awaiting import resolve
+from agentkit_py._core.json import JsonValue
+from agentkit_py._engine.agent_spec import AgentSpec, Turn
+from agentkit_py._engine.instrumentation import CallEdit, Chains, ModelCall, Monitor, Rehearsal
+from agentkit_py._engine.lifecycle import Start, StartContext
+from agentkit_py._engine.overflow import NAME as OVERFLOW
+from agentkit_py._engine.overflow import halved
+from agentkit_py._engine.prompt import join
+from agentkit_py._engine.run_context import RunContext, RunInput
+from agentkit_py._engine.state_changes import NoChanges
+from agentkit_py._engine.tool import Tool
+from agentkit_py.events.types import ContextActivity
+from agentkit_py.messages import Message
+from agentkit_py.models.base import Model, ModelReply, ModelRequest, ToolSpec
+from agentkit_py.models.capabilities import window_of
+from agentkit_py.processors.apply import is_enough, run_chain
+from agentkit_py.processors.base import ProcessorContext, Stage, SummaryStore
+from agentkit_py.processors.report import ContextReport, ReportEntry
+from agentkit_py.processors.tokenizers import count_messages
+from agentkit_py.processors.validity import ensure_valid
+from agentkit_py.processors.vectors import VectorIndex
+
+_CHOICES = ("auto", "any")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInput:
+    """The messages of one model call, and how they came about."""
+
+    prompt: Sequence[Message]
+    history: Sequence[Message]
+    report: ContextReport
+    request: ModelRequest
+    stop: bool = False
+    """Whether `on_start` ends the turn instead."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TurnServices:
+    """The engine's services for the processors of one inference: model calls, steps, events."""
+
+    run: RunContext
+    turn: Turn
+    path: str
+    """Step id prefix of the inference."""
+
+    _counts: dict[str, int] = field(default_factory=dict[str, int], init=False)
+
+    def step_id(self, name: str) -> str:
+        """Return ``name`` behind the inference's prefix, counted where it comes again."""
+        count = self._counts[name] = self._counts.get(name, 0) + 1
+        return f"{self.path}.{name}" if count == 1 else f"{self.path}.{name}:{count}"
+
+    def new_id(self, key: str) -> str:
+        """Return an id of the runtime's."""
+        return self.run.runtime.new_id(key)
+
+    def now(self, key: str) -> datetime:
+        """Return the runtime's time."""
+        return self.run.runtime.now(f"{self.path}.{key}")
+
+    async def ask_model(
+        self, step_id: str, model: Model, messages: Sequence[Message]
+    ) -> ModelReply:
+        """Ask a model; the run's meter counts it."""
+        run = self.run
+        request = ModelRequest(messages=tuple(messages), agent=self.turn.agent.name)
+        call = ModelCall(run_id=self.turn.run_id, step_id=step_id, model=model, request=request)
+        with run.monitor.model_call(call):
+            body = await run.runtime.infer(step_id, model, lambda: model.encode(request))
+        reply = model.decode(body)
+        run.meter.add(model.model, reply.usage)
+        return reply
+
+    async def once(self, step_id: str, handler: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
+        """Run ``handler`` in a step."""
+        return await self.run.runtime.effect(step_id, handler, NoChanges())
+
+    async def announce(self, activity: str, stage: Stage, facts: dict[str, Any]) -> None:
+        """Emit an event of what a processor does."""
+        event = ContextActivity(**self.turn.facts, activity=activity, stage=stage, facts=facts)
+        await self.run.monitor.emit(event)
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelInputBuilder:
+    """Builds the input of one inference of an agent."""
+
+    run: RunContext
+    turn: Turn
+    tools: Mapping[str, Tool]
+    """The tools that the model is offered."""
+
+    path: str = ""
+    """Step id prefix of the inference."""
+
+    services: TurnServices | None = None
+    """What processors may use; None: nothing may happen, this is a rehearsal."""
+
+    other_chains: Chains | None = None
+    """Processors to try in place of those that are configured."""
+
+    @property
+    def agent(self) -> AgentSpec:
+        """The agent whose turn it is."""
+        return self.turn.agent
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as the model is told of them."""
+        return tuple([tool.spec for tool in self.tools.values()])
+
+    @property
+    def chains(self) -> Chains:
+        """The processors, level by level."""
+        if self.other_chains is not None:
+            return self.other_chains
+        return self.run.chains_of(self.agent)
+
+    async def build(self) -> ModelInput:
+        """Return what the model is to see now."""
+        agent = self.agent
+        prompt = await self._prompt()
+        entries: list[ReportEntry] = []
+        history = full = await self._load(prompt)
+        if self.chains:
+            around = None if self.services is None else self.run.monitor.processors(self.path)
+            context = self._context(prompt, full)
+            outcome = await run_chain(full, self.chains, context, around)
+            history, entries = outcome.messages, list(outcome.entries)
+        if agent.lifecycle.on_start is None:
+            return self._input(prompt, history, entries, full)
+        before = history = _valid(history, entries, agent)
+        start = await self._on_start(prompt, history)
+        prompt, history = tuple(start.prompt), tuple(start.history)
+        if history != tuple(before):
+            entries.append(_entry("on_start", "on_start", before, history, agent))
+        return self._input(prompt, history, entries, full, stop=start.stop)
+
+    async def build_shorter(self, refused: ModelInput) -> ModelInput:
+        """Return about half of an input that a provider refused as too long."""
+        agent, full = self.agent, refused.report.history
+        pins = (p.pinned(full) for _, processors in self.chains for p in processors)
+        context = replace(
+            self._context(refused.prompt, refused.history),
+            pinned=frozenset(id(m) for found in pins for m in found),
+        )
+        sent = count_messages(refused.request.messages, agent.tokenizer)
+        prompt = count_messages(refused.prompt, agent.tokenizer)
+        history, reason = await halved(refused.history, sent, prompt, context)
+        entry = _entry("overflow", OVERFLOW, refused.history, history, agent, reason)
+        return self._input(refused.prompt, history, [*refused.report.entries, entry], full)
+
+    def model_call(self, step_id: str, made: ModelInput) -> ModelCall:
+        """Return the call of an input, as instrumentations get it."""
+        problem, kept = "", None
+        if self.run.monitor.wants_rehearsals:
+            try:
+                kept = replace(self, run=_frozen(self.run), services=None)
+            except Exception as error:  # noqa: BLE001 - states that cannot be copied hold anything
+                problem = f"the state cannot be copied ({type(error).__name__}: {error})"
+        return ModelCall(
+            run_id=self.turn.run_id,
+            message_id=self.turn.message_id,
+            step_id=step_id,
+            model=self.turn.model,
+            request=made.request,
+            report=made.report,
+            state=(self if kept is None else kept).run.state,
+            chains=self.chains,
+            again=None if kept is None else kept.rehearse,
+            problem=problem,
+        )
+
+    async def rehearse(self, edit: CallEdit) -> Rehearsal:
+        """Return the call as it would be sent with ``edit``; see `ModelCall.rehearse`."""
+        run, turn = _frozen(self.run), self.turn
+        if edit.system is not None:
+            turn = replace(turn, agent=replace(turn.agent, system=edit.system))
+        if edit.input is not None:
+            run.input = RunInput(replace(run.input.message, content=edit.input))
+        made = await replace(self, run=run, turn=turn, other_chains=edit.chains).build()
+        return Rehearsal(turn.model, made.report, made.request, made.stop)
+
+    def _input(
+        self,
+        prompt: Sequence[Message],
+        history: Sequence[Message],
+        entries: list[ReportEntry],
+        full: Sequence[Message],
+        *,
+        stop: bool = False,
+    ) -> ModelInput:
+        agent = self.agent
+        joined, prefill = join(prompt, history, self.run.mode)
+        joined = tuple(_valid(joined, entries, agent))
+        report = ContextReport(
+            agent=agent.name,
+            entries=tuple(entries),
+            prompt=prompt,
+            history=full,
+            sent=joined,
+            tokenizer=agent.tokenizer,
+        )
+        choice = agent.tool_choice
+        request = ModelRequest(
+            messages=joined,
+            tools=self.specs,
+            # A tool that may not be called now cannot be asked for either.
+            tool_choice=choice if choice in _CHOICES or choice in self.tools else "auto",
+            agent=agent.name,
+            prefill=prefill,
+        )
+        return ModelInput(prompt=prompt, history=history, report=report, request=request, stop=stop)
+
+    async def _prompt(self) -> tuple[Message, ...]:
+        agent, run = self.agent, self.run
+        system = await agent.system_prompt(run.context_of(agent))
+        search = agent.knowledge
+        if search is not None and search.tool.name in self.tools:
+            said = await self._knowledge_instructions()
+            system = f"{system}\n\n{said}" if system else said
+        return run.input.prompt(system, agent.assistant)
+
+    async def _knowledge_instructions(self) -> str:
+        """Return what the system prompt says of the agent's knowledge, found out once in a run."""
+        search, run, services = self.agent.knowledge, self.run, self.services
+        assert search is not None
+        key = f"knowledge:{id(search)}"
+        said = run.memory.get(key)
+        if said is None:
+            if services is None or not search.agentic:
+                said = await search.instructions(run.state)
+            else:
+                step_id = services.step_id("knowledge")
+                said = await services.once(step_id, lambda: search.instructions(run.state))
+            run.memory[key] = said
+        return str(said)
+
+    async def _load(self, prompt: Sequence[Message]) -> Sequence[Message]:
+        """Return the history, with as much of the thread loaded as the processors want to see."""
+        run, chains = self.run, self.chains
+        if run.thread.older is not None:
+            context = self._context(prompt, run.transcript.history())
+            await run.load_enough(
+                lambda newest: is_enough(newest, chains, replace(context, unloaded=run.not_loaded))
+            )
+        return run.transcript.history()
+
+    def _context(self, prompt: Sequence[Message], history: Sequence[Message]) -> ProcessorContext:
+        run, agent, model = self.run, self.agent, self.turn.model
+        store = run.history
+        return ProcessorContext(
+            agent=agent.name,
+            network=None if run.network is None else run.network.name,
+            thread_id=run.state.thread_id,
+            model=model.model,
+            context_window=model.context_window or window_of(model.model),
+            tokenizer=agent.tokenizer,
+            prompt=prompt,
+            protected=self._protected(history),
+            steps=run.runtime.step,
+            input=run.input.text,
+            tools=self.specs,
+            services=self.services,
+            summaries=store if store and isinstance(store, SummaryStore) else None,
+            vectors=store if store and isinstance(store, VectorIndex) else None,
+            memory=run.memory,
+            unloaded=run.not_loaded,
+            dry=self.services is None,
+        )
+
+    def _protected(self, history: Sequence[Message]) -> frozenset[int]:
+        """Return the ids of the calls and results that this agent made in this run."""
+        if self.run.mode == "typescript":
+            return frozenset()
+        name = self.agent.name
+        return frozenset(
+            id(m)
+            for m in history
+            if m.from_history is False and m.type != "text" and m.agent == name
+        )
+
+    async def _on_start(self, prompt: Sequence[Message], history: Sequence[Message]) -> Start:
+        hook, run = self.agent.lifecycle.on_start, self.run
+        assert hook is not None
+        context = StartContext(
+            agent=self.agent.agent,
+            network=run.network,
+            state=run.state,
+            input=run.input.text,
+            prompt=prompt,
+            history=history,
+        )
+        return await resolve(hook(context)) or Start(prompt, history)
+
+
+def _frozen(run: RunContext) -> RunContext:
+    """Return the run as it is now, on a state of its own; nothing is saved or emitted by it."""
+    fork = run.fork(Monitor(run.runtime, ()))
+    if run.network is not None:
+        fork.network = run.network.frozen(fork.transcript)
+    return fork
+
+
+def _valid(
+    messages: Sequence[Message], entries: list[ReportEntry], agent: AgentSpec
+) -> Sequence[Message]:
+    valid, repairs = ensure_valid(messages)
+    if repairs:
+        reason = "; ".join(str(repair) for repair in repairs)
+        entries.append(_entry("validity", "validity", messages, valid, agent, reason))
+    return valid
+
+
+def _entry(
+    level: Any,
+    name: str,
+    before: Sequence[Message],
+    after: Sequence[Message],
+    agent: AgentSpec,
+    reason: str = "",
+) -> ReportEntry:
+    return ReportEntry(
+        level=level,
+        name=name,
+        reason=reason,
+        before=before,
+        after=after,
+        tokenizer=agent.tokenizer,
+    )

@@ -1,0 +1,320 @@
+"""Network loop: router → stack → agents → router, until the router returns nothing."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias, cast
+
+from agentkit_py._core.awaiting import resolve
+from agentkit_py._engine.agent_loop import (
+    MAX_ITER,
+    TurnOptions,
+    run_agent,
+    warn_of_unread_results,
+)
+from agentkit_py._engine.agent_spec import NetworkSpec
+from agentkit_py._engine.concurrency import run_in_parallel
+from agentkit_py._engine.instrumentation import Monitor, logger
+from agentkit_py._engine.lifecycle import ResultContext
+from agentkit_py._engine.limits import LIMITS
+from agentkit_py._engine.network_run import DONE, AgentLike, NetworkLike, NetworkRun
+from agentkit_py._engine.run_context import RunContext
+from agentkit_py._engine.state_changes import Scheduled
+from agentkit_py.errors import RoutingError
+from agentkit_py.events.types import (
+    AgentsRouted,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+)
+from agentkit_py.history.runs import RunRecord
+from agentkit_py.messages import UserMessage
+from agentkit_py.models.base import ToolSpec
+from agentkit_py.results import AgentResult
+from agentkit_py.state import State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterContext:
+    """What a router function decides by."""
+
+    input: str
+    """The text of the user's message."""
+
+    user_message: UserMessage
+    network: NetworkRun
+    state: State[Any]
+    """The run's state."""
+
+    stack: Sequence[Scheduled]
+    """Names of the agents that are already scheduled."""
+
+    call_count: int
+    """How many agent turns there were in this run."""
+
+    last_result: AgentResult | None
+    """The last agent's last result; before the first turn of this run, that of an earlier one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Agents that run at the same time; see `together`."""
+
+    agents: tuple[AgentLike | str, ...]
+
+
+Routed: TypeAlias = AgentLike | str | Together | Sequence[AgentLike | str | Together] | None
+"""Agents, or their names; None or empty: the run is done. A routing agent is asked."""
+
+RouterFunction: TypeAlias = Callable[[RouterContext], Routed | Awaitable[Routed]]
+
+
+class NetworkLoop:
+    """Drives one run of a network."""
+
+    def __init__(
+        self,
+        network: NetworkLike,
+        spec: NetworkSpec,
+        context: RunContext,
+        router: Any,
+    ) -> None:
+        """Begin; `run_to_end` does the work.
+
+        Args:
+            network: The network's configuration.
+            spec: The same, resolved for this run.
+            context: The run's context.
+            router: A function or a routing agent.
+        """
+        self._spec = spec
+        self._context = context
+        self._router = router
+        self._routings = 0
+        run_id = context.runtime.new_id(f"{context.prefix}/run")
+        self.run = NetworkRun(network, run_id, context.transcript, context.meter, self)
+        context.network, context.network_spec = self.run, spec
+        context.thread.network = self.run
+        context.changes.network = self.run
+
+    async def is_enabled(self, agent: Any, /) -> bool:
+        """Return whether the agent's lifecycle lets it run now."""
+        spec = self._context.spec_of(agent)
+        return await spec.is_enabled(self._context.context_of(spec))
+
+    def known_tools(self, agent: Any, /) -> Sequence[ToolSpec]:
+        """Return an agent's tools as far as they are known without asking its servers."""
+        spec = self._context.spec_of(agent)
+        known = self._context.sources.known(spec.servers, spec.tools)
+        return [tool.spec for tool in known.values()]
+
+    async def run_to_end(self) -> NetworkRun:
+        """Open the thread, run agents until the router is done, save what is not saved."""
+        context, run = self._context, self.run
+        monitor, runtime, thread = context.monitor, context.runtime, context.thread
+        await context.open(run.agents.values())
+        if thread.outcome is not None:
+            self._repeat(thread.outcome)
+            return run
+        facts: dict[str, Any] = {
+            "run_id": run.run_id,
+            "name": run.name,
+            "scope": "network",
+            "message_id": run.run_id,
+        }
+        if monitor.is_active:
+            user_id = context.user_id
+            await monitor.emit_now(RunStarted(**facts, thread_id=run.thread_id, user_id=user_id))
+        try:
+            with monitor.inside(run.run_id) if monitor.is_active else nullcontext():
+                run.stop_reason = await self._loop()
+            await thread.save_results()
+            await thread.end(stop_reason=run.stop_reason)
+        except CancelledError as error:
+            await context.finalize(error)
+            if runtime.is_final(error):
+                await monitor.emit_now(RunInterrupted(**facts))
+            raise
+        except Exception as error:
+            await context.finalize(error)
+            if runtime.is_final(error):
+                await monitor.emit_now(RunFailed(**facts, error=error))
+            context.raise_to_caller(error)
+            raise
+        if monitor.is_active:
+            await monitor.emit_now(RunCompleted(**facts, stop_reason=run.stop_reason))
+        if not context.nesting.depth:
+            warn_of_unread_results(run.last_result)
+        return run
+
+    def _repeat(self, outcome: RunRecord) -> None:
+        """Take over the outcome of an earlier run for the same user message."""
+        self.run.stop_reason = outcome.stop_reason or DONE
+        if outcome.results:
+            self.run.last_result = self._context.earlier_result()
+
+    async def _loop(self) -> str:
+        run = self.run
+        if not await run.available_agents():
+            raise RoutingError("no agent is enabled", network=run.name)
+        await self._ask_router()
+        while run.stack:
+            stop = await self._run_next(run.stack.pop(0))
+            if stop is not None:
+                return stop
+            await self._ask_router()
+        return run.limit_reached or DONE
+
+    async def _run_next(self, scheduled: Scheduled) -> str | None:
+        """Run who is scheduled; return why the run ends, if it does."""
+        run = self.run
+        names = (scheduled,) if isinstance(scheduled, str) else scheduled
+        for name in names:
+            agent = run.agents.get(name)
+            if agent is None or not await self.is_enabled(agent):
+                run.stopped_at = name
+                return "unknown_agent" if agent is None else "disabled_agent"
+        if len(names) == 1:
+            spec = self._context.spec_of(run.agents[names[0]])
+            run.last_result = await run_agent(self._context, spec, self._options(names[0], 0))
+        else:
+            await self._run_together(names)
+        run.call_count += len(names)
+        return self._limit_reached()
+
+    def _options(self, name: str, index: int) -> TurnOptions:
+        return TurnOptions(
+            f"{self._context.prefix}.{name}.{self.run.call_count + index}",
+            model=self._spec.model,
+            default_model=self._spec.default_model,
+            parent_run_id=self.run.run_id,
+        )
+
+    async def _run_together(self, names: Sequence[str]) -> None:
+        """Run agents in parallel, each on its own fork; join their results in the order given."""
+        context, run = self._context, self.run
+        # A fork's monitor is the one of its branch, which is known when it runs.
+        forks = [context.fork(context.monitor) for _ in names]
+
+        async def turn(index: int, monitor: Monitor) -> AgentResult:
+            fork = forks[index]
+            fork.monitor = monitor
+            spec = fork.spec_of(run.agents[names[index]])
+            return await run_agent(fork, spec, self._options(names[index], index))
+
+        turns = [partial(turn, index) for index in range(len(names))]
+        outcomes = await run_in_parallel(context.runtime, context.monitor, run, run.stack, turns)
+        context.meter.add_forks([fork.meter for fork in forks])
+        errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+        for result in [result for fork in forks for result in fork.transcript.added]:
+            if errors:  # results beside one that failed are kept, too; nothing is saved now
+                context.keep(result)
+            else:
+                await context.add(result)
+        if errors:
+            raise errors[0]
+        run.last_result = outcomes[-1]
+        run.state.merge([(n, fork.state) for n, fork in zip(names, forks, strict=True)])
+
+    def _limit_reached(self) -> str | None:
+        context, run = self._context, self.run
+        key = f"{context.prefix}.{run.call_count}/limit"
+        reached = context.meter.reached(lambda: context.runtime.now(key))
+        if reached is not None:
+            return reached
+        if self._spec.max_iter and run.call_count >= self._spec.max_iter:
+            logger.warning(
+                "Network %r was stopped after %d agent turns (max_iter); %d scheduled",
+                run.name,
+                run.call_count,
+                len(run.stack),
+            )
+            return MAX_ITER
+        return None
+
+    async def _ask_router(self) -> None:
+        run, monitor = self.run, self._context.monitor
+        scheduled = await self._route()
+        run.stack.extend(scheduled)
+        if monitor.is_active:
+            names = [n for item in scheduled for n in ((item,) if isinstance(item, str) else item)]
+            event = AgentsRouted(run_id=run.run_id, name=run.name, agents=tuple(names))
+            await monitor.emit(event)
+
+    async def _route(self) -> list[Scheduled]:
+        """Return the names of the agents that are next; agents that are new join the network."""
+        chosen: Any = self._router
+        if not isinstance(chosen, AgentLike):
+            chosen = await resolve(chosen(self._router_context()))
+        if isinstance(chosen, AgentLike) and chosen.is_routing:
+            chosen = await self._ask_routing_agent(chosen)
+        return [self._schedule(item) for item in self._as_list(chosen)]
+
+    def _router_context(self) -> RouterContext:
+        run, given = self.run, self._context.input
+        earlier = reversed(run.state.results)
+        return RouterContext(
+            input=given.text,
+            user_message=given.message,
+            network=run,
+            state=run.state,
+            stack=tuple(run.stack),
+            call_count=run.call_count,
+            last_result=run.last_result or next(earlier, None),
+        )
+
+    async def _ask_routing_agent(self, agent: AgentLike) -> Sequence[str]:
+        context, run = self._context, self.run
+        spec = context.spec_of(agent)
+        options = TurnOptions(
+            f"{context.prefix}.route.{self._routings}",
+            model=self._spec.model,
+            default_model=self._spec.default_model,
+            parent_run_id=run.run_id,
+            keep=False,
+        )
+        self._routings += 1
+        result = await run_agent(context, spec, options)
+        run.routing_results.append(result)
+        if result.stop_reason in LIMITS and not result.output:
+            run.limit_reached = result.stop_reason  # it was not asked, so it has not said "nobody"
+            return ()
+        hook = spec.lifecycle.on_route
+        assert hook is not None
+        seen = ResultContext(agent=agent, network=run, state=run.state, result=result)
+        return await resolve(hook(seen)) or ()
+
+    def _as_list(self, chosen: object) -> list[object]:
+        if chosen is None:
+            return []
+        if isinstance(chosen, str | Together | AgentLike):
+            return [chosen]
+        if isinstance(chosen, Sequence):
+            return list(cast("Sequence[object]", chosen))
+        raise RoutingError(
+            f"its router returned {chosen!r:.80}; expected agents, names, a routing agent or None",
+            network=self.run.name,
+        )
+
+    def _schedule(self, item: object) -> Scheduled:
+        if isinstance(item, Together):
+            return tuple(self._name_of(agent) for agent in item.agents)
+        return self._name_of(item)
+
+    def _name_of(self, item: Any) -> str:
+        if isinstance(item, str):
+            return item
+        if not isinstance(item, AgentLike):
+            problem = f"its router returned {item!r:.80} in a list"
+            raise RoutingError(problem, network=self.run.name)
+        if item.is_routing:
+            raise RoutingError(
+                f"its router returned the routing agent {item.name!r} in a list; return it alone",
+                network=self.run.name,
+            )
+        return self.run.add_agent(item)

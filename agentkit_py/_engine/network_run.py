@@ -1,0 +1,159 @@
+"""NetworkRun: one run of a network, as routers, tools and hooks see it and as it ended."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+from agentkit_py._engine.concurrency import scheduled_in
+from agentkit_py._engine.limits import Meter
+from agentkit_py._engine.state_changes import Scheduled
+from agentkit_py._engine.transcript import Transcript
+from agentkit_py.messages import Usage
+from agentkit_py.models.base import ToolSpec
+from agentkit_py.processors.report import ContextReport
+from agentkit_py.results import AgentResult
+from agentkit_py.state import State
+
+DONE = "done"
+
+
+class AgentLike:
+    """The base of agents: what the engine, hooks, tools and routers know of one."""
+
+    is_routing: ClassVar[bool] = False
+    """Whether its answer says which agents are next."""
+
+    name: str
+    description: str
+
+    def resolve(self) -> Any:
+        """Return the agent as it is now, ready to run."""
+        raise NotImplementedError
+
+
+class NetworkLike(Protocol):
+    """A network's configuration as hooks, tools and routers see it."""
+
+    name: str
+    description: str
+    agents: Any
+
+
+class RunServices(Protocol):
+    """The part of the network loop that readers of a run may use."""
+
+    async def is_enabled(self, agent: Any, /) -> bool:
+        """Return whether the agent's lifecycle lets it run now."""
+        ...
+
+    def known_tools(self, agent: Any, /) -> Sequence[ToolSpec]:
+        """Return an agent's tools as far as they are known without asking its servers."""
+        ...
+
+
+class NetworkRun:
+    """One run of a network.
+
+    Attributes:
+        network: The network's configuration.
+        run_id: The id that events and traces call the run by.
+        state: The run's state.
+        agents: The agents of this run by name: the network's, and those a router brought in.
+        stack: Names of the agents that are scheduled, the next one first; a tuple of names where
+            several run at the same time.
+        call_count: How many agent turns there were.
+        stop_reason: Why the run ended: ``"done"`` (the router had nobody), ``"max_iter"``,
+            ``"unknown_agent"``, ``"disabled_agent"``, or the name of a limit; None while it runs.
+        limit_reached: The limit because of which a routing agent was not asked.
+        stopped_at: The agent name that was unknown or disabled.
+        last_result: The last agent's last result.
+        routing_results: Results of routing agents; they are no part of the state.
+    """
+
+    state: State[Any]
+
+    def __init__(
+        self,
+        network: NetworkLike,
+        run_id: str,
+        transcript: Transcript,
+        meter: Meter,
+        services: RunServices,
+    ) -> None:
+        """Begin with the network's agents and an empty stack."""
+        self.network: Any = network
+        self.run_id = run_id
+        self.state = transcript.state
+        self.agents: dict[str, Any] = {agent.name: agent for agent in network.agents}
+        self.stack: list[Scheduled] = []
+        self.call_count: int = 0
+        self.stop_reason: str | None = None
+        self.limit_reached: str | None = None
+        self.stopped_at: str | None = None
+        self.last_result: AgentResult | None = None
+        self.routing_results: list[AgentResult] = []
+        self._transcript = transcript
+        self._meter = meter
+        self._services = services
+
+    def __str__(self) -> str:
+        """Who said what, and why the run ended."""
+        lines = [str(entry) for entry in self._transcript.of_this_run()]
+        return "\n".join([*lines, f"({self.name}: {self.stop_reason or 'running'})"])
+
+    @property
+    def name(self) -> str:
+        """The network's name."""
+        return self.network.name
+
+    @property
+    def thread_id(self) -> str | None:
+        """The thread that the run belongs to."""
+        return self.state.thread_id
+
+    @property
+    def results(self) -> list[AgentResult]:
+        """The results of this run, in order."""
+        return self._transcript.results()
+
+    @property
+    def text(self) -> str:
+        """The text of the last result."""
+        return self.last_result.text if self.last_result is not None else ""
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all model calls of this run, those of routing agents included."""
+        return self._meter.usage
+
+    @property
+    def context(self) -> list[ContextReport]:
+        """The context report of each inference of this run, in order."""
+        return [result.context for result in self.results if result.context is not None]
+
+    def schedule(self, agent: Any) -> None:
+        """Put an agent, or its name, at the end of the stack; tools and hooks hand over with it."""
+        name = agent if isinstance(agent, str) else self.add_agent(agent)
+        scheduled_in(self, self.stack).append(name)
+
+    def add_agent(self, agent: AgentLike) -> str:
+        """Add an agent to this run, unless one of its name is there; return the name."""
+        self.agents.setdefault(agent.name, agent)
+        return agent.name
+
+    async def available_agents(self) -> list[Any]:
+        """Return the agents that are enabled now."""
+        return [a for a in self.agents.values() if await self._services.is_enabled(a)]
+
+    def specs_of(self, agent: AgentLike) -> Sequence[ToolSpec]:
+        """Return an agent's tools as far as they are known: servers are asked when it runs."""
+        return self._services.known_tools(agent)
+
+    def frozen(self, transcript: Transcript) -> NetworkRun:
+        """Return the run as it is now, on another state: what changes it changes only that."""
+        found = copy.copy(self)
+        found.state, found._transcript = transcript.state, transcript  # noqa: SLF001 - own class
+        found.agents, found.stack = dict(self.agents), list(self.stack)
+        return found

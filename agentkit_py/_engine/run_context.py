@@ -1,0 +1,443 @@
+"""RunContext: what everything inside one run shares, and how a run begins and ends."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, TypedDict, TypeVar, cast
+
+from agentkit_py._engine.agent_spec import AgentSpec, NetworkSpec
+from agentkit_py._engine.checks import check_options
+from agentkit_py._engine.instrumentation import Instrument, Monitor, StreamingConfig, logger
+from agentkit_py._engine.lifecycle import AgentContext
+from agentkit_py._engine.limits import NO_LIMITS, Meter, RunLimits
+from agentkit_py._engine.network_run import AgentLike, NetworkRun
+from agentkit_py._engine.prompt import HistoryMode, assemble
+from agentkit_py._engine.state_changes import StateChanges
+from agentkit_py._engine.tool import Approver
+from agentkit_py._engine.tool_sources import SourceBook
+from agentkit_py._engine.transcript import Transcript
+from agentkit_py.errors import ConfigurationError, HistoryError
+from agentkit_py.events.types import Observer
+from agentkit_py.history.config import HistoryConfig
+from agentkit_py.history.thread import Thread
+from agentkit_py.messages import Message, TextMessage, UserMessage, text_of_parts
+from agentkit_py.models.base import Model
+from agentkit_py.processors.apply import is_bounded
+from agentkit_py.processors.base import Extent, HistoryProcessor, Level
+from agentkit_py.results import USER, AgentResult
+from agentkit_py.runtime.current import choose_runtime
+from agentkit_py.runtime.port import Runtime
+from agentkit_py.state import State, fields_of
+
+D = TypeVar("D")
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of every run; all may be left out."""
+
+    state: State[Any] | Mapping[str, Any] | None
+    """State to go on with, or a plain ``{data, results, messages, threadId}``."""
+
+    thread_id: str | None
+    """The stored thread to go on with."""
+
+    model: Model | None
+    """Overrides the agents' models."""
+
+    max_iter: int | None
+    """Another number of inferences than the agent's, or of agent turns than the network's."""
+
+    router: Any
+    """Another router than the network's."""
+
+    limits: RunLimits | None
+    """How long, how often and for how much the run may go on."""
+
+    runtime: Runtime | None
+    """Another runtime than the ambient one."""
+
+    ctx: object
+    """The context of the Inngest function it runs in; the middleware finds it by itself."""
+
+    require_durable: bool
+    """Refuse to run outside of an Inngest function."""
+
+    approver: Approver | None
+    """Asks a person in this process where a tool needs approval; else the runtime does."""
+
+    observer: Observer | None
+    """Gets each event of the run, in order."""
+
+    streaming: StreamingConfig | None
+    """Streams the run to a front end."""
+
+    tracing: Instrument | None
+    """Measures the run, e.g. `agentkit_py.tracing.Tracing`; else whatever measures all runs."""
+
+
+@dataclass(slots=True)
+class RunInput:
+    """The user's message with its id and time filled in."""
+
+    message: UserMessage
+    said: TextMessage | None = field(init=False)
+    """The message as the model sees it and as it stands in a transcript; None if it is empty."""
+
+    _prompt: tuple[Message, ...] = field(default=(), init=False)
+    _parts: tuple[str, str] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Make the message that models see."""
+        content = self.message.content
+        if not isinstance(content, str):
+            content = tuple(content)
+        self.said = TextMessage("user", content) if content else None
+
+    @classmethod
+    def of(cls, given: str | UserMessage, runtime: Runtime, prefix: str) -> RunInput:
+        """Return what was passed to ``run`` as a message with id and time.
+
+        Raises:
+            ConfigurationError: It is neither text nor a `UserMessage`.
+        """
+        key = f"{prefix}/user-message"
+        if isinstance(given, str):
+            now, new_id = runtime.now(key), runtime.new_id(key)
+            return cls(UserMessage(given, new_id, client_timestamp=now))
+        if not isinstance(given, UserMessage):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"input must be a str or a UserMessage, got {given!r:.80}")
+        message = copy(given)  # it may be of a class with a constructor of its own
+        object.__setattr__(message, "id", given.id or runtime.new_id(key))
+        when = given.client_timestamp or runtime.now(key)
+        object.__setattr__(message, "client_timestamp", when)
+        return cls(message)
+
+    @property
+    def text(self) -> str:
+        """The message's text."""
+        return text_of_parts(self.message.content)
+
+    def user_turn(self, said: TextMessage) -> AgentResult:
+        """Return the message as it stands in a transcript."""
+        when = self.message.client_timestamp
+        assert when is not None, "`of` has filled it in"
+        return AgentResult(USER, (said,), (), when, id=self.message.id)
+
+    def prompt(self, system: str, assistant: str) -> tuple[Message, ...]:
+        """Return the prompt of a model call; the same messages while its texts are the same."""
+        parts = (system, assistant)
+        if parts != self._parts:
+            addition = self.message.system_prompt
+            self._prompt = assemble(system, self.said, assistant, addition=addition)
+            self._parts = parts
+        return self._prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Nesting:
+    """The place of a run among those that it is nested in; see `Agent.as_tool`."""
+
+    depth: int = 0
+    context_id: str = "main"
+    """The name that runs nested in it know it by."""
+
+    parent_context: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class RunContext:
+    """One run of a network, or of an agent by itself."""
+
+    runtime: Runtime
+    input: RunInput
+    transcript: Transcript
+    thread: Thread
+    history: HistoryConfig | None
+    """The store of the run; forks know it too."""
+
+    monitor: Monitor
+    changes: StateChanges
+    """What is recorded with each callback that runs in a step."""
+
+    meter: Meter
+    mode: HistoryMode
+    prefix: str
+    """Unique prefix of this run's step ids."""
+
+    approver: Approver | None = None
+    network: NetworkRun | None = None
+    network_spec: NetworkSpec | None = None
+    nesting: Nesting = Nesting()
+    resumes: bool = False
+    """Whether no state was given, so that the data of the run before may go on."""
+
+    memory: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What processors remember until the run ends."""
+
+    sources: SourceBook = field(default_factory=SourceBook)
+    """The tools that servers of the agents have."""
+
+    _specs: dict[int, tuple[AgentLike, AgentSpec]] = field(
+        default_factory=dict[int, tuple[AgentLike, AgentSpec]]
+    )
+
+    @property
+    def state(self) -> State[Any]:
+        """The run's state."""
+        return self.transcript.state
+
+    @property
+    def user_id(self) -> str | None:
+        """The user that the state names; chunks carry it."""
+        fields = fields_of(self.state.data)
+        found = fields.get("user_id") or fields.get("userId")
+        return found if isinstance(found, str) else None
+
+    def spec_of(self, agent: AgentLike) -> AgentSpec:
+        """Return the agent as it was when this run first knew it."""
+        known = self._specs.get(id(agent))
+        if known is None:
+            known = self._specs[id(agent)] = (agent, agent.resolve())
+        return known[1]
+
+    def context_of(self, agent: AgentSpec) -> AgentContext:
+        """Return what functions of the agent's configuration get."""
+        return AgentContext(agent=agent.agent, network=self.network, state=self.state)
+
+    def chains_of(self, agent: AgentSpec) -> list[tuple[Level, Sequence[HistoryProcessor]]]:
+        """Return the processors that an agent's history goes through, level by level."""
+        network = self.network_spec
+        shared = None if network is None else network.history
+        own = None if agent.history is shared else agent.history
+        levels: list[tuple[Level, Sequence[HistoryProcessor]]] = [
+            ("history", () if shared is None else shared.chain),
+            ("history", () if own is None else own.chain),
+            ("network", () if network is None else network.chain),
+            ("agent", agent.chain),
+        ]
+        return [(level, chain) for level, chain in levels if chain]
+
+    async def open(self, agents: Iterable[AgentLike], *, dry: bool = False) -> None:
+        """Load the thread, and keep and save what the user said.
+
+        Args:
+            agents: Those that may run: if none of them has a processor that bounds the history, all
+                of it is loaded.
+            dry: Save and create nothing.
+        """
+        specs = [self.spec_of(agent) for agent in agents]
+        if self.thread.config is not None:
+            self.thread.whole = not any(is_bounded(self.chains_of(spec)) for spec in specs)
+        try:
+            await self._open(dry=dry)
+        except CancelledError as error:
+            await self._release(error)
+            raise
+        except Exception as error:
+            await self._release(error)
+            self.raise_to_caller(error)
+            raise
+
+    async def _release(self, error: Exception | CancelledError) -> None:
+        """Give the thread back, as this run ends before it has begun."""
+        if not self.runtime.is_final(error):
+            return
+        try:
+            await self.thread.let_go()
+        except Exception:  # noqa: BLE001 - the run's own error is the one to raise
+            logger.exception("A run that could not begin did not give its thread back")
+
+    async def _open(self, *, dry: bool) -> None:
+        question, thread = self.input.message.id, self.thread
+        self.transcript.begin()
+        if dry:
+            await thread.look()
+        elif thread.config is not None:
+            await thread.open(question, resume=self.resumes)
+        if thread.outcome is not None:
+            return
+        again = thread.turn is not None and any(e.id == question for e in self.state.transcript)
+        said, user = self.input.said, None
+        if self.mode == "chronological" and said is not None and not again:
+            user = self.input.user_turn(said).on_side(past=False)
+            self.state.append_result(user)
+        if said is not None and thread.config is not None and not dry:
+            await thread.save_user_message(self.input.message, user)
+
+    def earlier_result(self) -> AgentResult:
+        """Return the result of an earlier run for the same user message.
+
+        Raises:
+            HistoryError: The thread does not hold it any more.
+        """
+        outcome = self.thread.outcome
+        ids = set(outcome.results) if outcome is not None else set[str]()
+        found = [result for result in self.state.results if result.id in ids]
+        if outcome is None or not found:
+            raise HistoryError(
+                f"The message {self.input.message.id!r} was answered before, but the answer is not "
+                f"in thread {self.state.thread_id!r}."
+            )
+        self.transcript.added.extend(found)
+        return replace(found[-1], stop_reason=outcome.stop_reason)
+
+    def fork(self, monitor: Monitor) -> RunContext:
+        """Return the context of an agent that runs in parallel to others.
+
+        It has a state of its own, and saves nothing.
+        """
+        state = self.state.fork()
+        changes = StateChanges(state, self.changes.network)
+        thread = Thread(None, state, self.input.text, self.runtime, self.prefix, changes)
+        thread.older = self.thread.older
+        thread.lent = self.thread.turn or self.thread.lent
+        return replace(
+            self,
+            transcript=self.transcript.fork(state),
+            changes=changes,
+            thread=thread,
+            monitor=monitor,
+            meter=replace(self.meter),
+            memory=dict(self.memory),
+            sources=self.sources.copy(),
+        )
+
+    def keep(self, result: AgentResult) -> AgentResult:
+        """Append a result to the transcript; it is saved later."""
+        added = self.transcript.add(result)
+        self.thread.track(added)
+        return added
+
+    async def add(self, result: AgentResult) -> AgentResult:
+        """Append a result to the transcript, and to the thread if its store wants it now."""
+        added = self.keep(result)
+        if self.thread.config is not None:
+            await self.thread.result_done()
+        return added
+
+    @property
+    def not_loaded(self) -> Extent:
+        """How much of the thread is not loaded."""
+        older = self.thread.older
+        return Extent() if older is None or older.extent is None else older.extent
+
+    async def load_enough(self, is_enough: Callable[[Sequence[Message]], Awaitable[bool]]) -> None:
+        """Load older entries of the thread until what is loaded is enough."""
+        if not self.state.not_loaded:  # somebody has taken the newer entries out of the state
+            self.thread.older, self.transcript.older = None, ()
+        while (older := self.thread.older) is not None and (
+            older.extent is None or not await is_enough(self.transcript.history())
+        ):
+            if self.thread.config is not None:
+                await self.thread.load_older()
+            else:  # a fork, whose state is to hold what it began with, and its own results
+                entries, self.thread.older = await older.load()
+                past = [entry.on_side(past=True) for entry in entries]
+                self.transcript.older = (*past, *self.transcript.older)
+
+    def raise_to_caller(self, error: Exception) -> None:
+        """Raise ``error`` as the run's caller must get it, if that is another one."""
+        if self.nesting.depth:
+            return  # the run it is nested in goes on
+        outward = self.runtime.outward(error)
+        if outward is not error:
+            raise outward from error
+
+    async def finalize(self, error: Exception | CancelledError) -> None:
+        """Save what was completed before ``error``, once nobody will try the run again."""
+        if not self.runtime.is_final(error):
+            return
+        try:
+            # A step here would be done with the first attempt of the next request, so that an
+            # error that is not remembered would be tried again.
+            failure = None if isinstance(error, CancelledError) else error
+            lost = failure is None or not self.runtime.repeats(failure)
+            await self.thread.save_results(lost=lost)
+            await self.thread.end(failed=True, lost=lost)
+        except Exception:  # noqa: BLE001 - the run's own error is the one to raise
+            logger.exception("The completed results of a failed run could not be saved")
+
+
+def begin_run(
+    name: str,
+    input: str | UserMessage,  # noqa: A002 - TypeScript's name
+    options: RunOptions,
+    *,
+    history: HistoryConfig | None,
+    mode: HistoryMode,
+    default_state: State[Any] | None = None,
+    tokens: bool = False,
+    nested_in: RunContext | None = None,
+) -> RunContext:
+    """Return the context of a run of the agent or network ``name``.
+
+    Raises:
+        ConfigurationError: An option is not known, or input or state cannot be used.
+    """
+    check_options(dict(options))
+    unknown = sorted(options.keys() - RunOptions.__optional_keys__)
+    if unknown:
+        known = ", ".join(sorted(RunOptions.__optional_keys__))
+        raise ConfigurationError(f"run() has no option {unknown[0]!r}; it has {known}")
+    runtime = choose_runtime(
+        options.get("runtime"),
+        context=options.get("ctx"),
+        require_durable=options.get("require_durable", False),
+    )
+    prefix = runtime.claim(name)
+    given = RunInput.of(input, runtime, prefix)
+    state = state_of(options.get("state"), default_state, options.get("thread_id"))
+    changes = StateChanges(state)
+    monitor = (
+        Monitor.of_run(
+            runtime,
+            options.get("observer"),
+            options.get("streaming"),
+            options.get("tracing"),
+            tokens=tokens,
+        )
+        if nested_in is None
+        else nested_in.monitor.nested()
+    )
+    return RunContext(
+        runtime=runtime,
+        input=given,
+        transcript=Transcript(state, given.message.id),
+        thread=Thread(history, state, given.text, runtime, prefix, changes),
+        history=history,
+        monitor=monitor,
+        changes=changes,
+        meter=Meter(options.get("limits") or NO_LIMITS, runtime.now(f"{prefix}/start")),
+        mode=mode,
+        prefix=prefix,
+        approver=options.get("approver"),
+        resumes=options.get("state") is None,
+    )
+
+
+def state_of(
+    given: State[D] | Mapping[str, Any] | None, default: State[D] | None, thread_id: str | None
+) -> State[D]:
+    """Return the state of a run: the one given, else a copy of the default, else a new one.
+
+    Raises:
+        ConfigurationError: ``given`` is no state, or has another thread than ``thread_id``.
+    """
+    if given is None:
+        state = default.clone() if default is not None else cast("State[D]", State())
+    elif isinstance(given, Mapping):
+        state = cast("State[D]", State.from_dict(given))
+    else:
+        state = given
+    if not isinstance(state, State):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"state must be a State or a dict, got {given!r:.80}")
+    if thread_id is not None:
+        if state.thread_id not in (None, thread_id):
+            raise ConfigurationError(
+                f"thread_id={thread_id!r} was given with a state of thread {state.thread_id!r}"
+            )
+        state.thread_id = thread_id
+    return state
