@@ -9,7 +9,6 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import count
 from math import ceil
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar
@@ -131,8 +130,10 @@ class PostgresServer:
     ) -> T:
         """Run ``work`` in a transaction; one whose connection is lost is tried again."""
         del write  # PostgreSQL need not know
+        attempts = 0
         try:
-            for number in count(1):
+            while True:
+                attempts += 1
                 pool = self._ready()
                 committing = False
                 try:
@@ -148,13 +149,12 @@ class PostgresServer:
                             f"{self._where}: the connection was lost while results without ids "
                             "were being saved; whether they were is not known."
                         ) from error
-                    if number == _ATTEMPTS:
+                    if attempts == _ATTEMPTS:
                         raise
                 if not pool.closed:
                     pool.check()  # the others may be broken, too
         except psycopg.Error as error:
             raise HistoryError(f"{self._where} {_explain(error)}") from error
-        raise AssertionError  # pragma: no cover - the last attempt returns or raises
 
     def close(self) -> None:
         """Close all connections; those in use close when they are done."""
