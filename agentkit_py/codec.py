@@ -1,7 +1,6 @@
-"""Messages and results to JSON and back, in the shapes of the TypeScript package.
+"""Messages to JSON and back, in the shapes of the TypeScript package.
 
-Both languages can read one thread table: what TypeScript writes is read here, and what is written
-here it can read; keys that only one side knows are kept out of the other's way.
+Both languages can read one thread table; keys that only one of them knows do not disturb the other.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def escape_surrogates(json_text: str) -> str:
-    """JSON text with halves of surrogate pairs as escapes, so that it can be written as UTF-8.
+    """Return JSON text with halves of surrogate pairs as escapes, so that UTF-8 can hold it.
 
     JavaScript's ``JSON.stringify`` does the same. Reading it gives the same strings.
     """
@@ -44,7 +43,7 @@ def escape_surrogates(json_text: str) -> str:
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
-    """The message as JSON. Which run it belongs to (``from_history``) is not part of it."""
+    """Return the message as JSON, without the run that it belongs to (``from_history``)."""
     return {**_body(message), **_common(message)}
 
 
@@ -97,7 +96,7 @@ def _common(message: Message) -> dict[str, Any]:
 
 
 def call_to_dict(call: ToolCall) -> dict[str, Any]:
-    """A tool call as JSON."""
+    """Return a tool call as JSON."""
     record: dict[str, Any] = {
         "type": "tool",
         "id": call.id,
@@ -112,7 +111,7 @@ def call_to_dict(call: ToolCall) -> dict[str, Any]:
 
 
 def message_from_dict(record: object, *, where: str = "message", path: str = "") -> Message:
-    """The message that ``record`` holds.
+    """Read the message that ``record`` holds.
 
     Raises:
         InvalidRecordError: Something is missing or of the wrong kind; it names ``where`` and the
@@ -121,31 +120,6 @@ def message_from_dict(record: object, *, where: str = "message", path: str = "")
     reader = _Reader(record, where, path)
     kind = reader.one_of("type", tuple(_READERS))
     return _READERS[kind](reader)
-
-
-_TEXT_KEYS = frozenset({"type", "role", "content", "agent", "stop_reason"})
-
-
-def plain_text(record: object) -> Message | None:
-    """The message that ``record`` holds if it is text and nothing else; None: read it with care.
-
-    Most messages of a thread are text, and threads are read with every turn.
-    """
-    if type(record) is not dict:
-        return None
-    fields = cast("dict[str, Any]", record)
-    role, content, agent = fields.get("role"), fields.get("content"), fields.get("agent")
-    stop = fields.get("stop_reason")
-    if (
-        fields.get("type") != "text"
-        or type(content) is not str
-        or role not in _ROLES
-        or stop not in _STOPS
-        or not (agent is None or type(agent) is str)
-        or not _TEXT_KEYS.issuperset(fields)
-    ):
-        return None
-    return TextMessage(role, content, stop_reason=stop, agent=agent)
 
 
 def _text(reader: _Reader) -> Message:
@@ -171,7 +145,7 @@ def _reasoning(reader: _Reader) -> Message:
 
 
 class _Reader:
-    """Reads fields of one JSON object, and says which one is wrong."""
+    """Reads fields of one JSON object; its errors name the field that is wrong."""
 
     def __init__(self, record: object, where: str, path: str) -> None:
         self._where, self._path = where, path
@@ -220,7 +194,7 @@ class _Reader:
         return TextContent(text)
 
     def medium(self, own: str) -> tuple[str | None, str | None, str | None, str | None]:
-        """The fields that images and files have, and the one that only this kind has."""
+        """Read the fields of images and files, and the one that only this kind has."""
         data, url, media_type, last = map(self._maybe, ("data", "url", "mediaType", own))
         if (data is None) == (url is None):
             raise self._wrong("", "expected either data or url")

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from agentkit_py._core.json import dumps
 from agentkit_py._core.later import Later
-from agentkit_py.codec import escape_surrogates, message_from_dict, message_to_dict, plain_text
+from agentkit_py.codec import escape_surrogates, message_from_dict, message_to_dict
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.messages import (
     ContentPart,
@@ -230,12 +230,8 @@ def _messages(fields: Mapping[str, Any], name: str, where: str) -> tuple[Message
     if not isinstance(value, list):
         raise InvalidRecordError(f"expected a list, got {value!r:.80}", where=where, field=name)
     records = cast("list[object]", value)
-    if len(records) == 1 and (only := plain_text(records[0])) is not None:
-        return (only,)
     items = enumerate(records)
-    return tuple(
-        [plain_text(m) or message_from_dict(m, where=where, path=f"{name}[{i}]") for i, m in items]
-    )
+    return tuple([message_from_dict(m, where=where, path=f"{name}[{i}]") for i, m in items])
 
 
 def _tool_results(fields: Mapping[str, Any], where: str) -> tuple[ToolResultMessage, ...]:

@@ -67,8 +67,8 @@ def serve(
     name, _, path = target.partition(":")
     module = import_module(name)
     chosen = find_object(target, module, path) if path else None
-    wishes = serving.Wishes(app_id=app_id, inference=inference, realtime=realtime)
-    served = serving.what_to_serve(name, module, chosen, wishes=wishes)
+    options = serving.ServeOptions(app_id=app_id, inference=inference, realtime=realtime)
+    served = serving.find_functions(name, module, chosen, options=options)
     app = serving.make_app(served)
     with listen(host, port) as sock:
         url = f"{url_of(host, sock)}{serving.SERVE_PATH}"

@@ -16,7 +16,7 @@ from agentkit_py.state import State
 
 
 class RunView(Protocol):
-    """What hooks and stores may know of the network run they are in."""
+    """The network run as hooks and stores see it."""
 
     @property
     def name(self) -> str:
@@ -31,7 +31,7 @@ class RunView(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryContext:
-    """What a history hook gets."""
+    """The argument of a history hook."""
 
     state: State[Any]
     input: str
@@ -41,8 +41,8 @@ class HistoryContext:
     """None only in `create_thread` of a new thread."""
 
     new_thread_id: str = ""
-    """In `create_thread`: an id that a new thread may have. Where the hook is called again, since
-    its result was lost, it is the same, so that no second thread is made."""
+    """In `create_thread`: an id that a new thread may have. It is the same where the hook is called
+    again since its result was lost, so that no second thread is made."""
 
     network: RunView | None = None
     step: StepTools
@@ -52,7 +52,7 @@ class HistoryContext:
     """In `append_user_message`: the message with its id and time filled in."""
 
     user_result: AgentResult | None = None
-    """In `append_user_message`: the same as it stands in the state."""
+    """In `append_user_message`: the entry of the message in the state."""
 
     new_results: Sequence[AgentResult] = ()
     """In `append_results`: the results to save, in order."""
@@ -67,7 +67,7 @@ GetResults: TypeAlias = Callable[
 """Loads the thread's results, user turns among them, oldest first."""
 
 Append: TypeAlias = Callable[[HistoryContext], "Awaitable[None] | None"]
-"""Saves what the context holds."""
+"""Saves the message or the results in the context."""
 
 
 class HistoryConfig:

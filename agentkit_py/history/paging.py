@@ -17,7 +17,7 @@ FIRST_PAGE = 48
 
 
 class PagedResult(Protocol):
-    """A result and its place."""
+    """A result with the size of the thread before it."""
 
     @property
     def result(self) -> AgentResult:
@@ -26,7 +26,7 @@ class PagedResult(Protocol):
 
     @property
     def before(self) -> Extent | None:
-        """How much of the thread stands before it; None: nobody has counted."""
+        """Size of the thread before it; None: not counted."""
         ...
 
 
@@ -35,20 +35,20 @@ class PagedStore(Protocol):
     """A store that can read a part of a thread."""
 
     async def count_results(self, thread_id: str) -> int:
-        """How many results the thread has."""
+        """Return how many results the thread has."""
         ...
 
     async def newest(self, thread_id: str, limit: int) -> tuple[int, Sequence[PagedResult]]:
-        """Both at once: how many results there are, and the last ``limit``, oldest first."""
+        """Return how many results there are, and the last ``limit``, oldest first."""
         ...
 
     async def page(self, thread_id: str, before: int, limit: int) -> Sequence[PagedResult]:
-        """The last ``limit`` results before the position ``before``, oldest first."""
+        """Return the last ``limit`` results before the position ``before``, oldest first."""
         ...
 
 
 def is_paged(store: object) -> TypeIs[PagedStore]:
-    """Whether a store can read a part of a thread; asked several times in each run."""
+    """Return whether a store can read a part of a thread."""
     return _is_paged(type(store))
 
 
@@ -59,7 +59,7 @@ def _is_paged(kind: type) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Older:
-    """What has not been loaded yet. Rows never change, so a replay reads the same."""
+    """The part of a thread that is not loaded yet. Rows never change: a replay reads the same."""
 
     store: PagedStore
     thread_id: str
@@ -67,20 +67,20 @@ class Older:
     """Position of the oldest result that is loaded."""
 
     extent: Extent | None = None
-    """How much stands before it; None: nobody has counted, so everything has to be loaded."""
+    """Size of the thread before it; None: not counted, so everything has to be loaded."""
 
     limit: int = FIRST_PAGE
-    """How many results the next page has."""
+    """Results of the next page."""
 
     loaded: int = 0
-    """How many results the pages before it had."""
+    """Results of the pages before it."""
 
     async def load(self) -> tuple[list[AgentResult], Older | None]:
-        """The next older results, oldest first, and what is left then; None: nothing."""
+        """Load the next older results, oldest first, and return them with the rest (None: none)."""
         return self.take(await self.store.page(self.thread_id, self.position, self.limit))
 
     def take(self, page: Sequence[PagedResult]) -> tuple[list[AgentResult], Older | None]:
-        """The same, where that page is at hand."""
+        """Return the results of a page that was read, and the rest."""
         results = [one.result for one in page]
         position = max(0, self.position - self.limit)
         if not position or not page:

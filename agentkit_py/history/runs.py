@@ -1,4 +1,4 @@
-"""What a store knows of runs: whose turn it is on a thread, and how each run ended."""
+"""The runs of a thread in a store: its lease, and a record of how each run ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentkit_py.errors import InvalidRecordError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """One run as its thread remembers it."""
+    """The record of one run of a thread."""
 
     id: str
     """The id of the user's message that began it."""
@@ -28,7 +28,7 @@ class RunRecord:
     """Ids of its results, in order; they are in the thread."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON, without the id."""
+        """Return the record as JSON, without the id."""
         return {
             "status": self.status,
             "state": self.state,
@@ -38,7 +38,7 @@ class RunRecord:
 
     @classmethod
     def from_dict(cls, run_id: str, record: object, *, where: str) -> RunRecord:
-        """The run that `to_dict` gave.
+        """Read the record that `to_dict` gave.
 
         Raises:
             InvalidRecordError: It holds none.
@@ -60,13 +60,13 @@ class RunRecord:
 
 @runtime_checkable
 class RunStore(Protocol):
-    """Lets one run at a time work on a thread, and remembers how runs ended.
+    """Lets one run at a time work on a thread, and records how runs ended.
 
-    The right to a thread is a lease: one whose owner died ends by itself.
+    A lease whose owner died ends by itself.
     """
 
     async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:
-        """Take the right to the thread, or go on having it, for so many seconds from now.
+        """Take the thread's lease, or renew it, for so many seconds from now.
 
         Returns:
             Whether ``owner`` has it; False: somebody else does.
@@ -74,11 +74,11 @@ class RunStore(Protocol):
         ...
 
     async def unlock_thread(self, thread_id: str, owner: str) -> None:
-        """Give the right back, if ``owner`` has it."""
+        """End the lease, if ``owner`` has it."""
         ...
 
     async def save_run(self, thread_id: str, run: RunRecord) -> None:
-        """Keep what is known of a run, in place of what was known before.
+        """Save the record of a run, in place of an earlier one.
 
         Raises:
             ThreadNotFoundError: There is no such thread.
@@ -86,5 +86,5 @@ class RunStore(Protocol):
         ...
 
     async def load_run(self, thread_id: str, run_id: str | None = None) -> RunRecord | None:
-        """A run, or the newest one that has a state; None if there is none."""
+        """Return a run, or the newest one that has a state; None if there is none."""
         ...

@@ -1,4 +1,4 @@
-"""The life of a thread in one run: create → load → save the user's message → append results."""
+"""A run's thread: create or load it, save the user's message, append results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class _Results:
-    """Results are remembered whole while they are few; else read again, as rows never change."""
+    """Keeps results whole while they are few; else reads them again, as rows never change."""
 
     def dump(self, value: Sequence[AgentResult], /) -> JsonValue:
         return [result.to_dict() for result in value]
@@ -45,13 +45,13 @@ RESULTS = _Results()
 
 
 async def resolve_call(function: Callable[[HistoryContext], Any], context: HistoryContext) -> Any:
-    """What a callback returns, sync or async."""
+    """Return the result of a callback, sync or async."""
     return await resolve(function(context))
 
 
 @dataclass(slots=True)
 class Thread:
-    """One run's dealings with its store. Without a store, every call is a no-op."""
+    """One run's thread in its store. Without a store, every call does nothing."""
 
     config: HistoryConfig | None
     state: State[Any]
@@ -61,23 +61,23 @@ class Thread:
     """The run's step id prefix."""
 
     changes: Recordable
-    """What callbacks may change beside what they return."""
+    """Changes of callbacks beside their results."""
 
     network: RunView | None = None
     turn: HeldLease | None = field(default=None, init=False)
-    """The run's turn on the thread, where the store lets runs take turns."""
+    """The run's lease of the thread, where the store has leases."""
 
     lent: HeldLease | None = field(default=None, init=False)
-    """In a part of a run that keeps nothing itself: the turn of the whole."""
+    """The lease of the outer run, in a part of it that saves nothing itself."""
 
     outcome: RunRecord | None = field(default=None, init=False)
-    """How a run for the same user message ended before."""
+    """The record of an earlier run for the same user message that completed."""
 
     whole: bool = field(default=True, init=False)
-    """Whether all will be wanted anyway, so that it is loaded at once."""
+    """Whether all of the thread is loaded at once."""
 
     older: Older | None = field(default=None, init=False)
-    """What of the thread was not loaded, where the store loads as much as is wanted."""
+    """The part of the thread that is not loaded, where the store loads in pages."""
 
     _results: list[str] = field(default_factory=list[str], init=False)
     _saves: int = field(default=0, init=False)
@@ -86,16 +86,16 @@ class Thread:
     """The last result that is saved, or was there before; the one at `_saved` - 1."""
 
     _made: list[AgentResult] = field(default_factory=list[AgentResult], init=False)
-    """What the run made and nobody has saved yet."""
+    """Results of the run that are not saved yet."""
 
     _sought: frozenset[str] = field(default=frozenset(), init=False)
-    """Ids of results of an earlier run for the same message, which are to be loaded."""
+    """Ids of results of an earlier run for the same message, which must be loaded."""
 
     _found: tuple[int, Sequence[PagedResult]] | None = field(default=None, init=False)
-    """The newest results and how many there are, where they were loaded to look for the thread."""
+    """How many results there are and the newest, where they were loaded to look for the thread."""
 
     _refused: bool = field(default=False, init=False)
-    """Whether the store did not take what it was given last."""
+    """Whether the store refused the last results."""
 
     def _context(self, **facts: Any) -> HistoryContext:
         return HistoryContext(
@@ -158,19 +158,19 @@ class Thread:
             await self.turn.release()
 
     async def let_go(self) -> None:
-        """Let others have the thread, without a word of how this run ended."""
+        """Release the lease without a record of how this run ended."""
         if self.turn is not None:
             await self.turn.release_now()
 
     async def away(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
-        """Wait for a person, an event or a time, and let others have the thread meanwhile."""
+        """Wait for a person, an event or a time, the lease released meanwhile."""
         for turn in (self.turn, self.lent):
             if turn is not None:
                 wait = partial(turn.released_while, step_id, wait)
         return await wait()
 
     def _show(self, outcome: RunRecord) -> None:
-        """Leave the state as that run left it: without what came later."""
+        """Leave the state as that run left it: without later results."""
         ids = set(outcome.results)
         results = self.state.transcript
         last = max((n for n, result in enumerate(results) if result.id in ids), default=-1)
@@ -179,7 +179,7 @@ class Thread:
     async def end(
         self, *, failed: bool = False, lost: bool = False, stop_reason: str | None = None
     ) -> None:
-        """The run is over: keep how, and let others have the thread.
+        """Record how the run ended, and release the lease.
 
         Args:
             failed: It did not come to its end.
@@ -193,7 +193,7 @@ class Thread:
         await self.turn.finish(status, state, self._results, stop_reason, lost=lost)
 
     async def look(self) -> None:
-        """Load the thread as `open` would, but create nothing and remember nothing."""
+        """Load the thread as `open` would, but create and save nothing."""
         thread_id = self.state.thread_id
         if self.config is None or self.config.get is None or thread_id is None:
             return
@@ -206,7 +206,7 @@ class Thread:
         await self._go_on(self.config)
 
     async def load_older(self) -> list[AgentResult]:
-        """The next page of older results, oldest first, which are now in the state, too."""
+        """Load the next page of older results, oldest first, into the state; return them."""
         if self.older is None:
             return []
         results, self.older = await self.older.load()
@@ -221,11 +221,11 @@ class Thread:
         self._tell()
 
     def _tell(self) -> None:
-        """Say in the state how much is not in it."""
+        """Note in the state how many results are not in it."""
         self.state.not_loaded = 0 if self.older is None else self.older.position
 
     async def _go_on(self, config: HistoryConfig) -> None:
-        """Find what a state has not loaded that came from an earlier run, and load what is sure."""
+        """Find the part that a state of an earlier run has not loaded; load all if it is needed."""
         count, thread_id = self.state.not_loaded, self.state.thread_id
         if self.older is None and count:
             if thread_id is not None and is_paged(config):
@@ -250,7 +250,7 @@ class Thread:
     async def _found_or_made(
         self, config: HistoryConfig, create: CreateThread, context: HistoryContext
     ) -> str | None:
-        """The thread's id. Most runs go on with a thread, and to look for it is to load it."""
+        """Return the thread's id; a thread that can be paged is loaded to look for it."""
         thread_id = context.thread_id
         if thread_id is not None and self._may_look(config) and is_paged(config):
             with suppress(ThreadNotFoundError):
@@ -259,9 +259,9 @@ class Thread:
         return await resolve_call(create, context)
 
     def _may_look(self, config: HistoryConfig) -> bool:
-        """Whether the newest results may be loaded already when the thread is asked for."""
+        """Return whether the newest results may be loaded when the thread is looked for."""
         if config.lease is not None or self.runtime.durable:
-            # A turn is taken first; and what one step loads, the next cannot know.
+            # The lease comes first; and what one step loads, the next does not have.
             return False
         return config.looks_first and config.lazy and not self.state.is_seeded
 
@@ -277,7 +277,7 @@ class Thread:
             self.state.load_transcript(await self._effect("get", get, RESULTS))
 
     async def _newest(self, config: PagedStore, thread_id: str) -> list[AgentResult]:
-        """The newest results. Only how many there were is remembered, as rows never change."""
+        """Load the newest results. A step keeps only how many there were: rows never change."""
         found: list[Sequence[PagedResult]] = []
 
         async def ask() -> int:
@@ -291,7 +291,7 @@ class Thread:
         return results
 
     async def save_user_message(self, message: UserMessage, result: AgentResult | None) -> None:
-        """Save what the user said.
+        """Save the user's message.
 
         Args:
             message: The message, its id and time filled in.
@@ -310,7 +310,7 @@ class Thread:
             await self._effect("append-user-message", append)
 
     async def result_done(self) -> None:
-        """A result was completed: save it now if the store wants each at once."""
+        """Save a completed result now if the store wants each at once."""
         if self.config is not None and self.config.save_each:
             await self.save_results()
 
@@ -341,7 +341,7 @@ class Thread:
     ) -> None:
         if self.turn is not None:
             await self.turn.renew()
-        await resolve(function(context))  # what an append returns is nobody's business
+        await resolve(function(context))  # what an append returns does not matter
 
     async def _effect(
         self, name: str, call: Callable[[], Awaitable[T]], codec: Codec[T] | None = None
@@ -349,12 +349,12 @@ class Thread:
         return await self.runtime.effect(f"{self.prefix}.history.{name}", call, self.changes, codec)
 
     def track(self, result: AgentResult) -> None:
-        """The run has made ``result``; it is to be saved whatever becomes of the state's list."""
+        """Note a result of the run: it is saved even if hooks take it out of the state."""
         if self.config is not None:
             self._made.append(result)
 
     def unsaved(self) -> Sequence[AgentResult]:
-        """The results of this run that are not saved yet."""
+        """Return the results of this run that are not saved yet."""
         transcript = self.state.transcript
         if self._last is (
             transcript[self._saved - 1] if 0 < self._saved <= len(transcript) else None

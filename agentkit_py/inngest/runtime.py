@@ -105,7 +105,7 @@ class InngestRuntime:
         return False
 
     def now(self, key: str) -> datetime:  # noqa: ARG002
-        """The latest time that a step has recorded; later for each call, so that order is kept."""
+        """Return the latest time of a recorded step; later for each call, so that order is kept."""
         self._time += timedelta(microseconds=1)
         return self._time
 
@@ -265,7 +265,7 @@ class InngestRuntime:
         return None if event is None else ApprovalAnswer.from_dict(event.data)
 
     async def publish(self, chunk: dict[str, Any]) -> None:
-        """Publish a chunk unless it belongs to what a replay only repeats."""
+        """Publish a chunk unless a replay only repeats it."""
         await self._live.publish(chunk, inside=steps.inside_step() is not None)
 
     def publish_with(self, send: Publish) -> None:
@@ -297,7 +297,7 @@ class InngestRuntime:
         self._live.when_new(call)
 
     def is_final(self, error: BaseException) -> bool:
-        """Whether Inngest will not try again: never-retried errors, or the last attempt."""
+        """Return whether Inngest will not try again: a final error, or the last attempt."""
         if not isinstance(error, Exception):
             return False  # the worker is stopped, and the server will ask another
         outward = self.outward(error)
@@ -306,13 +306,13 @@ class InngestRuntime:
         return self.ctx.attempt + 1 >= self._attempts
 
     def repeats(self, error: Exception) -> bool:
-        """Whether ``error`` comes from a step that is done."""
+        """Return whether ``error`` comes from a step that is done."""
         return isinstance(error, inngest.StepError) or isinstance(
             error.__cause__, inngest.StepError
         )
 
     def outward(self, error: Exception) -> Exception:
-        """``error`` in the SDK's words: what a replay would only repeat is never retried."""
+        """Return the SDK's error for ``error``; what a replay only repeats is never retried."""
         if isinstance(error, inngest.StepError):
             return error
         if isinstance(error, _NEVER_RETRIED) or self.repeats(error):
@@ -323,7 +323,7 @@ class InngestRuntime:
 async def _changing(
     handler: Callable[[], Awaitable[T]], changes: Recordable, codec: Codec[T] | None
 ) -> dict[str, Any]:
-    """What a step keeps of a callback's result, and of what it changed."""
+    """Run a callback, and return what a step keeps of its result and changes."""
     before = changes.begin()
     value = await handler()
     return {**steps.to_output(value, codec), "changes": changes.record(before)}
@@ -336,7 +336,7 @@ _ATTRIBUTE = "agentkit_runtime"
 
 
 def runtime_of(ctx: inngest.Context, **options: Any) -> InngestRuntime:
-    """The one runtime of this execution of a function: all its runs share step counters.
+    """Return the one runtime of this execution of a function: all its runs share step ids.
 
     It is kept on the context, and so lives as long as that. With options it is made anew, as
     middleware does before the function's code begins.
@@ -409,7 +409,7 @@ class AgentKitMiddleware(inngest.Middleware):
         set_ambient(self._runtime)
 
     async def transform_output(self, result: inngest.TransformOutputResult) -> None:
-        """Say in the SDK's words what our errors mean, also those that the function raised."""
+        """Give the SDK its own errors for ours, also for those that the function raised."""
         error = result.error
         if not isinstance(error, AgentKitError) or self._runtime is None:
             return

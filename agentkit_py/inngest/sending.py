@@ -1,4 +1,4 @@
-"""What an API sends to functions: messages to answer, people's answers, and the end of a run."""
+"""Events that an API sends to functions: messages, people's answers, and cancellations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CANCEL_EVENT = "agentkit/run.cancelled"
 
 
 def cancel_by_event() -> inngest.Cancel:
-    """How functions are stopped by `CANCEL_EVENT`."""
+    """Return the setting by which `CANCEL_EVENT` stops a function."""
     return inngest.Cancel(
         event=CANCEL_EVENT,
         if_exp=(
@@ -31,9 +31,9 @@ def cancel_by_event() -> inngest.Cancel:
 
 
 class Sender:
-    """One user's business with functions, as an API does it for them.
+    """Sends events to functions for users of an API.
 
-    Everything names the user that the API knows. Functions take only what names theirs.
+    Each event names the user that the API knows; functions take only events of their user.
     """
 
     def __init__(self, client: inngest.Inngest) -> None:
@@ -42,7 +42,7 @@ class Sender:
 
     @property
     def api_origin(self) -> str:
-        """Where the Inngest server is, with its realtime server."""
+        """Address of the Inngest server, with its realtime server."""
         return self._client.api_origin
 
     async def start(self, item: Agent | Network, event_id: str, data: Mapping[str, Any]) -> None:
@@ -73,7 +73,7 @@ class Sender:
         await self._client.send(inngest.Event(name=APPROVAL_EVENT, data=data))
 
     async def cancel(self, user_id: str, thread_id: str) -> None:
-        """Stop the user's runs in a thread, and tell the front end: a stopped function cannot.
+        """Stop the user's runs in a thread, and publish so: a stopped function cannot.
 
         Raises:
             inngest.Error: The event could not be sent.
@@ -98,7 +98,7 @@ class Sender:
             )
 
     async def token(self, user_id: str) -> dict[str, Any]:
-        """A subscription token for the user's channel.
+        """Return a subscription token for the user's channel.
 
         Raises:
             inngest.Error: The server gave none.

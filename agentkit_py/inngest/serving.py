@@ -1,4 +1,4 @@
-"""What a module has to serve, and the ASGI app that serves it."""
+"""The Inngest functions of a module, and the ASGI app that serves them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Item: TypeAlias = Network | Agent | inngest.Function[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What is served, and as whom."""
+    """Functions and the client that serves them."""
 
     client: inngest.Inngest
     functions: Sequence[inngest.Function[Any]]
@@ -39,8 +39,8 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """How networks and agents are to become functions."""
+class ServeOptions:
+    """Options of functions that are made of networks and agents."""
 
     app_id: str | None = None
     inference: Inference = "offload"
@@ -48,11 +48,13 @@ class Wishes:
 
 
 def development_client(app_id: str) -> inngest.Inngest:
-    """A client for a server on this machine: nothing is signed."""
+    """Return a client for a server on this machine: nothing is signed."""
     return inngest.Inngest(app_id=app_id, is_production=False)
 
 
-def what_to_serve(name: str, module: object, chosen: object = None, *, wishes: Wishes) -> Served:
+def find_functions(
+    name: str, module: object, chosen: object = None, *, options: ServeOptions
+) -> Served:
     """Find the functions of a module, and make those that it does not make itself.
 
     Args:
@@ -60,29 +62,29 @@ def what_to_serve(name: str, module: object, chosen: object = None, *, wishes: W
         module: The module; its ``client`` is used where it has one.
         chosen: What of it is to be served; None: its ``functions``, else all its networks, else
             all its agents.
-        wishes: How functions are made.
+        options: How functions are made.
 
     Raises:
         ConfigurationError: There is nothing to serve, or it cannot be served so.
     """
     items = _items(name, chosen if chosen is not None else _default(module))
     client = _client_of(module)
-    if client is not None and wishes.app_id not in (None, client.app_id):
+    if client is not None and options.app_id not in (None, client.app_id):
         raise ConfigurationError(
             f"{name!r} has a client of its own, whose app id is {client.app_id!r}; leave --app-id "
             "out."
         )
     own = [item for item in items if isinstance(item, inngest.Function)]
     if own:
-        return _own_functions(name, items, own, client, wishes)
+        return _own_functions(name, items, own, client, options)
     if client is None:
-        client = inngest.Inngest(app_id=wishes.app_id or slugify(name.rpartition(".")[2]))
+        client = inngest.Inngest(app_id=options.app_id or slugify(name.rpartition(".")[2]))
     functions = create_functions(
         client,
         agents=[item for item in items if isinstance(item, Agent)],
         networks=[item for item in items if isinstance(item, Network)],
-        inference=wishes.inference,
-        realtime=wishes.realtime,
+        inference=options.inference,
+        realtime=options.realtime,
     )
     return Served(client=client, functions=functions, events=_events(functions))
 
@@ -92,7 +94,7 @@ def _own_functions(
     items: Sequence[Item],
     own: Sequence[inngest.Function[Any]],
     client: inngest.Inngest | None,
-    wishes: Wishes,
+    options: ServeOptions,
 ) -> Served:
     if len(own) != len(items):
         raise ConfigurationError(
@@ -103,7 +105,7 @@ def _own_functions(
         raise ConfigurationError(
             f"{name!r} has Inngest functions and no client; keep it in a variable `client`."
         )
-    if wishes != Wishes(app_id=wishes.app_id):
+    if options != ServeOptions(app_id=options.app_id):
         raise ConfigurationError(
             f"{name!r} makes its functions itself, so --inference and --realtime do nothing here; "
             "pass them to create_functions(…)."
@@ -155,7 +157,7 @@ def _events(functions: Sequence[inngest.Function[Any]]) -> dict[str, str]:
 
 
 def make_app(served: Served) -> Any:
-    """A FastAPI app with the functions on `SERVE_PATH`.
+    """Return a FastAPI app with the functions on `SERVE_PATH`.
 
     Raises:
         ConfigurationError: The client is in production mode without a signing key.

@@ -1,1 +1,1 @@
-"""The port between the engine and the world, and the runtime that is simply here and now."""
+"""The port between the engine and the world, and the runtime without durability."""

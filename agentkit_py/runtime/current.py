@@ -1,4 +1,4 @@
-"""Which runtime a run uses: given explicitly, else ambient, else direct. Decided only here."""
+"""The choice of a run's runtime: given explicitly, else ambient, else direct."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ambient: ContextVar[Runtime | None] = ContextVar("agentkit_runtime", default=No
 def choose_runtime(
     explicit: Runtime | None = None, *, context: object = None, require_durable: bool = False
 ) -> Runtime:
-    """The runtime of a run that begins now.
+    """Return the runtime of a run that begins now.
 
     Args:
         explicit: The runtime that was given.

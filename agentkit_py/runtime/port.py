@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class StepTools(Protocol):
-    """What handlers get as ``ctx.step``; `inngest.Step` fits it by shape."""
+    """Steps for handlers, as ``ctx.step``; `inngest.Step` fits it by shape."""
 
     async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
         """Run ``handler`` as a step: durable runtimes remember what it returned."""
@@ -52,38 +52,38 @@ class StepTools(Protocol):
 
 
 class Recordable(Protocol):
-    """What a user's callback may change beside its result: the state and the schedule of a run."""
+    """Changes of a user's callback beside its result: to the state and the schedule of a run."""
 
     def begin(self) -> object:
-        """Remember how things are before the callback; what it gives is passed to `record`."""
+        """Remember how things are before the callback, and return it for `record`."""
         ...
 
     def record(self, before: Any, /) -> JsonValue:
-        """What has changed since, as JSON; None: nothing."""
+        """Return the changes since as JSON; None: there are none."""
         ...
 
     def replay(self, recorded: JsonValue, /) -> None:
-        """Apply again what `record` gave."""
+        """Apply recorded changes again."""
         ...
 
 
 class Codec(Protocol[T]):
-    """How what a callback returned is remembered, and got back on a replay."""
+    """Keeps the result of a callback, and restores it on a replay."""
 
     def dump(self, value: T, /) -> JsonValue:
-        """The value as JSON."""
+        """Return the value as JSON."""
         ...
 
     def load(self, dumped: JsonValue, /) -> T:
-        """The value that `dump` was given."""
+        """Return the value that `dump` was given."""
         ...
 
     def cursor(self, value: T, /) -> JsonValue:
-        """As little as is needed to find the value again by calling the callback again."""
+        """Return as little as is needed to find the value by calling the callback again."""
         ...
 
     def resume(self, value: T, cursor: JsonValue, /) -> T:
-        """What the callback returned at first, from what it returns now."""
+        """Return the callback's first result, from what it returns now."""
         ...
 
 
@@ -95,7 +95,7 @@ class DeltaSink(Protocol):
         ...
 
     async def skip(self, delta: Delta, count: int, /) -> None:
-        """``count`` pieces like ``delta`` were told before, when this call really happened."""
+        """Count pieces like ``delta`` that were passed on when this call really happened."""
         ...
 
 
@@ -112,15 +112,15 @@ class Runtime(Protocol):
         ...
 
     def within(self, step_id: str) -> AbstractContextManager[None]:
-        """Steps and runs that users' code begins in the block carry ``step_id`` in their ids."""
+        """Prefix the ids of steps and runs that begin in the block with ``step_id``."""
         ...
 
     def claim(self, name: str) -> str:
-        """A prefix for step ids that no other run in this execution has, like ``name:2``."""
+        """Return a prefix for step ids that no other run in this execution has, like ``name:2``."""
         ...
 
     def new_id(self, key: str) -> str:
-        """An id for the thing called ``key``: random, or computed alike on each replay."""
+        """Return an id for the thing called ``key``: random, or the same on each replay."""
         ...
 
     def remembers(self, step_id: str) -> bool:
@@ -131,7 +131,7 @@ class Runtime(Protocol):
         ...
 
     def now(self, key: str) -> datetime:
-        """The time (UTC) at which ``key`` happened; a replay gives the same."""
+        """Return the time (UTC) at which ``key`` happened; a replay gives the same."""
         ...
 
     async def infer(
@@ -188,11 +188,11 @@ class Runtime(Protocol):
         ...
 
     def is_final(self, error: BaseException) -> bool:
-        """Whether nobody will try again after ``error``."""
+        """Return whether nobody will try again after ``error``."""
         ...
 
     def repeats(self, error: Exception) -> bool:
-        """Whether ``error`` is remembered, so that a replay comes to it again without trying."""
+        """Return whether ``error`` is remembered, so that a replay repeats it without trying."""
         ...
 
     def outward(self, error: Exception) -> Exception:

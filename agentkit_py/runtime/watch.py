@@ -1,4 +1,4 @@
-"""Seeing a request to a model where it is really sent, which only the runtime knows.
+"""Watching a request to a model where it is really sent, which only the runtime knows.
 
 A durable run comes by each call again on every replay, and Inngest's server may send the request
 itself; so whoever measures calls cannot stand around `Runtime.infer`. Where nobody watches, a call
@@ -27,13 +27,13 @@ class Watch(Protocol):
         ...
 
     def elsewhere(self, outcome: object) -> None:
-        """Another process has sent it: its answer, or the error. Told again by each replay."""
+        """Take the answer or error of a request that another process sent; again on each replay."""
         ...
 
 
 @runtime_checkable
 class Replaying(Protocol):
-    """What a runtime whose code runs again and again says of itself."""
+    """Facts of a runtime whose code runs again and again."""
 
     @property
     def execution(self) -> str:
@@ -42,7 +42,7 @@ class Replaying(Protocol):
 
     @property
     def carried(self) -> Mapping[str, Any]:
-        """What the execution was started with; a trace context may be in it."""
+        """The data that the execution was started with; a trace context may be in it."""
         ...
 
     @property
@@ -56,7 +56,7 @@ class Replaying(Protocol):
         ...
 
     def when_new(self, tell: Callable[[], None]) -> None:
-        """Call ``tell`` unless the code at hand turns out to be a replay."""
+        """Call ``tell`` unless the present code turns out to be a replay."""
         ...
 
 
@@ -65,7 +65,7 @@ _watch: ContextVar[Watch | None] = ContextVar("agentkit_watch", default=None)
 
 @contextmanager
 def watched(watch: Watch) -> Generator[None]:
-    """The next call of a model in the block is seen by ``watch``."""
+    """Let ``watch`` see the next call of a model in the block."""
     token = _watch.set(watch)
     try:
         yield
@@ -74,7 +74,7 @@ def watched(watch: Watch) -> Generator[None]:
 
 
 def take_watch() -> Watch | None:
-    """Who sees the call that is about to be made; nobody sees the one after it."""
+    """Return the watch of the next call, and remove it: the call after it has none."""
     found = _watch.get()
     if found is not None:
         _watch.set(None)
