@@ -1,6 +1,6 @@
 """What searching documents costs, with and without a filter. Prints a table in Markdown.
 
-``python benchmarks/knowledge.py`` has 5,000 pieces, ``--chunks 100000`` as many as you say.
+``python benchmarks/knowledge.py`` has 5,000 chunks, ``--chunks 100000`` as many as you say.
 ``AGENTKIT_TEST_PGURL`` names a PostgreSQL server; else the one that tests bring along is started.
 """
 
@@ -59,7 +59,7 @@ def vector(chance: random.Random) -> array[float]:
 
 
 async def fill(store: KnowledgeStore, chunks: int) -> float:
-    """Add that many pieces; returns the seconds that the store took."""
+    """Add that many chunks; returns the seconds that the store took."""
     chance = random.Random(0)  # noqa: S311 - no secret
     seconds = 0.0
     for number in range(chunks // PER_DOCUMENT):
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--store", choices=["sqlite", "postgres", "both"], default="both")
     given = parser.parse_args()
-    print(f"{given.chunks:,} pieces, {DIMENSIONS} dimensions\n")
+    print(f"{given.chunks:,} chunks, {DIMENSIONS} dimensions\n")
     print("| store | what | median | worst |\n| --- | --- | ---: | ---: |")
     if given.store != "postgres":
         with tempfile.TemporaryDirectory(prefix="agentkit-bench-") as folder:

@@ -26,7 +26,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a document, with its vector at length 1."""
+    """A chunk of a document, with its vector at length 1."""
 
     text: str
     vector: array[float] = field(repr=False)
@@ -34,7 +34,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A piece that a search found."""
+    """A chunk that a search found."""
 
     text: str
     source: str
@@ -46,7 +46,7 @@ class Hit:
     """The document's id."""
 
     position: int
-    """The piece's number in its document, from 0."""
+    """The chunk's number in its document, from 0."""
 
     metadata: Metadata
 
@@ -71,15 +71,15 @@ class Progress:
 
     source: str
     done: int
-    """Pieces that are embedded."""
+    """Chunks that are embedded."""
 
     total: int
 
 
 class KnowledgeStore(ABC):
-    """Keeps documents in pieces, and finds those that pass a filter.
+    """Keeps documents in chunks, and finds those that pass a filter.
 
-    Every piece that a search returns passes its filter, or the search fails. No method may block
+    Every chunk that a search returns passes its filter, or the search fails. No method may block
     the event loop.
     """
 
@@ -93,7 +93,7 @@ class KnowledgeStore(ABC):
 
         Args:
             document: Its id, source, hash and metadata.
-            chunks: Its pieces, in order.
+            chunks: Its chunks, in order.
             embedder: The embedder's key: all vectors of a store are of one embedder.
 
         Raises:
@@ -108,14 +108,14 @@ class KnowledgeStore(ABC):
     async def nearest(
         self, vector: Vector, embedder: str, filters: FilterExpr | None, k: int
     ) -> list[Hit]:
-        """Return the ``k`` pieces with the nearest vectors, best first."""
+        """Return the ``k`` chunks with the nearest vectors, best first."""
 
     @abstractmethod
     async def matching(self, query: str, filters: FilterExpr | None, k: int) -> list[Hit]:
-        """Return the ``k`` pieces with the most telling words of the query, best first.
+        """Return the ``k`` chunks with the most telling words of the query, best first.
 
-        A score is the share of the query's words that a piece has, each weighted by how rare it is
-        (as in BM25, a word that no piece has included): hybrid search asks how near to 1 it is.
+        A score is the share of the query's words that a chunk has, each weighted by how rare it is
+        (as in BM25, a word that no chunk has included): hybrid search asks how near to 1 it is.
         """
 
     @abstractmethod
@@ -124,7 +124,7 @@ class KnowledgeStore(ABC):
 
     @abstractmethod
     async def count(self, filters: FilterExpr | None = None) -> tuple[int, int]:
-        """Return the numbers of documents that pass and of their pieces."""
+        """Return the numbers of documents that pass and of their chunks."""
 
     @abstractmethod
     async def close(self) -> None:

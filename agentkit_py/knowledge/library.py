@@ -45,7 +45,7 @@ _MAX_QUERY = 10_000
 """Characters of a query that are read."""
 
 _CANDIDATES = 4
-"""Times as many pieces as are wanted are looked at before two rankings become one."""
+"""Times as many chunks as are wanted are looked at before two rankings become one."""
 
 
 class Knowledge:
@@ -71,9 +71,9 @@ class Knowledge:
         Args:
             store: `SqliteKnowledge`, `PostgresKnowledge` or your own.
             embedder: `LocalEmbedder`, `OpenAIEmbedder`, or anything with ``key`` and ``embed``.
-            chunk_size: Characters of a piece at the most.
-            chunk_overlap: Characters that pieces may share.
-            k: How many pieces a search gives.
+            chunk_size: Characters of a chunk at the most.
+            chunk_overlap: Characters that chunks may share.
+            k: How many chunks a search gives.
             mode: How it searches.
 
         Raises:
@@ -146,7 +146,7 @@ class Knowledge:
         k: int | None = None,
         mode: Mode | None = None,
     ) -> list[Hit]:
-        """Return the pieces that fit a query best, best first.
+        """Return the chunks that fit a query best, best first.
 
         Of a query the first 10,000 characters are read, and by words its first 32 telling words, of
         each the first 256 letters.
@@ -192,7 +192,7 @@ class Knowledge:
         return await self.store.remove(_combined(filters), ids)
 
     async def count(self, filters: Filters | None = None) -> tuple[int, int]:
-        """Return the numbers of documents (that pass) and of their pieces."""
+        """Return the numbers of documents (that pass) and of their chunks."""
         return await self.store.count(_combined(filters))
 
     async def keys(
@@ -253,8 +253,8 @@ class _Loaded:
     passages: list[str]
 
     def cut(self, chunking: Chunking) -> list[str]:
-        """Its pieces."""
-        return [piece for one in self.passages for piece in chunking.cut(one, self.kind)]
+        """Its chunks."""
+        return [chunk for one in self.passages for chunk in chunking.cut(one, self.kind)]
 
 
 async def _load(content: str | bytes | Path, source: str | None, kind: Format | None) -> _Loaded:

@@ -30,10 +30,10 @@ _LOCK = 0x41674B6E
 """First half of the advisory lock under which tables are made: "AgKn"."""
 
 _ONCE = 0.0607927
-"""The ts_rank of a word that stands once in a piece; for more, up to 1.6 times as much."""
+"""The ts_rank of a word that stands once in a chunk; for more, up to 1.6 times as much."""
 
 _LENGTH = "2.2 / (1.3 + 0.9 * length(c.words) / avg(length(c.words)) OVER ())"
-"""BM25's factor (k1 = 1.2, b = 0.75) for the length of a piece among all that match."""
+"""BM25's factor (k1 = 1.2, b = 0.75) for the length of a chunk among all that match."""
 
 
 class PostgresKnowledge(SqlStore):
@@ -244,7 +244,7 @@ class PostgresKnowledge(SqlStore):
         )
 
     def _weights(self, run: Run, sought: Sequence[str]) -> tuple[dict[str, float], float]:
-        """Return the weight of each stem that some piece has, and that of the whole query."""
+        """Return the weight of each stem that some chunk has, and that of the whole query."""
         total = run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
         rows = run(
             "SELECT tsvector_to_array(to_tsvector(?::text::regconfig, word)) "

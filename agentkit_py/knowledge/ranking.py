@@ -1,6 +1,6 @@
 """The words of queries and texts, and two rankings joined into one. Pure functions.
 
-Not by reciprocal ranks: a rank does not say whether the best piece by words has every word of the
+Not by reciprocal ranks: a rank does not say whether the best chunk by words has every word of the
 query or one that is everywhere, nor whether the best by meaning is nearer than any other text. On
 the questions of docs/retrieval.md that lost to one of the two alone in each class.
 """
@@ -45,7 +45,7 @@ tests/knowledge/retrieval_corpus.py."""
 
 _HALF = 0.5
 _FEW = 2
-"""Half of what the query's words say, or two of them, a piece may have by chance;"""
+"""Half of what the query's words say, or two of them, a chunk may have by chance;"""
 
 _MANY = 3
 """three it does not, however long the query is."""
@@ -81,17 +81,17 @@ def identifiers(query: str) -> set[str]:
 
 
 def rarity(total: int, have: int) -> float:
-    """Return BM25's weight of a word that ``have`` of ``total`` pieces have."""
+    """Return BM25's weight of a word that ``have`` of ``total`` chunks have."""
     return max(math.log((total - have + 0.5) / (have + 0.5)), 1e-6)
 
 
 def fused(query: str, near: Sequence[Hit], worded: Sequence[Hit]) -> list[Hit]:
-    """Return the pieces found by meaning and by words in one ranking.
+    """Return the chunks found by meaning and by words in one ranking.
 
-    Meaning counts as far as a piece is nearer than the last of the list. Words count as far as the
-    best piece has more than half of them, or more than a few: else the query is said otherwise in
+    Meaning counts as far as a chunk is nearer than the last of the list. Words count as far as the
+    best chunk has more than half of them, or more than a few: else the query is said otherwise in
     the documents, and what has its words has them by chance. Identifiers of the query
-    (``ERR-4012``) count by how many of them a piece has.
+    (``ERR-4012``) count by how many of them a chunk has.
 
     Args:
         query: The query.
@@ -99,7 +99,7 @@ def fused(query: str, near: Sequence[Hit], worded: Sequence[Hit]) -> list[Hit]:
         worded: By the share of what the query's words say, best first.
 
     Returns:
-        All pieces, best first, with scores up to 1.
+        All chunks, best first, with scores up to 1.
     """
     hits = {_key(one): one for one in (*near, *worded)}
     scores = dict.fromkeys(hits, 0.0)

@@ -1,4 +1,4 @@
-"""Files and texts (text, Markdown, PDF, CSV, JSON) in pieces that can be found and read.
+"""Files and texts (text, Markdown, PDF, CSV, JSON) in chunks that can be found and read.
 
 All of it blocks, in time linear in the size of the content.
 """
@@ -33,7 +33,7 @@ _MAX_LABEL = 100
 """Characters of a column's or field's name that are repeated beside each value."""
 
 _WINDOW = 32
-"""Pieces' sizes that the splitter reads at once: its time grows with the square of a text."""
+"""Chunks' sizes that the splitter reads at once: its time grows with the square of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Chunking:
     """Cuts texts at headings, paragraphs and sentences where they fit, else at words."""
 
     size: int = 1000
-    """Characters of a piece at the most."""
+    """Characters of a chunk at the most."""
 
     overlap: int = 100
-    """Characters that a piece may share with the one before."""
+    """Characters that a chunk may share with the one before."""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -52,7 +52,7 @@ class Chunking:
         whole(0)("chunk_overlap", min(self.overlap, self.size - 1 - self.overlap))
 
     def cut(self, text: str, kind: Format) -> list[str]:
-        """Return the pieces of a text, in order.
+        """Return the chunks of a text, in order.
 
         Raises:
             MissingDependencyError: It must be cut, and semantic-text-splitter is not installed.

@@ -53,7 +53,7 @@ class Searchable(Protocol):
     """Documents that are searched: `Knowledge`."""
 
     async def search(self, query: str, *, filters: FilterExpr | None = None) -> list[Hit]:
-        """Return the best pieces."""
+        """Return the best chunks."""
         ...
 
     async def keys(

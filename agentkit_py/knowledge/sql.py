@@ -46,7 +46,7 @@ VERSION = 1
 """Of the tables."""
 
 FOUND = "c.text, c.position, d.name, d.source, d.metadata"
-"""The columns of a found piece ``c`` of a document ``d``; its score follows."""
+"""The columns of a found chunk ``c`` of a document ``d``; its score follows."""
 
 _MAX_KEYS = 50
 _IDENTITY = {
@@ -97,7 +97,7 @@ class SqlStore(KnowledgeStore):
     async def nearest(
         self, vector: Vector, embedder: str, filters: FilterExpr | None, k: int
     ) -> list[Hit]:
-        """Return the pieces with the nearest vectors, best first; every vector is compared.
+        """Return the chunks with the nearest vectors, best first; every vector is compared.
 
         Raises:
             KnowledgeError: The store has vectors of another embedder, or cannot be used.
@@ -116,7 +116,7 @@ class SqlStore(KnowledgeStore):
         return [_hit(row) for row in rows if row[5] is not None and not math.isnan(row[5])]
 
     async def matching(self, query: str, filters: FilterExpr | None, k: int) -> list[Hit]:
-        """Return the pieces with the most telling words of the query, best first."""
+        """Return the chunks with the most telling words of the query, best first."""
         sought = telling(query)
         rows = await self._do(lambda run: self._matching(run, sought, filters, k)) if sought else []
         return [_hit(row) for row in rows]
@@ -126,7 +126,7 @@ class SqlStore(KnowledgeStore):
         return await self._do(lambda run: self._keys(run, filters, values))
 
     async def count(self, filters: FilterExpr | None = None) -> tuple[int, int]:
-        """Return the numbers of documents that pass and of their pieces."""
+        """Return the numbers of documents that pass and of their chunks."""
         return await self._do(lambda run: self._count(run, filters))
 
     async def _do(self, work: Callable[[Run], T], *, write: bool = False) -> T:
@@ -142,11 +142,11 @@ class SqlStore(KnowledgeStore):
 
     @abstractmethod
     def _add(self, run: Run, number: int, chunks: Sequence[Chunk]) -> None:
-        """Store the pieces of a document."""
+        """Store the chunks of a document."""
 
     @abstractmethod
     def _remove(self, run: Run, numbers: Sequence[int]) -> None:
-        """Remove documents by number, with their pieces."""
+        """Remove documents by number, with their chunks."""
 
     @abstractmethod
     def _nearest(

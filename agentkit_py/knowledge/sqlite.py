@@ -39,7 +39,7 @@ class SqliteKnowledge(SqlStore):
 
     Needs the extra ``knowledge`` (apsw and sqlite-vec). Several processes may use the file; it must
     be another one than that of a `SqliteHistory`. Vectors are compared one by one, which is exact,
-    and quick enough for some hundred thousand pieces.
+    and quick enough for some hundred thousand chunks.
     """
 
     _dialect = "sqlite"
@@ -223,7 +223,7 @@ class SqliteKnowledge(SqlStore):
         total = run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
         count = "SELECT COUNT(*) FROM knowledge_words WHERE knowledge_words MATCH ?"
         terms = [f'"{word}"' for word in sought]
-        # The BM25 of a piece of usual length that has each word once.
+        # The BM25 of a chunk of usual length that has each word once.
         perfect = sum(rarity(total, run(count, [term])[0][0]) for term in terms)
         return run(
             f"SELECT {FOUND}, -bm25(knowledge_words) / ? AS score "  # noqa: S608 - parameters

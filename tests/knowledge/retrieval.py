@@ -13,7 +13,7 @@ from .retrieval_corpus import CLASSES, Class, Corpus, Question
 Mode: TypeAlias = Literal["vector", "keyword", "hybrid"]
 MODES: tuple[Mode, ...] = ("vector", "keyword", "hybrid")
 DEEP = 10
-"""So many pieces are looked at."""
+"""So many chunks are looked at."""
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ TOPICS = (
         "replacement",
         "Spare parts for the {p} can be ordered for at least five years",
         "spare parts ordered five years",
-        ("I lost a piece of my {p} and need a new one", "can I buy components for the {p}"),
+        ("I lost a chunk of my {p} and need a new one", "can I buy components for the {p}"),
     ),
     Topic(
         "children",

@@ -44,7 +44,7 @@ async def test_rows_of_csv_and_items_of_json_are_pieces_of_their_own(
 
 
 async def test_markdown_is_cut_at_its_headings(knowledge: Knowledge, tmp_path: Path) -> None:
-    """And long texts at sentences, with no piece longer than asked for."""
+    """And long texts at sentences, with no chunk longer than asked for."""
     page = tmp_path / "page.md"
     page.write_text(f"# One\n\n{'alpha beta gamma. ' * 4}\n\n## Two\n\n{'delta epsilon. ' * 4}")
     added = await knowledge.add(page)

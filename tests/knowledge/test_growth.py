@@ -129,13 +129,13 @@ async def test_a_long_word_is_found_by_its_first_letters(store: KnowledgeStore) 
 
 
 async def test_a_long_text_is_cut_the_same_wherever_it_is_read_in_parts() -> None:
-    """No piece is lost, doubled or longer than asked for, and words stay whole."""
+    """No chunk is lost, doubled or longer than asked for, and words stay whole."""
     store = SqliteKnowledge(":memory:")
     knowledge = Knowledge(store=store, embedder=OneVector(), chunk_size=50, chunk_overlap=0)
     words = [f"word{n}" for n in range(5000)]
     await knowledge.add(" ".join(words), source="long")
     hits = await knowledge.search("anything", mode="vector", k=4000)
-    pieces = [hit.text for hit in sorted(hits, key=lambda hit: hit.position)]
-    assert " ".join(pieces).split() == words
-    assert max(map(len, pieces)) <= 50
-    assert min(map(len, pieces[:-1])) > 40
+    chunks = [hit.text for hit in sorted(hits, key=lambda hit: hit.position)]
+    assert " ".join(chunks).split() == words
+    assert max(map(len, chunks)) <= 50
+    assert min(map(len, chunks[:-1])) > 40
