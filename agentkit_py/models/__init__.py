@@ -13,7 +13,6 @@ from agentkit_py.models.base import (
     RetryPolicy,
     ToolChoice,
     ToolSpec,
-    Usage,
 )
 from agentkit_py.models.compatible import azure_openai, grok, openai, openai_responses
 from agentkit_py.models.function_model import ModelFunction, function_model
@@ -30,7 +29,6 @@ __all__ = [
     "RetryPolicy",
     "ToolChoice",
     "ToolSpec",
-    "Usage",
     "anthropic",
     "azure_openai",
     "function_model",

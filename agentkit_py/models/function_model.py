@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
-from agentkit_py.messages import TextMessage
-from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, Usage
+from agentkit_py.messages import TextMessage, Usage
+from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest
 from agentkit_py.models.capabilities import Host
 from agentkit_py.models.replies import unexpected
 

@@ -89,7 +89,7 @@ def error_from_response(
     """
     lower = {name.lower(): value for name, value in headers.items()}
     body = _json_or_none(body_text)
-    detail = redact(_message(body) or _excerpt(body_text) or "no detail", model, api_key)
+    detail = hide_keys(_message(body) or _excerpt(body_text) or "no detail", model, api_key)
     code = _code(body)
     return _class(status, code, detail)(
         detail[:_MAX_DETAIL],
@@ -106,12 +106,12 @@ def error_in_body(model: Model, body: object) -> ModelResponseError | None:
     found = as_object(_first(body))
     if found is None or not found.get("error"):
         return None
-    detail = redact(_message(found) or "unknown error", model, None)[:_MAX_DETAIL]
+    detail = hide_keys(_message(found) or "unknown error", model, None)[:_MAX_DETAIL]
     return ModelResponseError(
         f"the answer is an error: {detail}",
         provider=model.provider,
         model=model.model,
-        excerpt=redact(excerpt_of(body), model, None),
+        excerpt=hide_keys(excerpt_of(body), model, None),
     )
 
 
@@ -135,7 +135,7 @@ def _status_of(error: dict[str, Any]) -> int | None:
     return None
 
 
-def redact(text: str, model: Model, api_key: str | None) -> str:
+def hide_keys(text: str, model: Model, api_key: str | None) -> str:
     """Return ``text`` without the key that was sent, and without what looks like one."""
     for key in (api_key, model.api_key):
         if key:

@@ -26,7 +26,7 @@ from agentkit_py.models.http_errors import (
     error_in_body,
     error_in_event,
     excerpt_of,
-    redact,
+    hide_keys,
 )
 
 
@@ -48,7 +48,7 @@ def unexpected(model: Model, body: object, what: str) -> ModelResponseError:
         what,
         provider=model.provider,
         model=model.model,
-        excerpt=redact(excerpt_of(body), model, None),
+        excerpt=hide_keys(excerpt_of(body), model, None),
     )
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agentkit_py._core.json import dumps
 from agentkit_py._engine.instrumentation import CallEdit, Chains, ModelCall
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.models.http_errors import redact
+from agentkit_py.models.http_errors import hide_keys
 from agentkit_py.playground.levels import levels_json, message_json
 from agentkit_py.playground.prices import Prices
 from agentkit_py.playground.recorder import (
@@ -213,7 +213,7 @@ async def ask_again(call: ModelCall, edit: Edit, prices: Prices) -> dict[str, An
     return {
         "seen": levels_json(made.report),
         "request": as_json(request_text(model, body, key)),
-        "reply": as_json(redact(dumps(reply), model, key)),
+        "reply": as_json(hide_keys(dumps(reply), model, key)),
         "messages": [message_json(message) for message in decoded.messages],
         "usage": usage_json(decoded.usage),
         "cost": prices.cost(model.model, decoded.usage),

@@ -29,7 +29,7 @@ from agentkit_py.events.types import (
 )
 from agentkit_py.messages import ToolCallDelta, Usage
 from agentkit_py.models.base import Model
-from agentkit_py.models.http_errors import redact
+from agentkit_py.models.http_errors import hide_keys
 from agentkit_py.playground.levels import message_json
 from agentkit_py.playground.prices import Prices
 from agentkit_py.runtime.direct import DirectRuntime, DirectSteps
@@ -161,7 +161,7 @@ class Recorder(Instrumentation):
 
     def reply_received(self, call: Recorded, reply: object, key: str | None) -> None:
         """Record the reply."""
-        call.reply = redact(dumps(reply), call.model, key)
+        call.reply = hide_keys(dumps(reply), call.model, key)
         try:
             decoded = call.model.decode(reply)
         except Exception:  # noqa: BLE001 - the run raises what is wrong with it itself
@@ -416,4 +416,4 @@ def request_text(
 ) -> str:
     """Return the JSON of a request as it is sent, without the key and what looks like one."""
     sent = model.adapter.stream_body(body) if streamed else body
-    return redact(dumps(sent), model, key)
+    return hide_keys(dumps(sent), model, key)

@@ -10,7 +10,7 @@ from agentkit_py.errors import ConfigurationError, ModelResponseError
 from agentkit_py.models import openai
 from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, RetryPolicy
 from agentkit_py.models.capabilities import OPENAI
-from agentkit_py.models.http_errors import excerpt_of, redact
+from agentkit_py.models.http_errors import excerpt_of, hide_keys
 
 if TYPE_CHECKING:
     import httpx
@@ -120,6 +120,6 @@ def _vectors(model: Model, answer: object, count: int) -> list[list[float]]:
             f"the answer does not hold {count} embeddings",
             provider=model.provider,
             model=model.model,
-            excerpt=redact(excerpt_of(answer), model, None),
+            excerpt=hide_keys(excerpt_of(answer), model, None),
         )
     return [vector for vector in found if vector is not None]

@@ -25,7 +25,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.messages import Delta
 from agentkit_py.models.base import Assembler, Model, RetryPolicy
-from agentkit_py.models.http_errors import error_from_response, error_in_body, redact
+from agentkit_py.models.http_errors import error_from_response, error_in_body, hide_keys
 from agentkit_py.models.replies import partial_messages
 from agentkit_py.runtime.port import DeltaSink
 
@@ -121,10 +121,10 @@ class ModelRequest:
         except (ValueError, RecursionError) as error:
             kind = response.headers.get("content-type", "no content type")
             raise ModelResponseError(
-                redact(f"answered with something that is no JSON ({kind})", model, self.key),
+                hide_keys(f"answered with something that is no JSON ({kind})", model, self.key),
                 provider=model.provider,
                 model=model.model,
-                excerpt=redact(response.text, model, self.key),
+                excerpt=hide_keys(response.text, model, self.key),
             ) from error
         failure = error_in_body(copy_model(model, api_key=self.key), body)
         if failure is not None:

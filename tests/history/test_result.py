@@ -17,8 +17,8 @@ from agentkit_py.messages import (
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
+    Usage,
 )
-from agentkit_py.models.base import Usage
 from agentkit_py.results import AgentResult
 
 AT = datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)

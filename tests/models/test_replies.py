@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit_py.errors import ModelResponseError
-from agentkit_py.messages import ReasoningMessage, TextMessage, ToolCall, ToolCallMessage
+from agentkit_py.messages import ReasoningMessage, TextMessage, ToolCall, ToolCallMessage, Usage
 from agentkit_py.models import (
     Model,
     ModelReply,
-    Usage,
     anthropic,
     azure_openai,
     gemini,

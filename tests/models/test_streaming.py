@@ -37,11 +37,11 @@ from agentkit_py.messages import (
     TextMessage,
     ToolCallDelta,
     ToolCallMessage,
+    Usage,
 )
 from agentkit_py.models import (
     Assembler,
     Model,
-    Usage,
     anthropic,
     azure_openai,
     gemini,

@@ -22,8 +22,8 @@ from agentkit_py.messages import (
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
+    Usage,
 )
-from agentkit_py.models.base import Usage
 from agentkit_py.processors.base import Summary
 from agentkit_py.results import AgentResult
 from agentkit_py.stores import HistoryStore, MemoryHistory, PostgresHistory, SqliteHistory

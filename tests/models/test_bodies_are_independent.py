@@ -1,4 +1,4 @@
-"""Bodies are made anew from what is remembered: whoever changes one changes no other."""
+"""Bodies share nothing with messages or other bodies: whoever changes one changes no other."""
 
 from __future__ import annotations
 
@@ -84,26 +84,3 @@ def test_a_body_that_is_changed_changes_neither_later_ones_nor_the_messages(
         emptied(first[part])
     assert json.dumps(encoded(model, messages, tools=tools)) == expected
     assert messages == conversation()
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_result_that_is_only_equal_is_encoded_as_what_it_is(name: str) -> None:
-    """In Python True is 1; in JSON it is not."""
-    call = ToolCall("a", "track", {})
-    asked, question = ToolCallMessage((call,)), TextMessage("user", "Well?")
-    for content, expected in (({"data": True}, "true"), ({"data": 1}, "1")):
-        answer = ToolResultMessage(call, content)
-        body = encoded(MODELS[name], [question, asked, answer], tools=True)
-        assert f'{{\\"data\\":{expected}}}' in json.dumps(body)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_call_at_the_end_without_its_result_gets_none_of_an_earlier_request(name: str) -> None:
-    """What was remembered of a call and its result is of no use where the result is not there."""
-    call = ToolCall("a", "track", {})
-    asked, question = ToolCallMessage((call,)), TextMessage("user", "Well?")
-    several = ToolCallMessage((call, ToolCall("b", "track", {})))
-    answers = [ToolResultMessage(one, "seen") for one in several.tools]
-    for group in ([asked, answers[0]], [several, *answers]):
-        assert "seen" in str(encoded(MODELS[name], [question, *group], tools=True))
-        assert "seen" not in str(encoded(MODELS[name], [question, group[0]], tools=True))
