@@ -285,7 +285,7 @@ def _own_thinking(message: ReasoningMessage) -> Block | None:
 
 
 def _takes_prefill(model: Model, request: ModelRequest) -> bool:
-    """Whether the model may be given the beginning of its answer.
+    """Return whether the model may be given the beginning of its answer.
 
     Newer ones refuse it (see `Capabilities.prefill`), as do models that think or must call a tool.
     """
@@ -302,7 +302,7 @@ def _thinking(parameters: Mapping[str, Any]) -> str:
 
 
 def _cannot_think(body: dict[str, Any], turns: list[dict[str, Any]]) -> bool:
-    """Whether this request is refused if it asks for thinking.
+    """Return whether this request is refused if it asks for thinking.
 
     "Thinking may not be enabled when tool_choice forces tool use", and "a final assistant message
     must start with a thinking block" if it calls tools: not so if another model called them.
@@ -401,7 +401,7 @@ class AnthropicAssembler(BaseAssembler):
 
     @property
     def whole(self) -> bool:
-        """Whether ``message_stop`` has come."""
+        """Return whether ``message_stop`` has come."""
         return self._ended and bool(self._message)
 
     def finish(self) -> object:

@@ -1,4 +1,4 @@
-"""What a model is: where requests go, and a pure adapter that knows the wire format.
+"""Models: where requests go, and the pure adapter that knows the wire format.
 
 The engine builds a `ModelRequest`, `Model.encode` makes the JSON body of it, the runtime sends
 that, and `Model.decode` reads the answer. Nothing here does I/O; API keys are looked up by the
@@ -53,7 +53,7 @@ class ModelRequest:
     """The agent that asks; texts of others are shown as theirs."""
 
     prefill: int = 0
-    """How many messages at the end are the beginning of the answer, put there by the agent."""
+    """The number of messages at the end with which the agent begins the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +68,14 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often and after which time a failed model call is tried again (direct runtime only).
+    """Retries of failed model calls: their number and the pauses (direct runtime only).
 
     Rate limits, 5xx, time-outs and broken connections are tried again; other errors never. A
     ``Retry-After`` header is honoured up to `max_wait`.
     """
 
     attempts: int = 3
-    """How many requests are sent at the most; 1: no retry."""
+    """Requests that are sent at the most; 1: no retry."""
 
     min_wait: float = 0.5
     """Seconds before the second attempt; doubled for each further one, with jitter."""
@@ -89,12 +89,12 @@ class Assembler(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether the format's end marker has come: nothing that counts follows."""
+        """Return whether the format's end marker has come: nothing that counts follows."""
         ...
 
     @property
     def whole(self) -> bool:
-        """Whether all that counts has come, so that a connection may break now."""
+        """Return whether all that counts has come, so that a connection may break now."""
         ...
 
     def feed(self, event: str | None, data: str) -> Sequence[Delta]:
@@ -116,7 +116,7 @@ class Adapter(ABC):
 
     host: Host
     path: str = ""
-    """What stands behind the model's `base_url`."""
+    """The end of the URL, behind the model's `base_url`."""
 
     @property
     def provider(self) -> str:
@@ -189,7 +189,7 @@ class Model:
     """Tokens that prompt, history and answer may have together; None: not known."""
 
     key_required: bool = True
-    """Whether a missing key is an error here; a server of one's own may need none."""
+    """A missing key is an error here; a server of one's own may need none."""
 
     transport: Any = field(default=None, repr=False)
     """An `httpx.AsyncBaseTransport` for this model's requests: a proxy, certificates, a fake."""
@@ -234,7 +234,7 @@ class ModelOptions(TypedDict, total=False):
     """Seconds to wait for an answer; 120 where not given."""
 
     retry: RetryPolicy
-    """How failed calls are tried again."""
+    """The retries of failed calls."""
 
     context_window: int | None
     """Tokens that prompt, history and answer may have together."""

@@ -35,10 +35,10 @@ class Host:
     """Sent with each request."""
 
     strict_schemas: bool = True
-    """Whether it takes strict tool schemas."""
+    """It takes strict tool schemas."""
 
     empty_messages: bool = True
-    """Whether it takes messages without text."""
+    """It takes messages without text."""
 
     tool_description: int | None = None
     """The length of a tool's description at the most; longer ones are cut."""
@@ -86,7 +86,7 @@ GEMINI = Host(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What requests to a model may hold; the defaults are for models of which nothing is known."""
+    """Facts about a model that decide over requests; the defaults are for unknown models."""
 
     parallel_tool_calls: bool = True
     """OpenAI: takes the parameter of this name."""
@@ -110,7 +110,7 @@ class _Family:
 
     pattern: re.Pattern[str]
     since: Mapping[Version, Capabilities]
-    """What models take from a version on, in rising order."""
+    """Rows by the first version that they hold for, in rising order."""
 
     def capabilities(self, found: re.Match[str]) -> Capabilities:
         version = tuple(int(part) for part in found.groups() if part is not None)

@@ -62,7 +62,7 @@ class ChatAdapter(Adapter):
 
     path: str = "/chat/completions"
     stream_usage: bool = True
-    """Whether the server knows ``stream_options``, by which it is asked for a stream's usage."""
+    """Streams are asked for their usage by ``stream_options``, which the server must know."""
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""
@@ -215,7 +215,7 @@ def _usage(usage: dict[str, Any] | None) -> Usage | None:
     answered = count(usage, "completion_tokens")
     cached = count(usage, "prompt_tokens_details", "cached_tokens")
     reasoning = count(usage, "completion_tokens_details", "reasoning_tokens")
-    # xAI counts reasoning beside the completion, OpenAI as a part of it; the total tells.
+    # xAI counts reasoning beside the completion, OpenAI as a part of it; the total shows which.
     if reasoning and count(usage, "total_tokens") == asked + answered + reasoning:
         answered += reasoning
     return Usage(asked, answered, cached, reasoning)
@@ -236,7 +236,7 @@ class _Call:
     name: str = ""
     pieces: list[str] = field(default_factory=list[str])
     shown: int = 0
-    """How many pieces were given as deltas: none before the name is known."""
+    """The number of pieces that were given as deltas: none before the name is known."""
 
     def whole(self) -> dict[str, Any]:
         function = {"name": self.name, "arguments": join(self.pieces)}
@@ -294,7 +294,7 @@ class ChatAssembler(BaseAssembler):
 
     @property
     def whole(self) -> bool:
-        """Whether all has come: the end marker, or all that is expected before it."""
+        """Return whether all has come: the end marker, or all that is expected before it."""
         if self._ended:
             return True
         choices = self._choices.values()

@@ -291,7 +291,7 @@ Encoded: TypeAlias = dict[str, Any]
 
 
 def has_media(message: TextMessage) -> bool:
-    """Whether the message holds an image or a file."""
+    """Return whether the message holds an image or a file."""
     return not isinstance(message.content, str) and any(
         not isinstance(part, TextContent) for part in message.content
     )
@@ -343,5 +343,5 @@ def data_url(part: MediaContent) -> str:
 
 
 def is_link_or(part: MediaContent, kinds: Container[str]) -> bool:
-    """Whether the part is a link, or bytes of one of these media types."""
+    """Return whether the part is a link, or bytes of one of these media types."""
     return part.data is None or media_type(part) in kinds

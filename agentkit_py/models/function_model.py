@@ -68,7 +68,7 @@ def _not_async(function: object) -> ConfigurationError:
 
 
 class _Request(dict[str, Any]):
-    """The request beside the JSON that stands for it where requests are shown."""
+    """A request as JSON, for where requests are shown, with the request itself."""
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
         super().__init__(model.default_parameters, model=model.model)

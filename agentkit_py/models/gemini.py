@@ -368,7 +368,7 @@ class _Part:
     pieces: list[str] = field(default_factory=list[str])
 
     def takes(self, part: dict[str, Any]) -> bool:
-        """Whether ``part`` goes on with this one: texts do, until one of them is signed."""
+        """Return whether ``part`` goes on with this one: texts do, until one of them is signed."""
         return (
             isinstance(self.first.get("text"), str)
             and isinstance(part.get("text"), str)
@@ -417,7 +417,7 @@ class GeminiAssembler(BaseAssembler):
 
     @property
     def whole(self) -> bool:
-        """Whether each candidate has a reason for its end, or the prompt was blocked.
+        """Return whether each candidate has a reason for its end, or the prompt was blocked.
 
         There is no end marker; the reason comes with the last parts.
         """

@@ -173,13 +173,13 @@ def _json_or_none(text: str) -> object:
 
 
 def _first(body: object) -> object:
-    """The body, or its first element: Gemini sends errors of a stream in a list."""
+    """Return the body, or its first element: Gemini sends errors of a stream in a list."""
     items = as_list(body)
     return items[0] if items else body
 
 
 def _message(body: object) -> str:
-    """What the provider says, in any of the shapes in use.
+    """Return the provider's words, in any of the shapes in use.
 
     OpenAI, Azure, Gemini, Anthropic: ``{"error": {"message"}}``; xAI: ``{"code", "error": "…"}``;
     gateways: ``{"message"}`` or ``{"detail"}``.
@@ -215,7 +215,7 @@ def _code(body: object) -> str:
 
 
 def _excerpt(text: str) -> str:
-    """The beginning of a body that is no JSON, without the tags of an HTML page."""
+    """Return the beginning of a body that is no JSON, without the tags of an HTML page."""
     return " ".join(re.sub(r"<[^>]*>", " ", text[:_MAX_DETAIL]).split())
 
 

@@ -165,7 +165,7 @@ class BaseAssembler(ABC):
 
     @property
     def ended(self) -> bool:
-        """Whether the end marker has come: nothing that counts follows."""
+        """Return whether the end marker has come: nothing that counts follows."""
         return self._ended
 
     def feed(self, event: str | None, data: str) -> Sequence[Delta]:  # noqa: ARG002
@@ -211,7 +211,7 @@ class PartDeltas:
         self._held: dict[Hashable, str] = {}
 
     def begun(self, key: Hashable) -> bool:
-        """Whether there was a delta of this part."""
+        """Return whether there was a delta of this part."""
         return key in self._numbers
 
     def text(self, key: Hashable, piece: str) -> list[Delta]:

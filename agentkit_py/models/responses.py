@@ -66,7 +66,7 @@ class ResponsesAdapter(Adapter):
 
     path: str = "/responses"
     keep_reasoning: bool | None = None
-    """Whether reasoning is kept and sent back; None: if the model's name says that it reasons."""
+    """Reasoning is kept and sent back; None: if the model's name says that it reasons."""
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here.
@@ -360,7 +360,7 @@ class ResponsesAssembler(BaseAssembler):
 
     @property
     def whole(self) -> bool:
-        """Whether the response has ended, well or badly."""
+        """Return whether the response has ended, well or badly."""
         return self._response is not None
 
     def finish(self) -> object:

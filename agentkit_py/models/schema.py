@@ -93,11 +93,11 @@ def resolve(schema: Schema, root: Schema) -> Schema:
     Raises:
         ToolDefinitionError: The reference points nowhere, outside, or only to itself.
     """
-    seen: set[str] = set()
+    followed: set[str] = set()
     while (ref := schema.get("$ref")) is not None:
-        if not isinstance(ref, str) or ref in seen:
+        if not isinstance(ref, str) or ref in followed:
             raise ToolDefinitionError("", f"the schema's $ref {ref!r} goes in a circle")
-        seen.add(ref)
+        followed.add(ref)
         beside = {key: value for key, value in schema.items() if key != "$ref"}
         schema = {**_target(ref, root), **beside}
     return schema
@@ -116,7 +116,7 @@ def _target(ref: str, root: Schema) -> Schema:
 
 
 def accepts_null(schema: Any, root: Schema, depth: int = 0) -> bool:
-    """Whether null satisfies ``schema``, as far as types, enums and unions tell."""
+    """Return whether null satisfies ``schema``, as far as types, enums and unions tell."""
     node = as_object(schema)
     if node is None:
         return schema is not False
@@ -161,7 +161,7 @@ def _type_name(value: object) -> str:
 
 
 def is_free_form(schema: Schema) -> bool:
-    """Whether the schema is an object whose properties nobody has named."""
+    """Return whether the schema is an object whose properties nobody has named."""
     return types_of(schema) == ["object"] and not schema.get("properties")
 
 
