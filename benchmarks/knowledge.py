@@ -30,7 +30,7 @@ from agentkit_py.knowledge import (
     SqliteKnowledge,
 )
 from agentkit_py.knowledge.documents import Chunk, Document
-from agentkit_py.processors.vectors import unit
+from agentkit_py.processors.vectors import normalized
 
 DIMENSIONS = 384
 PER_DOCUMENT = 50
@@ -55,7 +55,7 @@ class RandomEmbedder:
 
 def vector(chance: random.Random) -> array[float]:
     """A direction."""
-    return unit(array("b", chance.randbytes(DIMENSIONS)))
+    return normalized(array("b", chance.randbytes(DIMENSIONS)))
 
 
 async def fill(store: KnowledgeStore, chunks: int) -> float:

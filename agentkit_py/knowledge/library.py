@@ -32,7 +32,7 @@ from agentkit_py.knowledge.ranking import fused
 from agentkit_py.knowledge.reading import FORMATS, Chunking, Format, passages
 from agentkit_py.knowledge.search_tool import Precedence, SearchTool
 from agentkit_py.processors.settings import whole
-from agentkit_py.processors.vectors import Embedder, Vector, unit
+from agentkit_py.processors.vectors import Embedder, Vector, normalized
 
 Mode: TypeAlias = Literal["vector", "keyword", "hybrid"]
 Filters: TypeAlias = FilterExpr | Sequence[FilterExpr]
@@ -232,7 +232,7 @@ class Knowledge:
         for start in range(0, len(texts), _BATCH):
             batch = texts[start : start + _BATCH]
             vectors = await self._vectors(batch)
-            yield [Chunk(text, unit(v)) for text, v in zip(batch, vectors, strict=True)]
+            yield [Chunk(text, normalized(v)) for text, v in zip(batch, vectors, strict=True)]
 
     async def _vectors(self, texts: Sequence[str]) -> Sequence[Vector]:
         vectors = await self.embedder.embed(texts)

@@ -35,7 +35,7 @@ from agentkit_py.knowledge.filters import (
     kind_of,
 )
 from agentkit_py.knowledge.ranking import telling
-from agentkit_py.processors.vectors import Vector, unit
+from agentkit_py.processors.vectors import Vector, normalized
 
 T = TypeVar("T")
 Dialect: TypeAlias = Literal["sqlite", "postgres"]
@@ -107,7 +107,7 @@ class SqlStore(KnowledgeStore):
             known = self._setting(run, "embedder")
             if known is None:
                 return []
-            sought = unit(vector)
+            sought = normalized(vector)
             _check_comparable(known, f"{len(sought)} {embedder}")
             return self._nearest(run, sought, filters, k)
 

@@ -62,7 +62,7 @@ class MemoryIndex:
         """Keep vectors by id."""
         known = self._vectors.setdefault((thread_id, key), {})
         for one, vector in vectors.items():
-            known.setdefault(one, unit(vector))
+            known.setdefault(one, normalized(vector))
 
     async def nearest_vectors(
         self, thread_id: str, key: str, vector: Vector, ids: Collection[str], k: int
@@ -88,7 +88,7 @@ class MemoryIndex:
 _NEAR = 1e-6
 
 
-def unit(vector: Vector) -> array[float]:
+def normalized(vector: Vector) -> array[float]:
     """Return the vector at length 1 with 4 bytes per number; a zero vector stays.
 
     Raises:
@@ -111,7 +111,7 @@ def nearest(vector: Vector, known: Mapping[str, Vector], k: int) -> list[tuple[s
     Raises:
         ConfigurationError: The vectors are of different lengths.
     """
-    sought = unit(vector)
+    sought = normalized(vector)
     for one, other in known.items():
         if len(other) != len(sought):
             raise ConfigurationError(

@@ -13,7 +13,7 @@ from agentkit_py._core.json import JsonObject, as_list, as_object
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.processors.base import Summary, SummaryStore
-from agentkit_py.processors.vectors import Vector, VectorIndex, unit
+from agentkit_py.processors.vectors import Vector, VectorIndex, normalized
 
 _OWNER, _SECONDS = "import", 60.0
 
@@ -106,7 +106,7 @@ async def _restore_summary(store: SummaryStore, thread_id: str, key: str, summar
 
 def pack_vector(vector: Vector) -> bytes:
     """Return the vector at length 1, as little-endian 4-byte floats."""
-    return _little_endian(unit(vector)).tobytes()
+    return _little_endian(normalized(vector)).tobytes()
 
 
 def unpack_vector(stored: bytes) -> array[float]:

@@ -52,7 +52,7 @@ any_lists = st.lists(texts | reasonings | call_messages | results, max_size=14)
 
 
 @st.composite
-def groups(draw: st.DrawFn, calls: st.SearchStrategy[ToolCall] = tool_calls) -> list[Message]:
+def exchanges(draw: st.DrawFn, calls: st.SearchStrategy[ToolCall] = tool_calls) -> list[Message]:
     """One reply's call messages, reasoning among them, with all results in any order."""
     messages: list[Message] = []
     made: list[ToolCall] = []
@@ -68,8 +68,8 @@ def groups(draw: st.DrawFn, calls: st.SearchStrategy[ToolCall] = tool_calls) -> 
 @st.composite
 def valid_lists(draw: st.DrawFn) -> list[Message]:
     """Histories as runs write them."""
-    stretches = draw(st.lists(st.lists(texts, max_size=2) | groups(), max_size=6))
-    return [message for stretch in stretches for message in stretch]
+    parts = draw(st.lists(st.lists(texts, max_size=2) | exchanges(), max_size=6))
+    return [message for part in parts for message in part]
 
 
 def faults(messages: Sequence[Message]) -> list[str]:
@@ -239,9 +239,9 @@ def test_validity_loses_no_text_and_no_call(messages: list[Message]) -> None:
 def test_pairing_and_segments_agree(messages: list[Message]) -> None:
     """Segments cover the list in order, and no result lies in another segment than its call."""
     pairing = pair(messages)
-    stretches = list(segments(messages))
-    assert [i for stretch in stretches for i in stretch] == list(range(len(messages)))
-    where = {i: n for n, stretch in enumerate(stretches) for i in stretch}
+    parts = list(segments(messages))
+    assert [i for part in parts for i in part] == list(range(len(messages)))
+    where = {i: n for n, part in enumerate(parts) for i in part}
     for result, (call, place) in pairing.calls.items():
         assert where[result] == where[call]
         assert call < result
@@ -300,7 +300,7 @@ def test_no_call_of_a_filtered_tool_is_left(
 own_calls = st.builds(ToolCall, st.uuids().map(str), st.sampled_from(["search", "calc", "refund"]))
 
 
-@given(any_lists, st.lists(groups(own_calls), min_size=1, max_size=2), any_lists, chains)
+@given(any_lists, st.lists(exchanges(own_calls), min_size=1, max_size=2), any_lists, chains)
 def test_protected_calls_are_always_there(
     before: list[Message],
     own: list[list[Message]],
