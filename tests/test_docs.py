@@ -8,6 +8,7 @@ whose text the fence repeats.
 
 from __future__ import annotations
 
+import builtins
 import os
 import re
 import subprocess
@@ -135,6 +136,45 @@ def test_fences_are_found_however_they_are_written(tmp_path: Path) -> None:
         (9, "two\n", None),
         (13, "three\n", None),
     ]
+
+
+GUIDES = (ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md")
+CODE = re.compile(r"`([^`\n]+)`")
+FILE = re.compile(r"[\w./-]*[\w-]\.(?:py|md|toml|txt|yml)|(?:[\w.-]+/)+[\w.-]+/?")
+NAME = re.compile(r"agentkit_py(?:\.\w+)+|(?:[A-Z][a-z]+){2,}|[a-z]+_[a-z_]+")
+
+
+def mentions(page: Path, pattern: re.Pattern[str]) -> list[str]:
+    """The pieces of inline code of a page that have a form, and words of its glossary."""
+    text = page.read_text(encoding="utf-8")
+    glossary = [
+        word for row in re.findall(r"^\| ([\w, ]+?) \|", text, re.M) for word in row.split(", ")
+    ]
+    return sorted({piece for piece in [*CODE.findall(text), *glossary] if pattern.fullmatch(piece)})
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_every_path_that_a_guide_mentions_exists(page: Path) -> None:
+    """A reader opens it next."""
+    paths = mentions(page, FILE)
+    assert len(paths) > 5
+    assert [name for name in paths if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_every_name_that_a_guide_mentions_is_in_the_package(page: Path) -> None:
+    """Classes and functions are defined there, dotted names can be imported."""
+    source = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "agentkit_py").rglob("*.py"))
+    missing: list[str] = []
+    for name in mentions(page, NAME):
+        last = name.rpartition(".")[2]
+        is_module = (ROOT / name.replace(".", "/")).is_dir()
+        is_module |= (ROOT / name.replace(".", "/")).with_suffix(".py").is_file()
+        if hasattr(builtins, name) or is_module:
+            continue
+        if not re.search(rf"(class|def) {last}\b|^{last}\b.*=", source, re.M):
+            missing.append(name)
+    assert missing == []
 
 
 def offline() -> dict[str, str]:
