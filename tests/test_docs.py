@@ -172,7 +172,7 @@ def test_every_name_that_a_guide_mentions_is_in_the_package(page: Path) -> None:
         is_module |= (ROOT / name.replace(".", "/")).with_suffix(".py").is_file()
         if hasattr(builtins, name) or is_module:
             continue
-        if not re.search(rf"(class|def) {last}\b|^{last}\b.*=", source, re.M):
+        if not re.search(rf"(class|def) {last}\b|^ *{last}\b.*=", source, re.M):
             missing.append(name)
     assert missing == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import inngest
@@ -15,6 +15,9 @@ from agentkit_py.agent import Agent
 from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer
 from agentkit_py.inngest.realtime import publisher, stop, subscription_token
 from agentkit_py.network import Network
+
+Client: TypeAlias = inngest.Inngest
+"""The SDK's client, for packages that do not import the SDK themselves."""
 
 CANCEL_EVENT = "agentkit/run.cancelled"
 """Name of the event that stops the runs of one user in one thread."""

@@ -31,7 +31,7 @@ from agentkit_py.server.runs import Backend
 from agentkit_py.stores import HistoryStore, MemoryHistory
 
 if TYPE_CHECKING:
-    import inngest
+    from agentkit_py.inngest.sending import Client
 
 REALTIME_PATH = "/v1/realtime/connect"
 """The path that Inngest's realtime client connects to, at the root of the host."""
@@ -54,7 +54,7 @@ def create_app(
     networks: Sequence[Network] = (),
     agents: Sequence[Agent] = (),
     history: HistoryStore | None = None,
-    client: inngest.Inngest | None = None,
+    client: Client | None = None,
     auth: Auth | Literal["local"] | None = None,
     **options: Unpack[ServerOptions],
 ) -> Starlette:
@@ -128,9 +128,7 @@ def _store(history: HistoryStore | None, targets: Mapping[tuple[str, str], Targe
     return found[0]
 
 
-def _backend(
-    settings: Settings, hub: Hub, tokens: StreamTokens, client: inngest.Inngest | None
-) -> Backend:
+def _backend(settings: Settings, hub: Hub, tokens: StreamTokens, client: Client | None) -> Backend:
     if client is None:
         return LocalRuns(settings, hub, tokens)
     from agentkit_py.server.durable import InngestRuns  # noqa: PLC0415 - needs the Inngest SDK

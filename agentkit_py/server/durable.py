@@ -5,20 +5,17 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from starlette.requests import HTTPConnection
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events import ApprovalAnswer, Decision
-from agentkit_py.inngest.sending import Sender
+from agentkit_py.inngest.sending import Client, Sender
 from agentkit_py.server.config import Settings
 from agentkit_py.server.runs import Backend, Job, begin_state, previous_data
 from agentkit_py.server.schemas import ApiError, TokenResponse
 from agentkit_py.stores.wrappers import for_user
-
-if TYPE_CHECKING:
-    import inngest
 
 T = TypeVar("T")
 logger: logging.Logger = logging.getLogger("agentkit_py.server")
@@ -35,7 +32,7 @@ class InngestRuns(Backend):
 
     streams = False
 
-    def __init__(self, settings: Settings, client: inngest.Inngest) -> None:
+    def __init__(self, settings: Settings, client: Client) -> None:
         for (kind, name), target in settings.targets.items():
             if target.history is not settings.store:
                 raise ConfigurationError(
