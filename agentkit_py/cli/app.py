@@ -129,7 +129,7 @@ def demo(  # noqa: PLR0913 - the options of the command
     ] = True,
     delay: _Delay = True,
     resume: Annotated[
-        str | None, typer.Option(metavar="THREAD", help="Talk on with a kept thread (with --db).")
+        str | None, typer.Option(metavar="THREAD", help="Continue a kept thread (with --db).")
     ] = None,
     ask: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
@@ -173,9 +173,7 @@ def chat(
     ctx: typer.Context,
     target: TargetArgument,
     *,
-    thread: Annotated[
-        str | None, typer.Option(metavar="ID", help="Go on with this thread.")
-    ] = None,
+    thread: Annotated[str | None, typer.Option(metavar="ID", help="Continue this thread.")] = None,
     db: DbOption = None,
     user: Annotated[
         str | None, typer.Option(metavar="ID", help="The user of a new thread, in the store.")

@@ -70,7 +70,7 @@ def replay(  # noqa: PLR0913 - the options of the command
     ] = None,
     network: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:OBJECT", help="Your own network; its models are not asked."),
+        typer.Option(metavar="MODULE:OBJECT", help="Your own network; its models are not called."),
     ] = None,
     processors: Annotated[
         Literal["default", "none"],
@@ -86,7 +86,7 @@ def replay(  # noqa: PLR0913 - the options of the command
     live_tools: Annotated[
         bool,
         typer.Option(
-            "--live-tools", help="Call your network's tools really, side effects and all."
+            "--live-tools", help="Really call your network's tools, with their side effects."
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,

@@ -120,7 +120,7 @@ def list_(
     user: _User = None,
     schema: _Schema = SCHEMA,
     prefix: _Prefix = PREFIX,
-    limit: Annotated[int, typer.Option(help="How many at the most.")] = 50,
+    limit: Annotated[int, typer.Option(help="Number of threads at most.")] = 50,
 ) -> None:
     """List threads, last changed first."""
 
@@ -137,7 +137,7 @@ def show(
     db: _Db,
     *,
     last: Annotated[
-        int | None, typer.Option(min=1, help="Only so many results at the end.")
+        int | None, typer.Option(min=1, help="Only this number of results, the last ones.")
     ] = None,
     user: _User = None,
     schema: _Schema = SCHEMA,
@@ -175,7 +175,7 @@ def search(
     words: str,
     db: _Db,
     *,
-    limit: Annotated[int, typer.Option(help="How many threads at the most.")] = 50,
+    limit: Annotated[int, typer.Option(help="Number of threads at most.")] = 50,
     user: _User = None,
     schema: _Schema = SCHEMA,
     prefix: _Prefix = PREFIX,

@@ -133,7 +133,7 @@ class Playground:
     async def start(self, text: str, thread_id: str | None) -> Run:
         """Begin a run; return once its thread is known."""
         if thread_id and any(r.thread_id == thread_id and r.task for r in self.runs.values()):
-            raise BusyError("This thread is answered just now; wait for its end, or cancel it.")
+            raise BusyError("This thread has a run in progress; wait for its end, or cancel it.")
         if thread_id is None and self.store is not None:
             thread_id = str(uuid4())
         run = Run(

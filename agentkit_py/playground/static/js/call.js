@@ -37,7 +37,7 @@ export function render() {
     drawn = "";
     fill(pane, h("p.empty", allCalls().length
       ? "Pick a model call under Run, or press j."
-      : "The model calls of your next message stand here. Of earlier runs only the conversation is kept."));
+      : "The model calls of your next message are shown here. Of earlier runs only the conversation is kept."));
     return;
   }
   const key = `${run.id}/${call.call}`;
@@ -91,7 +91,7 @@ function content(run, call, entry) {
   if (!found) return h("p.muted", "Loading…");
   if (view === "request") return requestView(found);
   if (view === "reply") return replyView(found);
-  if (!found.seen) return h("p.muted", "A processor made this call for itself; see the request and the reply.");
+  if (!found.seen) return h("p.muted", "A processor made this call; see the request and the reply.");
   if (view === "edit") return editor(run.id, found);
   return levels(found.seen, level, (chosen) => {
     level = chosen;
@@ -100,15 +100,15 @@ function content(run, call, entry) {
 }
 
 function requestView(found) {
-  const sentence = found.streamed ? "As it was sent, asking for a stream." : "As it was sent.";
+  const sentence = found.streamed ? "As it was sent, with streaming." : "As it was sent.";
   return h("div", note(`${sentence} Headers, and with them keys, are not shown.`, found.request),
-    found.request ? json(found.request, "Request") : h("p.muted", "It was not sent yet."));
+    found.request ? json(found.request, "Request") : h("p.muted", "Not sent yet."));
 }
 
 function replyView(found) {
   if (found.error) return h("p.error", found.error);
-  if (!found.reply) return h("p.muted", "It has not come yet.");
-  return h("div", note(found.streamed ? "Put together from the stream." : "As it came.", found.reply), json(found.reply, "Reply"));
+  if (!found.reply) return h("p.muted", "No reply yet.");
+  return h("div", note(found.streamed ? "Put together from the stream." : "As it was received.", found.reply), json(found.reply, "Reply"));
 }
 
 function note(sentence, value) {

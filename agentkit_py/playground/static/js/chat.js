@@ -82,7 +82,7 @@ function example(text) {
 function empty() {
   const names = (state.target?.agents ?? []).map((agent) => agent.name);
   return h("div.empty",
-    h("p", "Nothing was said yet."),
+    h("p", "No messages yet."),
     names.length ? h("p.muted", `Agents: ${names.join(", ")}`) : null,
     proposed() ? h("div.examples", example(proposed())) : null);
 }
@@ -117,7 +117,7 @@ function agentMessage(agent, message, pick) {
 }
 
 function runSection(run) {
-  const label = run.status === "running" ? "A run that goes on" : `A run, ${run.status}`;
+  const label = run.status === "running" ? "A run in progress" : `A run, ${run.status}`;
   return h("section.turn", { "aria-label": label, data: { run: run.id } },
     userMessage(run.input),
     run.items.map((item) => itemOf(run, item)),

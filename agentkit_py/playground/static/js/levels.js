@@ -48,7 +48,7 @@ function viewsOf(seen) {
     level: "thread",
     name: "Full history",
     figures: `${seen.history.length} msg · ${count(figures.historyTokens)} tok`,
-    why: "Everything the thread has, before any processor, without the system prompt and the question.",
+    why: "The whole thread before any processor, without the system prompt and the new message.",
     rows: seen.history.map((number) => ({ change: "kept", before: number, after: number })),
   };
   const between = seen.levels.map((level, index) => ({

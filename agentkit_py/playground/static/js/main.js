@@ -68,7 +68,7 @@ async function loadTarget() {
     problem.replaceChildren(
       h("h2", `${target.spec} cannot be loaded`), h("p", target.broken.message),
       target.broken.details ? h("pre", { tabindex: "0" }, target.broken.details) : "",
-      h("p", "Correct it and save: this page goes on by itself."));
+      h("p", "Correct it and save: this page reloads by itself."));
   }
   const name = target.name ?? target.spec;
   byId("title").textContent = name;
@@ -141,7 +141,7 @@ async function restarted() {
   }
   await loadThreads();
   await open(state.thread, { keep: true });
-  notice("The code has changed; the page goes on with it.");
+  notice("The code has changed; the page uses it now.");
 }
 
 async function finished(run, thread) {
@@ -172,7 +172,7 @@ async function send(event) {
   const text = box.value.trim();
   if (!text || sending || state.target?.broken) return;
   if (running()) {
-    notice("This thread is answered just now; wait for its end, or cancel it.");
+    notice("This thread has a run in progress; wait for its end, or cancel it.");
     return;
   }
   notice("");
@@ -240,5 +240,5 @@ const wanted = () => new URLSearchParams(location.search).get("thread");
 const begun = begin().catch((error) => {
   const problem = byId("problem");
   problem.hidden = false;
-  problem.replaceChildren(h("h2", "The playground could not begin"), h("p", error.message));
+  problem.replaceChildren(h("h2", "The playground could not start"), h("p", error.message));
 });

@@ -28,7 +28,7 @@ export function renderState() {
   const run = shownRun();
   const pane = byId("pane-state");
   if (!run) {
-    fill(pane, h("p.empty", "What the run's state holds stands here, and which tool changed it."));
+    fill(pane, h("p.empty", "The run's state is shown here, and which tool changed it."));
     return;
   }
   const last = run.changes.at(-1)?.after ?? run.initial;
@@ -39,7 +39,7 @@ export function renderState() {
       ? h("ol.changes", run.changes.map((change) => changeItem(run, change)))
       : h("p.muted", "No tool or hook changed it."),
     h("h3", run.status === "running" ? "Now" : "At the end"),
-    last ? json(last, "State") : h("p.muted", "There is no state yet, or it is no JSON."),
+    last ? json(last, "State") : h("p.muted", "There is no state yet, or it is not JSON."),
     run.initial && run.changes.length ? h("details", h("summary", "At the beginning"), json(run.initial, "State at the beginning")) : null);
 }
 
@@ -81,5 +81,5 @@ export function renderSetup() {
         h("ul.plain", agent.tools.map((tool) => h("li", h("code", tool.name), ` ${tool.description}`)))) : null,
       agent.servers ? h("p.muted", `${agent.servers} MCP servers; their tools are known in a run only`) : null,
       h("details", { data: { key: `system-${agent.name}` } }, h("summary", "System prompt"),
-        agent.system === null ? h("p.muted", "A function makes it; each call shows what it gave.") : h("pre", agent.system)))));
+        agent.system === null ? h("p.muted", "Made by a function; each call shows its result.") : h("pre", agent.system)))));
 }

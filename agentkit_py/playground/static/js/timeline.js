@@ -14,7 +14,7 @@ export function render() {
   const run = shownRun();
   const pane = byId("pane-run");
   if (!run) {
-    fill(pane, h("p.empty", "The timeline of a run stands here once you have sent a message. " +
+    fill(pane, h("p.empty", "The timeline of a run is shown here once you have sent a message. " +
       "Earlier runs of this thread are in the conversation only."));
     return;
   }
@@ -104,7 +104,7 @@ function callRow(run, call, depth, whole) {
     "aria-current": current ? "true" : undefined,
     onclick: () => actions.pick(run.id, call.call, true),
   }, `call ${call.call}`, h("span.model", call.model),
-  cut > 0 ? h("span.cut", { title: "Tokens that processors left out" }, `−${count(cut)}`) : null);
+  cut > 0 ? h("span.cut", { title: "Tokens that processors removed" }, `−${count(cut)}`) : null);
   return row(`call${current ? ".current" : ""}`, depth, [label, call.error ? h("span.why.bad", call.error) : null], call, run, whole, figures);
 }
 
