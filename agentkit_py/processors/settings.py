@@ -57,7 +57,10 @@ class ConfiguredProcessor(HistoryProcessor):
     def __init_subclass__(cls) -> None:
         """Read the checks from the annotations."""
         super().__init_subclass__()
-        hints = get_type_hints(cls, include_extras=True)
+        try:
+            hints = get_type_hints(cls, include_extras=True)
+        except NameError:  # of a user's subclass, with a type that is imported for checkers only
+            return
         cls.settings = {
             name: hint.__metadata__[0]
             for name, hint in hints.items()

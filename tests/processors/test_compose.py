@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pytest
 
@@ -28,6 +28,9 @@ from agentkit_py.processors.compose import PROCESSORS
 from agentkit_py.testing import HashingEmbedder
 
 from .conversations import CONTEXT, left, processed, shown, turns, user
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 from .replies import Answers
 
 
@@ -182,3 +185,14 @@ def test_a_value_that_is_no_processor_is_refused_at_once() -> None:
         Chain([cast("Any", 5)])
     with pytest.raises(ConfigurationError, match="is a class"):
         Threshold(1, then=[cast("Any", DropUnanswered)])
+
+
+def test_a_subclass_keeps_the_settings_of_its_base_whatever_it_annotates() -> None:
+    """Also with types that are imported for type checkers only."""
+
+    class Short(MessageWindow):
+        price: ClassVar[Decimal | None] = None
+
+    assert Short.from_settings({"max_messages": 3}).max_messages == 3
+    with pytest.raises(ConfigurationError, match="Short: max_messages must be"):
+        Short.from_settings({"max_messages": 0})
