@@ -19,7 +19,6 @@ from agentkit_py.playground.prices import Prices
 from agentkit_py.playground.recorder import Recorder, RecordingRuntime
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.stores.base import HistoryStore
-from agentkit_py.stores.wrappers import redactor_of
 
 Target: TypeAlias = Network | Agent
 Status: TypeAlias = Literal["running", "completed", "failed", "cancelled"]
@@ -128,7 +127,7 @@ class Playground:
     @property
     def redactor(self) -> Redactor | None:
         """The redactor of the store, for the page too."""
-        return None if self.store is None else redactor_of(self.store)
+        return None if self.store is None else self.store.redactor
 
     async def start(self, text: str, thread_id: str | None) -> Run:
         """Begin a run; return once its thread is known."""

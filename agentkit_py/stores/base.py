@@ -15,6 +15,7 @@ from agentkit_py.history.config import HistoryConfig, HistoryContext
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.messages import Message
 from agentkit_py.processors.base import Extent, Processor, extent_of
+from agentkit_py.processors.redaction import Redactor
 from agentkit_py.processors.tokenizers import count_text, default_tokenizer, is_ready, prepare
 from agentkit_py.results import AgentResult
 from agentkit_py.stores.rows import (
@@ -73,6 +74,11 @@ class HistoryStore(HistoryConfig, ABC):
             lazy=lazy is not False,
         )
         self.counts_tokens = lazy is True
+
+    @property
+    def redactor(self) -> Redactor | None:
+        """The redactor that masks all writes; None: nothing is masked."""
+        return None
 
     @property
     def looks_first(self) -> bool:

@@ -31,7 +31,7 @@ from agentkit_py.stores.rows import (
     remember_tokens,
 )
 from agentkit_py.stores.thread_data import ThreadData, restore
-from agentkit_py.stores.wrappers import for_user, redactor_of
+from agentkit_py.stores.wrappers import for_user
 
 Format: TypeAlias = Literal["archive", "openai", "typescript"]
 
@@ -166,7 +166,7 @@ class _Import:
             old = [one.result for one in await self.store.stored_results(thread_id)]
             digests = [_digest_of(one, counted, None) for one in old if one.id is None]
             self._stored[thread_id] = frozenset(digests)
-        digest = _digest_of(result, seen, redactor_of(self.store))
+        digest = _digest_of(result, seen, self.store.redactor)
         return digest in self._stored[thread_id]
 
 

@@ -72,11 +72,6 @@ def redacted(
     return kind(store, made, mask_state=state)
 
 
-def redactor_of(store: HistoryStore) -> Redactor | None:
-    """Return the redactor that masks all writes to a store; None: nothing does."""
-    return store.redactor if isinstance(store, _WrappedThreads) else None
-
-
 def _has_thread_data(store: HistoryStore) -> bool:
     """Return whether the store also keeps summaries, vectors and runs."""
     known = isinstance(store, SummaryStore) and isinstance(store, VectorIndex)
@@ -94,8 +89,7 @@ class _WrappedThreads(HistoryStore):
 
     @property
     def redactor(self) -> Redactor | None:
-        """The redactor of all writes; None: nothing is masked."""
-        return redactor_of(self._store)
+        return self._store.redactor
 
     async def _own(self, thread_id: str) -> Any:
         """Return the store to ask for this thread."""
@@ -291,7 +285,6 @@ class _RedactedThreads(_WrappedThreads):
 
     @property
     def redactor(self) -> Redactor:
-        """The redactor of all writes."""
         return self._redactor
 
     def __repr__(self) -> str:
