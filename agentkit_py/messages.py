@@ -18,7 +18,7 @@ makes a rewritten message once, so that it is counted once.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, cast
 
@@ -44,7 +44,6 @@ __all__ = [
     "ToolResultMessage",
     "Usage",
     "UserMessage",
-    "as_present",
     "counter",
     "derived",
     "origin_of",
@@ -454,16 +453,3 @@ def origin_of(message: Message) -> Message | None:
     """Return the message that this one was derived from, if it was."""
     memo = message._memo  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
     return None if memo is None else memo.origin
-
-
-def as_present(message: Message) -> Message:
-    """Return the message marked as of the current run (``from_history=False``), made once."""
-    if message.from_history is False:
-        return message
-    memo = _memo(message)
-    if memo.derived.get(_PRESENT) is None:
-        memo.derived[_PRESENT] = replace(message, from_history=False)
-    return memo.derived[_PRESENT] or message
-
-
-_PRESENT = object()

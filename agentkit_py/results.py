@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from agentkit_py._core.json import dumps
-from agentkit_py._core.later import Later
 from agentkit_py.codec import escape_surrogates, message_from_dict, message_to_dict
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.messages import (
@@ -63,12 +62,9 @@ class AgentResult:
     def __post_init__(self) -> None:
         """Normalise lists to tuples, the time to UTC, and sign the messages."""
         object.__setattr__(self, "output", _signed(self.output, self.agent_name))
-        if self.tool_calls != ():
-            object.__setattr__(self, "tool_calls", _signed(self.tool_calls, self.agent_name))
-        if type(self.prompt) not in _READ_ONLY:
-            object.__setattr__(self, "prompt", tuple(self.prompt))
-        if type(self.history) not in _READ_ONLY:
-            object.__setattr__(self, "history", tuple(self.history))
+        object.__setattr__(self, "tool_calls", _signed(self.tool_calls, self.agent_name))
+        object.__setattr__(self, "prompt", tuple(self.prompt))
+        object.__setattr__(self, "history", tuple(self.history))
         if self.created_at.tzinfo is None:
             object.__setattr__(self, "created_at", self.created_at.replace(tzinfo=UTC))
 
@@ -181,9 +177,6 @@ class AgentResult:
         )
 
     export = to_dict
-
-
-_READ_ONLY = frozenset({tuple, Later})
 
 
 def _line_of(message: Message) -> str:

@@ -71,7 +71,7 @@ class CallDesk:
         )
         facts = self.turn.facts
         await run.monitor.emit(HitlRequested(**facts, request=request))
-        answer = await run.thread.away(step_id, partial(self._answer, step_id, request))
+        answer = await run.thread.released_while(step_id, partial(self._answer, step_id, request))
         await run.monitor.emit(HitlResolved(**facts, request=request, answer=answer))
         return answer
 

@@ -58,7 +58,7 @@ class CallSteps:
     async def sleep(self, step_id: str, duration: int | timedelta) -> None:
         """Wait for ``duration`` (milliseconds, or a timedelta)."""
         name = self.full_id(step_id)
-        await self.thread.away(name, partial(self.tools.sleep, name, duration))
+        await self.thread.released_while(name, partial(self.tools.sleep, name, duration))
 
     async def wait_for_event(
         self, step_id: str, *, event: str, if_exp: str | None = None, timeout: int | timedelta
@@ -66,7 +66,7 @@ class CallSteps:
         """Wait for an event; None if it does not come within ``timeout`` (ms or timedelta)."""
         name = self.full_id(step_id)
         wait = partial(self.tools.wait_for_event, name, event=event, if_exp=if_exp, timeout=timeout)
-        return await self.thread.away(name, wait)
+        return await self.thread.released_while(name, wait)
 
     async def invoke_by_id(
         self,

@@ -160,7 +160,7 @@ def _begin(nested: Nested, options: AsToolOptions, task: str, parent: RunContext
         nested_in=parent,
     )
     run.meter = parent.meter
-    run.thread.lent = parent.thread.turn or parent.thread.lent
+    run.thread.outer_lease = parent.thread.lease or parent.thread.outer_lease
     identity = parent.runtime.new_id(f"{run.prefix}/context").replace("-", "")
     run.nesting = Nesting(
         parent.nesting.depth + 1, f"subagent-{identity[:16]}", parent.nesting.context_id

@@ -210,11 +210,12 @@ class RunContext:
     def chains_of(self, agent: AgentSpec) -> list[tuple[Level, Sequence[HistoryProcessor]]]:
         """Return the processors that an agent's history goes through, level by level."""
         network = self.network_spec
-        shared = None if network is None else network.history
-        own = None if agent.history is shared else agent.history
+        shared = () if network is None or network.history is None else network.history.chain
+        own = () if agent.history is None else agent.history.chain
         levels: list[tuple[Level, Sequence[HistoryProcessor]]] = [
-            ("history", () if shared is None else shared.chain),
-            ("history", () if own is None else own.chain),
+            ("history", shared),
+            # A store that is wrapped for a user has the chain of the store itself.
+            ("history", () if own is shared else own),
             ("network", () if network is None else network.chain),
             ("agent", agent.chain),
         ]
@@ -230,7 +231,7 @@ class RunContext:
         """
         specs = [self.spec_of(agent) for agent in agents]
         if self.thread.config is not None:
-            self.thread.whole = not any(is_bounded(self.chains_of(spec)) for spec in specs)
+            self.thread.load_all = not any(is_bounded(self.chains_of(spec)) for spec in specs)
         try:
             await self._open(dry=dry)
         except CancelledError as error:
@@ -246,7 +247,7 @@ class RunContext:
         if not self.runtime.is_final(error):
             return
         try:
-            await self.thread.let_go()
+            await self.thread.release_lease()
         except Exception:  # noqa: BLE001 - the run's own error is the one to raise
             logger.exception("A run that could not begin did not give its thread back")
 
@@ -259,7 +260,7 @@ class RunContext:
             await thread.open(question, resume=self.resumes)
         if thread.outcome is not None:
             return
-        again = thread.turn is not None and any(e.id == question for e in self.state.transcript)
+        again = thread.lease is not None and any(e.id == question for e in self.state.transcript)
         said, user = self.input.said, None
         if self.mode == "chronological" and said is not None and not again:
             user = self.input.user_turn(said).on_side(past=False)
@@ -293,7 +294,7 @@ class RunContext:
         changes = StateChanges(state, self.changes.network)
         thread = Thread(None, state, self.input.text, self.runtime, self.prefix, changes)
         thread.older = self.thread.older
-        thread.lent = self.thread.turn or self.thread.lent
+        thread.outer_lease = self.thread.lease or self.thread.outer_lease
         return replace(
             self,
             transcript=self.transcript.fork(state),
@@ -342,9 +343,9 @@ class RunContext:
         """Raise ``error`` as the run's caller must get it, if that is another one."""
         if self.nesting.depth:
             return  # the run it is nested in goes on
-        outward = self.runtime.outward(error)
-        if outward is not error:
-            raise outward from error
+        raised = self.runtime.to_caller_error(error)
+        if raised is not error:
+            raise raised from error
 
     async def finalize(self, error: Exception | CancelledError) -> None:
         """Save what was completed before ``error``, once nobody will try the run again."""

@@ -64,16 +64,16 @@ class Thread:
     """Changes of callbacks beside their results."""
 
     network: RunView | None = None
-    turn: HeldLease | None = field(default=None, init=False)
+    lease: HeldLease | None = field(default=None, init=False)
     """The run's lease of the thread, where the store has leases."""
 
-    lent: HeldLease | None = field(default=None, init=False)
+    outer_lease: HeldLease | None = field(default=None, init=False)
     """The lease of the outer run, in a part of it that saves nothing itself."""
 
     outcome: RunRecord | None = field(default=None, init=False)
     """The record of an earlier run for the same user message that completed."""
 
-    whole: bool = field(default=True, init=False)
+    load_all: bool = field(default=True, init=False)
     """Whether all of the thread is loaded at once."""
 
     older: Older | None = field(default=None, init=False)
@@ -123,7 +123,7 @@ class Thread:
         client_thread = self.state.thread_id
         await self._create(self.config)
         if message_id is not None:
-            await self._take_turn(self.config, message_id, resume=resume)
+            await self._acquire_lease(self.config, message_id, resume=resume)
         if client_thread is not None and not self.state.is_seeded:
             await self._load(self.config)
         await self._go_on(self.config)
@@ -131,11 +131,11 @@ class Thread:
             self._show(self.outcome)
         self._remember()
 
-    async def _take_turn(self, config: HistoryConfig, message_id: str, *, resume: bool) -> None:
+    async def _acquire_lease(self, config: HistoryConfig, message_id: str, *, resume: bool) -> None:
         thread_id = self.state.thread_id
         if config.lease is None or thread_id is None or not isinstance(config, RunStore):
             return
-        self.turn = HeldLease(
+        self.lease = HeldLease(
             settings=config.lease,
             store=config,
             runtime=self.runtime,
@@ -145,8 +145,8 @@ class Thread:
             run_id=message_id,
             owner=self.runtime.new_id(f"{self.prefix}/turn"),
         )
-        await self.turn.acquire()
-        own, newest = await self.turn.recorded_runs()
+        await self.lease.acquire()
+        own, newest = await self.lease.recorded_runs()
         done = own is not None and own.status == "completed"
         if own is not None:
             self._sought = frozenset(own.results if done else (message_id,))
@@ -155,18 +155,18 @@ class Thread:
             self.state.load(dict(kept.state))
         if done:
             self.outcome = own
-            await self.turn.release()
+            await self.lease.release()
 
-    async def let_go(self) -> None:
+    async def release_lease(self) -> None:
         """Release the lease without a record of how this run ended."""
-        if self.turn is not None:
-            await self.turn.release_now()
+        if self.lease is not None:
+            await self.lease.release_now()
 
-    async def away(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
+    async def released_while(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
         """Wait for a person, an event or a time, the lease released meanwhile."""
-        for turn in (self.turn, self.lent):
-            if turn is not None:
-                wait = partial(turn.released_while, step_id, wait)
+        for lease in (self.lease, self.outer_lease):
+            if lease is not None:
+                wait = partial(lease.released_while, step_id, wait)
         return await wait()
 
     def _show(self, outcome: RunRecord) -> None:
@@ -186,11 +186,11 @@ class Thread:
             lost: There is nothing left to remember this for, as in `save_results`.
             stop_reason: Why it ended.
         """
-        if self.turn is None or self.outcome is not None:
+        if self.lease is None or self.outcome is not None:
             return
         state = None if failed else self.state.dump()
         status = "failed" if failed else "completed"
-        await self.turn.finish(status, state, self._results, stop_reason, lost=lost)
+        await self.lease.finish(status, state, self._results, stop_reason, lost=lost)
 
     async def look(self) -> None:
         """Load the thread as `open` would, but create and save nothing."""
@@ -232,7 +232,7 @@ class Thread:
                 first = await config.page(thread_id, count + 1, 1)
                 self.older = Older(config, thread_id, count, first[0].before) if first else None
             self._tell()
-        if self.whole and self.older is not None:
+        if self.load_all and self.older is not None:
             self.older = replace(self.older, limit=self.older.position)
             await self.load_older()
 
@@ -339,8 +339,8 @@ class Thread:
     async def _append(
         self, function: Callable[[HistoryContext], Any], context: HistoryContext
     ) -> None:
-        if self.turn is not None:
-            await self.turn.renew()
+        if self.lease is not None:
+            await self.lease.renew()
         await resolve(function(context))  # what an append returns does not matter
 
     async def _effect(

@@ -100,10 +100,6 @@ class InngestRuntime:
         """Return a UUID computed from the run's id and ``key``."""
         return str(uuid.uuid5(uuid.NAMESPACE_URL, f"inngest:{self.ctx.run_id}/{key}"))
 
-    def remembers(self, step_id: str) -> bool:  # noqa: ARG002 - the port's argument
-        """Return False: the SDK does not say what it remembers before it is asked."""
-        return False
-
     def now(self, key: str) -> datetime:  # noqa: ARG002
         """Return the latest time of a recorded step; later for each call, so that order is kept."""
         self._time += timedelta(microseconds=1)
@@ -186,10 +182,6 @@ class InngestRuntime:
             return codec.resume(await handler(), found["cursor"])
         value = found["value"]
         return codec.load(value) if codec is not None else cast("T", value)
-
-    def recall(self, step_id: str, changes: Recordable) -> Any:  # noqa: ARG002 - the port's
-        """Return None: `effect` is to be asked."""
-        return None
 
     async def _run(
         self, step_id: str, handler: Callable[[], Awaitable[dict[str, Any]]]
@@ -300,8 +292,8 @@ class InngestRuntime:
         """Return whether Inngest will not try again: a final error, or the last attempt."""
         if not isinstance(error, Exception):
             return False  # the worker is stopped, and the server will ask another
-        outward = self.outward(error)
-        if isinstance(outward, inngest.NonRetriableError | inngest.StepError):
+        raised = self.to_caller_error(error)
+        if isinstance(raised, inngest.NonRetriableError | inngest.StepError):
             return True
         return self.ctx.attempt + 1 >= self._attempts
 
@@ -311,7 +303,7 @@ class InngestRuntime:
             error.__cause__, inngest.StepError
         )
 
-    def outward(self, error: Exception) -> Exception:
+    def to_caller_error(self, error: Exception) -> Exception:
         """Return the SDK's error for ``error``; what a replay only repeats is never retried."""
         if isinstance(error, inngest.StepError):
             return error
@@ -415,7 +407,7 @@ class AgentKitMiddleware(inngest.Middleware):
             return
         # A step may be tried again for what ends a run, such as a model that is overloaded.
         if result.step is None or steps.is_final(error):
-            result.error = self._runtime.outward(error)
+            result.error = self._runtime.to_caller_error(error)
 
 
 @lru_cache(maxsize=256)

@@ -125,10 +125,6 @@ class DirectRuntime:
         """Return a random UUID."""
         return str(uuid.uuid4())
 
-    def remembers(self, step_id: str) -> bool:  # noqa: ARG002 - the interface's argument
-        """Return False."""
-        return False
-
     def now(self, key: str) -> datetime:  # noqa: ARG002
         """Return the current time."""
         return datetime.now(UTC)
@@ -210,14 +206,6 @@ class DirectRuntime:
         """Call ``handler``; its changes stay."""
         return await handler()
 
-    def recall(
-        self,
-        step_id: str,  # noqa: ARG002 - the port's argument
-        changes: Recordable,  # noqa: ARG002 - the port's argument
-    ) -> Any:
-        """Return None."""
-        return None
-
     async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
         """Run all at the same time."""
 
@@ -254,7 +242,7 @@ class DirectRuntime:
         """Return False: nothing is remembered."""
         return False
 
-    def outward(self, error: Exception) -> Exception:
+    def to_caller_error(self, error: Exception) -> Exception:
         """Return the error."""
         return error
 

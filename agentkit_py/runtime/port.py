@@ -123,13 +123,6 @@ class Runtime(Protocol):
         """Return an id for the thing called ``key``: random, or the same on each replay."""
         ...
 
-    def remembers(self, step_id: str) -> bool:
-        """Whether the step was done before, so that `infer` or `effect` only repeats its outcome.
-
-        What is needed for a step alone need not be made then.
-        """
-        ...
-
     def now(self, key: str) -> datetime:
         """Return the time (UTC) at which ``key`` happened; a replay gives the same."""
         ...
@@ -164,13 +157,6 @@ class Runtime(Protocol):
         """
         ...
 
-    def recall(self, step_id: str, changes: Recordable) -> Any:
-        """What `effect` would only repeat, at once; None: ask `effect`.
-
-        For callbacks that never give None.
-        """
-        ...
-
     async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
         """Run all to their end; results in the order given, errors as values."""
         ...
@@ -195,6 +181,6 @@ class Runtime(Protocol):
         """Return whether ``error`` is remembered, so that a replay repeats it without trying."""
         ...
 
-    def outward(self, error: Exception) -> Exception:
+    def to_caller_error(self, error: Exception) -> Exception:
         """``error`` as whoever called the run must get it, e.g. an SDK's own kind of error."""
         ...

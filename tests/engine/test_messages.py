@@ -29,7 +29,6 @@ from agentkit_py.messages import (
     ToolCallMessage,
     ToolResultMessage,
     Usage,
-    as_present,
     text_of,
     token_memo,
 )
@@ -121,16 +120,6 @@ def test_an_error_envelope_is_told_from_data() -> None:
     assert ToolResultMessage(CALL, {"error": {"name": "E", "message": "m"}}).is_error
     assert not ToolResultMessage(CALL, {"data": {"error": 1}}).is_error
     assert not ToolResultMessage(CALL, "error").is_error
-
-
-@EACH
-def test_a_message_is_marked_as_of_this_run_once(message: Message) -> None:
-    """The same object each time, so that counts are kept."""
-    present = as_present(message)
-    assert present.from_history is False
-    assert as_present(message) is present
-    assert as_present(present) is present
-    assert replace(present, from_history=message.from_history) == message
 
 
 def test_usage_adds_up_field_by_field() -> None:

@@ -154,7 +154,7 @@ async def test_a_message_that_is_delivered_twice_is_answered_once(
         assert again.text == first.text == "It is done."
         assert again.stop_reason == first.stop_reason
         assert state.data == {"n": 1}
-        assert len(state.results) == 3
+        assert len(state.transcript) == 3
         await target.run("other", thread_id="t")
         late = await target.run(message, thread_id="t")
         assert late.text == "It is done."
@@ -320,7 +320,7 @@ async def test_a_message_that_comes_again_much_later_is_answered_as_before() -> 
     network = net(agent)
     run = await network.run(message, thread_id="t")
     assert [result.text for result in run.results] == ["first"]
-    assert len(run.state.results) == 2
+    assert len(run.state.transcript) == 2
 
 
 class Watched(MemoryHistory):
