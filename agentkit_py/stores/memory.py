@@ -90,7 +90,7 @@ class MemoryHistory(HistoryStore):
             processors: History processors that run before those of networks and agents.
             lease: How runs share a thread; None: they do not know of each other.
             lazy: False: each run loads its whole thread. Else it loads as much as its processors
-                want to see, and `State.results` holds that. True: and tokens are counted at each
+                want to see, and `State.transcript` holds that. True: and tokens are counted at each
                 save, though the encoding has to be loaded for that.
         """
         super().__init__(processors=processors, lease=lease, lazy=lazy)

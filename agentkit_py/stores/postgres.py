@@ -47,7 +47,7 @@ class PostgresHistory(SqlHistory):
             processors: History processors that run before those of networks and agents.
             lease: How runs share a thread; None: they do not know of each other.
             lazy: False: each run loads its whole thread. Else it loads as much as its processors
-                want to see, and `State.results` holds that. True: and tokens are counted at each
+                want to see, and `State.transcript` holds that. True: and tokens are counted at each
                 save, though the encoding has to be loaded for that.
             schema: The schema for the tables; it is made if it is not there.
             prefix: The beginning of the tables' names.

@@ -68,7 +68,7 @@ async def test_a_run_without_a_thread_creates_one_and_saves_its_turn(
     """The user's turn comes first, then the results in order."""
     state = await take_turn(store, "hi", [reply("a"), reply("b")])
     assert state.thread_id is not None
-    assert await store.load(state.thread_id) == state.results
+    assert await store.load(state.thread_id) == state.transcript
 
 
 async def test_a_second_run_loads_the_first_and_continues(
@@ -77,10 +77,10 @@ async def test_a_second_run_loads_the_first_and_continues(
     """Loaded results are not saved again."""
     first = await take_turn(store, "one", [reply("a")])
     second = await take_turn(store, "two", [reply("b")], first.thread_id)
-    assert [m.text for r in second.results for m in r.output if m.type == "text"] == [
+    assert [m.text for r in second.transcript for m in r.output if m.type == "text"] == [
         "one", "looking a up", "two", "looking b up",
     ]  # fmt: skip
-    assert await store.load(first.thread_id or "") == second.results
+    assert await store.load(first.thread_id or "") == second.transcript
 
 
 async def test_each_result_is_saved_when_it_is_complete(store: HistoryStore, reply: Reply) -> None:

@@ -217,7 +217,7 @@ async def test_what_was_loaded_later_is_in_the_state_too() -> None:
     agent = Agent(name="desk", system="S", model=ScriptedModel("hello"))
     network = Network(name="n", agents=[agent], max_iter=1, history=store, router=lambda c: agent)
     run = await network.run("hi", thread_id="t3")
-    assert [r.id for r in run.state.results] == [r.id for r in await store.load("t3")]
+    assert [r.id for r in run.state.transcript] == [r.id for r in await store.load("t3")]
     assert [r.text for r in run.results] == ["hello"]
 
 

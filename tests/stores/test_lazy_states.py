@@ -109,8 +109,8 @@ async def test_a_state_that_is_handed_on_is_whole(as_json: bool) -> None:
         for turn in "bc":
             state = State.from_dict(state.to_dict()) if as_json else state.clone()
             state = (await net(store, other).run(turn, state=state)).state
-        assert state.not_loaded + len(state.results) == LENGTH + 6
-        assert state.results[-1].id == (await store.load("t"))[-1].id
+        assert state.not_loaded + len(state.transcript) == LENGTH + 6
+        assert state.transcript[-1].id == (await store.load("t"))[-1].id
         return [sent(agent), sent(other), sent(other, 1)]
 
     lazy, eager = await both(look)
@@ -152,11 +152,11 @@ async def test_where_nothing_bounds_the_history_all_is_there_from_the_start(
         counts: list[int] = []
 
         def system(context: AgentContext) -> str:
-            counts.append(len(context.state.results))
+            counts.append(len(context.state.transcript))
             return "S"
 
         agent = desk(*chain, system=system)
-        await net(store, agent, lambda s: counts.append(len(s.results))).run("a", thread_id="t")
+        await net(store, agent, lambda s: counts.append(len(s.transcript))).run("a", thread_id="t")
         alone = desk(*chain, system=system, history=store)
         await alone.run("b", thread_id="t")
         return counts
@@ -171,7 +171,7 @@ async def test_a_state_says_how_much_is_not_loaded() -> None:
 
     async def look(store: HistoryStore) -> None:
         def count(state: State[Any]) -> None:
-            found.append(state.not_loaded + len(state.results))
+            found.append(state.not_loaded + len(state.transcript))
 
         await net(store, desk(TokenLimiter(20)), count).run("a", thread_id="t")
 
