@@ -73,7 +73,7 @@ class Recorded:
 
 @dataclass(slots=True)
 class Recorder(Instrumentation):
-    """Records one run: as its observer, its tracer, and from its `RecordingRuntime`."""
+    """Records one run: as its instrumentation, and from its `RecordingRuntime`."""
 
     emit: Callable[[dict[str, Any]], None]
     prices: Prices = field(default_factory=Prices)
@@ -82,6 +82,7 @@ class Recorder(Instrumentation):
     """The state's data at last."""
 
     wants_rehearsals: bool = field(default=True, init=False)
+    wants_tokens: bool = field(default=True, init=False)
 
     _start: float = field(default_factory=time.perf_counter)
     _steps: dict[str, Recorded] = field(default_factory=dict[str, Recorded])
@@ -104,7 +105,7 @@ class Recorder(Instrumentation):
         """Emit an event of this moment."""
         self.emit({"kind": kind, "at": self.now, **facts})
 
-    # Called by the engine, as tracer.
+    # Called by the engine.
 
     def model_call(self, call: ModelCall) -> None:
         """Record that a model call is about to be made."""
@@ -207,9 +208,7 @@ class Recorder(Instrumentation):
         call = self._steps.get(f"{found[1]}.infer") if found else None
         return f"{call.number}.{found[2]}" if found and call else None
 
-    # Called by the engine, as observer.
-
-    def __call__(self, event: Event) -> None:
+    async def event(self, event: Event) -> None:
         """Record an event."""
         where = {"runId": event.run_id, "name": event.name}
         match event:

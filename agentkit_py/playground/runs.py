@@ -181,7 +181,6 @@ class Playground:
                     thread_id=run.thread_id,
                     runtime=runtime,
                     approver=approve,
-                    observer=recorder,
                 )
                 async with stream:
                     async for event in stream:
