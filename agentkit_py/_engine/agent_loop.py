@@ -61,8 +61,12 @@ async def choose_model(run: RunContext, agent: AgentSpec, options: TurnOptions) 
     Raises:
         MissingModelError: There is none.
     """
-    own = options.model or await agent.choose_model(run.context_of(agent))
-    model = own or options.default_model
+    model = options.model
+    if model is None and isinstance(agent.model, Model):
+        model = agent.model
+    elif model is None and agent.model is not None:
+        model = await agent.choose_model(run.context_of(agent))
+    model = model or options.default_model
     if model is None:
         raise MissingModelError(agent.name)
     return model
@@ -226,9 +230,10 @@ class _AgentLoop:
             body, made = await self._send_less(builder, made, refused)
         reply = turn.model.decode(body)
         run.meter.add(turn.model.model, reply.usage)
+        name = turn.agent.name
         result = AgentResult(
-            turn.agent.name,
-            reply.messages,
+            name,
+            tuple([replace(m, agent=m.agent or name, from_history=False) for m in reply.messages]),
             (),
             run.runtime.now(path),
             made.report.prompt,
@@ -237,7 +242,7 @@ class _AgentLoop:
             id=turn.message_id if is_first else run.runtime.new_id(path),
             usage=reply.usage,
             context=made.report,
-        ).on_side(past=False)
+        )
         hook = turn.agent.lifecycle.on_response
         if hook is not None:
             result = await resolve(hook(self._context(result))) or result

@@ -132,10 +132,11 @@ class ModelInputBuilder:
         prompt = await self._prompt()
         entries: list[ReportEntry] = []
         history = full = await self._load(prompt)
-        if self.chains:
+        chains = self.chains
+        if chains:
             around = None if self.services is None else self.run.monitor.processors(self.path)
             context = self._context(prompt, full)
-            outcome = await run_chain(full, self.chains, context, around)
+            outcome = await run_chain(full, chains, context, around)
             history, entries = outcome.messages, list(outcome.entries)
         if agent.lifecycle.on_start is None:
             return self._input(prompt, history, entries, full)
@@ -223,8 +224,9 @@ class ModelInputBuilder:
         return ModelInput(prompt=prompt, history=history, report=report, request=request, stop=stop)
 
     async def _prompt(self) -> tuple[Message, ...]:
-        agent, run = self.agent, self.run
-        system = await agent.system_prompt(run.context_of(agent))
+        agent, run, system = self.agent, self.run, self.agent.system
+        if not isinstance(system, str):
+            system = await agent.system_prompt(run.context_of(agent))
         search = agent.knowledge
         if search is not None and search.tool.name in self.tools:
             said = await self._knowledge_instructions()
@@ -248,8 +250,9 @@ class ModelInputBuilder:
 
     async def _load(self, prompt: Sequence[Message]) -> Sequence[Message]:
         """Return the history, with as much of the thread loaded as the processors want to see."""
-        run, chains = self.run, self.chains
+        run = self.run
         if run.thread.older is not None:
+            chains = self.chains
             context = self._context(prompt, run.transcript.history())
             await run.load_enough(
                 lambda newest: is_enough(newest, chains, replace(context, unloaded=run.not_loaded))

@@ -94,7 +94,7 @@ class RunInput:
         content = self.message.content
         if not isinstance(content, str):
             content = tuple(content)
-        self.said = TextMessage("user", content) if content else None
+        self.said = TextMessage("user", content, from_history=False) if content else None
 
     @classmethod
     def of(cls, given: str | UserMessage, runtime: Runtime, prefix: str) -> RunInput:
@@ -263,7 +263,7 @@ class RunContext:
         again = thread.lease is not None and any(e.id == question for e in self.state.transcript)
         said, user = self.input.said, None
         if self.mode == "chronological" and said is not None and not again:
-            user = self.input.user_turn(said).on_side(past=False)
+            user = self.input.user_turn(said)
             self.state.append_result(user)
         if said is not None and thread.config is not None and not dry:
             await thread.save_user_message(self.input.message, user)
