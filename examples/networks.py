@@ -102,7 +102,7 @@ def hand_over(agent: str, ctx: ToolContext) -> str:
 
 async def agents_decide() -> None:
     """Agents hand over by a tool; the router begins, and ends when nobody is scheduled."""
-    triage = Agent(name="triage", system="You find out who helps.", tools=[hand_over])
+    triage = Agent(name="triage", system="You find out who helps.", tools=[hand_over], max_iter=1)
     network = Network(
         name="support",
         agents=[triage, editor],
