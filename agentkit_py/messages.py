@@ -83,7 +83,7 @@ class ImageContent:
     """E.g. ``image/png``; needed with bytes, and by Gemini (``image/jpeg`` where missing)."""
 
     detail: Literal["low", "high", "auto"] | None = None
-    """How closely the model is to look; only OpenAI, Azure and Grok know it."""
+    """The detail in which the model looks at it; only OpenAI, Azure and Grok know it."""
 
     type: Literal["image"] = field(default="image", kw_only=True)
 
@@ -148,7 +148,7 @@ class _Base:
     """Why the model stopped after this message: for a tool, or because it was done."""
 
     from_history: bool | None = field(default=None, compare=False)
-    """Whether the message is older than the current run; unset: like the message before it."""
+    """True if the message is older than the current run; unset: like the message before it."""
 
     agent: str | None = None
     """Name of the agent that wrote it."""
@@ -226,7 +226,7 @@ class ToolResultMessage(_Base):
 
     @property
     def is_error(self) -> bool:
-        """Whether the content is an error envelope."""
+        """True if the content is an error envelope."""
         return isinstance(self.content, dict) and "error" in self.content
 
 

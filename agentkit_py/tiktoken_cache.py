@@ -50,12 +50,12 @@ class _Encoding:
     sha256: str
 
     def fits(self, data: bytes) -> bool:
-        """Whether ``data`` is this vocabulary."""
+        """Return whether ``data`` is this vocabulary."""
         return hashlib.sha256(data).hexdigest() == self.sha256
 
 
 def _encodings(names: Sequence[str]) -> list[_Encoding]:
-    """What tiktoken expects for ``names``."""
+    """Return the files that tiktoken expects for ``names``."""
     return [_Encoding(name, cached_name(url), sha) for name in names for url, sha in FILES[name]]
 
 

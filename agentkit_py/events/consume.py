@@ -112,7 +112,7 @@ class ChunkReader:
 
     @property
     def waiting(self) -> int:
-        """How many chunks are held since one before them has not come yet."""
+        """Number of chunks that are held since one before them has not come yet."""
         held = sum(len(c) for s in self._sequences.values() for c in s.held.values())
         return held + len({_identity(chunk) for chunk in self._unplaced})
 

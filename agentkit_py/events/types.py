@@ -35,7 +35,7 @@ class RunStarted(_Event):
     """The state's ``user_id`` or ``userId``, where it has one."""
 
     routing: bool = False
-    """Whether it is a routing agent, whose answers are no part of the conversation."""
+    """True for a routing agent, whose answers are no part of the conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class AgentsRouted(_Event):
     """The router chose."""
 
     agents: tuple[str, ...]
-    """Who is next; empty: the run is done."""
+    """The next agents; empty: the run is done."""
 
 
 class Report(Protocol):

@@ -112,7 +112,7 @@ class HistoryConfig:
 
     @property
     def looks_first(self) -> bool:
-        """Whether `create_thread` changes nothing where the thread is there already.
+        """True if `create_thread` changes nothing where the thread is there already.
 
         A run that finds its thread when it loads it need not ask for it to be made then.
         """

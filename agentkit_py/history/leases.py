@@ -18,7 +18,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadLease:
-    """How runs share a thread: ``SqliteHistory("support.db", lease=ThreadLease())``.
+    """A lease for each thread: ``SqliteHistory("support.db", lease=ThreadLease())``.
 
     One run at a time holds the thread's lease. A user's message with an id that was answered before
     gets the stored outcome, and no model is called; a run that is given a thread and no state goes
@@ -29,7 +29,7 @@ class ThreadLease:
     """
 
     on_busy: Literal["wait", "error"] = "wait"
-    """What a run does that finds another one at work: wait, or raise `ThreadBusyError` at once."""
+    """Behaviour of a run that finds another one at work: wait, or raise `ThreadBusyError` at once."""
 
     seconds: float = 300.0
     """Seconds after which the lease of a run that has saved nothing is over: it is taken for

@@ -74,7 +74,7 @@ class Thread:
     """The record of an earlier run for the same user message that completed."""
 
     load_all: bool = field(default=True, init=False)
-    """Whether all of the thread is loaded at once."""
+    """True if all of the thread is loaded at once."""
 
     older: Older | None = field(default=None, init=False)
     """The part of the thread that is not loaded, where the store loads in pages."""
@@ -92,10 +92,10 @@ class Thread:
     """Ids of results of an earlier run for the same message, which must be loaded."""
 
     _found: tuple[int, Sequence[PagedResult]] | None = field(default=None, init=False)
-    """How many results there are and the newest, where they were loaded to look for the thread."""
+    """The number of results and the newest ones, where they were loaded to look for the thread."""
 
     _refused: bool = field(default=False, init=False)
-    """Whether the store refused the last results."""
+    """True if the store refused the last results."""
 
     def _context(self, **facts: Any) -> HistoryContext:
         return HistoryContext(

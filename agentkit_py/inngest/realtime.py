@@ -60,7 +60,7 @@ class Remaining(Protocol):
 
     @property
     def left(self) -> int:
-        """How many have not been asked for yet."""
+        """Number of steps that have not been asked for yet."""
         ...
 
 
@@ -76,7 +76,7 @@ class LivePublisher:
 
     @property
     def is_new(self) -> bool:
-        """Whether no remembered step is left, so that all code from here on is new."""
+        """True if no remembered step is left, so that all code from here on is new."""
         return not self._steps.left
 
     async def publish(self, chunk: dict[str, Any], *, inside: bool) -> None:

@@ -36,7 +36,7 @@ from agentkit_py.runtime.watch import take_watch
 T = TypeVar("T")
 
 Inference: TypeAlias = Literal["offload", "local"]
-"""Who calls the model: the Inngest server (``step.ai.infer``), or this process inside a step."""
+"""The caller of models: the Inngest server (``step.ai.infer``), or this process in a step."""
 
 _ONCE = RetryPolicy(attempts=1)
 
@@ -281,7 +281,7 @@ class InngestRuntime:
 
     @property
     def is_new(self) -> bool:
-        """Whether no remembered step is left."""
+        """True if no remembered step is left."""
         return self._live.is_new
 
     def when_new(self, call: Callable[[], None]) -> None:

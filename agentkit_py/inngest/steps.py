@@ -102,7 +102,7 @@ class StepMemory:
 
     @property
     def left(self) -> int:
-        """How many remembered steps have not been asked for yet."""
+        """Number of remembered steps that have not been asked for yet."""
         return 0 if self._remembered is None else self._remembered.size
 
     def enter(self, step_id: str) -> None:

@@ -104,7 +104,7 @@ class Runtime(Protocol):
     """Everything the engine asks of the world."""
 
     durable: bool
-    """Whether what has happened is remembered, and not done again."""
+    """True if completed steps are remembered, and not done again."""
 
     @property
     def step(self) -> StepTools:

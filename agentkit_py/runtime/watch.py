@@ -52,7 +52,7 @@ class Replaying(Protocol):
 
     @property
     def is_new(self) -> bool:
-        """Whether it is certain that the code runs here for the first time."""
+        """True if it is certain that the code runs here for the first time."""
         ...
 
     def when_new(self, tell: Callable[[], None]) -> None:
