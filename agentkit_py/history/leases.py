@@ -29,7 +29,7 @@ class ThreadLease:
     """
 
     on_busy: Literal["wait", "error"] = "wait"
-    """Behaviour of a run that finds another one at work: wait, or raise `ThreadBusyError` at once."""
+    """Behaviour of a run that finds another one at work: wait, or raise `ThreadBusyError`."""
 
     seconds: float = 300.0
     """Seconds after which the lease of a run that has saved nothing is over: it is taken for
