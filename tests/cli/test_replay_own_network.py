@@ -85,7 +85,7 @@ network = Network(
 def test_a_router_that_ends_a_turn_early_is_a_difference(shop: Any) -> None:
     """The replies that nobody asked for are counted, and the next turn begins where it should."""
     done = shop(
-        "network = Network(name='shop', agents=[clerk], "
+        "clerk.max_iter = 1\nnetwork = Network(name='shop', agents=[clerk], "
         "router=lambda ctx: clerk if ctx.call_count == 0 else None)",
     )
     assert done.exit_code == 1
