@@ -143,7 +143,7 @@ def page(found: dict[str, Figures], tokenizer: str) -> str:
     none = found["none"]
     text = HEAD.format(
         conversations=none.conversations,
-        lease=none.lease,
+        turns=none.turns,
         calls=none.model_calls,
         tools=none.tool_calls,
     )
