@@ -101,7 +101,7 @@ def call_to_dict(call: ToolCall) -> dict[str, Any]:
         "type": "tool",
         "id": call.id,
         "name": call.name,
-        "input": call.input,
+        "input": call.arguments,
     }
     if call.malformed is not None:
         record["malformed"] = call.malformed

@@ -191,11 +191,11 @@ class ToolCall:
     """The provider's id, as it came: it may be empty or repeat within a conversation."""
 
     name: str
-    input: JsonValue = field(default_factory=dict[str, JsonValue])
+    arguments: JsonValue = field(default_factory=dict[str, JsonValue])
     """The arguments, as they came."""
 
     malformed: str | None = None
-    """The arguments' text if it was no JSON; `input` is empty then."""
+    """The arguments' text if it was no JSON; `arguments` is empty then."""
 
     provider_metadata: JsonObject | None = None
 
@@ -388,7 +388,7 @@ def _countable(message: Message) -> str:
 
 def _countable_call(call: ToolCall) -> dict[str, JsonValue]:
     # What could not be read as JSON is sent as the text it was, and costs as much.
-    arguments = call.input if call.malformed is None else call.malformed
+    arguments = call.arguments if call.malformed is None else call.malformed
     return {"type": "tool", "id": call.id, "name": call.name, "input": arguments}
 
 

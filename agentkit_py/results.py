@@ -185,7 +185,7 @@ def _line_of(message: Message) -> str:
         case TextMessage():
             return message.text
         case ToolCallMessage(tools=tools):
-            return "; ".join(f"{call.name}({dumps(call.input)})" for call in tools)
+            return "; ".join(f"{call.name}({dumps(call.arguments)})" for call in tools)
         case ToolResultMessage(tool=tool, content=content):
             return f"{tool.name} → {dumps(content)[:200]}"
         case ReasoningMessage():

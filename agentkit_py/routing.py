@@ -162,9 +162,9 @@ def _on_route(context: ResultContext) -> list[str] | None:
     for result in context.result.tool_calls:
         if result.tool.name == DONE:
             return None
-        if result.tool.name == SELECT and isinstance(result.tool.input, dict):
+        if result.tool.name == SELECT and isinstance(result.tool.arguments, dict):
             # Also a name that is unknown: the run ends and says so.
-            return [str(result.tool.input.get("name", ""))]
+            return [str(result.tool.arguments.get("name", ""))]
     return None
 
 

@@ -182,7 +182,7 @@ class Tool:
             InvalidArguments: They do not fit the schema.
         """
         # A copy: the handler may change what it gets, and the message stays what the model said.
-        given = copied(call.input)
+        given = copied(call.arguments)
         # Strict schemas make optional fields nullable, so null stands for "not given".
         given = restore_arguments(self.arguments.schema, given)
         return self.arguments.validate(given)

@@ -135,11 +135,11 @@ class RunPrinter:
 
 def call_line(call: ToolCall) -> str:
     """Return a call as it would be written in Python."""
-    arguments = as_object(call.input)
+    arguments = as_object(call.arguments)
     if call.malformed is not None:
         return f"{call.name}({call.malformed})"
     if arguments is None:
-        return f"{call.name}({dumps(call.input)})"
+        return f"{call.name}({dumps(call.arguments)})"
     return f"{call.name}({', '.join(f'{k}={dumps(v)}' for k, v in arguments.items())})"
 
 

@@ -111,7 +111,9 @@ def _by(row: Row) -> str:
 
 def _text(message: Message) -> str:
     if message.type == "tool_call":
-        return "calls " + ", ".join(f"{call.name}({dumps(call.input)})" for call in message.tools)
+        return "calls " + ", ".join(
+            f"{call.name}({dumps(call.arguments)})" for call in message.tools
+        )
     if message.type == "tool_result":
         return f"{message.tool.name} gives {text_of(message)}"
     return text_of(message)

@@ -41,7 +41,12 @@ class ApprovalRequest:
     def to_dict(self) -> dict[str, Any]:
         """Return the question as JSON (camelCase), with TypeScript's names."""
         calls = [
-            {"index": index, "toolCallId": call.id, "toolName": call.name, "toolInput": call.input}
+            {
+                "index": index,
+                "toolCallId": call.id,
+                "toolName": call.name,
+                "toolInput": call.arguments,
+            }
             for index, call in enumerate(self.calls)
         ]
         expires = {} if self.expires_at is None else {"expiresAt": self.expires_at.isoformat()}

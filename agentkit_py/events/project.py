@@ -316,7 +316,7 @@ class Projector:
         pieces = [
             self._piece(event, part, piece) for piece in self._pieces(_arguments(call), TEXT_CHUNK)
         ]
-        return part.id, [created, *pieces, self._completed(event, part, call.input)]
+        return part.id, [created, *pieces, self._completed(event, part, call.arguments)]
 
     def _aside(self, event: HitlRequested | HitlResolved | AgentsRouted) -> Iterator[_Draft]:
         if isinstance(event, HitlRequested):
@@ -423,11 +423,11 @@ def _contents(messages: Any) -> Iterator[tuple[str, ToolCall | None, JsonValue]]
             yield "reasoning", None, message.content
         elif isinstance(message, ToolCallMessage):
             for call in message.tools:
-                yield "tool-call", call, call.input
+                yield "tool-call", call, call.arguments
 
 
 def _arguments(call: ToolCall) -> str:
-    return call.malformed if call.malformed is not None else dumps(call.input)
+    return call.malformed if call.malformed is not None else dumps(call.arguments)
 
 
 def _base36(number: int) -> str:

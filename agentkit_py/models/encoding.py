@@ -85,7 +85,9 @@ class ToolExchange(NamedTuple):
     def arguments(self) -> str:
         """The arguments as JSON text, always valid JSON."""
         malformed = self.call.malformed
-        return clean(dumps(self.call.input if malformed is None else {MALFORMED_KEY: malformed}))
+        return clean(
+            dumps(self.call.arguments if malformed is None else {MALFORMED_KEY: malformed})
+        )
 
     @property
     def input(self) -> dict[str, Any]:

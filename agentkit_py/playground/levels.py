@@ -75,7 +75,8 @@ def message_json(message: Message, tokenizer: Tokenizer | None = None) -> dict[s
             found["text"] = message.content
         case "tool_call":
             found["calls"] = [
-                {"id": c.id, "name": c.name, "input": c.malformed or c.input} for c in message.tools
+                {"id": c.id, "name": c.name, "input": c.malformed or c.arguments}
+                for c in message.tools
             ]
         case "tool_result":
             found |= {

@@ -262,7 +262,7 @@ class Recorder(Instrumentation):
         waiting = self._keys[event.run_id, call.id]
         key = waiting.popleft() if waiting else call.id
         self._running[event.run_id, call.id].append(key)
-        arguments = call.malformed if call.malformed is not None else call.input
+        arguments = call.malformed if call.malformed is not None else call.arguments
         self.record(
             "tool.started",
             tool=key,

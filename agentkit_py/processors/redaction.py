@@ -190,11 +190,11 @@ class Redactor:
         return part if url == part.url else TextContent(words_for(replace(part, url=url)))
 
     def _call(self, call: ToolCall) -> ToolCall:
-        given = self.value(call.input)
+        given = self.value(call.arguments)
         malformed = None if call.malformed is None else self.text(call.malformed)
-        if given is call.input and malformed == call.malformed:
+        if given is call.arguments and malformed == call.malformed:
             return call
-        return replace(call, input=given, malformed=malformed)
+        return replace(call, arguments=given, malformed=malformed)
 
     def _is_in(self, metadata: object) -> bool:
         """Return whether a provider's own data holds text that would be masked."""

@@ -602,7 +602,7 @@ def _lines(message: Message) -> Iterator[tuple[str, str]]:
         yield author, message.text
     elif isinstance(message, ToolCallMessage):
         for call in message.tools:
-            arguments = call.malformed if call.malformed is not None else dumps(call.input)
+            arguments = call.malformed if call.malformed is not None else dumps(call.arguments)
             yield f"{author} calls {call.name}", arguments
     elif isinstance(message, ToolResultMessage):
         yield f"{message.tool.name} gives", dumps(message.content)

@@ -281,10 +281,10 @@ def _with_content(message: ToolResultMessage, key: Hashable, content: JsonValue)
 
 def _emptied(message: ToolCallMessage, numbers: set[int]) -> Message:
     """Return the message with some of its calls without their arguments."""
-    if all(not message.tools[n].input and message.tools[n].malformed is None for n in numbers):
+    if all(not message.tools[n].arguments and message.tools[n].malformed is None for n in numbers):
         return message
     tools = tuple(
-        replace(call, input={}, malformed=None) if number in numbers else call
+        replace(call, arguments={}, malformed=None) if number in numbers else call
         for number, call in enumerate(message.tools)
     )
     key = ("clear inputs", frozenset(numbers))
@@ -517,13 +517,13 @@ class Deduplicate(ConfiguredProcessor):
         template = REFERENCE if len(content) >= self.min_chars and same in seen else None
         seen.add(same)
         if call.name in self.reads:
-            arguments = (call.name, dumps(call.input))
+            arguments = (call.name, dumps(call.arguments))
             if template is None and arguments in seen and len(content) >= self.min_chars:
                 template = OUTDATED
             seen.add(arguments)
         if template is None:
             return None
-        short = head_and_tail(dumps(call.input), _ARGUMENTS)
+        short = head_and_tail(dumps(call.arguments), _ARGUMENTS)
         return template.format(name=call.name, arguments=short)
 
 

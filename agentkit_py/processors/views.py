@@ -143,7 +143,7 @@ class HandoffView(ConfiguredProcessor):
         """Return calls and their results as one text of the agent that called."""
         lines: list[str] = []
         for call, answer in zip(message.tools, answers, strict=True):
-            arguments = dumps(call.input) if call.malformed is None else call.malformed
+            arguments = dumps(call.arguments) if call.malformed is None else call.malformed
             short = head_and_tail(arguments, self.max_chars)
             lines.append(CALL_LINE.format(agent=message.agent, name=call.name, arguments=short))
             if self.results and answer is not None:

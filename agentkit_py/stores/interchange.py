@@ -302,7 +302,7 @@ def _openai_message(message: Message, before: list[dict[str, Any]]) -> list[dict
 
 
 def _openai_call(call: ToolCall) -> dict[str, Any]:
-    arguments = dumps(call.input) if call.malformed is None else call.malformed
+    arguments = dumps(call.arguments) if call.malformed is None else call.malformed
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}
 

@@ -169,7 +169,7 @@ def _of_messages(messages: Sequence[Message]) -> Reply:
             case TextMessage():
                 found["text"] = found.get("text", "") + message.text
             case ToolCallMessage(tools=tools):
-                calls = [{"id": c.id, "name": c.name, "arguments": c.input} for c in tools]
+                calls = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in tools]
                 found["tool_calls"] = [*found.get("tool_calls", []), *calls]
             case ReasoningMessage(content=content):
                 found["reasoning"] = content

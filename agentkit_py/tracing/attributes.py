@@ -222,7 +222,7 @@ class Words:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.input}
+    return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
 
 
 def _role(message: Message) -> str:

@@ -155,7 +155,7 @@ class MeasuredRun(Instrumentation):
         if description:
             attributes["gen_ai.tool.description"] = description
         if self.words is not None:
-            attributes["gen_ai.tool.call.arguments"] = self.words.value(call.input)
+            attributes["gen_ai.tool.call.arguments"] = self.words.value(call.arguments)
 
         async def measured() -> JsonValue:
             name = f"execute_tool {call.name}"

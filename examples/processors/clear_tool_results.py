@@ -26,7 +26,7 @@ async def main() -> None:
     assert isinstance(cleared, ToolResultMessage)
     assert cleared.content == {"data": "[tool result cleared]"}
     assert isinstance(call, ToolCallMessage)
-    assert call.tools[0].input == {}
+    assert call.tools[0].arguments == {}
     assert left[-2:] == tuple(history[-2:])
 
 

@@ -465,7 +465,7 @@ def test_a_thread_that_differs_says_where_first() -> None:
     call = ToolCall("call_5", "transfer_to_person", {"summary": "wants a person"})
     ask, answer = ToolCallMessage([call]), ToolResultMessage(call, {"data": "Transfer successful"})
     failed = ToolResultMessage(call, {"error": {"name": "E", "message": "m"}})
-    other = ToolCallMessage([ToolCall("call_6", "transfer_to_person", call.input)])
+    other = ToolCallMessage([ToolCall("call_6", "transfer_to_person", call.arguments)])
     assert difference(told, results(ask, answer)) is None
     cases = {
         "message 4 (assistant) is not in the thread": [],

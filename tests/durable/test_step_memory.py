@@ -26,7 +26,7 @@ def changing_agent() -> tuple[Agent, ScriptedModel, list[Any]]:
     got: list[Any] = []
 
     def count(given: Any, ctx: ToolContext) -> str:
-        got.append(json.loads(json.dumps([given, ctx.call.input])))
+        got.append(json.loads(json.dumps([given, ctx.call.arguments])))
         given["by"] = 99
         given["list"].append(5)
         given.clear()
@@ -35,7 +35,7 @@ def changing_agent() -> tuple[Agent, ScriptedModel, list[Any]]:
     def on_response(context: ResultContext) -> None:
         for message in context.result.output:
             if isinstance(message, ToolCallMessage):
-                arguments: Any = message.tools[0].input
+                arguments: Any = message.tools[0].arguments
                 arguments["seen"] = arguments.get("seen", 0) + 1
                 arguments["list"].append("hook")
 

@@ -123,7 +123,7 @@ async def test_the_person_sees_agent_tool_and_arguments(runner: Runner, bank: Ba
     await results(runner, bank.refund(needs_approval=True), refunds(50), approver=bank.says(True))
     (request,) = bank.asked
     assert (request.agent, request.timeout) == ("clerk", 4 * 3600)
-    assert [(call.name, call.input) for call in request.calls] == [("refund", {"amount": 50})]
+    assert [(call.name, call.arguments) for call in request.calls] == [("refund", {"amount": 50})]
     assert request.asked_at is not None
     assert request.expires_at == request.asked_at + timedelta(hours=4)
 
@@ -214,7 +214,7 @@ async def test_a_predicate_decides_which_calls_need_a_person(runner: Runner, ban
     made = bank.refund(needs_approval=large)
     answer = ApprovalAnswer(approved=True, calls={0: Decision(approved=False)})
     found = await results(runner, made, refunds(50, 200, 300), approver=bank.says(answer))
-    assert [[call.input for call in request.calls] for request in bank.asked] == [
+    assert [[call.arguments for call in request.calls] for request in bank.asked] == [
         [{"amount": 200}, {"amount": 300}]
     ]
     assert bank.refunds == [50, 300]

@@ -71,8 +71,8 @@ def test_a_class_of_ones_own_is_made_signed_and_frozen_like_its_base() -> None:
 def test_calls_without_arguments_share_none() -> None:
     """Each gets a dict of its own, unless one is given."""
     first, second = ToolCall("a", "look"), ToolCall("b", "look")
-    assert first.input == second.input == {}
-    assert first.input is not second.input
+    assert first.arguments == second.arguments == {}
+    assert first.arguments is not second.arguments
     assert ToolCall("a", "look", {}, None, type="tool") == first
 
 

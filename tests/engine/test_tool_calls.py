@@ -439,7 +439,7 @@ async def test_a_context_tells_the_handler_where_it_is(runner: Runner) -> None:
     await call(runner, note, {"what": "it"}, state=state)
     (context,) = seen
     assert (context.agent.name, context.network, context.thread_id) == ("a", None, "t1")
-    assert (context.call.name, context.call.input) == ("note", {"what": "it"})
+    assert (context.call.name, context.call.arguments) == ("note", {"what": "it"})
     assert context.state is state
     assert state.data == {"noted": "it"}
 

@@ -344,7 +344,7 @@ def test_an_answer_becomes_messages_with_the_calls_last() -> None:
     assert isinstance(made[0], ReasoningMessage)
     assert made[0].content == "One.\n\nTwo."
     calls = [tool for m in made if isinstance(m, ToolCallMessage) for tool in m.tools]
-    assert [(c.id, c.name, c.input, c.malformed) for c in calls] == [
+    assert [(c.id, c.name, c.arguments, c.malformed) for c in calls] == [
         ("a", "search", {"q": "x"}, None),
         ("b", "search", {}, "{bad"),
     ]

@@ -133,7 +133,7 @@ def said(messages: Sequence[Message]) -> tuple[list[str], list[str], list[tuple[
     texts = [m.text for m in messages if isinstance(m, TextMessage) and m.text]
     thoughts = [m.content for m in messages if isinstance(m, ReasoningMessage) and m.content]
     calls = [
-        (call.id, call.name, call.input)
+        (call.id, call.name, call.arguments)
         for m in messages
         if isinstance(m, ToolCallMessage)
         for call in m.tools

@@ -254,7 +254,7 @@ def _routed(spec: dict[str, Json], result: AgentResult) -> list[str] | None:
             data = content.get("data") if isinstance(content, dict) else None
             return [data] if isinstance(data, str) else None
         case _:
-            given = result.tool_calls[0].tool.input if result.tool_calls else None
+            given = result.tool_calls[0].tool.arguments if result.tool_calls else None
             name = given.get("name") if isinstance(given, dict) else None
             return [name] if isinstance(name, str) else None
 

@@ -89,7 +89,7 @@ class Journal:
 
 def call_record(call: ToolCall) -> dict[str, Json]:
     """A tool call in TypeScript's fields."""
-    return {"type": "tool", "id": call.id, "name": call.name, "input": snapshot(call.input)}
+    return {"type": "tool", "id": call.id, "name": call.name, "input": snapshot(call.arguments)}
 
 
 def message_record(message: Message) -> dict[str, Json]:

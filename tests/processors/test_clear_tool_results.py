@@ -74,7 +74,7 @@ def test_nothing_is_cleared_below_clear_at_least() -> None:
 def test_inputs_may_be_cleared_too() -> None:
     """Of the cleared calls only."""
     kept = left(turns(3), ClearToolResults(0, keep=1, clear_inputs=True))
-    inputs = [m.tools[0].input for m in kept if isinstance(m, ToolCallMessage)]
+    inputs = [m.tools[0].arguments for m in kept if isinstance(m, ToolCallMessage)]
     assert inputs == [{}, {}, {"q": 2}]
 
 

@@ -73,7 +73,7 @@ def test_everything_in_a_message_is_masked_but_names_and_ids() -> None:
     assert kept[1].content == (TextContent("[email]"), TextContent("hi"))
     (made,) = kept[2].tools
     assert (made.id, made.name) == ("a@b.io", "mail_a")
-    assert made.input == {"to": ["[email]"], "n": 1, "card": "[card]"}
+    assert made.arguments == {"to": ["[email]"], "n": 1, "card": "[card]"}
     assert kept[3].content == {"data": {"[email]": True, "[email] 2": None, "[email] 3": 2.5}}
     assert kept[3].tool == made
     assert kept[4].content == "of [email]"

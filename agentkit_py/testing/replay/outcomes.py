@@ -174,7 +174,7 @@ def _messages(result: AgentResult) -> list[dict[str, Any]]:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    arguments = call.input if call.malformed is None else call.malformed
+    arguments = call.arguments if call.malformed is None else call.malformed
     return {"id": call.id, "name": call.name, "arguments": arguments}
 
 
