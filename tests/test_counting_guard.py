@@ -21,7 +21,6 @@ from agentkit_py import (
     Agent,
     AgentResult,
     SqliteHistory,
-    State,
     TextMessage,
     TokenLimiter,
     tool,
@@ -195,54 +194,6 @@ async def test_a_new_thread_is_looked_for_made_and_loaded(tmp_path: Path) -> Non
     await store.close()
 
 
-async def test_ten_tool_rounds_make_each_message_and_result_as_often_as_one_does() -> None:
-    """A round makes its own messages and none of those before it."""
-    made: list[Counter[str]] = []
-    for rounds in (ROUNDS, 2 * ROUNDS):
-        model = ScriptedModel(*asking(rounds))
-        agent = agent_of(model, max_iter=rounds + 1)
-        with Profile() as profile:
-            await agent.run("Where are my parcels?")
-        made.append(profile.made)
-    # A call and its result: as they came, signed, and marked as of this run.
-    assert made[0]["ToolCallMessage"] == 3 * ROUNDS
-    assert made[0]["ToolResultMessage"] == 2 * ROUNDS
-    # The system prompt and the question, once for all inferences; the answer, and it signed.
-    assert made[0]["TextMessage"] == 4
-    # One at each inference, and again with its tools' results.
-    assert made[0]["AgentResult"] <= 2 * (ROUNDS + 1) + 1
-    for name in (*(kind.__name__ for kind in MESSAGES), "AgentResult"):
-        assert made[1][name] <= 2 * made[0][name]
-
-
-async def test_a_long_state_costs_no_more_calls_than_a_short_one() -> None:
-    """What is done for each message of the past is done in one pass, without a call for each."""
-    calls: list[int] = []
-    for length in (400, 10_000):
-        remembered = past(length)
-        processors = [TokenLimiter(400, use_tiktoken=False)]
-        model = ScriptedModel("It arrives tomorrow.")
-        agent = Agent(name="support", system="s", model=model, processors=processors)
-        with Profile() as profile:
-            await agent.run("Where is my parcel?", state=State(results=remembered))
-        calls.append(profile.calls)
-    assert calls[1] - calls[0] < 50
-
-
-async def test_a_run_makes_no_object_that_nobody_needs() -> None:
-    """One of each for a run that only answers: no host, event, tool runner or further id."""
-    with Profile() as profile:
-        await Agent(name="support", system="s", model=ScriptedModel("Hello.")).run("Hi")
-    made = profile.made
-    # System prompt, question, answer, and it signed. The question's result, and the answer's.
-    assert (made["UserMessage"], made["TextMessage"], made["AgentResult"]) == (1, 4, 2)
-    for name in ("RunScope", "Thread", "Turn", "View", "Seen", "ContextReport", "ModelRequest"):
-        assert made[name] == 1, name
-    assert not made.keys() & {"TurnHost", "ToolRunner", "Asking", "HistoryContext"}
-    # Of the question and of the answer; what events call the run is made for who hears them.
-    assert profile.functions["_random_uuid"] == 2
-
-
 async def test_an_event_that_nobody_hears_is_not_made() -> None:
     """Events and chunks cost nothing where nobody listens; with an observer they are made."""
     silent, heard = Profile(), Profile()
@@ -266,28 +217,3 @@ def replayed(model: Model) -> ReplayExecutor:
     client = inngest.Inngest(app_id="app", is_production=False, middleware=[middleware])
     make = client.create_function(fn_id="f", trigger=inngest.TriggerEvent(event="e"), retries=0)
     return ReplayExecutor(client, [make(function)])
-
-
-async def test_replays_put_together_only_what_they_send() -> None:
-    """A function is run again for each step; what remembered calls saw is not made again."""
-    model = ScriptedModel(*asking(ROUNDS))
-    executor = replayed(model)
-    with Profile() as profile:
-        run = await executor.run("e")
-    assert run.output is not None, run.error
-    model.assert_finished()
-    # Once each, in the request in which the model or the tool is really called.
-    assert profile.functions["entries"] == ROUNDS + 1
-    assert profile.functions["look"] == ROUNDS + 1
-    assert profile.functions["ensure_valid"] == ROUNDS + 1
-    assert profile.functions["restore_arguments"] == ROUNDS
-
-
-async def test_a_replay_asks_the_sdk_for_its_last_memo_and_its_new_step() -> None:
-    """What else is remembered is taken without its describing each step anew."""
-    executor = replayed(ScriptedModel(*asking(ROUNDS)))
-    with Profile("inngest") as profile:
-        run = await executor.run("e")
-    steps = 2 * ROUNDS + 1
-    assert len(run.memos) == steps
-    assert profile.functions["report_step"] == 2 * steps
