@@ -36,7 +36,7 @@ from agentkit_py.history.config import HistoryConfig
 from agentkit_py.messages import UserMessage
 from agentkit_py.models.base import Model, ToolChoice, ToolSpec
 from agentkit_py.processors.apply import as_processor
-from agentkit_py.processors.base import HistoryProcessor, Processor
+from agentkit_py.processors.base import HistoryProcessor, Processor, Tokenizer
 from agentkit_py.processors.tokenizers import CustomTokenizer, as_tokenizer, default_tokenizer
 from agentkit_py.results import AgentResult
 from agentkit_py.runs import Runnable
@@ -148,6 +148,12 @@ class Agent(AgentLike, Runnable[AgentResult]):
         """Its own tools as models and routers are told of them."""
         return self.resolve().tool_specs
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """How reports and limits count tokens."""
+        counter = self.token_counter
+        return _DEFAULT_TOKENIZER if counter is None else as_tokenizer(counter)
+
     def may_have(self, tool: str) -> bool:
         """Return whether it has a tool of this name, or one of its servers may have it."""
         return tool in self.resolve().tools or may_have(self.mcp_servers, tool)
@@ -170,7 +176,6 @@ class Agent(AgentLike, Runnable[AgentResult]):
                 f"Agent {self.name!r}: tool_choice={choice!r} names no tool of it "
                 f"(auto, any, or one of {sorted(tools)})"
             )
-        counter = self.token_counter
         return AgentSpec(
             agent=self,
             name=self.name,
@@ -185,7 +190,7 @@ class Agent(AgentLike, Runnable[AgentResult]):
             knowledge=search,
             chain=self.chain,
             history=self.history,
-            tokenizer=_DEFAULT_TOKENIZER if counter is None else as_tokenizer(counter),
+            tokenizer=self.tokenizer,
             max_iter=self.max_iter,
             parallel_tools=self.parallel_tools,
             stream_before_response=self.stream_before_response,
