@@ -59,13 +59,13 @@ class Agent(AgentLike, Runnable[AgentResult]):
     """The system prompt, or a function of the context that gives it."""
 
     description: str = ""
-    """What the agent is for, as routing agents read it."""
+    """The agent's purpose, as routing agents read it."""
 
     assistant: str = ""
     """The beginning of each answer (prefill)."""
 
     tools: Sequence[ToolLike] = ()
-    """What it can call: tools, or bare functions."""
+    """The tools it can call; bare functions are tools, too."""
 
     mcp_servers: Sequence[ToolSource] = ()
     """Servers whose tools it can call, too; see `agentkit_py.mcp.MCPServer`."""
@@ -74,14 +74,13 @@ class Agent(AgentLike, Runnable[AgentResult]):
     """Documents that it can search, e.g. `agentkit_py.knowledge.Knowledge`."""
 
     search_knowledge: bool = True
-    """Whether it has the tool ``search_knowledge_base`` for that; one of that name in ``tools``
-    takes its place."""
+    """Add the tool ``search_knowledge_base``; a tool of that name in ``tools`` replaces it."""
 
     knowledge_filters: KnowledgeFilters | None = None
-    """What each search is confined to: filters, or functions of the state that give them."""
+    """Filters of every search, or functions of the state that return them."""
 
     enable_agentic_knowledge_filters: bool = False
-    """Whether the model may narrow its searches with filters of its own."""
+    """Let the model narrow its searches with filters of its own."""
 
     filter_precedence: FilterPrecedence = "both"
     """``"user"``: where there are ``knowledge_filters``, the model's own are ignored."""
@@ -100,7 +99,7 @@ class Agent(AgentLike, Runnable[AgentResult]):
     """Where its threads are kept when it runs by itself; its processors apply in networks too."""
 
     processors: Sequence[Processor] = ()
-    """What changes the history before this agent's model sees it; after the network's."""
+    """Processors of the history sent to this agent's model; they run after the network's."""
 
     max_iter: int = 10
     """Inferences in one turn at the most, each with the tools it asks for; 0 and 1 mean one."""
@@ -115,7 +114,7 @@ class Agent(AgentLike, Runnable[AgentResult]):
     """When it runs by itself; networks have their own."""
 
     token_counter: CustomTokenizer | None = None
-    """How reports and limits count tokens; None: tiktoken's o200k_base, or an estimate."""
+    """Counts tokens for reports and limits; None: tiktoken's o200k_base, or an estimate."""
 
     _opened: list[AsyncExitStack] = field(init=False, repr=False)
 
@@ -145,7 +144,7 @@ class Agent(AgentLike, Runnable[AgentResult]):
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Its own tools as models and routers are told of them."""
+        """Definitions of its own tools, for models and routers."""
         return self.resolve().tool_specs
 
     @property

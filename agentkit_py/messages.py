@@ -246,7 +246,7 @@ Message: TypeAlias = TextMessage | ToolCallMessage | ToolResultMessage | Reasoni
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """A user's message with what a client may send beside it: the input of a run."""
+    """A user's message with a client's extra fields: the input of a run."""
 
     content: str | Sequence[ContentPart]
     id: str | None = None
@@ -411,7 +411,7 @@ def counter(
     Args:
         key: Names the way of counting.
         count: Counts a text. It gives whole numbers unless a user's own tokenizer gives fractions.
-        media: The tokens of the images and files of a content list, beside its text.
+        media: The tokens of the images and files of a content list, without its text.
     """
 
     def tokens(message: Message) -> float:

@@ -63,10 +63,10 @@ class Network(Runnable[NetworkRun]):
     """Where threads are kept, e.g. ``SqliteHistory("support.db")``."""
 
     processors: Sequence[Processor] = ()
-    """What changes the history before any agent's model sees it; before the agents' own."""
+    """Processors of the history sent to any agent's model; they run before the agents' own."""
 
     history_mode: HistoryMode = "chronological"
-    """How prompt and history are joined; ``"typescript"``: as the TypeScript package does."""
+    """The order of prompt and history; ``"typescript"``: as in the TypeScript package."""
 
     _opened: list[AsyncExitStack] = field(init=False, repr=False)
 

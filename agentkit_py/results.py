@@ -29,7 +29,7 @@ USER = "user"
 
 @dataclass(frozen=True, slots=True)
 class AgentResult:
-    """What one inference gave, or (with agent name ``"user"``) what the user said.
+    """The result of one inference, or (with agent name ``"user"``) a user's message.
 
     Messages without an author get the agent's name, so that histories say who wrote what.
     """
@@ -57,7 +57,7 @@ class AgentResult:
     """Which limit ended the agent's turn after this result; None: it ended by itself."""
 
     context: ContextReport | None = field(default=None, repr=False, kw_only=True, compare=False)
-    """What each level of processors did to what the model saw."""
+    """The changes of each level of processors to the messages sent to the model."""
 
     def __post_init__(self) -> None:
         """Normalise lists to tuples, the time to UTC, and sign the messages."""
@@ -76,7 +76,7 @@ class AgentResult:
         id: str | None = None,  # noqa: A002 - the field's name
         created_at: datetime | None = None,
     ) -> AgentResult:
-        """What the user said, as it stands in a state or thread."""
+        """Return a user's message as an entry of a state or thread."""
         message = TextMessage("user", content if isinstance(content, str) else tuple(content))
         return cls(USER, (message,), (), created_at or datetime.now(UTC), id=id)
 
@@ -118,13 +118,13 @@ class AgentResult:
         )
 
     def __str__(self) -> str:
-        """Who said what, and why the agent's turn ended."""
+        """The author, the messages, and the reason why the agent's turn ended."""
         reason = f" ({self.stop_reason})" if self.stop_reason else ""
         lines = [line for message in self.messages if (line := _line_of(message))]
         return f"{self.agent_name}: " + "\n  ".join([*lines, ""]).rstrip() + reason
 
     def with_messages(self, output: Iterable[Message]) -> AgentResult:
-        """The same result with another output, as `on_response` hooks want it."""
+        """Return a copy with another output, e.g. in an `on_response` hook."""
         return replace(self, output=tuple(output))
 
     def to_dict(self, *, full: bool = False) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class AgentResult:
 
 
 def _line_of(message: Message) -> str:
-    """What a message says, in a line."""
+    """Return the text of a message in one line."""
     match message:
         case TextMessage():
             return message.text

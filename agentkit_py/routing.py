@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Router: TypeAlias = RouterFunction | RoutingAgent
-"""What a network's ``router`` may be."""
+"""A network's ``router``: a function, or a routing agent."""
 
 
 def together(*agents: Agent | str) -> Together:

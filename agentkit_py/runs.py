@@ -138,7 +138,7 @@ class RunStream(Generic[T]):
 
     @property
     def result(self) -> T:
-        """What the run returned.
+        """The return value of the run.
 
         Raises:
             ConfigurationError: The run is not over yet.

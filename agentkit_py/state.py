@@ -27,7 +27,7 @@ _PLAIN_KEYS = frozenset(
     {"data", "messages", "_messages", "results", "_results", "threadId", "kv", "_kv", "_data"}
     | {"notLoaded"}
 )
-"""What a plain state may hold, in the TypeScript package's spellings too."""
+"""The keys of a plain state, in the TypeScript package's spellings too."""
 
 D = TypeVar("D", default=dict[str, Any])
 
@@ -93,12 +93,12 @@ class State(Generic[D]):
 
     @property
     def result_count(self) -> int:
-        """How many results there are."""
+        """The number of results."""
         return len(self.results)
 
     @property
     def is_seeded(self) -> bool:
-        """Whether somebody gave messages or results, so that nothing is to be loaded."""
+        """True if the caller gave messages or results, so that nothing is loaded."""
         return bool(self._messages or self._transcript)
 
     def append_result(self, result: AgentResult) -> None:
@@ -299,7 +299,7 @@ def create_state(
 
 
 def _is_model(data: object) -> TypeGuard[BaseModel]:
-    """Whether ``data`` is a pydantic model; pydantic is not loaded to say no."""
+    """Return whether ``data`` is a pydantic model, without importing pydantic."""
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(data, pydantic.BaseModel)
 
@@ -454,12 +454,12 @@ def changed_keys(base: object, fork: object) -> list[str]:
 
 
 def differs(one: Any, other: Any) -> bool:
-    """Whether two values are not the same JSON: Python takes 0, 0.0 and False for equal."""
+    """Return whether two values differ as JSON, where 0, 0.0 and False are not equal."""
     kinds: set[type] = {type(one), type(other)}
     if len(kinds) == 1 and kinds <= _ROWS:
         return len(one) != len(other) or any(map(differs, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
-        # With their order, which is seen by whoever writes them into a prompt.
+        # The order of keys counts: it shows in a prompt that contains the dict.
         return differs([*cast("Any", one).items()], [*cast("Any", other).items()])
     return one != other or (len(kinds) == 2 and kinds <= _NUMBERS)  # noqa: PLR2004 - two values
 

@@ -155,7 +155,7 @@ def _members(archive: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all, also when two set-ups run at the same time."""
+    """Write a file atomically, since two set-ups may run at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as draft:
         draft.write(data)
@@ -164,7 +164,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _say(text: str) -> None:
-    """One line for the person who runs the set-up."""
+    """Print one line for the person who runs the set-up."""
     sys.stderr.write(f"tiktoken cache: {text}\n")
 
 

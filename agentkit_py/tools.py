@@ -46,7 +46,7 @@ __getattr__: _Finder = _lazily(__name__, {"agentkit_py._engine.todos": "Todo tod
 
 
 class ToolSchemas(TypedDict):
-    """What goes into one tool and what comes out."""
+    """The JSON Schemas of one tool's input and output."""
 
     input: JsonObject
     output: JsonObject

@@ -36,7 +36,7 @@ MAX_ITER = "max_iter"
 
 @dataclass(frozen=True, slots=True)
 class TurnOptions:
-    """How an agent's turn is run."""
+    """Options of one agent turn."""
 
     path: str
     """Step id prefix, unique in the run."""
@@ -52,7 +52,7 @@ class TurnOptions:
 
     parent_run_id: str | None = None
     keep: bool = True
-    """Whether results go into the transcript; those of routing agents do not."""
+    """Add results to the transcript; False for routing agents."""
 
 
 async def choose_model(run: RunContext, agent: AgentSpec, options: TurnOptions) -> Model:

@@ -53,7 +53,7 @@ class AgentSpec:
 
     @property
     def tool_specs(self) -> tuple[ToolSpec, ...]:
-        """Its own tools as models and routers are told of them."""
+        """Definitions of its own tools, for models and routers."""
         return tuple([tool.spec for tool in self.tools.values()])
 
     def may_have(self, tool: str) -> bool:

@@ -26,10 +26,10 @@ class CallSteps:
     tools: StepTools = field(repr=False)
     prefix: str
     thread: Thread = field(kw_only=True, repr=False)
-    """Others may have it while the call waits."""
+    """The run's thread; other runs may lease it while the call waits."""
 
     allowed: bool = field(kw_only=True)
-    """Whether the tool has steps of its own, instead of being one."""
+    """True if the tool has steps of its own, instead of being one."""
 
     _count: int = field(default=0, init=False)
 
@@ -47,7 +47,7 @@ class CallSteps:
         return f"{self.prefix}.{step_id}"
 
     def next_id(self, name: str) -> str:
-        """A name of a step that nobody named: counted, as a handler asks in the same order."""
+        """Return a counted id for an unnamed step: a handler asks in the same order each time."""
         self._count += 1
         return f"{name}.{self._count}"
 

@@ -41,7 +41,7 @@ Chains: TypeAlias = Sequence[tuple[Level, Sequence[HistoryProcessor]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallEdit:
-    """What is to be different when a model call is rehearsed; None: as it was."""
+    """Changes to try when a model call is rehearsed; None: unchanged."""
 
     system: str | None = None
     """Another system prompt."""
@@ -61,7 +61,7 @@ class Rehearsal:
     report: ContextReport
     request: ModelRequest
     stop: bool = False
-    """Whether `on_start` would end the turn instead."""
+    """True if `on_start` would end the turn without a model call."""
 
 
 Rehearse: TypeAlias = Callable[[CallEdit], Awaitable[Rehearsal]]
@@ -109,10 +109,10 @@ class Instrumentation(Protocol):
     """Watches one run, and the runs nested in it. A subclass overrides what it needs."""
 
     wants_tokens: bool = False
-    """Whether replies are wanted piece by piece."""
+    """Ask for replies piece by piece."""
 
     wants_rehearsals: bool = False
-    """Whether each model call is to keep a copy of its state, so that it can be rehearsed."""
+    """Keep a copy of the state for each model call, so that it can be rehearsed."""
 
     async def event(self, event: Event) -> None:
         """Take an event, in an order that each replay repeats."""
@@ -204,7 +204,7 @@ Publish: TypeAlias = Callable[[dict[str, Any]], "Awaitable[None] | None"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingConfig:
-    """How a run is streamed to a front end, in the chunks of the TypeScript package."""
+    """Options of streaming a run to a front end, in the chunks of the TypeScript package."""
 
     publish: Publish | None = None
     """Gets each chunk, in order; None: the runtime's own way, e.g. Inngest realtime."""
@@ -335,12 +335,12 @@ class Monitor:
 
     @property
     def is_active(self) -> bool:
-        """Whether anything watches the run; if not, no event need be made."""
+        """True if anything watches the run; otherwise no events need be made."""
         return bool(self.instruments)
 
     @property
     def wants_rehearsals(self) -> bool:
-        """Whether model calls are to keep copies of their state."""
+        """True if an instrument asks for copies of the state of model calls."""
         return any(one.wants_rehearsals for one in self.instruments)
 
     async def emit(self, event: Event) -> None:

@@ -39,16 +39,16 @@ class KnowledgeSearch(Protocol):
 
     @property
     def tool(self) -> Tool:
-        """What the model calls."""
+        """The tool that the model calls."""
         ...
 
     @property
     def agentic(self) -> bool:
-        """Whether its instructions are read from the store: in a step, once in a run."""
+        """True if its instructions are read from the store, in a step and once in a run."""
         ...
 
     async def instructions(self, state: State[Any], /) -> JsonValue:
-        """What the system prompt says of it: a text."""
+        """Return the system prompt's text about the knowledge base."""
         ...
 
 

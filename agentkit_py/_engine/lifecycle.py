@@ -17,7 +17,7 @@ MaybeAwaitable: TypeAlias = T | Awaitable[T]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentContext:
-    """What every hook, and a system prompt that is a function, may know."""
+    """The argument of every hook, and of a system prompt that is a function."""
 
     agent: AgentLike
     network: NetworkRun | None
@@ -28,7 +28,7 @@ class AgentContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartContext(AgentContext):
-    """What `on_start` gets: everything that is about to be sent."""
+    """The argument of `on_start`: everything that is about to be sent."""
 
     input: str
     prompt: Sequence[Message]
@@ -40,14 +40,14 @@ class StartContext(AgentContext):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultContext(AgentContext):
-    """What `on_response`, `on_finish` and `on_route` get."""
+    """The argument of `on_response`, `on_finish` and `on_route`."""
 
     result: AgentResult
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What `on_start` wants to be sent instead."""
+    """The return value of `on_start`: the messages to send instead."""
 
     prompt: Sequence[Message]
     history: Sequence[Message]
@@ -60,7 +60,7 @@ class Lifecycle:
     """Hooks into an agent's turn; each may be sync or async, and all are optional."""
 
     enabled: Callable[[AgentContext], MaybeAwaitable[bool]] | None = None
-    """Whether the agent may run now: a disabled agent is not offered to routers."""
+    """Returns whether the agent may run now; a disabled agent is not offered to routers."""
 
     on_start: Callable[[StartContext], MaybeAwaitable[Start | None]] | None = None
     """Before each inference, after the processors; None leaves everything as it is."""
@@ -76,4 +76,4 @@ class Lifecycle:
 
 
 NO_HOOKS = Lifecycle()
-"""What agents have that are given none."""
+"""The default lifecycle of agents: no hooks."""

@@ -15,7 +15,7 @@ LIMITS = frozenset({"max_inferences", "max_tokens", "max_cost", "deadline"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """How long, how often and for how much a run may go on; None: no limit.
+    """Limits of a run's time, inferences, tokens and cost; None: no limit.
 
     Limits are checked before each model call, so that a run ends with whole results: the call or
     tool that passes a limit is finished first. The run's ``stop_reason`` names the limit.
@@ -37,7 +37,7 @@ class RunLimits:
     """Cost of all model calls, in the currency of `price`."""
 
     price: Callable[[str, Usage], float] | None = None
-    """What a model call cost: gets the model's name and the usage. Needed for `max_cost`."""
+    """Returns the cost of a model call from the model's name and the usage; `max_cost` needs it."""
 
     def __post_init__(self) -> None:
         """Refuse limits that cannot be meant."""
@@ -79,7 +79,7 @@ class Meter:
             self.cost += self.limits.price(model, usage)
 
     def add_forks(self, forks: Sequence[Meter]) -> None:
-        """Count what copies of this meter counted, each for an agent that ran beside others."""
+        """Add the counts of copies of this meter, one for each agent that ran in parallel."""
         inferences, usage, cost = self.inferences, self.usage, self.cost
         for fork in forks:
             self.inferences += fork.inferences - inferences

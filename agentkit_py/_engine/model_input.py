@@ -41,7 +41,7 @@ class ModelInput:
     report: ContextReport
     request: ModelRequest
     stop: bool = False
-    """Whether `on_start` ends the turn instead."""
+    """True if `on_start` ends the turn without a model call."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class ModelInputBuilder:
     """Step id prefix of the inference."""
 
     services: TurnServices | None = None
-    """What processors may use; None: nothing may happen, this is a rehearsal."""
+    """Services for processors; None in a rehearsal, which has no side effects."""
 
     other_chains: Chains | None = None
     """Processors to try in place of those that are configured."""
@@ -116,7 +116,7 @@ class ModelInputBuilder:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools as the model is told of them."""
+        """The definitions of the tools in the request to the model."""
         return tuple([tool.spec for tool in self.tools.values()])
 
     @property

@@ -26,14 +26,14 @@ Rights: TypeAlias = Collection[str] | Literal["own"]
 """Names of tools, or ``"own"``: all that it would have by itself."""
 
 MAX_LOOPS = 10
-"""Inferences (of a network: agent turns) of one call where nobody says otherwise."""
+"""The default limit of inferences (of a network: agent turns) of one call."""
 
 MAX_DEPTH = 3
-"""How deep runs may stand in runs where nobody says otherwise."""
+"""The default limit of the nesting depth of runs."""
 
 
 class AsToolOptions(TypedDict, total=False):
-    """How an agent or a network works as a tool; all may be left out."""
+    """Options of an agent or a network as a tool; all may be left out."""
 
     name: str
     """The tool's name; made of the agent's or network's unless given."""
@@ -48,7 +48,7 @@ class AsToolOptions(TypedDict, total=False):
     """Inferences of one call (of a network: agent turns) at the most; 10 unless given."""
 
     max_depth: int
-    """How deep such runs may stand in each other, the outermost run being 0; 3 unless given."""
+    """The limit of the nesting depth of such runs, the outermost being 0; 3 unless given."""
 
     state: Callable[[], State[Any]]
     """Makes the state of each call; an empty one unless given."""

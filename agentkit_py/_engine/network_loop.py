@@ -41,7 +41,7 @@ from agentkit_py.state import State
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterContext:
-    """What a router function decides by."""
+    """The argument of a router function: the run so far, and what is scheduled."""
 
     input: str
     """The text of the user's message."""
@@ -55,7 +55,7 @@ class RouterContext:
     """Names of the agents that are already scheduled."""
 
     call_count: int
-    """How many agent turns there were in this run."""
+    """The number of agent turns in this run so far."""
 
     last_result: AgentResult | None
     """The last agent's last result; before the first turn of this run, that of an earlier one."""
@@ -212,7 +212,7 @@ class NetworkLoop:
         context.meter.add_forks([fork.meter for fork in forks])
         errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         for result in [result for fork in forks for result in fork.transcript.added]:
-            if errors:  # results beside one that failed are kept, too; nothing is saved now
+            if errors:  # results of the agents that succeeded are kept; nothing is saved now
                 context.keep(result)
             else:
                 await context.add(result)

@@ -23,7 +23,7 @@ class AgentLike:
     """The base of agents: what the engine, hooks, tools and routers know of one."""
 
     is_routing: ClassVar[bool] = False
-    """Whether its answer says which agents are next."""
+    """True for routing agents, whose answers name the next agents."""
 
     name: str
     description: str
@@ -99,7 +99,7 @@ class NetworkRun:
         self._services = services
 
     def __str__(self) -> str:
-        """Who said what, and why the run ended."""
+        """The entries of this run with their authors, and the reason why it ended."""
         lines = [str(entry) for entry in self._transcript.of_this_run()]
         return "\n".join([*lines, f"({self.name}: {self.stop_reason or 'running'})"])
 

@@ -1,4 +1,4 @@
-"""What is done when a provider says that a request is longer than the model's window."""
+"""Shortens the history after a provider reports that a request exceeds the model's window."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from agentkit_py.messages import Message, TextMessage
 
 HistoryMode: TypeAlias = Literal["chronological", "typescript"]
-"""How prompt and history are joined; see `join`."""
+"""The order of prompt and history; see `join`."""
 
 
 def assemble(

@@ -54,7 +54,7 @@ class RunOptions(TypedDict, total=False):
     """Another router than the network's."""
 
     limits: RunLimits | None
-    """How long, how often and for how much the run may go on."""
+    """Limits of the run's time, inferences, tokens and cost."""
 
     runtime: Runtime | None
     """Another runtime than the ambient one."""
@@ -160,7 +160,7 @@ class RunContext:
 
     monitor: Monitor
     changes: StateChanges
-    """What is recorded with each callback that runs in a step."""
+    """Records the state changes of each callback that runs in a step."""
 
     meter: Meter
     mode: HistoryMode
@@ -172,10 +172,10 @@ class RunContext:
     network_spec: NetworkSpec | None = None
     nesting: Nesting = Nesting()
     resumes: bool = False
-    """Whether no state was given, so that the data of the run before may go on."""
+    """True if no state was given, so that the data of the thread's previous run may be restored."""
 
     memory: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What processors remember until the run ends."""
+    """Values that processors keep until the run ends."""
 
     sources: SourceBook = field(default_factory=SourceBook)
     """The tools that servers of the agents have."""
@@ -321,7 +321,7 @@ class RunContext:
 
     @property
     def not_loaded(self) -> Extent:
-        """How much of the thread is not loaded."""
+        """The size of the part of the thread that is not loaded."""
         older = self.thread.older
         return Extent() if older is None or older.extent is None else older.extent
 

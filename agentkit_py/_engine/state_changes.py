@@ -1,4 +1,4 @@
-"""The record of what a user's callback changed beside its result: state, results and schedule."""
+"""The record of a user callback's side effects: changes of state, results and schedule."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class StateChanges:
 
 
 class NoChanges:
-    """The record of a processor's step, which changes nothing beside its result."""
+    """The record of a processor's step, which has no side effects."""
 
     def begin(self) -> None:
         """Remember nothing."""

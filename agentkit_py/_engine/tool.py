@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_APPROVAL_TIMEOUT = timedelta(hours=4)
-"""How long a question waits, as the TypeScript package's documentation has it."""
+"""The time an approval waits for its answer, as the TypeScript package documents it."""
 
 
 Approver: TypeAlias = Callable[[ApprovalRequest], "Answered | Awaitable[Answered]"]
@@ -54,7 +54,7 @@ class CallServices(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """What a tool's handler may know and use."""
+    """The context of a tool's handler: the agent, the run's state, and its services."""
 
     agent: AgentLike
     network: NetworkRun | None
@@ -118,23 +118,23 @@ Check: TypeAlias = Callable[[ToolContext], "str | Awaitable[str | None] | None"]
 
 
 class ToolTraits(TypedDict, total=False):
-    """What a tool may be beside its function."""
+    """Options of a tool."""
 
     strict: bool | None
     """Ask providers that know it for strict arguments; None: where the schema allows it."""
 
     steps: bool
-    """Whether the handler uses ``ctx.step`` itself for several durable steps."""
+    """Let the handler use ``ctx.step`` for several durable steps, instead of being one step."""
 
     needs_approval: bool | Condition
-    """Whether a person must agree before each call, or a function of the context that says so."""
+    """Ask a person before each call, or a function of the context that decides it."""
 
     check: Check | None
-    """Says what stands against a call (None: nothing): before a person is asked, and again right
+    """Returns an objection to a call, or None; called before a person is asked, and again right
     before the call."""
 
     approval_timeout: timedelta
-    """How long the question waits; 4 hours unless given."""
+    """The time an approval waits for its answer; 4 hours unless given."""
 
 
 class _Invoke(Protocol):
@@ -151,13 +151,13 @@ class Tool:
     invoke: _Invoke = field(repr=False)
     is_async: bool = field(repr=False)
     steps: bool = False
-    """Whether it uses several durable steps itself instead of being one."""
+    """True if the handler uses several durable steps instead of being one."""
 
     needs_approval: bool | Condition = False
-    """Whether a person must agree before each call, or a function of the context that says so."""
+    """Ask a person before each call, or a function of the context that decides it."""
 
     check: Check | None = None
-    """Says what stands against a call; see `ToolTraits`."""
+    """Returns an objection to a call; see `ToolTraits`."""
 
     approval_timeout: timedelta = DEFAULT_APPROVAL_TIMEOUT
     handler: Callable[..., Any] | None = field(default=None, repr=False)

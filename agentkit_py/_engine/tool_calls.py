@@ -40,7 +40,7 @@ class Prepared:
     tool: Tool | None
     arguments: Any
     refused: JsonValue | None = None
-    """What the model reads instead of a result."""
+    """The error sent to the model instead of a result."""
 
 
 @dataclass(slots=True)

@@ -186,7 +186,7 @@ _ARGUMENT = re.compile(r"^(\w+)(?:\s*\([^)]*\))?:\s*(.+)$")
 
 
 def _argument_docs(doc: str) -> dict[str, str]:
-    """What a Google-style docstring says of each argument."""
+    """Return the description of each argument in a Google-style docstring."""
     _, _, section = doc.partition("Args:\n")
     found: dict[str, str] = {}
     name = ""

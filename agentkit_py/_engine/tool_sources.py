@@ -29,11 +29,11 @@ class ToolSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What its tools' names begin with: ``{name}-{tool}``."""
+        """The prefix of its tools' names: ``{name}-{tool}``."""
         ...
 
     async def listing(self) -> JsonObject:
-        """What it has now, as JSON: a step's output. ``"changes": true``: it may have more later.
+        """Return its tools as JSON, a step's output; ``"changes": true``: it may have more later.
 
         Raises:
             ToolSourceError: It cannot be reached, and is needed.
@@ -59,15 +59,15 @@ class ToolSource(Protocol):
 
 @dataclass(slots=True)
 class SourceBook:
-    """What the sources have, as the steps of one run recorded it."""
+    """The listings of the sources, as the steps of one run recorded them."""
 
     _listed: dict[int, JsonObject] = field(default_factory=dict[int, JsonObject])
-    """By the identity of the source: agents of one network may call different ones the same."""
+    """By the identity of the source, since two sources of one network may have one name."""
 
     _owners: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
 
     def copy(self) -> SourceBook:
-        """A book for what runs beside others: which of them asks first must not matter."""
+        """Return a copy for one of several parallel agents, so that their order does not matter."""
         return SourceBook(dict(self._listed), {k: set(v) for k, v in self._owners.items()})
 
     async def tools(
@@ -108,7 +108,7 @@ class SourceBook:
 
 
 def check_sources(agent: str, sources: Sequence[Any]) -> None:
-    """Refuse what cannot be asked, and two that could not be told apart.
+    """Refuse objects that are no tool sources, and two sources of one name.
 
     Raises:
         ConfigurationError: See there.
@@ -131,7 +131,7 @@ def _kind(given: Any) -> str:
 
 
 def may_have(sources: Sequence[ToolSource], tool: str) -> bool:
-    """Whether a tool of this name may be one of theirs; only asking them says whether it is."""
+    """Return whether the name has a source's prefix; only a listing shows if the tool exists."""
     return any(tool.startswith(f"{source.name}-") for source in sources)
 
 

@@ -14,7 +14,7 @@ from agentkit_py.errors import ToolDefinitionError
 
 
 class InvalidArguments(Exception):  # noqa: N818 - caught by the engine, never seen by users
-    """Arguments that do not fit; what the model is told about them."""
+    """Arguments that do not fit the schema, with the issues that are sent to the model."""
 
     def __init__(self, issues: list[dict[str, JsonValue]]) -> None:
         super().__init__("; ".join(f"{i['path']}: {i['message']}" for i in issues))

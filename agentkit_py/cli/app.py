@@ -185,7 +185,7 @@ def chat(
     """Talk to any network or agent.
 
     Each line is one run with new state and the thread's history. Lines may also be piped in; then
-    the exit status is 1 if a run failed. /help lists what can be typed beside questions.
+    the exit status is 1 if a run failed. /help lists the commands.
     """
     terminal: _Terminal = ctx.obj
     found, where = with_history(load_target(target), db)

@@ -70,7 +70,7 @@ class Chat:
     debug: bool = False
     failed: int = 0
     _written: bool = False
-    """Whether there is something to come back to."""
+    """True if the thread has entries, so that it can be resumed."""
 
     _reports: Sequence[ContextReport] = ()
     _commands: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = field(init=False)

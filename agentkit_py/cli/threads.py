@@ -67,7 +67,7 @@ class StoreOptions:
     schema: str = SCHEMA
     prefix: str = PREFIX
     create: bool = False
-    """Whether a missing file is created."""
+    """Create the file if it is missing."""
 
     @property
     def is_server(self) -> bool:

@@ -61,7 +61,7 @@ class Thread:
     """The run's step id prefix."""
 
     changes: Recordable
-    """Changes of callbacks beside their results."""
+    """Side effects of callbacks."""
 
     network: RunView | None = None
     lease: HeldLease | None = field(default=None, init=False)

@@ -147,7 +147,7 @@ class LivePublisher:
 
 
 # Inngest stops a function between two steps. A step that is asking a model goes on to its end, and
-# so would what it streams, although the front end was told that the run is over.
+# so would its stream, although the front end has already received the run's end.
 
 _REMEMBERED = 1000
 _stopped: OrderedDict[tuple[str, str], float] = OrderedDict()

@@ -211,14 +211,14 @@ class InngestRuntime:
     async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
         """Run all through the SDK's group; errors are values: none abandons its siblings."""
 
-        async def settle(call: Callable[[], Awaitable[T]]) -> T | Exception:
+        async def result_or_error(call: Callable[[], Awaitable[T]]) -> T | Exception:
             try:
                 return await call()
             except Exception as error:  # noqa: BLE001 - errors are values here
                 return error
 
         with self._live.group():
-            branches = tuple(partial(settle, call) for call in calls)
+            branches = tuple(partial(result_or_error, call) for call in calls)
             outcomes = list(await self.ctx.group.parallel(branches))
         if len(outcomes) < len(calls):
             self._memory.raise_failure()

@@ -77,7 +77,7 @@ class FilterExpr(ABC):
     __slots__ = ()
     op: ClassVar[str] = ""
     _fields: ClassVar[tuple[str, ...]] = ("key", "value")
-    """The fields of its JSON beside op."""
+    """The fields of its JSON other than op."""
 
     @property
     def children(self) -> tuple[FilterExpr, ...]:

@@ -30,7 +30,7 @@ FORMATS: dict[str, Format] = {
 }
 
 _MAX_LABEL = 100
-"""Characters of a column's or field's name that are repeated beside each value."""
+"""Characters of a column's or field's name that are repeated with each value."""
 
 _WINDOW = 32
 """Chunks' sizes that the splitter reads at once: its time grows with the square of a text."""

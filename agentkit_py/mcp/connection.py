@@ -45,8 +45,8 @@ class Stdio:
     command: str
     args: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Its environment, beside HOME, LOGNAME, PATH, SHELL, TERM and USER (on Windows their like).
-    It gets nothing else of this process's, so no keys."""
+    """Its environment, in addition to HOME, LOGNAME, PATH, SHELL, TERM and USER (on Windows their
+    like). It gets nothing else of this process's, so no keys."""
 
     cwd: str | Path | None = None
 

@@ -60,7 +60,7 @@ class MCPResultTooLargeError(MCPCallError):
 def value_of(result: CallToolResult, *, server: str, tool: str, limit: int) -> JsonValue:
     """Return the content blocks: texts, images, sounds, resources and links.
 
-    A structured result beside them is kept unless a text says the same.
+    A structured result is kept as well unless a text says the same.
 
     Raises:
         MCPToolError: The tool reports that it failed.

@@ -355,7 +355,7 @@ def _read_block(model: Model, body: object, block: dict[str, Any]) -> Message | 
 def _usage(usage: dict[str, Any] | None) -> Usage | None:
     if usage is None:
         return None
-    # Anthropic counts what went through the cache beside the other input, we within it.
+    # Anthropic counts cached tokens apart from the other input tokens; Usage includes them.
     cached = count(usage, "cache_read_input_tokens")
     written = count(usage, "cache_creation_input_tokens")
     asked = count(usage, "input_tokens") + cached + written

@@ -74,7 +74,7 @@ class ChatAdapter(Adapter):
             body["tools"] = [_tool(spec, self.host) for spec in request.tools]
         body.update(model.default_parameters)
         if not body.get("tools"):
-            # Only allowed beside tools; defaults are also used by agents that have none.
+            # Only allowed with tools; defaults are also used by agents that have none.
             body.pop("tool_choice", None)
             body.pop("parallel_tool_calls", None)
         body.setdefault("model", model.model)
@@ -215,7 +215,7 @@ def _usage(usage: dict[str, Any] | None) -> Usage | None:
     answered = count(usage, "completion_tokens")
     cached = count(usage, "prompt_tokens_details", "cached_tokens")
     reasoning = count(usage, "completion_tokens_details", "reasoning_tokens")
-    # xAI counts reasoning beside the completion, OpenAI as a part of it; the total shows which.
+    # xAI counts reasoning apart from the completion, OpenAI as a part; the total shows which.
     if reasoning and count(usage, "total_tokens") == asked + answered + reasoning:
         answered += reasoning
     return Usage(asked, answered, cached, reasoning)

@@ -88,7 +88,7 @@ def _map_subschemas(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def resolve(schema: Schema, root: Schema) -> Schema:
-    """Return ``schema``, or what its ``$ref`` leads to, with the keywords that stand beside it.
+    """Return ``schema``, or what its ``$ref`` leads to, with the other keywords of the node.
 
     Raises:
         ToolDefinitionError: The reference points nowhere, outside, or only to itself.
@@ -98,8 +98,8 @@ def resolve(schema: Schema, root: Schema) -> Schema:
         if not isinstance(ref, str) or ref in followed:
             raise ToolDefinitionError("", f"the schema's $ref {ref!r} goes in a circle")
         followed.add(ref)
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        schema = {**_target(ref, root), **beside}
+        siblings = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = {**_target(ref, root), **siblings}
     return schema
 
 
@@ -326,10 +326,10 @@ class _StrictConverter:
 
     def _reference(self, node: dict[str, Any]) -> dict[str, Any]:
         resolve(node, self._root)  # a broken reference is an error here, not at the provider
-        beside = {key: node[key] for key in ("title", "description") if key in node}
+        siblings = {key: node[key] for key in ("title", "description") if key in node}
         ref = {"$ref": node["$ref"]}
         # "$ref cannot have keywords": an annotated reference becomes a union of one.
-        return {"anyOf": [ref], **beside} if beside else ref
+        return {"anyOf": [ref], **siblings} if siblings else ref
 
     def _definitions(self, result: dict[str, Any]) -> None:
         for key in ("$defs", "definitions"):

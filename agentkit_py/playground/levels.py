@@ -138,7 +138,7 @@ def rows_of(before: Sequence[Message], after: Sequence[Message]) -> Iterator[Row
 
 
 def _replaced(removed: Sequence[Message], added: Sequence[Message]) -> Iterator[Row]:
-    """Yield the fates in a replaced stretch, a rewritten message beside the original."""
+    """Yield the rows of a replaced stretch, each rewritten message next to its original."""
     place = 0
     alike = [_kind(m) for m in removed] == [_kind(m) for m in added]
     for index, message in enumerate(removed):

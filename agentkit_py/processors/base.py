@@ -123,7 +123,7 @@ class Summary:
 
 @runtime_checkable
 class SummaryStore(Protocol):
-    """Keeps summaries beside threads, and lets one writer at a time make the next one.
+    """Stores summaries with threads, and lets one writer at a time make the next one.
 
     A thread may have several, each under a key, since agents may see different histories of it.
     The lock is by time: one that its owner never gave back ends by itself.

@@ -91,7 +91,7 @@ class Budget(ConfiguredProcessor):
         tool_output_max_tokens: Tokens of such a result.
         method: Count by tiktoken, or by an estimate, which takes no time.
         windows: Windows by the beginning of a model's name, in place of the table's.
-        store: Where summaries are kept; None: beside the thread.
+        store: Where summaries are kept; None: with the thread.
         enabled: False: it does nothing.
 
     Raises:

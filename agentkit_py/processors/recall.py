@@ -34,7 +34,7 @@ class Recall(ConfiguredProcessor):
     that are found come as one delimited message right before the user's, so that the beginning of
     the request stays as it was.
 
-    Each turn is embedded once; the vectors are kept beside the thread where its store can.
+    Each turn is embedded once; the vectors are stored with the thread where its store can.
 
     Args:
         embedder: Makes vectors of texts.

@@ -21,19 +21,19 @@ Check: TypeAlias = Callable[[str, object], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorParts:
-    """Parts that processors need beside their settings, since no dict can hold them."""
+    """Objects that processors need in addition to their settings, since no dict can hold them."""
 
     model: Model | None = None
     """Makes summaries; `Summarize` needs it."""
 
     store: SummaryStore | None = None
-    """Keeps summaries; None: beside the thread."""
+    """Stores summaries; None: the thread's store does."""
 
     embedder: Embedder | None = None
     """Makes vectors; `Recall` needs it."""
 
     index: VectorIndex | None = None
-    """Keeps vectors; None: beside the thread."""
+    """Stores vectors; None: the thread's store does."""
 
 
 NO_PARTS = ProcessorParts()

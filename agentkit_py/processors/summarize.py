@@ -1,4 +1,4 @@
-"""A summary in place of the older part of a conversation, made once and kept beside the thread."""
+"""A summary in place of the older part of a conversation, made once and stored with the thread."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from agentkit_py.processors.tool_results import head_and_tail
 class Summarize(ConfiguredProcessor):
     """Puts a summary in place of older messages once a conversation has more than ``upper`` tokens.
 
-    The summary and the newest messages then have less than ``lower`` together. It is kept beside
+    The summary and the newest messages then have less than ``lower`` together. It is stored with
     the thread, used by every later run, and renewed with what has come since when there is too much
     again. What belongs to the current run is never summarised.
 
@@ -61,7 +61,7 @@ class Summarize(ConfiguredProcessor):
         min_messages: There is no summary of conversations with fewer messages.
         min_new: A summary is renewed when there are at least so many messages to take in,
         ratio: and these have more than so many times the tokens of the summary.
-        store: Where summaries are kept; None: beside the thread, in the run's history.
+        store: Where summaries are kept; None: with the thread, in the run's history.
         summary_tokens: Tokens a summary may have; None: a quarter of ``lower``.
         key: Which summary of the thread this is: processors with one key share it, if they are
             given the same messages. None: one for the thread; at the level of agents one for each.
@@ -486,7 +486,7 @@ def _summary(record: JsonValue) -> Summary | None:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The summary that is kept beside a thread, under one key.
+    """The summary that is stored with a thread, under one key.
 
     Its methods run in steps: they return plain JSON, and a store's failure as a result.
     """

@@ -121,8 +121,8 @@ class TiktokenTokenizer:
 class AutoTokenizer:
     """Counts by tiktoken if its encoding can be loaded, else by estimate; decided when first asked.
 
-    Loading takes part of a second, or a bounded wait without network; `prepare` does it beside the
-    event loop.
+    Loading takes part of a second, or a bounded wait without network; `prepare` does it outside
+    the event loop.
     """
 
     encoding: str = DEFAULT_ENCODING
@@ -224,7 +224,7 @@ FILE_TOKENS = 1500
 
 
 def media_tokens(message: Message) -> int:
-    """Return the tokens of the message's images and files, beside those of `text_of`."""
+    """Return the tokens of the message's images and files, without those of `text_of`."""
     if not isinstance(message, TextMessage) or isinstance(message.content, str):
         return 0
     tokens = {"text": 0, "image": IMAGE_TOKENS, "file": FILE_TOKENS}

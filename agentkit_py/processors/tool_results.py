@@ -292,7 +292,7 @@ def _emptied(message: ToolCallMessage, numbers: set[int]) -> Message:
 
 
 MARK = "compressed"
-"""In the envelope of a compressed result, beside ``original_tokens``."""
+"""In the envelope of a compressed result, next to ``original_tokens``."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class VectorIndex(Protocol):
-    """Keeps vectors beside threads, and finds the nearest."""
+    """Stores vectors with threads, and finds the nearest."""
 
     async def missing_vectors(self, thread_id: str, key: str, ids: Sequence[str]) -> list[str]:
         """Return those of ``ids`` that have no vector, in order."""

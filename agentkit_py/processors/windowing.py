@@ -268,7 +268,7 @@ class TokenLimiter(ConfiguredProcessor):
 
 @dataclass(frozen=True)
 class RecentToolCalls(ConfiguredProcessor):
-    """Keeps the newest ``n`` tool calls with their results; texts stay, also those beside calls.
+    """Keeps the newest ``n`` tool calls with their results; texts stay, also those sent with calls.
 
     Calls are counted, not messages, whether answered or not. Calls that this agent made in the
     current run, and pinned ones, stay in addition and are not counted: ``RecentToolCalls(3)`` gives
@@ -276,7 +276,7 @@ class RecentToolCalls(ConfiguredProcessor):
 
     Args:
         n: How many calls; None: all but those of the tools in ``per_tool``.
-        per_tool: Tools with a count of their own, beside ``n``.
+        per_tool: Tools with a count of their own, in addition to ``n``.
 
     Raises:
         ConfigurationError: A count is no whole number of at least 0, or nothing is limited.
@@ -428,7 +428,7 @@ class Pin(HistoryProcessor):
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """Return the messages as they are: pins work beside the chain."""
+        """Return the messages unchanged: pins apply outside the chain."""
         del context
         return messages
 

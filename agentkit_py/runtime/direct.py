@@ -209,13 +209,13 @@ class DirectRuntime:
     async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
         """Run all at the same time."""
 
-        async def settle(call: Callable[[], Awaitable[T]]) -> T | Exception:
+        async def result_or_error(call: Callable[[], Awaitable[T]]) -> T | Exception:
             try:
                 return await call()
             except Exception as error:  # noqa: BLE001 - errors are values here
                 return error
 
-        return list(await asyncio.gather(*(settle(call) for call in calls)))
+        return list(await asyncio.gather(*(result_or_error(call) for call in calls)))
 
     async def publish(self, chunk: dict[str, Any]) -> None:
         """Pass the chunk on, if anybody listens."""

@@ -52,7 +52,7 @@ class StepTools(Protocol):
 
 
 class Recordable(Protocol):
-    """Changes of a user's callback beside its result: to the state and the schedule of a run."""
+    """Side effects of a user's callback: changes of the state and the schedule of a run."""
 
     def begin(self) -> object:
         """Remember how things are before the callback, and return it for `record`."""

@@ -89,7 +89,7 @@ class Endpoint(Generic[P]):
 
     summary: str
     statuses: tuple[int, ...]
-    """Errors beside those that every endpoint may give."""
+    """Errors in addition to those that every endpoint may give."""
 
     def route(self, api: Api) -> Route:
         """Return the route that serves it."""
@@ -125,7 +125,7 @@ def endpoint(method: str, path: str, *statuses: int) -> Callable[[Handler[P]], E
     Args:
         method: The HTTP method.
         path: The path; names in braces are fields of the params.
-        statuses: Errors beside those that every endpoint may give.
+        statuses: Errors in addition to those that every endpoint may give.
     """
 
     def decorate(handler: Handler[P]) -> Endpoint[P]:

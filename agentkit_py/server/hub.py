@@ -28,7 +28,7 @@ Missed: TypeAlias = Literal["too_old", "unknown"]
 position is not one of this channel (e.g. of a server that was restarted)."""
 
 _OVERHEAD = 150
-"""Bytes that an entry takes beside its text, estimated."""
+"""Bytes that an entry takes in addition to its text, estimated."""
 
 _BATCH = 2**16
 """Characters that a reader gets at once, unless one chunk is longer: a reader that has stopped

@@ -49,7 +49,7 @@ class Backend(Protocol):
     """
 
     streams = False
-    """Whether chunks pass through this process, so that they can be streamed from here."""
+    """True if chunks pass through this process, so that it can stream them."""
 
     def open(self) -> None:
         """Accept messages, also after a `close`."""

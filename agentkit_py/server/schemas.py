@@ -309,7 +309,7 @@ class ThreadResponse(TypedDict):
     thread: ThreadSummary
     messages: list[StoredMessage]
     hasMore: bool
-    """Whether there are messages before these."""
+    """True if the thread has messages before these."""
 
     running: list[str]
     """Ids of the user's messages whose replies a new reader of the stream gets from the start;

@@ -50,7 +50,7 @@ T = TypeVar("T")
 TABLES = ("threads", "results", "summaries", "vectors", "leases", "runs")
 
 _ALL = 2**63 - 1
-"""As a limit: all rows."""
+"""The limit of a query that returns all rows."""
 
 _MOST_THREADS = 64
 _limiter: RunVar[CapacityLimiter] = RunVar("agentkit_database_threads")

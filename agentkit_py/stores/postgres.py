@@ -20,7 +20,7 @@ class PostgresHistory(SqlHistory):
     """Threads in PostgreSQL 13 or newer: ``Network(history=PostgresHistory("postgresql://…"))``.
 
     Needs the extra ``postgres`` (psycopg 3). The tables are created when the store is first used,
-    beside others if there are any. Each result is committed when the call that saves it returns. A
+    next to existing ones. Each result is committed when the call that saves it returns. A
     lost connection is replaced and its transaction repeated.
 
     Attributes:

@@ -67,7 +67,7 @@ class FakeProvider:
     """An OpenAI, Azure OpenAI, Anthropic, Gemini and Grok that runs in the test.
 
     Use it as an httpx transport (`httpx.AsyncClient(transport=provider.transport)`), where any host
-    is accepted and the real providers' hosts are told apart, or over HTTP: `with provider:`.
+    is accepted and the real providers' hosts are recognised, or over HTTP: `with provider:`.
 
     Attributes:
         transport: The provider as a transport for `httpx.AsyncClient` and `httpx.Client`.

@@ -4,7 +4,7 @@
 
     from agentkit_py.tracing import instrument
 
-    instrument()  # once, beside the set-up of OpenTelemetry; or run(…, tracing=Tracing(…))
+    instrument()  # once, after the set-up of OpenTelemetry; or run(…, tracing=Tracing(…))
 
 A span for each network, agent, model call, tool and processor; content only if asked for.
 

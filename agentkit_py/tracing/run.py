@@ -56,7 +56,7 @@ class MeasuredRun(Instrumentation):
     factory: SpanFactory
     runtime: Runtime
     words: Words | None
-    """How content is written; None: not at all."""
+    """Writes content into spans; None: spans have no content."""
 
     _runs: dict[str, _Run] = field(default_factory=dict[str, _Run])
 
@@ -117,7 +117,7 @@ class MeasuredRun(Instrumentation):
         return OpenedNow(self.factory, name, kind, attributes, otel.get_current())
 
     def describe(self, error: BaseException) -> str | None:
-        """What an error says, if content may be written: it may quote what was said."""
+        """Return the error's text if content may be written, since it may quote a conversation."""
         return None if self.words is None else self.words.text(str(error))
 
     def inside(self, run_id: str) -> AbstractContextManager[None]:
@@ -126,7 +126,7 @@ class MeasuredRun(Instrumentation):
         return nullcontext() if run is None else run.opened.current()
 
     def model_call(self, call: ModelCall) -> MeasuredCall:
-        """Return what sees the call, wherever it is made."""
+        """Return the span of a model call, wherever the call is made."""
         model, request = call.model, call.request
         attributes: Attributes = {OPERATION: "chat", **of_model(model)}
         run = self._runs.get(call.run_id)

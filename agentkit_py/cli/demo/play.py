@@ -67,7 +67,7 @@ class Desk:
 @contextmanager
 def open_desk(options: DemoOptions, threads: Path, thread_id: str) -> Generator[Desk, None, None]:
     """Open the network on the files of one thread, with the provider that answers."""
-    # Beside the threads, one per thread: what its tools changed belongs to its story.
+    # One file per thread, next to the threads' file: the tools' changes belong to the thread.
     data = TravelData(threads.with_name(f"{threads.name}.travel-{thread_id}"))
     offline = options.model is None
     provider = FakeProvider(scripted_model) if offline and options.base_url is None else None

@@ -78,7 +78,7 @@ def route(host: str, path: str) -> Route | None:
 
 
 def _owners_of(provider: ProviderName) -> tuple[ProviderName | None, ...]:
-    if provider == "openai_responses":  # an API beside the first one, at the same hosts
+    if provider == "openai_responses":  # a second API at the same hosts
         return (None, "openai", "azure_openai")
     return (None, provider)
 

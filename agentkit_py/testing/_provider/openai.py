@@ -251,9 +251,11 @@ def strict_trouble(schema: Any, *, defaults: bool) -> str | None:
 
 def _strict_shape_trouble(schema: dict[str, Any], allowed: frozenset[str]) -> str | None:
     if "$ref" in schema:
-        beside = sorted(schema.keys() - {"$ref"} - {"description", "title", "$defs", "definitions"})
-        # A description beside a $ref was refused once and is taken now; other keywords are not.
-        return f"$ref cannot have keywords {set(beside)}." if beside else None
+        siblings = sorted(
+            schema.keys() - {"$ref"} - {"description", "title", "$defs", "definitions"}
+        )
+        # A description next to a $ref was refused once and is taken now; other keywords are not.
+        return f"$ref cannot have keywords {set(siblings)}." if siblings else None
     for keyword in schema:
         if keyword not in allowed:
             return f"'{keyword}' is not permitted."

@@ -115,8 +115,8 @@ class Figures:
 def adds_up(report: ContextReport) -> bool:
     """Return whether a report's figures are consistent, from the full history to what was sent.
 
-    Each entry goes on where the one before ended. What the last one left is what was sent beside
-    the prompt; making calls and results whole comes after that and counts the prompt in.
+    Each entry starts with the figures that the one before ended with. The last entry's figures
+    do not count the prompt; making calls and results whole comes after that and does count it.
     """
     tokens, messages = report.tokens_before, len(report.history)
     joined = False

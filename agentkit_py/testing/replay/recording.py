@@ -199,7 +199,7 @@ class _Reader:
             RecordedCall(call.id, call.function.name, *call.function.parsed())
             for call in message.tool_calls or ()
         ]
-        # Models send blank text beside calls; no thread keeps it.
+        # Models send blank text with calls; no thread keeps it.
         text = message.text if message.text and message.text.strip() else None
         if text is None and not calls:
             problem = "an assistant message without tool calls needs text"

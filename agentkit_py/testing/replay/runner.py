@@ -23,7 +23,7 @@ from agentkit_py.testing.replay.recording import Conversation, RecordedTurn
 from agentkit_py.testing.scripted_model import Provider, model_of
 
 PROVIDERS: tuple[Provider, ...] = ("openai", "azure_openai", "anthropic", "gemini", "grok")
-"""Whose wire formats a replay can speak."""
+"""Providers whose wire formats a replay supports."""
 
 
 class NetworkMaker(Protocol):
@@ -46,7 +46,7 @@ class Pass:
     maker: NetworkMaker
     figures: Figures = field(default_factory=Figures)
     own_calls: int = 0
-    """Model calls that a turn may make beside the recorded ones, e.g. for summaries."""
+    """Model calls that a turn may make in addition to the recorded ones, e.g. for summaries."""
 
 
 @dataclass(slots=True, kw_only=True)
