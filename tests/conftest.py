@@ -1,4 +1,4 @@
-"""What every test may count on: real tiktoken where it can be had, and hypothesis profiles."""
+"""Shared set-up: real tiktoken where it can be had, and hypothesis profiles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What tests have counted (`record_property("figures: …", {…})`), added up by title."""
+    """Report the sums of what tests counted (`record_property("figures: …", {…})`), by title."""
     totals: dict[str, Counter[str]] = {}
     for report in terminalreporter.stats.get("passed", ()):
         for title, figures in report.user_properties:

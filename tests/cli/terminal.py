@@ -67,7 +67,7 @@ def agentkit(
 
 
 class Screen:
-    """What a pseudo-terminal shows, read step by step."""
+    """The output of a pseudo-terminal, read step by step."""
 
     def __init__(self, terminal: int) -> None:
         self.shown = b""

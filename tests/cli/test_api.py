@@ -51,7 +51,7 @@ def test_it_serves_on_this_machine_until_it_is_interrupted(tmp_path: Path, name:
 
 
 def test_a_target_of_the_wrong_type_is_named(tmp_path: Path) -> None:
-    """As by the other commands."""
+    """The error is that of the other commands, which name the class they were given."""
     (tmp_path / "hats.py").write_text(SHOP)
     done = agentkit("api", "hats:Agent", folder=tmp_path)
     assert done.exit_code == 2

@@ -89,7 +89,7 @@ def chat(folder: Path, provider: FakeProvider, *arguments: str, lines: str = "")
 
 
 def conversation(request: ReceivedRequest) -> list[str]:
-    """What a request shows, without the system prompt."""
+    """Return the messages of a request as lines, without the system prompt."""
     messages: list[dict[str, Any]] = request.body["messages"]
     return [f"{m['role']}: {m['content']}" for m in messages if m["role"] != "system"]
 
@@ -128,7 +128,7 @@ def test_tools_are_shown_with_arguments_and_results(folder: Path, provider: Fake
 def test_calls_that_are_no_objects_and_reasoning_are_shown_too(
     folder: Path, provider: FakeProvider
 ) -> None:
-    """Whatever a model says; and why an agent was stopped."""
+    """Malformed arguments, reasoning and the reason of a stopped turn are part of the output."""
     model = ["--model", "grok:grok-4", "--base-url", provider.base_url("grok")]
     calls = [tool_call("stock", arguments) for arguments in ("{nope", "[1]")]
     thought = {"reasoning": "Look it up.", **tool_call("stock", {"item": "red"})}
@@ -255,7 +255,7 @@ async def stored(db: Path, thread_id: str) -> list[Message]:
 def test_in_a_terminal_ctrl_c_at_the_prompt_explains_and_ctrl_d_ends(
     folder: Path, provider: FakeProvider
 ) -> None:
-    """As in other chats; there is a prompt, and there are colours."""
+    """Ctrl-C and Ctrl-D act as in other chats, and a terminal gets a prompt and colours."""
     ours, theirs = os.openpty()
     env = environment(**variables(provider), TERM="xterm-256color", NO_COLOR="")
     command = [*COMMAND, "chat", "shop:shop"]

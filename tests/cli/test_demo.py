@@ -66,7 +66,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
 
 @pytest.fixture(scope="module")
 def requests(tmp_path_factory: pytest.TempPathFactory) -> list[ReceivedRequest]:
-    """What the provider got in the whole demo, the second process's requests at the end."""
+    """The requests of the whole demo, the second process's at the end."""
     db = tmp_path_factory.mktemp("in-process") / "threads.db"
     quiet = Console(file=io.StringIO())
     options = DemoOptions(report=False)
@@ -85,7 +85,7 @@ def requests(tmp_path_factory: pytest.TempPathFactory) -> list[ReceivedRequest]:
 
 
 def agent_of(request: ReceivedRequest) -> str:
-    """Whose request it is."""
+    """Return the name of the agent that made the request."""
     return RequestView.of(request.body).agent
 
 
@@ -95,7 +95,7 @@ def called(request: ReceivedRequest) -> set[str]:
 
 
 def questions_in(request: ReceivedRequest) -> list[str]:
-    """What the customer said, as a request shows it."""
+    """Return the customer's messages in a request."""
     return [m["content"] for m in request.body["messages"] if m["role"] == "user"]
 
 
@@ -203,7 +203,7 @@ def test_contact_details_are_hidden_from_later_turns(requests: list[ReceivedRequ
 def test_one_agent_calls_two_tools_at_once_and_recovers_from_an_error(
     requests: list[ReceivedRequest],
 ) -> None:
-    """What the demo claims to show about tools."""
+    """The demo's text promises parallel calls and recovery from a tool's error."""
     bookings = [request for request in requests if agent_of(request) == "bookings"]
     messages: list[dict[str, Any]] = bookings[-2].body["messages"]
     sizes = [len(m["tool_calls"]) for m in messages if m.get("tool_calls")]
@@ -313,7 +313,7 @@ def test_colours_come_and_go_with_the_usual_variables(played: Played, tmp_path: 
 
 
 def test_version_prints_the_installed_version() -> None:
-    """As pip knows it."""
+    """The number is that of the installed distribution."""
     done = agentkit("--version")
     assert done.exit_code == 0
     assert re.fullmatch(r"agentkit (\d+\.\d+\S*|\(not installed\))\n", done.stdout)

@@ -1,4 +1,4 @@
-"""What the demo's tools refuse, and what its stand-in for a model says off the script."""
+"""Refusals of the demo's tools, and replies of its scripted model off the script."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_cancelled_booking_cannot_be_changed(data: TravelData) -> None:
 
 
 async def talk(folder: Path, *lines: str) -> list[str]:
-    """What the support desk says to these lines, in one thread."""
+    """Return the support desk's replies to these lines, in one thread."""
     said: list[str] = []
     with open_desk(DemoOptions(), folder / "threads.db", "t") as desk:
         for line in lines:

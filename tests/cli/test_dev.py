@@ -65,7 +65,7 @@ def begin(folder: Path) -> Iterator[Begin]:
 
 
 def address(process: subprocess.Popen[str]) -> str:
-    """What it printed."""
+    """Return the address that the process printed."""
     assert process.stdout is not None
     for line in process.stdout:
         found = re.search(r"http://\S+", line)

@@ -60,7 +60,7 @@ def explain(folder: Path, *arguments: str) -> Result:
 
 
 def explained(folder: Path, *arguments: str) -> Any:
-    """What it says as JSON."""
+    """Return the command's JSON output."""
     done = explain(folder, *arguments, "--json")
     assert done.exit_code == 0, done.stderr
     return json.loads(done.stdout)
@@ -98,7 +98,7 @@ def test_the_diff_shows_each_message_and_who_took_it_out(folder: Path) -> None:
 
 
 def test_the_json_has_the_figures_of_the_report(folder: Path) -> None:
-    """The same as those of a run."""
+    """The command's figures equal those of a run."""
     found = explained(folder, "desk:network", "--thread", "t1", "--agent", "concierge")
     assert found["agent"] == "concierge"
     assert found["historyMessages"] == 4
@@ -116,7 +116,7 @@ def test_nothing_is_asked_and_nothing_is_saved(folder: Path) -> None:
 
 
 def test_an_agent_by_itself_and_a_file_of_threads(folder: Path) -> None:
-    """As `agentkit chat` takes them."""
+    """A single agent and ``--db`` are accepted, like in `agentkit chat`."""
     found = explained(folder, "desk:alone", "--thread", "t1", "--db", "desk.db")
     assert (found["agent"], found["historyMessages"]) == ("alone", 4)
     assert explained(folder, "desk:alone")["historyMessages"] == 0

@@ -158,7 +158,7 @@ def test_the_airline_conversations_replay_without_one_refused_request(tmp_path: 
 
 
 async def outcomes(file: Path, maker: RecordedNetwork, db: Path) -> list[Outcome]:
-    """What came of each conversation, with the requests that the provider got."""
+    """Return the outcome of each conversation, with the requests that the provider got."""
     seen: list[Outcome] = []
     async with SqliteHistory(db) as store:
         job = Replay(
@@ -203,7 +203,7 @@ async def test_a_report_counts_what_the_provider_got(*, filters: bool, tmp_path:
 
 
 def contents(body: dict[str, Any]) -> list[str]:
-    """What a request says, in order: texts, names of called tools, results."""
+    """Return a request's texts, names of called tools and results, in order."""
     found: list[str] = []
     for message in body["messages"]:
         if message["content"] is not None:
@@ -213,7 +213,7 @@ def contents(body: dict[str, Any]) -> list[str]:
 
 
 def spoken(message: Message) -> list[str]:
-    """The same of one of our messages."""
+    """Return one of our messages in the form of `contents`."""
     match message:
         case ToolCallMessage():
             return [call.name for call in message.tools]
@@ -265,7 +265,7 @@ def test_lines_that_cannot_be_used_are_named_and_the_rest_goes_on() -> None:
 
 
 def test_a_file_that_was_cut_off_says_so() -> None:
-    """What stands before the cut is replayed."""
+    """The lines before the cut are replayed."""
     done = run(DATA / "cut_off.jsonl")
     assert "line 2, field (whole line): no JSON" in done.stderr
     assert "perhaps it was cut off" in done.stderr

@@ -137,7 +137,7 @@ def test_tools_that_the_network_lacks_are_named(shop: Any) -> None:
 
 
 def test_live_tools_are_called_and_answer_themselves(shop: Any) -> None:
-    """What they say is not what was recorded, and the figures say so."""
+    """Live tools' results differ from the recorded ones, and the figures count the difference."""
     done = shop("", "--live-tools", "--json", target="clerk")
     assert done.exit_code == 1
     assert "'from the shop itself' in the thread" in done.stderr

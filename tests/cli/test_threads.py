@@ -55,7 +55,7 @@ def db(tmp_path: Path) -> Path:
 
 
 def threads(*arguments: object, given: str = "", code: int = 0) -> str:
-    """What `agentkit threads` prints."""
+    """Return the output of `agentkit threads`."""
     done = agentkit("threads", *arguments, lines=given, variables={"COLUMNS": "100"})
     assert done.exit_code == code, done.output
     return done.stdout + done.stderr
@@ -79,7 +79,7 @@ def test_threads_are_listed_shown_found_and_counted(db: Path) -> None:
 
 
 def test_the_end_of_a_thread_is_shown_by_itself(db: Path) -> None:
-    """As many results as asked for."""
+    """``--last`` limits the number of results."""
     shown = threads("show", "a", "--db", db, "--last", "1")
     assert "a is in Graz." in shown
     assert "Where is a?" not in shown
@@ -88,7 +88,7 @@ def test_the_end_of_a_thread_is_shown_by_itself(db: Path) -> None:
 def test_tables_have_a_schema_and_a_prefix(
     db: Path, tmp_path: Path, postgres_url: str, postgres_schema: str
 ) -> None:
-    """As the store was given."""
+    """``--schema`` and ``--prefix`` choose the same tables as the store's arguments."""
     lines = tmp_path / "threads.jsonl"
     threads("export", "--db", db, "-o", lines)
     where = ["--db", postgres_url, "--schema", postgres_schema, "--prefix", "my_"]
@@ -121,7 +121,7 @@ def test_files_that_stay_are_named_when_threads_are_deleted(db: Path, tmp_path: 
 
 
 def test_calls_and_results_are_found_in_words(db: Path) -> None:
-    """As a transcript shows them; ids and brackets are for programs."""
+    """Search reads calls as a transcript shows them, without the ids and brackets of their JSON."""
     call = ToolCall("c9", "price", {"hat": "Bowler Grün", "sizes": [54, 56]})
     told = ToolResultMessage(call, {"data": {"price": 30, "note": "gelbes Band"}})
     failed = ToolResultMessage(call, {"error": {"name": "LookupError", "message": "no fedora"}})
@@ -169,7 +169,7 @@ def test_an_export_can_be_imported(db: Path, tmp_path: Path, form: str) -> None:
 
 
 def test_a_server_is_named_by_its_url(postgres_url: str) -> None:
-    """The same commands."""
+    """Every command works on a database server, too."""
     assert "thread" in threads("list", "--db", postgres_url)
 
 
@@ -244,7 +244,7 @@ def test_an_import_for_a_user_leaves_threads_of_others_alone(db: Path, tmp_path:
 
 @pytest.mark.parametrize("form", FORMATS)
 async def test_a_round_trip_loses_nothing(form: Format) -> None:
-    """Whatever the form."""
+    """Export and import keep all fields, in each format."""
     store, other = MemoryHistory(), MemoryHistory()
     await fill(store)
     await import_threads(other, await lines_of(store, form))
@@ -330,7 +330,7 @@ WITHOUT_IDS: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("lines", WITHOUT_IDS.values(), ids=WITHOUT_IDS.keys())
 async def test_results_without_ids_are_added_once(lines: list[Any]) -> None:
-    """Whoever says the same twice is heard twice, but a second import of the file adds nothing."""
+    """Messages repeated in one file are all imported; a second import of the file adds nothing."""
     store = MemoryHistory()
     texts = [json.dumps(line) for line in lines]
     (thread,) = await import_threads(store, texts)
@@ -353,7 +353,7 @@ async def test_conversations_without_ids_are_told_apart() -> None:
 
 
 async def test_the_same_conversation_of_two_users_is_two() -> None:
-    """What one has imported is not in the other's way."""
+    """Imports of different users get different threads, so that neither blocks the other."""
     line = json.dumps({"messages": [{"role": "user", "content": "hi"}]})
     store = MemoryHistory()
     of_ada, of_bob, again = [
@@ -364,7 +364,7 @@ async def test_the_same_conversation_of_two_users_is_two() -> None:
 
 
 async def test_results_that_a_store_keeps_without_ids_come_back_once() -> None:
-    """What was exported is there already."""
+    """An import of exported results recognises them without ids."""
     store = MemoryHistory()
     await store.add_thread("x")
     await store.append("x", [AgentResult.from_user(one) for one in SAID])

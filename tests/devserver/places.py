@@ -27,7 +27,7 @@ Replies: TypeAlias = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class End:
-    """How a run ended."""
+    """The status and output of a run that has ended."""
 
     status: Status
     output: Any = None
@@ -49,7 +49,7 @@ class Cast:
         return [message["content"] for body in bodies for message in body["messages"]]
 
     def says(self, customer: str, replies: Replies) -> None:
-        """What the agents say to this customer."""
+        """Set the agents' replies to this customer."""
         self._left[customer] = {name: list(given) for name, given in replies.items()}
 
     def __call__(self, request: ReceivedRequest) -> Any:
@@ -63,7 +63,7 @@ class Cast:
 
 
 class Place(Protocol):
-    """What a scenario needs of where it runs."""
+    """The environment of a scenario: the real Dev Server, or the replay executor."""
 
     model: Cast
     books: Books
@@ -85,7 +85,7 @@ class Place(Protocol):
         ...
 
     async def end(self, run: Any) -> End:
-        """How the run ends."""
+        """Wait for the run's end and return it."""
         ...
 
     async def steps(self, run: Any) -> list[str]:

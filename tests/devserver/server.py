@@ -134,7 +134,7 @@ def serve_module(module: str, folder: Path, variables: dict[str, str]) -> subpro
 
 
 async def eventually(look: Callable[[], Awaitable[T | None]], what: str) -> T:
-    """What ``look`` gives once it gives something."""
+    """Poll ``look`` until it returns something, and return that."""
     until = time.monotonic() + PATIENCE
     while True:
         found = await look()

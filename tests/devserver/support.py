@@ -37,7 +37,7 @@ FREED = "devtest/seat.freed"
 
 
 class Order(BaseModel):
-    """What the other function is invoked with."""
+    """The input of the other function."""
 
     order: str
 
@@ -57,7 +57,7 @@ class Books:
         return self.of(customer)[name]
 
     def of(self, customer: str) -> Counter[str]:
-        """How often each happened."""
+        """Return the number of times each effect happened."""
         with closing(sqlite3.connect(self._path)) as database:
             rows = database.execute("select name from effects where customer = ?", (customer,))
             return Counter(name for (name,) in rows)
@@ -144,7 +144,7 @@ def _is_large(ctx: ToolContext) -> bool:
 
 
 def customer(ctx: ToolContext) -> str:
-    """Whose run it is."""
+    """Return the customer of the run."""
     return str(ctx.state.data["customer"])
 
 

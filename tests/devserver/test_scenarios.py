@@ -1,4 +1,4 @@
-"""What the support network does as an Inngest function: on the real server, and on ours."""
+"""The support network as an Inngest function, on the Dev Server and on the replay executor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def begin(place: Place, customer: str, replies: Replies, **data: Any) -> A
 
 
 def contents(output: Any) -> list[Any]:
-    """What the models read of their calls."""
+    """Return the contents of the tool results that the models got."""
     return [call["content"] for record in output["results"] for call in record["toolCalls"]]
 
 
@@ -68,7 +68,7 @@ async def test_a_second_run_goes_on_with_the_thread(place: Place, customer: str)
 
 
 async def test_a_tool_that_fails_for_now_is_tried_again(place: Place, customer: str) -> None:
-    """As often as it was told to, and after that what is next is done once."""
+    """The step is retried until it succeeds, and the steps after it run once."""
     bookings = [tool_call("reserve", {"seat": "12A"}), "You sit in 12A."]
     run = await begin(place, customer, {"triage": HAND_OVER["bookings"], "bookings": bookings})
     end = await place.end(run)
@@ -197,7 +197,7 @@ async def test_a_worker_that_dies_inside_a_step_has_it_done_again(
 async def test_a_worker_process_that_is_killed_inside_a_step_has_it_done_again(
     request: pytest.FixtureRequest, customer: str
 ) -> None:
-    """The same with a real process, in the middle of a tool."""
+    """A step that was killed midway runs again, here in a real process in the middle of a tool."""
     client_url = request.getfixturevalue("server_url")
     process, model, folder = request.getfixturevalue("worker")
     client = ServerClient(client_url)

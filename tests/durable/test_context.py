@@ -91,7 +91,7 @@ async def test_a_summary_is_made_once_and_the_run_is_as_it_is_directly(
 
 @pytest.mark.parametrize("number", range(1, 12))
 async def test_a_worker_that_dies_anywhere_leaves_one_summary(scenario: Any, number: int) -> None:
-    """Whatever request it dies after, the run ends as it would have."""
+    """The run ends with the same result, whichever request the worker dies after."""
     stores: list[MemoryHistory] = []
 
     def store() -> MemoryHistory:
@@ -163,7 +163,7 @@ def recalling(stage: Stage) -> Network:
 
 
 async def test_what_is_recalled_is_embedded_once(scenario: Any) -> None:
-    """However often the function is replayed."""
+    """Replays of the function reuse the remembered vectors."""
     facts = [TextMessage("user", f"fact {n}: the {word} is here") for n, word in enumerate("abc")]
     case: Scenario = scenario(
         recalling, {"clerk": ["Yes."]}, input="where is the b",

@@ -321,7 +321,7 @@ SEEDS = pytest.mark.parametrize("seed", range(5))
 
 @SEEDS
 async def test_an_error_with_a_time_is_tried_again_then_also_in_a_group(seed: int) -> None:
-    """Whether the call beside it is done or not."""
+    """The retry does not depend on whether the parallel call is done."""
     effects: list[str] = []
 
     @tool
@@ -348,7 +348,7 @@ async def test_an_error_with_a_time_is_tried_again_then_also_in_a_group(seed: in
 async def test_a_non_retriable_error_of_a_tools_own_step_is_tried_once_also_in_a_group(
     seed: int,
 ) -> None:
-    """Whether the call beside it is done or not."""
+    """The failure does not depend on whether the parallel call is done."""
     effects: list[str] = []
 
     @tool(steps=True)
@@ -419,7 +419,7 @@ def _raise(error: Exception, _: object) -> None:
 
 
 async def test_what_an_error_cannot_be_remembered_with_is_left_out() -> None:
-    """What is no JSON, half an emoji, and whatever a user's own error holds."""
+    """Values that are no JSON, lone surrogates and a foreign error's attributes are dropped."""
     ours, theirs = ConfigurationError("half \ud83d"), OwnError("theirs")
     vars(ours).update(path=object(), hint="kept")
     vars(theirs).update(password="secret")

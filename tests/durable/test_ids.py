@@ -68,7 +68,7 @@ async def test_an_agent_in_a_tool_with_steps_has_steps_under_the_calls_name() ->
 
 
 async def test_agents_in_tools_at_the_same_time_keep_their_answers_apart() -> None:
-    """Whoever begins first in which request must not matter."""
+    """The order in which parallel tools begin in a request must not matter."""
     inner = Agent(name="inner", system="inner S")
     answers = {"x": "answer to x", "y": "answer to y"}
 

@@ -1,4 +1,4 @@
-"""What runs once in a durable run, and what runs again on every replay (docs/decisions.md)."""
+"""Code that runs once in a durable run, and code that each replay repeats (docs/decisions.md)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def counter(**options: Any) -> tuple[Agent, ScriptedModel]:
 
 
 def figures(result: AgentResult) -> dict[str, Any]:
-    """What a call saw, and its report."""
+    """Return the input, the output and the report of a model call."""
     report = result.context
     assert report is not None
     return {

@@ -169,7 +169,7 @@ async def test_an_agent_by_itself_is_durable_too() -> None:
 
 
 async def test_ctx_can_be_given_where_there_is_no_middleware() -> None:
-    """The same steps, and the runs of one function share their names."""
+    """The steps are those of the middleware, and runs of one function number their shared names."""
     model = ScriptedModel("one", "two")
     agent = Agent(name="solo", system="S", model=model)
     client = inngest.Inngest(app_id="test", is_production=False)

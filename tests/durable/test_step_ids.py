@@ -113,7 +113,7 @@ async def test_tools_one_after_another_and_with_steps_of_their_own() -> None:
 
 
 async def test_parallel_tools() -> None:
-    """As one after another."""
+    """Parallel calls have the step ids of sequential ones."""
     calls = tool_calls(("look", {"place": "attic"}), ("walk", {}), ("look", {"place": "cellar"}))
     agent = _agent("solo", calls, "Done.", tools=[look, walk], max_iter=3, parallel_tools=True)
     assert sorted(await _steps(agent)) == [

@@ -1,4 +1,4 @@
-"""What remembered steps gave is there again in each replay, as it was."""
+"""Outputs of remembered steps are equal in each replay."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ class Sealing(inngest.Middleware):
 
 @pytest.mark.parametrize("inference", INFERENCES)
 async def test_middleware_that_changes_memos_is_heard(inference: Inference) -> None:
-    """What is taken is what the SDK would give."""
+    """The run uses the memos that the SDK returns after its middleware."""
     fake = FakeProvider([*(tool_call("look", {"place": number}) for number in (1, 2)), "Done."])
     agent, places = looking(fake)
 

@@ -1,4 +1,4 @@
-"""What is published from replays, and what a consumer makes of it."""
+"""Chunks that replays publish, and the messages that a consumer builds from them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_chunks_of_a_killed_run_are_those_of_one_that_was_not(
 async def test_chunks_of_agents_that_run_together_come_in_the_order_of_the_agents(
     scenario: Callable[..., Scenario], tokens: bool
 ) -> None:
-    """However long each takes, directly and durably."""
+    """The order does not depend on the agents' durations, directly and durably."""
     searched = scenario(fan_out, FAN_OUT, tokens=tokens)
     direct = await searched.direct()
     for seed in range(4):

@@ -83,7 +83,7 @@ async def test_a_thread_of_nobody_is_not_found_either(store: HistoryStore) -> No
 
 
 async def test_history_of_the_client_gives_no_way_into_a_thread(store: HistoryStore) -> None:
-    """What brings its own messages loads nothing, but would still add to the thread."""
+    """Client-authoritative history loads nothing, but would append to another user's thread."""
     desk = Desk(store)
     await desk.run("I am Ada.", userId="ada")
     rows = len(await store.load("t1"))
@@ -102,7 +102,7 @@ async def test_a_users_own_thread_goes_on(store: HistoryStore) -> None:
 
 
 async def test_an_event_without_a_user_opens_every_thread(store: HistoryStore) -> None:
-    """Who sends it speaks for the application."""
+    """The sender of an event without a user acts for the application."""
     desk = Desk(store)
     await desk.run("I am Ada.", userId="ada")
     assert (await desk.run("Summarise.")).status == "completed"
@@ -120,7 +120,7 @@ async def test_a_user_that_is_no_text_is_refused(user: object) -> None:
 
 
 async def test_processors_of_a_store_that_agents_share_with_their_network_run_once() -> None:
-    """As without a user."""
+    """A run with a user must not add the shared processors twice."""
 
     def mark(messages: Sequence[Message]) -> list[Message]:
         return [*messages, TextMessage("user", "marked")]
@@ -132,7 +132,7 @@ async def test_processors_of_a_store_that_agents_share_with_their_network_run_on
 
 @pytest.mark.parametrize("key", ["messages", "_messages", "results"])
 async def test_state_with_messages_or_results_is_the_clients_history(key: str) -> None:
-    """As with `network.run(state=…)`: the thread is not loaded."""
+    """The thread is not loaded, like in `network.run(state=…)`."""
     desk = Desk(MemoryHistory())
     await desk.run("I am Ada.", userId="ada")
     past = [{"type": "text", "role": "user", "content": "From the client."}]

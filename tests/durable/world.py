@@ -44,7 +44,7 @@ class Effects:
 
     @property
     def counts(self) -> Counter[str]:
-        """How often each happened."""
+        """Return the number of times each effect happened."""
         with closing(sqlite3.connect(self._path)) as database:
             return Counter(name for (name,) in database.execute("select name from effects"))
 
@@ -81,7 +81,7 @@ def _with_ids(agent: str, left: int, reply: Any) -> Any:
 
 @dataclass(kw_only=True)
 class Stage:
-    """What one run of a scenario may use."""
+    """The objects that one run of a scenario may use."""
 
     effects: Effects
     model: Model

@@ -105,7 +105,7 @@ class Runner:
         assert caught.value.name == kind.__name__
 
     def is_same(self, found: Exception, raised: Exception) -> bool:
-        """Whether a tool's error came out as it was: itself, or what its step remembers of it."""
+        """Return whether a tool's error was raised itself, or as its step remembers it."""
         if self.mode == "direct":
             return found is raised
         return (type(found), str(found)) == (type(raised), str(raised))
@@ -124,7 +124,7 @@ class Runner:
 
 
 class _Outcome:
-    """How the last execution of a function ended."""
+    """The end of the last execution of a function."""
 
     value: Any = None
     error: Exception | None = None
@@ -137,7 +137,7 @@ class _Outcome:
         self.error = error if isinstance(error, Exception) else None
 
     def get(self, run: Run) -> Any:
-        """What the run gave; raises its error, in our own words where it said it in the SDK's."""
+        """Return the run's value, or raise its error, unwrapped where Inngest wrapped ours."""
         if self.error is None:
             assert run.status == "completed", run.error
             return self.value

@@ -260,7 +260,7 @@ def test_what_is_no_tool_is_refused() -> None:
 
 
 def test_create_agent_makes_an_agent_under_the_typescript_name() -> None:
-    """The same options, and TypeScript's default of one inference."""
+    """The options are those of `Agent`, with TypeScript's default of one inference."""
     made = create_agent(name="a", system="S", description="d")
     assert isinstance(made, Agent)
     assert (made.name, made.description, made.max_iter) == ("a", "d", 1)
@@ -354,7 +354,7 @@ async def test_an_input_that_is_neither_text_nor_user_message_is_refused(
 
 
 async def test_a_plain_dict_as_state_keeps_results_and_thread(runner: Runner) -> None:
-    """As TypeScript's clients send it."""
+    """TypeScript's clients send states as plain objects."""
     model = ScriptedModel("hi")
     old = AgentResult.from_user("old?").to_dict()
     plain = {"data": {"k": 1}, "results": [old], "threadId": "t1"}

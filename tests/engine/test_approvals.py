@@ -26,7 +26,7 @@ from .runner import Runner
 
 @dataclass
 class Bank:
-    """What refunds do to the world, and what the person was asked."""
+    """The effects of refunds, and the approval requests that the person got."""
 
     budget: int = 1000
     refunds: list[int] = field(default_factory=list[int])
@@ -67,7 +67,7 @@ async def nobody(_request: ApprovalRequest) -> bool:
 
 
 def large(ctx: ToolContext) -> bool:
-    """What needs a person."""
+    """Return whether the call needs approval."""
     return ctx.arguments.amount > 100
 
 
@@ -247,7 +247,7 @@ async def test_a_predicate_that_fails_lets_nothing_through(runner: Runner, bank:
 
 @pytest.mark.parametrize("trait", ["needs_approval", "check"])
 async def test_a_callback_can_end_the_run(runner: Runner, bank: Bank, trait: str) -> None:
-    """As a tool can."""
+    """A callback that raises `NonRetriableError` ends the run, like a tool that does."""
 
     def stop(_ctx: ToolContext) -> Any:
         raise NonRetriableError("no database")
@@ -299,7 +299,7 @@ async def test_a_check_also_guards_calls_that_need_nobody(runner: Runner, bank: 
 
 
 async def test_a_check_that_fails_is_an_objection(runner: Runner, bank: Bank) -> None:
-    """What cannot be checked is not done."""
+    """A call that cannot be checked must not be made."""
 
     async def broken(_ctx: ToolContext) -> str | None:
         raise TimeoutError("no answer from the bank")
@@ -420,7 +420,7 @@ async def test_each_call_has_a_key_of_its_own(runner: Runner) -> None:
 
 
 async def test_nothing_is_locked_while_a_person_thinks(runner: Runner) -> None:
-    """The same thread goes on meanwhile, in the same store."""
+    """A second run on the same thread and store must not wait for the answer."""
     store = MemoryHistory()
     bank = Bank()
 
@@ -495,7 +495,7 @@ async def test_the_question_and_the_answer_are_streamed(runner: Runner, bank: Ba
 
 
 async def test_a_question_without_calls_is_streamed_with_its_words(runner: Runner) -> None:
-    """What the tool asked stands where TypeScript has the reason."""
+    """The question stands where TypeScript streams the reason."""
     chunks: list[dict[str, Any]] = []
 
     async def publish(chunk: dict[str, Any]) -> None:

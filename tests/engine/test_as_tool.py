@@ -26,7 +26,7 @@ def ask(name: str = "researcher") -> Any:
 
 
 def answer_in(result: Any) -> dict[str, Any]:
-    """What the model read of the nested run."""
+    """Return the nested run's answer to the model."""
     (message,) = result.tool_calls
     return message.content["data"]
 
@@ -87,7 +87,7 @@ async def test_it_may_use_no_tool_that_it_was_not_given(runner: Runner) -> None:
 
 
 async def test_it_may_be_given_all_of_its_own(runner: Runner) -> None:
-    """As it has them by itself."""
+    """``allowed_tools="own"`` gives it the tools that it has by itself."""
     inner = ScriptedModel("Yes.")
     tool_of_it = researcher(inner).as_tool(allowed_tools="own")
     outer = ScriptedModel(ask(), "Done.")
@@ -139,7 +139,7 @@ async def test_its_model_calls_count_for_the_limits_of_the_whole(runner: Runner)
 
 
 async def test_a_failure_is_an_answer(runner: Runner) -> None:
-    """What the model reads says what was wrong."""
+    """The model reads the cause of the failure and goes on."""
     inner = ScriptedModel()
     outer = ScriptedModel(ask(), "Then not.")
     state: State[Any] = State()

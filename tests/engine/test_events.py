@@ -1,4 +1,4 @@
-"""What observers are told, in order; and that they cannot disturb a run."""
+"""Events reach observers in order, and observers cannot disturb a run."""
 
 from __future__ import annotations
 

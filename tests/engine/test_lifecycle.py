@@ -188,7 +188,7 @@ async def test_on_start_may_stop_the_turn_before_the_model_is_asked(runner: Runn
 
 
 async def test_in_a_network_a_stopped_turn_leaves_a_blank_result(runner: Runner) -> None:
-    """As in TypeScript; the router goes on from there."""
+    """The router goes on from the blank result, like in TypeScript."""
     model = ScriptedModel()
     agent = agent_with(model, stop_at(0))
     network = Network(name="n", agents=[agent], router=lambda c: None if c.call_count else agent)
@@ -270,7 +270,7 @@ async def test_one_of_two_calls_may_be_dropped(runner: Runner) -> None:
 
 
 async def test_a_tool_call_that_on_response_makes_up_is_made(runner: Runner) -> None:
-    """As if the model had asked for it."""
+    """A hook's call is treated like one of the model's."""
 
     def ask(context: ResultContext) -> AgentResult | None:
         if context.state.result_count > 0:
@@ -296,7 +296,7 @@ async def test_a_tool_call_that_on_response_makes_up_is_made(runner: Runner) -> 
 async def test_on_finish_is_called_once_after_the_tools_of_the_last_inference(
     runner: Runner, sync: bool
 ) -> None:
-    """What it returns is the turn's last result."""
+    """The hook's return value is the turn's last result."""
     seen: list[AgentResult] = runner.again([])
 
     def sign(context: ResultContext) -> AgentResult:
@@ -328,7 +328,7 @@ async def test_on_finish_sees_tool_results_when_the_turn_ends_with_them(runner: 
 async def test_a_result_that_on_finish_makes_keeps_the_reason_why_the_turn_ended(
     runner: Runner,
 ) -> None:
-    """Whatever the hook puts there."""
+    """The stop reason is the engine's, so a hook's new result cannot lose it."""
 
     def fresh(context: ResultContext) -> AgentResult:
         call = ToolCall("c", "look")

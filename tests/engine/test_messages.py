@@ -47,7 +47,7 @@ EACH = pytest.mark.parametrize("message", KINDS, ids=lambda m: m.type)
 
 @EACH
 def test_a_message_cannot_be_changed(message: Message) -> None:
-    """Whoever wants another one makes one."""
+    """Messages are frozen; `replace` makes a changed copy."""
     with pytest.raises(FrozenInstanceError):
         message.agent = "b"  # type: ignore[misc] - what is tested
     assert replace(message, agent="b").agent == "b"
@@ -97,7 +97,7 @@ def test_type_and_role_are_those_of_typescript() -> None:
 
 
 def test_the_text_by_which_a_message_counts_is_its_words_or_its_compact_json() -> None:
-    """As the upstream proposal counts."""
+    """Counting by compact JSON is the rule of the upstream proposal."""
     assert [text_of(m) for m in KINDS] == [
         "hi",
         '[{"type":"text","text":"one"},{"type":"text","text":"two"}]',
@@ -131,7 +131,7 @@ def test_usage_adds_up_field_by_field() -> None:
 
 
 def test_a_user_message_is_the_users() -> None:
-    """Whatever a client sends beside it."""
+    """The role is fixed, and a client's extra fields do not change it."""
     message = UserMessage("q?", "m1", state={"page": 1}, system_prompt="Be kind.")
     assert (message.role, message.content, message.id) == ("user", "q?", "m1")
 

@@ -49,7 +49,7 @@ def network_of(model: ScriptedModel, router: Any, *names: str, **options: Any) -
 
 
 def names(run: NetworkRun) -> list[str]:
-    """Who answered, in order."""
+    """Return the names of the agents that answered, in order."""
     return [result.agent_name for result in run.results]
 
 
@@ -174,7 +174,7 @@ async def test_what_is_no_router_is_refused(runner: Runner, router: Any) -> None
 
 
 async def test_a_routers_own_error_fails_the_run(runner: Runner) -> None:
-    """As it is."""
+    """The engine does not wrap the error."""
 
     def router(context: RouterContext) -> None:
         raise LookupError("router")
@@ -232,7 +232,7 @@ async def test_a_run_ends_after_fifty_turns_where_nobody_says_otherwise(runner: 
 
 
 async def test_an_unknown_name_ends_the_run_and_is_told(runner: Runner) -> None:
-    """What was done before it is kept."""
+    """The results before the unknown name are kept."""
     model = ScriptedModel("one")
     run = await runner.run(network_of(model, script("a", "nobody"), "a"), "q?")
     assert (run.stop_reason, run.stopped_at, names(run)) == ("unknown_agent", "nobody", ["a"])
@@ -348,7 +348,7 @@ async def test_scheduling_in_a_tool_of_an_agent_by_itself_is_not_there(runner: R
 
 
 async def test_agents_share_the_state(runner: Runner) -> None:
-    """What one puts there the next one finds."""
+    """A tool's change of the state's data is in the next agent's system prompt."""
 
     def note(ctx: ToolContext) -> None:
         """Note."""
@@ -422,7 +422,7 @@ class OpenBasket(BaseModel):
 
 
 def items_of(data: Any) -> list[str]:
-    """What is in it, of whatever kind it is."""
+    """Return the list of items in the data, whatever its kind."""
     return cast("dict[str, Any]", data)["items"] if isinstance(data, dict) else data.items
 
 
@@ -431,7 +431,7 @@ KINDS: list[Any] = [lambda: {"items": list[str]()}, Basket, OpenBasket]
 
 @pytest.mark.parametrize("kind", KINDS, ids=["dict", "dataclass", "pydantic"])
 async def test_the_data_that_was_given_is_what_tools_change(runner: Runner, kind: Any) -> None:
-    """Whoever made it reads it afterwards."""
+    """The caller reads the changes in its own object after the run."""
 
     def put(word: str, ctx: ToolContext) -> None:
         """Put it in."""
@@ -530,7 +530,7 @@ async def test_a_plain_dict_as_state_keeps_its_thread_id(runner: Runner) -> None
 async def test_the_runs_model_comes_before_the_agents_and_that_before_the_networks(
     runner: Runner,
 ) -> None:
-    """As in TypeScript."""
+    """The order of precedence is TypeScript's."""
     own, default, given = ScriptedModel("own"), ScriptedModel("default"), ScriptedModel("x", "y")
     members = [Agent(name="a", system="S", model=own), *agents("b")]
     network = Network(name="n", agents=members, default_model=default)
@@ -576,7 +576,7 @@ def test_a_negative_max_iter_is_refused() -> None:
 
 
 def test_create_network_is_the_class_under_the_typescript_name() -> None:
-    """The same signature."""
+    """TypeScript's name has the same signature."""
     assert create_network is cast("Any", Network)
 
 

@@ -51,7 +51,7 @@ def look() -> str:
 
 
 def test_a_prompt_is_system_then_user_then_prefill() -> None:
-    """What is empty is left out."""
+    """Empty parts are left out."""
     assert assemble("S", QUESTION, "P") == (SYSTEM, QUESTION, PREFILL)
     assert assemble("S", None) == (SYSTEM,)
 
@@ -148,7 +148,7 @@ async def test_calls_and_results_of_this_turn_follow_the_question(runner: Runner
 
 
 async def test_seed_messages_come_before_everything_else(runner: Runner) -> None:
-    """What a client remembers is old."""
+    """A client's seed messages count as messages from before the run."""
     model = ScriptedModel("one")
     seed = [text("old?"), text("old", role="assistant")]
     await runner.run(Agent(name="a", system="S", model=model), "new?", state=State(messages=seed))
@@ -232,7 +232,7 @@ async def test_typescript_mode_puts_all_history_after_the_question(runner: Runne
 
 
 async def test_typescript_mode_of_a_network_is_that_of_all_its_agents(runner: Runner) -> None:
-    """Whatever they do when they run by themselves."""
+    """The network's mode overrides the agents' own."""
     model = ScriptedModel("one")
     network = Network(
         name="n",
@@ -297,7 +297,7 @@ async def test_a_tool_may_replace_the_results_and_the_question_stays_single(
     runner: Runner,
     forget: Callable[..., str],
 ) -> None:
-    """What is left is seen once, and the call's own result follows."""
+    """The remaining history is sent once, followed by the call's own result."""
     model = ScriptedModel("one", tool_call(forget.__name__), "done")
     agent = Agent(name="a", system="S", tools=[forget], model=model, max_iter=2)
     state = State[Any]()

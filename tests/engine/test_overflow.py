@@ -93,7 +93,7 @@ async def test_the_agents_own_calls_stay_with_shorter_results(runner: Runner) ->
 
 
 async def test_calls_and_results_of_the_past_go_together(runner: Runner) -> None:
-    """Whatever the half is."""
+    """Halving at any point keeps each call with its result."""
     messages: list[Message] = []
     for n in range(15):
         call = ToolCall(f"c{n}", "look", {})
@@ -129,7 +129,7 @@ async def test_the_hook_sees_the_reply_of_the_second_request(runner: Runner) -> 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "grok", "azure_openai"])
 async def test_every_providers_words_are_known(runner: Runner, provider: Any) -> None:
-    """As each says it."""
+    """Each provider reports an overflow with a message of its own."""
     words = {
         "openai": "This model's maximum context length is 128000 tokens. However, your messages "
         "resulted in 130000 tokens.",

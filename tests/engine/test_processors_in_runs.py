@@ -285,7 +285,7 @@ async def test_an_agents_calls_of_an_earlier_run_are_not_protected(runner: Runne
 
 
 def entries_add_up(report: ContextReport) -> None:
-    """What one left is what the next one got."""
+    """Assert that each entry of the report starts with the messages that the one before left."""
     before = report.history
     for entry in report.entries:
         if entry.before is not before and list(entry.before) != list(before):
@@ -438,7 +438,7 @@ async def test_a_processor_that_returns_nonsense_fails_the_run(
 
 
 async def test_a_processors_control_error_is_its_own(runner: Runner) -> None:
-    """As a tool's."""
+    """`NonRetriableError` in a processor ends the run, like in a tool."""
 
     def stop(messages: Sequence[Message]) -> Sequence[Message]:
         raise NonRetriableError("stop")

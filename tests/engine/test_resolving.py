@@ -1,4 +1,4 @@
-"""What is assigned or appended to agents and networks counts from the next run on."""
+"""Changes to attributes of agents and networks take effect in the next run."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ async def test_a_transcript_says_which_entries_are_of_this_run(runner: Runner) -
 
 
 async def test_a_run_and_a_result_can_be_printed(runner: Runner) -> None:
-    """Who said what, and why it ended."""
+    """The text names the authors and the stop reason."""
     model = ScriptedModel(tool_call("look", {"what": "x"}), "done")
     agents = [Agent(name="a", system="S", tools=[look])]
     network = Network(

@@ -63,7 +63,7 @@ async def test_only_allowed_tools_are_offered_and_called(runner: Runner) -> None
 
 
 async def test_rights_follow_the_state_from_inference_to_inference(runner: Runner) -> None:
-    """What a tool unlocks is there at the next one, and at the next run of the thread's state."""
+    """An unlocked tool is offered at the next inference, and in the next run on the state."""
 
     def allowed(context: AgentContext) -> list[str]:
         return ["unlock", *context.state.data.get("allowed", [])]
@@ -146,7 +146,7 @@ async def test_a_model_may_be_chosen_at_each_turn(runner: Runner) -> None:
     ],
 )
 def test_who_is_mentioned(text: str, found: list[str]) -> None:
-    """Whole names, in order, once."""
+    """Only whole names count, once each and in order."""
     assert mentioned(text, ["billing", "billing-extra", "bookings"]) == found
 
 
@@ -224,7 +224,7 @@ class NoTasks:
 
 
 async def test_typed_states_have_a_list_or_say_that_they_have_none(runner: Runner) -> None:
-    """As an error that the model reads."""
+    """A state without the list gives an error that the model reads."""
     call = tool_call("todo_write", {"todos": [{"content": "look"}]})
     for data, expected in ((Tasks(), "looked up"), (NoTasks(), "has no 'todos'")):
         model = ScriptedModel(call, "Done.")

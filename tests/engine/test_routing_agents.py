@@ -61,12 +61,12 @@ def network_of(model: ScriptedModel, router: Any = None, **options: Any) -> Netw
 
 
 def select(name: str, **more: Any) -> dict[str, Any]:
-    """What a model answers that chooses an agent."""
+    """Return a model's reply that chooses an agent."""
     return tool_call("select_agent", {"name": name, **more})
 
 
 def done() -> dict[str, Any]:
-    """What a model answers that is done."""
+    """Return a model's reply that ends the run."""
     return tool_call("done", {})
 
 
@@ -115,7 +115,7 @@ async def test_on_route_may_return_a_single_name(runner: Runner) -> None:
 
 
 async def test_on_route_that_returns_something_else_is_an_error(runner: Runner) -> None:
-    """As with router functions."""
+    """The error is that of router functions."""
 
     def five(context: ResultContext) -> Any:
         return 5
@@ -137,7 +137,7 @@ def test_a_routing_agent_needs_on_route() -> None:
 
 
 def test_create_routing_agent_is_the_class_under_the_typescript_name() -> None:
-    """The same signature."""
+    """TypeScript's name has the same signature."""
     assert create_routing_agent is RoutingAgent
 
 

@@ -1,4 +1,4 @@
-"""What the tests here count on: a run in the second way is really replayed."""
+"""The test runner's second mode really replays a run."""
 
 from __future__ import annotations
 

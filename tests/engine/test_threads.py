@@ -97,7 +97,7 @@ EITHER = pytest.mark.parametrize("make", [network_with, agent_with])
 
 
 def texts(results: Sequence[AgentResult]) -> list[str]:
-    """What the results say."""
+    """Return the texts of the results."""
     return [m.text for r in results for m in r.output if isinstance(m, TextMessage)]
 
 
@@ -369,7 +369,7 @@ async def test_runs_of_two_threads_in_one_store_stay_apart(runner: Runner) -> No
 async def test_results_are_stored_also_when_a_tool_shortens_the_states_results(
     runner: Runner,
 ) -> None:
-    """What a run makes is saved, whatever its tools do to the state's list."""
+    """A tool that clears the state's results must not lose the stored ones."""
     store = MemoryHistory()
 
     def forget(ctx: ToolContext) -> str:

@@ -1,4 +1,4 @@
-"""What becomes of a tool call: its result, or an error that the model reads."""
+"""Each tool call gets a result, or an error that the model reads."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Order(BaseModel):
     ],
 )
 async def test_results_become_json(runner: Runner, value: Any, expected: Any) -> None:
-    """What Python programs return, as a model can read it."""
+    """Dataclasses, models, dates and other Python values reach the model as JSON."""
 
     def give() -> Any:
         """Give it."""
@@ -464,7 +464,7 @@ async def test_the_context_is_not_shown_to_the_model(runner: Runner) -> None:
 
 
 async def test_steps_of_a_tool_simply_happen_in_a_direct_run(runner: Runner) -> None:
-    """The same tool is durable in an Inngest function."""
+    """One tool serves both direct runs and Inngest functions."""
 
     @tool(steps=True)
     async def wait(ctx: ToolContext) -> str:
@@ -509,7 +509,7 @@ async def test_nulls_for_optional_arguments_stand_for_not_given(runner: Runner) 
 async def test_a_handler_without_described_arguments_gets_what_the_model_passed(
     runner: Runner,
 ) -> None:
-    """Whatever it is."""
+    """A tool without a schema takes any arguments."""
     got: list[Any] = []
     made = create_tool(name="any", handler=got.append)
     assert await call(runner, made, {"x": 1}) == data("any successfully executed")

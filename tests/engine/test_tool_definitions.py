@@ -36,7 +36,7 @@ def properties(made: Any) -> dict[str, Any]:
 
 
 async def answer(runner: Runner, made: Any, arguments: Any) -> Any:
-    """What the tool answers to a model's call with these arguments."""
+    """Return the tool's answer to a model's call with these arguments."""
     name = as_tool(made).name
     model = ScriptedModel(tool_call(name, arguments), "done")
     state = State[Any]()
@@ -81,7 +81,7 @@ async def test_a_bare_function_is_a_tool(runner: Runner) -> None:
 
 
 def test_a_bare_function_is_made_a_tool_once() -> None:
-    """However many agents have it."""
+    """Agents that share a function share its tool."""
     assert as_tool(get_weather) is as_tool(get_weather)
 
 
@@ -285,7 +285,7 @@ SCHEMA: dict[str, Any] = {
 
 
 async def test_a_json_schema_gives_the_handler_a_checked_dict(runner: Runner) -> None:
-    """As it came."""
+    """The dict is not converted: it has the model's values."""
     made = create_tool(name="plan", handler=_same, parameters=SCHEMA)
     assert await answer(runner, made, {"city": "Rome", "days": [1]}) == {
         "data": {"city": "Rome", "days": [1]}
@@ -368,7 +368,7 @@ def test_a_tool_without_described_arguments_has_no_schema() -> None:
 
 
 class Colour(Enum):
-    """What it looks like."""
+    """Colours that an argument may have."""
 
     RED = "red"
     BLUE = "blue"

@@ -70,7 +70,7 @@ def shuffled(chunks: Chunks, seed: int, doubled: Sequence[int]) -> Chunks:
 
 
 def fed(chunks: Iterable[PublishedChunk]) -> Chunks:
-    """What a reader gives without being told that it is the end."""
+    """Return the reader's chunks without a call of its end."""
     reader = ChunkReader()
     found = [chunk for given in chunks for chunk in reader.feed(given)]
     assert reader.waiting == 0

@@ -1,4 +1,4 @@
-"""Whose output is whose, on the wire."""
+"""Tool outputs in a stream are matched with their calls."""
 
 from __future__ import annotations
 

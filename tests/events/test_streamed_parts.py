@@ -30,7 +30,7 @@ FACTS: dict[str, Any] = {"run_id": "r1", "name": "support", "message_id": "m1"}
 
 
 def chunks(*events: Event) -> list[Chunk]:
-    """What these events of one agent's run become."""
+    """Return the chunks of these events of one agent's run."""
     projector = Projector(extended=False)
     projector.feed(RunStarted(scope="agent", **FACTS))
     return [chunk for event in events for chunk in projector.feed(event)]
@@ -47,7 +47,7 @@ def replied(*messages: Message) -> ModelReplied:
 
 
 def parts(found: list[Chunk]) -> list[tuple[str, str, Any]]:
-    """What happened to which part: created, told, completed or failed."""
+    """Return the event, name and content of each chunk of a part."""
     names: dict[str, str] = {}
     result: list[tuple[str, str, Any]] = []
     for chunk in found:
@@ -110,7 +110,7 @@ def test_a_thought_that_is_kept_secret_completes_no_part() -> None:
 
 
 def test_what_a_hook_put_into_a_streamed_reply_is_told() -> None:
-    """As a part of its own."""
+    """A message that `on_response` adds becomes a part of its own."""
     events = [*pieces(TextDelta(0, "Hi")), replied(assistant("Hi"), assistant("More."))]
     assert parts(chunks(*events))[2:] == [
         ("part.completed", "text 0", "Hi"),

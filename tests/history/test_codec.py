@@ -169,7 +169,7 @@ RESULT = {"type": "tool_result", "role": "tool_result", "tool": CALL, "content":
 def test_a_wrong_record_is_an_error_that_names_place_and_field(
     record: object, field: str, says: str
 ) -> None:
-    """As attributes, and in words."""
+    """The place and the field are attributes of the error, and part of its text."""
     with pytest.raises(InvalidRecordError) as caught:
         message_from_dict(record, where="line 12", path="m")
     assert (caught.value.where, caught.value.field) == ("line 12", field)
@@ -192,5 +192,5 @@ def test_escaped_text_is_utf8_and_reads_as_before(text: str) -> None:
 
 
 def test_half_a_surrogate_pair_is_written_as_javascript_writes_it() -> None:
-    """As `JSON.stringify` has done since ES2019; whole characters stay as they are."""
+    """`JSON.stringify` escapes lone surrogates since ES2019, and keeps whole characters."""
     assert escape_surrogates(dumps("a\ud800b🐟")) == '"a\\ud800b🐟"'

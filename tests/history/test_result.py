@@ -120,7 +120,7 @@ GOOD: dict[str, Any] = {
 def test_a_wrong_record_is_an_error_that_names_place_and_field(
     change: dict[str, Any], field: str, says: str
 ) -> None:
-    """As attributes, and in words."""
+    """The place and the field are attributes of the error, and part of its text."""
     with pytest.raises(InvalidRecordError) as caught:
         AgentResult.from_dict({**GOOD, **change}, where="line 3")
     assert (caught.value.where, caught.value.field) == ("line 3", field)
@@ -128,7 +128,7 @@ def test_a_wrong_record_is_an_error_that_names_place_and_field(
 
 
 def test_a_record_that_is_no_object_is_named_as_a_whole() -> None:
-    """As broken imports have it."""
+    """Broken import files have lists or texts in place of records."""
     with pytest.raises(InvalidRecordError, match=r"result, field \(whole\): expected an object"):
         AgentResult.from_dict([])
 
@@ -173,7 +173,7 @@ def test_the_text_is_what_the_assistant_said() -> None:
 
 
 def test_a_time_without_zone_is_utc() -> None:
-    """The same everywhere, whatever the machine's zone."""
+    """The machine's time zone must not matter."""
     result = AgentResult("a", (), (), datetime(2024, 1, 2, 3, 4, 5))  # noqa: DTZ001
     assert result.created_at == AT
 

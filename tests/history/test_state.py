@@ -231,7 +231,7 @@ def test_a_value_that_json_would_change_is_an_error_that_names_the_field() -> No
     ("data", "name"), [(Anything(value=object()), "value"), (Locked(), "lock")]
 )
 def test_a_field_that_json_cannot_hold_is_an_error_that_names_it(data: Any, name: str) -> None:
-    """As one error of ours, whatever pydantic raised."""
+    """The error is a `StateError`, whatever pydantic raised."""
     with pytest.raises(StateError, match=f"field '{name}' cannot"):
         State(data).dump()
 
@@ -351,12 +351,12 @@ def test_plain_json_is_dumped_as_it_is(data: dict[str, Any]) -> None:
 
 
 def asked(text: str) -> AgentResult:
-    """What the user said."""
+    """Return a user's message as an entry."""
     return AgentResult.from_user(text, id=text)
 
 
 def answered(text: str) -> AgentResult:
-    """What an agent said."""
+    """Return an agent's answer as a result."""
     return AgentResult("a", (TextMessage("assistant", text),), id=text)
 
 

@@ -184,7 +184,7 @@ async def test_a_store_that_only_appends_leaves_the_thread_id_alone(thread_id: s
 
 
 async def test_create_thread_that_returns_nothing_keeps_the_thread_there_is() -> None:
-    """As in TypeScript."""
+    """TypeScript does the same."""
 
     def create(context: HistoryContext) -> None:
         return None

@@ -24,7 +24,7 @@ EVENT = "bank/network-bank"
 
 @dataclass
 class Bank:
-    """What refunds do to the world."""
+    """The effects of refunds."""
 
     budget: int = 1000
     refunds: list[int] = field(default_factory=list[int])
@@ -78,7 +78,7 @@ class Desk:
         return Network(name="bank", agents=[clerk], router=router, history=self.history)
 
     def executor(self, **options: Any) -> ReplayExecutor:
-        """What runs it."""
+        """Return an executor of the network's functions."""
         client = inngest.Inngest(app_id="bank", is_production=False)
 
         def functions() -> list[inngest.Function[Any]]:
@@ -123,7 +123,7 @@ def desk(made: Tool, *replies: Any, **settings: Any) -> Desk:
 
 
 def contents(run: Run) -> list[Any]:
-    """What the model read of its calls."""
+    """Return the contents of the tool results that the model got."""
     records = run.output["results"]
     return [call["content"] for record in records for call in record["toolCalls"]]
 
@@ -135,7 +135,7 @@ def bank() -> Bank:
 
 
 async def test_an_approved_call_is_carried_out_once(bank: Bank) -> None:
-    """However often the function is called again."""
+    """Replays of the function do not repeat the call."""
     run = await desk(bank.refund(), refunds(50), "Paid.").run({"approved": True})
     assert (contents(run), bank.refunds) == ([{"data": "paid 50"}], [50])
     assert run.output["text"] == "Paid."
@@ -239,7 +239,7 @@ async def test_a_predicate_is_asked_once(bank: Bank) -> None:
 
 
 async def test_nothing_is_locked_while_a_person_thinks(bank: Bank) -> None:
-    """The same customer goes on in the same thread, in another run."""
+    """A second run of the same customer on the same thread must not wait for the answer."""
     store = MemoryHistory()
     made = desk(bank.refund(), refunds(50), "I am here.", "Paid.", history=store)
     executor = made.executor()
@@ -400,7 +400,7 @@ async def test_a_call_that_is_made_again_has_the_key_of_the_first() -> None:
 
 
 async def test_a_model_cannot_answer_for_the_person() -> None:
-    """What it says about approvals is an argument like any other."""
+    """An ``approved`` argument of the model is an argument like any other."""
     bank = Bank()
     made = desk(bank.refund(), tool_call("refund", {"amount": 5, "approved": True}), "No.")
     run = await made.run({})

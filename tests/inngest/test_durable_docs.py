@@ -1,4 +1,4 @@
-"""What docs/guides/durable.md says of steps, and its example's app."""
+"""Statements of docs/guides/durable.md about steps, and its example's app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is streamed after a run was stopped."""
+"""Chunks that are streamed after a run was stopped."""
 
 from __future__ import annotations
 
