@@ -368,7 +368,7 @@ def test_a_tool_without_described_arguments_has_no_schema() -> None:
 
 
 class Colour(Enum):
-    """Colours that an argument may have."""
+    """What it looks like."""
 
     RED = "red"
     BLUE = "blue"
