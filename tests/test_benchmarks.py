@@ -83,7 +83,7 @@ print(json.dumps([called, timed]))
 
 
 def test_operations_of_a_sample_share_a_coroutine_and_its_worker_thread(root: Path) -> None:
-    """As runs in a server do; the first of them, which starts the thread, is not timed."""
+    """Samples resemble runs in a server; the first operation starts the thread and is not timed."""
     called, done = printed_json(root, SAMPLED)
     assert done == [6, 12]
     for sample in (called[:6], called[6:]):

@@ -142,7 +142,7 @@ def past(count: int) -> list[AgentResult]:
 async def test_ten_tool_rounds_on_a_stored_thread_read_and_count_nothing_twice(
     tmp_path: Path, length: int
 ) -> None:
-    """However long the thread: two pages of it are read, each text is counted once."""
+    """Two pages are read of a thread of any length, and each text is counted once."""
     store = CountingStore(tmp_path / "threads.db")
     await store.add_thread("t")
     await store.append("t", past(length))

@@ -32,7 +32,7 @@ PROGRAMS = sorted(
     ]
 )
 SECONDS = 120
-"""How long one example may take."""
+"""The time limit of one example."""
 
 FENCE = re.compile(
     r"(?:^[ \t]*<!-- file: (?P<file>\S+) -->[ \t]*\n(?:[ \t]*\n)?)?"
@@ -52,7 +52,7 @@ class Fence:
     line: int
     code: str
     file: str | None
-    """What the comment before it names."""
+    """The file named by the comment before it."""
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -83,7 +83,7 @@ def shown(reference: str) -> str:
 
 
 def is_run(path: Path) -> bool:
-    """Whether the file is a program below, or a module beside one."""
+    """Return whether the file is a program below, or a module next to one."""
     return path in PROGRAMS or path.parent / "main.py" in PROGRAMS
 
 

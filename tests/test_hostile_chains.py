@@ -1,4 +1,4 @@
-"""Whatever histories hold and processors and hooks do to them, every request is one that is taken.
+"""Providers accept every request, for any history and any changes by processors and hooks.
 
 Networks of agents with different tools, or none, work on any messages, while processors at every
 level drop, repeat, reverse, shuffle, rewrite and insert what they like. `HOSTILE_EXAMPLES` sets
@@ -251,7 +251,7 @@ class Hostile:
     seed: int
 
     def __call__(self, found: Sequence[Message]) -> Sequence[Message]:
-        """What the change makes of the messages."""
+        """Return the changed messages."""
         return self.change(list(found), random.Random(self.seed))  # noqa: S311
 
     def __repr__(self) -> str:
@@ -282,7 +282,7 @@ class HostileHook:
     prompt_too: bool
 
     def __call__(self, context: StartContext) -> Start:
-        """What the change makes of both."""
+        """Return the changed prompt and history."""
         prompt = self.change(context.prompt) if self.prompt_too else context.prompt
         return Start(prompt, self.change(context.history))
 
@@ -328,7 +328,7 @@ def agents(draw: st.DrawFn, name: str) -> Agent:
 
 @st.composite
 def replies(draw: st.DrawFn) -> Any:
-    """What a model may answer: words, calls of any tools, both, thoughts; or nothing."""
+    """Draw a model's reply: words, calls of any tools, both, thoughts; or nothing."""
     made = draw(
         st.lists(
             st.fixed_dictionaries(
@@ -373,7 +373,7 @@ def networks(draw: st.DrawFn) -> tuple[Network, list[str]]:
 
 
 def faults(sent: Sequence[Message]) -> list[str]:
-    """What is not whole in what is sent, before an encoder has made anything of it."""
+    """Return the faults of what is sent, before an encoder has changed it."""
     found: list[str] = []
     asked = answered = 0
     for message in (*sent, TextMessage("user", "the end")):

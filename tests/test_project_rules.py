@@ -27,7 +27,7 @@ def named(path: Path) -> str:
 
 
 def catches_everything(handler: ast.ExceptHandler) -> bool:
-    """Whether the handler is bare or names BaseException."""
+    """Return whether the handler is bare or names BaseException."""
     if handler.type is None:
         return True
     names = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
@@ -73,7 +73,7 @@ def runs_in_one_way_only(module: ast.Module) -> list[str]:
 
 
 def runs_something(node: ast.AST) -> bool:
-    """Whether it is ``x.run(…)``, where ``x`` is neither the tests' runner nor a step."""
+    """Return whether it is ``x.run(…)``, where ``x`` is neither the tests' runner nor a step."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     where = ast.unparse(node.func.value)
@@ -112,7 +112,7 @@ def test_what_runs_in_one_way_only_is_found() -> None:
 
 
 def test_the_engine_never_asks_which_runtime_it_has() -> None:
-    """What differs between runtimes lies behind the port."""
+    """Differences between runtimes belong behind the port."""
     asks = re.compile(r"InngestRuntime|isinstance\(.*untime|(import .*|\w\.)DirectRuntime")
     found = [
         f"{named(path)}:{number}: {line.strip()}"
@@ -131,7 +131,7 @@ FOREIGN = re.compile(
 
 
 def project_files() -> list[Path]:
-    """What is committed or will be: neither ignored nor deleted."""
+    """Return the files that are committed or will be: neither ignored nor deleted."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -171,7 +171,7 @@ def test_every_public_name_is_listed_once_and_resolves() -> None:
 
 
 def test_the_root_has_no_class_or_function_that_is_not_listed() -> None:
-    """What was imported there and forgotten in the list would be public by accident."""
+    """A forgotten import would be public by accident."""
     ours = {
         name
         for name, value in vars(agentkit_py).items()
@@ -183,7 +183,7 @@ def test_the_root_has_no_class_or_function_that_is_not_listed() -> None:
 
 
 def has_docstring(value: object) -> bool:
-    """Whether a class or function has a docstring (a dataclass makes one up from its fields)."""
+    """Return whether a class or function has a docstring of its own (dataclasses generate one)."""
     if not (inspect.isclass(value) or inspect.isroutine(value)):
         return True  # constants and type aliases cannot carry one at run time
     return bool(value.__doc__) and not (value.__doc__ or "").startswith(f"{value.__name__}(")

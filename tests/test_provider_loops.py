@@ -103,7 +103,7 @@ async def test_an_error_result(case: Case) -> None:
 
 @pytest.mark.parametrize("given", ["cut \ud83d", {"cut \ud83d": ["\ude00"], "n": float("inf")}])
 async def test_half_an_emoji_in_a_result(case: Case, given: Any) -> None:
-    """As a text, and as the name of a field: the provider gets text that UTF-8 can carry."""
+    """In a text or as a field's name, the provider gets text that UTF-8 can carry."""
 
     def cut() -> Any:
         """Give it."""
@@ -252,7 +252,7 @@ async def test_a_routing_agent_that_chooses_by_tool(case: Case) -> None:
 
 
 async def test_a_second_turn_resumed_from_a_store(case: Case, tmp_path: Path) -> None:
-    """Whatever a provider needs to have back survives the store."""
+    """The store keeps all that a provider needs to have back."""
     path = tmp_path / "threads.db"
     thinking = {"text": "Clear.", "reasoning": "It is clear."}
     calls = tool_calls(("get_weather", {"city": "Oslo"}), ("book", {"row": 1}), text="Wait.")

@@ -91,7 +91,7 @@ def finish(script: str, *arguments: str) -> list[str]:
 
 
 def interrupt(process: subprocess.Popen[str]) -> None:
-    """What Ctrl-C does, once its tool has begun."""
+    """Send SIGINT once its tool has begun."""
     assert process.stdout is not None
     assert process.stdout.readline() == "began\n"
     process.send_signal(signal.SIGINT)
@@ -115,7 +115,7 @@ def shape(results: Sequence[AgentResult]) -> list[str]:
 
 
 def is_whole(results: Sequence[AgentResult]) -> bool:
-    """Whether each stored call has its result beside it."""
+    """Return whether each stored call has its result."""
     return all(
         len(r.tool_calls) == sum(len(m.tools) for m in r.output if isinstance(m, ToolCallMessage))
         for r in results
@@ -174,7 +174,7 @@ except KeyboardInterrupt:
 def test_ctrl_c_in_the_middle_of_a_tool_leaves_a_thread_to_go_on_with(
     tmp_path: Path, tool: str
 ) -> None:
-    """What was complete is there, what was not is not; the next turn is taken."""
+    """Complete parts are stored, incomplete ones are not; the next turn is accepted."""
     path, thread = str(tmp_path / "threads.db"), "t1"
     replies = [tool_call("look", {"what": "gate"}), tool_call(tool), "Gate 7."]
     with FakeProvider(replies) as fake:
@@ -335,7 +335,7 @@ async def test_cancelling_a_run_leaves_a_thread_to_go_on_with(
 
 
 async def test_a_cancelled_run_keeps_its_results_in_the_state(tmp_path: Path) -> None:
-    """Whoever holds the state may go on with it."""
+    """The caller may continue with the state it holds."""
     reached = asyncio.Event()
 
     async def wait() -> None:

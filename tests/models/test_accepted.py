@@ -1,4 +1,4 @@
-"""Whatever the history holds, the strict provider accepts the request."""
+"""The strict provider accepts the request of any history."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def requests(draw: st.DrawFn) -> ModelRequest:
 
 
 def rejections(model: Model, request: ModelRequest) -> list[Rejection]:
-    """What the strict provider has against the request."""
+    """Return the strict provider's rejections of the request."""
     provider = FakeProvider(lambda _: "ok", extra_rules=["anthropic.tool_blocks_without_tools"])
     with httpx.Client(transport=provider.transport) as client:
         headers = model.adapter.headers(model, model.api_key)

@@ -1,4 +1,4 @@
-"""What the providers are sent: one conversation after the other, in each format."""
+"""Request bodies of each provider, for one conversation after the other."""
 
 from __future__ import annotations
 
@@ -502,7 +502,7 @@ def test_parallel_calls_are_switched_off_but_for_models_that_do_not_know_the_swi
 
 
 def test_default_parameters_overwrite_for_openai_and_anthropic() -> None:
-    """As in TypeScript: the model's name too; choices about tools only where there are tools."""
+    """TypeScript also replaces the model's name, and sends choices about tools only with tools."""
     parameters = {"temperature": 0, "model": "other", "tool_choice": "none", "max_tokens": 7}
     sent = body(OPENAI.with_parameters(**parameters), text("user", "x"))
     assert sent["tool_choice"] == "none"
@@ -516,7 +516,7 @@ def test_default_parameters_overwrite_for_openai_and_anthropic() -> None:
 
 
 def test_default_parameters_fill_in_for_gemini() -> None:
-    """As in TypeScript: they do not replace the conversation."""
+    """TypeScript's parameters do not replace the conversation either."""
     model = GEMINI.with_parameters(generationConfig={"topP": 1}, contents="no")
     sent = body(model, text("user", "x"))
     assert sent["generationConfig"] == {"topP": 1}

@@ -1,4 +1,4 @@
-"""What is known of models by their names."""
+"""Capabilities of models by their names."""
 
 from __future__ import annotations
 

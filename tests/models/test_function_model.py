@@ -69,7 +69,7 @@ async def test_a_reply_may_hold_reasoning_tool_calls_and_usage() -> None:
 
 
 async def test_the_answer_is_kept_as_json() -> None:
-    """As the answers of providers are, in results and wherever requests are shown."""
+    """Results and logged requests need the answer as JSON, like those of providers."""
     model, _ = script(ASKS)
     request = ModelRequest(messages=(TextMessage("user", "Where is 17?"),))
     body = model.with_parameters(mood="calm").encode(request)
@@ -118,7 +118,7 @@ def test_what_another_model_has_answered_is_refused(body: Any) -> None:
 
 
 async def test_errors_of_the_function_end_the_run() -> None:
-    """As they are."""
+    """The function's error is not wrapped."""
 
     async def fails(_: ModelRequest) -> str:
         raise LookupError("no rule for that")
@@ -154,7 +154,7 @@ async def test_explain_works_without_asking_the_function() -> None:
 
 @pytest.mark.parametrize("inference", ["local", "offload"])
 async def test_an_inngest_run_asks_once_and_remembers_the_reply(inference: Any) -> None:
-    """However often the function is replayed."""
+    """Replays of the function reuse the remembered reply."""
     model, asked = script(ASKS, "In Linz.")
     agent = Agent(name="support", system="Be brief.", model=model, tools=[track], max_iter=3)
     client = inngest.Inngest(app_id="app", is_production=False)

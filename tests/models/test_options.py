@@ -215,7 +215,7 @@ def test_no_secret_is_in_a_models_repr(factory: Callable[..., Model]) -> None:
 
 
 def test_max_tokens_is_a_default_parameter_like_others() -> None:
-    """What is passed as default parameter wins."""
+    """An explicit default parameter takes precedence."""
     assert anthropic("m", max_tokens=9).default_parameters == {"max_tokens": 9}
     model = anthropic("m", max_tokens=9, default_parameters={"max_tokens": 5, "top_k": 1})
     assert model.default_parameters == {"max_tokens": 5, "top_k": 1}

@@ -1,4 +1,4 @@
-"""What is made of the providers' answers, good and bad."""
+"""Replies decoded from the providers' answers, valid and invalid."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_calls_wait_for_their_tool_whatever_the_finish_reason(finish: Any) -> No
     "message", [{"content": " \n"}, {"content": ""}, {"content": None}, {"content": []}, {}, None]
 )
 def test_an_answer_without_text_is_no_message(message: Any) -> None:
-    """As in TypeScript."""
+    """TypeScript returns no message either."""
     assert OPENAI.decode(chat(message)).messages == ()
 
 
@@ -127,7 +127,7 @@ def test_content_parts_and_reasoning_are_read() -> None:
     ],
 )
 def test_arguments_are_read_and_repaired(arguments: Any, expected: Any) -> None:
-    """What TypeScript repairs is repaired: backticks and stray quotes. JSON in JSON is read too."""
+    """Backticks and stray quotes are repaired like in TypeScript; JSON in JSON is read too."""
     function = {"name": "f", "arguments": arguments}
     reply = OPENAI.decode(chat({"tool_calls": [{"id": "1", "function": function}]}))
     assert reply.messages == (ToolCallMessage([ToolCall("1", "f", expected)]),)
@@ -251,7 +251,7 @@ def test_signatures_thoughts_and_stop_reasons_are_kept() -> None:
 
 
 def test_all_candidates_are_read() -> None:
-    """As in TypeScript."""
+    """TypeScript reads all candidates, too."""
     one, two = google({"text": "one"}), google({"text": "two"})
     both = {"candidates": one["candidates"] + two["candidates"]}
     assert [getattr(m, "content", "") for m in GEMINI.decode(both).messages] == ["one", "two"]

@@ -81,7 +81,7 @@ def answers(message: Message) -> list[Message]:
 
 
 def body(model: Model, *messages: Message, **options: Any) -> dict[str, Any]:
-    """What the model is sent."""
+    """Return the request body sent to the model."""
     given: dict[str, Any] = {"tools": (SEARCH,), **options}
     return model.encode(ModelRequest(messages=messages, **given))
 
@@ -150,7 +150,7 @@ def test_nothing_is_stored_and_reasoning_comes_encrypted() -> None:
     ],
 )
 def test_the_models_name_tells_whether_it_reasons(name: str, keeps: bool) -> None:
-    """As far as a name can; ``keep_reasoning`` says otherwise."""
+    """A name shows it only partly, so ``keep_reasoning`` overrides it."""
     assert ("include" in body(openai_responses(name), USER)) is keeps
 
 
@@ -189,7 +189,7 @@ def test_a_choice_of_a_tool_that_is_not_there_is_a_configuration_error() -> None
 
 
 def test_default_parameters_overwrite_and_what_needs_tools_goes_without_them() -> None:
-    """As with chat completions."""
+    """The rules are those of chat completions."""
     model = GPT_5.with_parameters(reasoning={"effort": "low"}, parallel_tool_calls=True)
     assert body(model, USER)["reasoning"] == {"effort": "low"}
     assert body(model, USER)["parallel_tool_calls"] is True
@@ -376,7 +376,7 @@ def test_usage_and_the_reason_of_the_end_are_read() -> None:
 
 
 def test_a_text_that_was_cut_is_a_reply_and_says_so() -> None:
-    """As with every other provider."""
+    """A cut reply is handled like with every other provider."""
     cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     made = GPT_5.decode(response(reasoning("rs_1"), said("It is"), **cut))
     assert made.finish_reason == "max_output_tokens"
@@ -463,7 +463,7 @@ def test_inngests_gateway_sends_it_to_its_own_url_with_a_bearer_key() -> None:
 
 
 def test_a_server_of_ones_own_may_go_without_key() -> None:
-    """As with `openai`."""
+    """A local server needs no key, like with `openai`."""
     assert not openai_responses("gpt-oss", base_url="http://localhost:11434/v1").key_required
     assert GPT_5.key_required
     assert "authorization" not in GPT_5.adapter.headers(replace(GPT_5, api_key=None), None)

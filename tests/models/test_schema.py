@@ -47,7 +47,7 @@ def object_of(required: list[str] | None = None, **properties: Any) -> dict[str,
 
 
 def rejections(model: Model, *tools: ToolSpec) -> list[Rejection]:
-    """What the strict provider has against a request with these tools."""
+    """Return the strict provider's rejections of a request with these tools."""
     provider = FakeProvider(lambda _: "ok")
     asked = ModelRequest(messages=(TextMessage("user", "hi"),), tools=tools)
     with httpx.Client(transport=provider.transport) as client:

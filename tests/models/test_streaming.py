@@ -72,7 +72,7 @@ def body_of(name: str) -> bytes:
 
 
 def plain_of(name: str) -> Any:
-    """The same answer without streaming."""
+    """Return the answer of this name without streaming."""
     return json.loads((STREAMS / f"{name}.json").read_text(encoding="utf-8"))
 
 
@@ -113,7 +113,7 @@ def assembler_of(model: Model) -> Assembler:
 async def read(
     model: Model, chunks: Sequence[bytes], *, breaks: bool = False, sink: Sink | None = None
 ) -> object:
-    """What the reply that comes in these chunks is as a whole."""
+    """Return the whole reply that comes in these chunks."""
     headers = {"content-type": "text/event-stream; charset=utf-8"}
     response = httpx.Response(200, headers=headers, stream=Chunks(chunks, breaks=breaks))
     return await read_stream(model, response, assembler_of(model), StreamedPieces(sink or Sink()))
@@ -244,7 +244,7 @@ async def test_byte_by_byte_is_the_same_as_at_once(name: str) -> None:
 @EVERY
 @given(data=st.data())
 async def test_any_chunks_give_the_same_reply(name: str, data: st.DataObject) -> None:
-    """However many, wherever they are cut, empty ones too."""
+    """The number of chunks, their boundaries and empty chunks must not matter."""
     body = body_of(name)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=12)))
     bounds = [0, *cuts, len(body)]

@@ -86,7 +86,7 @@ def recorded(vector: Vector) -> dict[str, Json]:
 
 
 def observed(document: dict[str, Json]) -> dict[str, Json]:
-    """What our side did in the common form."""
+    """Return our run in the common form."""
     made = copy.deepcopy(document)
     messages = [run["error"]["message"] for run in made["runs"] if run["error"]]
     for event in made["events"]:
@@ -220,7 +220,7 @@ def our_error(expected: Json, error: Json) -> Json:
 
 
 _OUR_FACTS = ("kind", "status", "says", "cause")
-"""What is compared of our own errors."""
+"""The parts of our own errors that are compared."""
 
 
 def _plain(error: dict[str, Json]) -> dict[str, Json]:

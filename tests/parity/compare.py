@@ -36,7 +36,7 @@ def differences(expected: Json, observed: Json, path: Path = ()) -> list[tuple[P
 
 
 def same(expected: Json, observed: Json) -> bool:
-    """Whether two leaves are equal in JavaScript's eyes: one kind of number, but no truthiness."""
+    """Return whether two leaves are equal in JavaScript: one kind of number, but no truthiness."""
     if isinstance(expected, bool) or isinstance(observed, bool):
         return expected is observed
     if isinstance(expected, int | float) and isinstance(observed, int | float):

@@ -56,13 +56,13 @@ def vectors(request: pytest.FixtureRequest) -> list[Vector]:
 
 @pytest.fixture(scope="session")
 def is_known(request: pytest.FixtureRequest) -> bool:
-    """Whether the recordings are those that the manifest was written for, or more."""
+    """Return whether the recordings include all those that the manifest was written for."""
     found = {vector.name for vector in load_folder(folder_of(request.config))}
     return found >= {vector.name for vector in load_folder(COMMITTED)}
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """How many recordings were compared in full, how many through which differences."""
+    """Report the numbers of recordings compared in full, and through which differences."""
     said = [dict(report.user_properties) for report in _reports(terminalreporter)]
     verdicts = [entry for entry in said if "parity" in entry]
     if verdicts:

@@ -1,4 +1,4 @@
-"""What an entry of the manifest is."""
+"""Entries of the manifest of divergences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of one recording before it is judged."""
+"""The documents of one recording before it is judged."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ class Documents:
     """One recording in the form in which it is compared."""
 
     recorded: dict[str, Json]
-    """What TypeScript did."""
+    """TypeScript's run."""
 
     base: dict[str, Json] | None
-    """What the reference model says it did; None: the model does not know the scenario."""
+    """TypeScript's run by the reference model; None: the model does not support the scenario."""
 
     other: dict[str, Json] | None
-    """What the reference model says we must do."""
+    """Our run by the reference model: what we must do."""
 
     observed: dict[str, Json]
-    """What our library did."""
+    """Our library's run."""
 
     asked: frozenset[str] = frozenset()
     """The divergences that the model came across."""
 
     problems: tuple[str, ...] = ()
-    """What is wrong by our own rules, whatever TypeScript does."""
+    """Violations of our own rules, whatever TypeScript does."""

@@ -50,7 +50,7 @@ def build_tool(spec: dict[str, Json], journal: Journal) -> Tool:
 
 
 def has_steps(spec: dict[str, Json]) -> bool:
-    """Whether a tool's handler runs steps of its own."""
+    """Return whether a tool's handler runs steps of its own."""
     return _steps_in(spec["handler"])
 
 
@@ -59,7 +59,7 @@ def _steps_in(handler: dict[str, Json]) -> bool:
 
 
 def input_schema(parameters: Json) -> Json:
-    """What zod takes in, as JSON Schema; None: the tool has no parameters.
+    """Return the JSON Schema of zod's input; None: the tool has no parameters.
 
     The recording holds zod's *output*: what has a default is required there, and optional on the
     way in.

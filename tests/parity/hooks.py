@@ -19,7 +19,7 @@ from .journal import Journal, message_record, result_record, short_result, snaps
 from .vectors import Json
 
 _ONLY_OURS = {"system": {"agent", "state"}, "hook": {"state"}}
-"""What our contexts hold beside TypeScript's arguments, which is no difference."""
+"""Members of our contexts that TypeScript's arguments lack, which is no difference."""
 
 
 def camel(name: str) -> str:
@@ -106,7 +106,7 @@ def _filled(template: str, context: AgentContext) -> str:
 
 
 class Calls:
-    """How often a hook was called."""
+    """A counter of a hook's calls."""
 
     def __init__(self) -> None:
         self.count = -1

@@ -23,7 +23,7 @@ _EVENT = "parity/run"
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What the server knows of the run."""
+    """The server's record of a run that has ended."""
 
     steps: list[dict[str, Json]]
     problems: list[str]

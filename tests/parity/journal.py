@@ -1,4 +1,4 @@
-"""What happened while a scenario was played, in the shapes of the recordings."""
+"""Events of a scenario while it is played, in the shapes of the recordings."""
 
 # JSON of any shape is read here.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -30,7 +30,7 @@ class Journal:
     def __init__(self) -> None:
         self.run = 0
         self.durable = False
-        """Whether the run is inside Inngest, so that TypeScript's code would see steps."""
+        """True if the run is inside Inngest, so that TypeScript's code would see steps."""
 
         self.order: Log[str] = Log()
         self.callbacks: Log[dict[str, Json]] = Log()
@@ -46,7 +46,7 @@ class Journal:
         return [*logs, self.events, self.returned, self.warnings]
 
     def begin_durable(self) -> None:
-        """What follows is a run inside Inngest, whose code is run again and again."""
+        """Begin a run inside Inngest, whose code is run again and again."""
         self.durable = True
         for log in self._logs:
             log.mark()
@@ -83,7 +83,7 @@ class Journal:
         self.histories.append(entry)
 
     def tool_returned(self, call: ToolCall, value: Any) -> None:
-        """What a handler really returned: what must stand in the tool's result."""
+        """Record a handler's return value, which the tool's result must contain."""
         self.returned.append({"run": self.run, "call": call_record(call), "value": snapshot(value)})
 
 
@@ -109,7 +109,7 @@ def _without_ours(value: Json) -> Json:
 
 
 def short_result(result: AgentResult) -> dict[str, Json]:
-    """Who said what, and what tools gave."""
+    """Return the author and messages of a result."""
     return {
         "agentName": result.agent_name,
         "output": [message_record(message) for message in result.output],

@@ -25,7 +25,7 @@ Found = list[tuple[Path, Json, Json]]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a comparison."""
+    """The result of a comparison."""
 
     differences: Found = field(default_factory=list[tuple[Path, Json, Json]])
     conflicts: Found = field(default_factory=list[tuple[Path, Json, Json]])
@@ -36,7 +36,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if there is no difference and no conflict."""
         return not self.differences and not self.conflicts and self.compared > 0
 
 
@@ -129,7 +129,7 @@ def judge(found: Documents, recorded: dict[str, Json] | None = None) -> Verdict:
 
 
 def _kept(recording: Json, base: Json, other: Json) -> int:
-    """How many leaves of the recording are compared as they stand there."""
+    """Return the number of the recording's leaves that are compared unchanged."""
     if not differences(base, other):
         return sum(1 for _ in walk(recording))
     if isinstance(recording, dict) and isinstance(base, dict) and isinstance(other, dict):
@@ -191,7 +191,7 @@ def _same_length(*values: Json) -> bool:
 
 
 def pointer_problems(vector: Vector) -> list[str]:
-    """What is wrong with a recording's list of undefined members, and other marginal notes."""
+    """Return the faults of a recording's list of undefined members."""
     expected = vector.expected
     return [
         f"undefinedPaths: {pointer}"

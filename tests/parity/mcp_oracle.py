@@ -16,7 +16,7 @@ RECORDING = Path(__file__).parent / "vectors" / "mcp_shim.many_tools.json"
 
 
 def tools(mode: str) -> list[Any]:
-    """What it lists."""
+    """Return the tools that the server lists."""
     run = json.loads(RECORDING.read_text(encoding="utf-8"))["expected"]["runs"][0]
     found = [each["mcpTool"] for each in run["agentTools"]]
     return found[:2] if mode == "two" else found
@@ -28,7 +28,7 @@ def text(said: str) -> dict[str, str]:
 
 
 def result(name: str, given: Any) -> dict[str, Any] | None:
-    """What a tool answers; None: JSON-RPC's own error."""
+    """Return a tool's answer; None: JSON-RPC's own error."""
     match name:
         case "add":
             return {"content": [text(f"{given['a'] + given['b']:g}")]}

@@ -1,4 +1,4 @@
-"""Whether the suite would notice: one leaf of an expectation changed at a time.
+"""Measures whether the suite notices mutants: expectations with one changed leaf.
 
 Our side of each recording is played once; each mutant is only compared again.
 
@@ -60,7 +60,7 @@ _WHY = {
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the mutants of one recording."""
+    """The numbers of mutants of one recording that were tried and that escaped."""
 
     tried: int = 0
     escaped: Counter[str] = field(default_factory=Counter[str])
@@ -140,7 +140,7 @@ def try_all(job: tuple[Vector, int]) -> Tally:
 
 
 def is_noticed(vector: Vector, found: Documents, path: LeafPath, mutant: Vector) -> bool | None:
-    """Whether the suite fails on the mutant; None: what was changed cannot be compared here."""
+    """Return whether the suite fails on the mutant; None: the change cannot be compared here."""
     if vector.kind == "run":
         if path[1] == "undefinedPaths":
             return bool(pointer_problems(mutant))

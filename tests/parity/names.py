@@ -23,7 +23,7 @@ class Name:
 
 
 def exists(name: Name) -> bool:
-    """Whether the Python name is there, or is said not to be."""
+    """Return whether the Python name exists, or a note says why it does not."""
     if not name.python:
         return bool(name.note)
     path = f"agentkit_py.{name.python}".split(".")

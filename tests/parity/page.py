@@ -41,7 +41,7 @@ _DEFAULTS = [
     ("A network's agent turns", "no limit", "`Network`: 50", "`create_network`: 50"),
     ("`history_mode`", "as `typescript`", "`chronological`", "`chronological`"),
 ]
-"""What differs where nothing is given."""
+"""Defaults that differ."""
 
 
 def page() -> str:

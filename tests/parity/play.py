@@ -33,14 +33,14 @@ _RECENT = 3600
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What our side did."""
+    """Our run of a scenario."""
 
     observed: dict[str, Json]
     returned: list[dict[str, Json]]
-    """What each tool's handler returned, in order."""
+    """The return value of each tool's handler, in order."""
 
     problems: list[str]
-    """What is wrong by our own rules, whatever TypeScript does."""
+    """Violations of our own rules, whatever TypeScript does."""
 
 
 def play(spec: dict[str, Json], replies: list[list[Json]]) -> Played:
@@ -238,7 +238,7 @@ def _event(run: int, chunk: dict[str, Json]) -> dict[str, Json]:
 
 
 def _cause(error: Exception) -> Exception:
-    """What an error means that was put into Inngest's words on its way out."""
+    """Return the error that Inngest's error wraps, or the error itself."""
     cause = error.__cause__
     if isinstance(error, inngest.NonRetriableError) and isinstance(cause, Exception):
         return cause

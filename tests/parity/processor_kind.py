@@ -43,7 +43,7 @@ class Counting:
     encoding: str
 
     def count(self, text: str) -> float:
-        """How many tokens ``text`` has."""
+        """Return the number of tokens of ``text``."""
         found = self.known.get(text)
         return TiktokenTokenizer(self.encoding).count(text) if found is None else found
 
@@ -87,7 +87,7 @@ def _without_errors(
 
 
 def countable(case: dict[str, Json], vector: Vector) -> bool:
-    """Whether what the case needs of tiktoken's vocabularies can be had here."""
+    """Return whether the tiktoken vocabularies that the case needs are available here."""
     if not _needs_vocabulary(case, vector):
         return True
     return all(load_encoding(encoding_of(spec)) is not None for spec in case["processors"])

@@ -61,7 +61,7 @@ def vector_tools(data: dict[str, Json]) -> list[Json]:
 
 
 def _token(error: dict[str, Json], vector: Vector) -> str:
-    """What stands for an error's message: itself where the scenario says it."""
+    """Return the placeholder of an error's message: itself where the scenario contains it."""
     message: str = error["message"]
     if f'"{message}"' in json.dumps(vector.spec, ensure_ascii=False):
         return message

@@ -62,7 +62,7 @@ class ScriptedTransport(httpx.AsyncBaseTransport):
 
     @property
     def unused(self) -> int:
-        """How many replies nobody asked for."""
+        """The number of replies that were never requested."""
         return sum(len(each) for each in self._replies)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

@@ -66,7 +66,7 @@ def told(body: dict[str, Json]) -> list[tuple[str, str, Json, bool]]:
 
 
 def without_tools(body: dict[str, Json]) -> Json:
-    """What else is in a request; what was said in tool results is compared on its own."""
+    """Return a request without tools and messages; tool results are compared on their own."""
     return {k: v for k, v in body.items() if k not in ("tools", "messages", "contents")}
 
 
@@ -99,7 +99,7 @@ def test_what_is_done_is_what_typescript_means_to_do(name: str) -> None:
 
 
 def check_tools(vector: Vector, played: Played) -> None:
-    """What models are told of the servers' tools."""
+    """Assert that models get the servers' tools with their descriptions and schemas."""
     servers = listed(vector)
     seen: set[str] = set()
     for request in played.observed["requests"]:

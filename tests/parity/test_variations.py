@@ -39,7 +39,7 @@ def runs(vectors: list[Vector], begin: int) -> list[Vector]:
 
 
 def disagreement(vector: Vector, spec: dict[str, Json]) -> str | None:
-    """What model and library say otherwise of a scenario; None: nothing."""
+    """Return the difference between model and library in a scenario; None: no difference."""
     other = dataclasses.replace(vector, data={**vector.data, "spec": spec})
     try:
         theirs, ours = models(other, ALL_IDS)
@@ -54,7 +54,7 @@ def disagreement(vector: Vector, spec: dict[str, Json]) -> str | None:
 def all_disagreements(
     chosen: list[Vector], change: Callable[[dict[str, Json]], dict[str, Json] | None]
 ) -> dict[str, str]:
-    """What is said otherwise, by recording."""
+    """Return the differences by recording."""
     found: dict[str, str] = {}
     for vector in chosen:
         spec = change(copy.deepcopy(vector.spec))

@@ -34,22 +34,22 @@ class Vector:
 
     @property
     def expected(self) -> dict[str, Json]:
-        """What TypeScript did."""
+        """TypeScript's run."""
         return self.data.get("expected", {})
 
     @property
     def shimmed(self) -> bool:
-        """Whether it was recorded with what TypeScript needs for MCP and does not install."""
+        """True if recorded with the package that TypeScript needs for MCP and does not install."""
         return self.data["area"] == "mcp-shimmed"
 
     @property
     def durable(self) -> bool:
-        """Whether it was recorded inside an Inngest function."""
+        """True if it was recorded inside an Inngest function."""
         return any(run.get("stepContext") for run in self.spec.get("runs", []))
 
     @property
     def old_branch(self) -> bool:
-        """Whether it was recorded with the branch that has processors, and no user messages yet."""
+        """True if it was recorded with the branch that has processors, but no user messages yet."""
         return self.data["area"] == "processors-run"
 
     def not_applicable(self) -> str | None:
@@ -69,7 +69,7 @@ class Vector:
 
 
 def has_schema(forms: dict[str, Json]) -> bool:
-    """Whether one of the forms in which a tool's parameters were recorded is a schema."""
+    """Return whether a recorded form of a tool's parameters is a schema."""
     return any("$error" not in form for form in forms.values())
 
 
@@ -97,7 +97,7 @@ def load_folder(folder: Path) -> list[Vector]:
 
 
 def is_recording(path: Path) -> bool:
-    """Whether a file of JSON is a recording by its name."""
+    """Return whether a JSON file is a recording, by its name."""
     return not path.name.endswith("schema.json")
 
 

@@ -53,7 +53,7 @@ class World:
 
     @property
     def runs(self) -> list[dict[str, Json]]:
-        """What is to be run."""
+        """The runs of the scenario."""
         return self._spec["runs"]
 
     def model(self, name: str) -> Model:
@@ -196,7 +196,7 @@ _FACTORIES: dict[str, Callable[[dict[str, Json]], Model]] = {
 
 
 def user_input(given: Json) -> str | UserMessage:
-    """What the user says."""
+    """Return the user's message as a run's input."""
     if isinstance(given, str):
         return given
     content = given["content"]

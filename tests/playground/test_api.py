@@ -56,14 +56,14 @@ async def run(api: httpx.AsyncClient, played: Playground, text: str, **more: Any
 
 
 def kinds(run: Run) -> list[str]:
-    """What was told, in order."""
+    """Return the kinds of the run's events, in order."""
     return [event["kind"] for event in run.events.values()]
 
 
 async def test_a_run_is_the_one_that_plain_python_makes(
     api: httpx.AsyncClient, played: Playground, tmp_path: Path
 ) -> None:
-    """The same thread is in the store, whoever asks."""
+    """The playground stores the same messages as a run in plain Python."""
     done = await run(api, played, "Where is my order?")
     assert done.status == "completed"
     other = playground(tmp_path)
@@ -531,7 +531,7 @@ async def test_an_agent_without_a_store_can_be_played_with() -> None:
 
 
 def test_settings_of_a_processor_are_found_and_changed() -> None:
-    """What it was made with; what is no JSON stays as it is."""
+    """Settings that are no JSON stay as they are."""
     limiter = TokenLimiter(100)
     assert settings_of(limiter).shown == {"limit": 100, "encoding": None, "use_tiktoken": True}
     assert repr(remade(limiter, {"limit": 7})) == repr(TokenLimiter(7))

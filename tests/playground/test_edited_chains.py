@@ -108,7 +108,7 @@ def world(tmp_path: Path) -> World:
 async def test_an_unchanged_call_sends_the_same_request_again(
     world: World,
 ) -> None:
-    """Whatever Budget, Redact, Recall, Threshold and Summarize made of the thread."""
+    """The repeated request equals the first one after all of the desk's processors."""
     levels: set[str] = set()
     added = 0
     for run in await world.talk():
@@ -158,7 +158,7 @@ async def test_a_budget_is_edited_as_a_whole(world: World) -> None:
 
 
 async def test_long_runs_are_dropped_by_their_size(tmp_path: Path) -> None:
-    """What is kept of requests, replies and events is bounded, whatever tools give."""
+    """Stored requests, replies and events are bounded, whatever the tools return."""
     played = Playground(desk(tmp_path), max_characters=20_000)
     transport = httpx.ASGITransport(create_playground(played))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as api:

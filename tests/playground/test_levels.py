@@ -1,4 +1,4 @@
-"""What became of each message at each level, as the page lays it out."""
+"""The changes of each message at each level, in the layout of the page."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def test_every_kind_of_message_has_its_json() -> None:
 
 
 async def report_of(agent: Agent, messages: Sequence[Message]) -> ContextReport:
-    """What an agent would be sent of a conversation."""
+    """Return the report of an agent's request about a conversation."""
     return await explain(agent, input="And now?", state=State({}, messages=messages))
 
 
 def overview(shown: dict[str, Any]) -> list[tuple[str, str]]:
-    """What was sent and what was not, and by whom."""
+    """Return the change of each message, with the processor that made it."""
     return [(row["change"], row.get("by", "")) for row in shown["overview"]]
 
 

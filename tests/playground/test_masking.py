@@ -23,7 +23,7 @@ MAIL = "ada@example.org"
 
 
 async def heard(app: Starlette, thread: str) -> str:
-    """What a page is told of a thread's runs until the end of one."""
+    """Return the events of a thread's runs that a page gets, until the end of one."""
     found = bytearray()
 
     async def receive() -> Message:

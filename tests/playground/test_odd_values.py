@@ -58,7 +58,7 @@ async def test_half_an_emoji_of_a_model_is_shown(tmp_path: Path) -> None:
 
 
 async def test_json_that_is_too_deep_is_refused(tmp_path: Path) -> None:
-    """As other bodies that are none."""
+    """The refusal is that of bodies that are no JSON."""
     played = Playground(Agent(name="clerk", system="S", history=SqliteHistory(tmp_path / "x.db")))
     transport = httpx.ASGITransport(create_playground(played))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as api:

@@ -168,7 +168,7 @@ def test_a_person_approves_or_denies_on_a_card(page: Page) -> None:
 
 
 def test_a_run_is_cancelled(page: Page) -> None:
-    """What it had finished stays, and the next message can be sent."""
+    """The run's finished parts stay, and the next message can be sent."""
     say(page, "wait for it", wait=False)
     expect(page.locator(".tool .name")).to_have_text(["note", "wait_for_stock"])
     page.get_by_role("button", name="Cancel").click()
@@ -221,7 +221,7 @@ def test_the_next_call_is_one_of_the_run_that_is_shown(page: Page) -> None:
 def test_a_message_that_is_sent_before_the_page_is_ready_waits_for_it(
     page: Page, address: str
 ) -> None:
-    """Whoever types quickly loses nothing, and the next message is taken at once."""
+    """A message typed quickly is not lost, and the next message is taken at once."""
     held: list[Route] = []
 
     def hold(route: Route) -> None:
@@ -346,7 +346,7 @@ def test_nothing_needs_to_be_scrolled_sideways(page: Page, width: int) -> None:
 
 
 def serious(page: Page) -> list[str]:
-    """What axe finds that is serious or critical."""
+    """Return axe's violations that are serious or critical."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE_SCRIPT)
     found: dict[str, Any] = page.evaluate("axe.run({resultTypes: ['violations']})")

@@ -35,7 +35,7 @@ SECRET = "sk-the-secret-of-this-shop"
 
 @dataclass
 class ShopState:
-    """What the shop's agents share."""
+    """The state that the shop's agents share."""
 
     topic: str = ""
 

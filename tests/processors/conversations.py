@@ -35,12 +35,12 @@ def gave(answered: ToolCall, data: Any = "found", agent: str | None = None) -> T
 
 
 def user(text: str) -> TextMessage:
-    """What the user says."""
+    """Return a user's message."""
     return TextMessage("user", text)
 
 
 def said(text: str, agent: str | None = None) -> TextMessage:
-    """What an agent says."""
+    """Return an agent's message."""
     return TextMessage("assistant", text, agent=agent)
 
 
@@ -56,14 +56,14 @@ def turns(count: int) -> list[Message]:
 def left(
     messages: Sequence[Message], *chain: Processor, context: ProcessorContext = CONTEXT
 ) -> list[Message]:
-    """What the processors leave."""
+    """Return the messages that the processors leave."""
     return list(asyncio.run(apply_processors(messages, chain, context)))
 
 
 def processed(
     processor: HistoryProcessor, messages: Sequence[Message], context: ProcessorContext = CONTEXT
 ) -> Sequence[Message]:
-    """What one processor returns: the very list where it has nothing to do."""
+    """Return one processor's result: the very list where it changes nothing."""
     return asyncio.run(processor.process(messages, context))
 
 

@@ -47,7 +47,7 @@ class Answers:
 
     @property
     def asked(self) -> int:
-        """How often it was asked."""
+        """The number of requests."""
         return len(self.bodies)
 
     def texts(self, request: int = -1) -> list[str]:

@@ -55,7 +55,7 @@ def drop_first(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def texts(messages: Sequence[Message]) -> list[str]:
-    """What the text messages say."""
+    """Return the texts of the text messages."""
     return [m.text for m in messages if isinstance(m, TextMessage)]
 
 
@@ -93,7 +93,7 @@ async def test_without_processors_the_history_is_returned_itself() -> None:
 
 
 async def test_functions_may_be_sync_or_async_and_take_the_context_or_not() -> None:
-    """Whatever is natural to write."""
+    """Users write processors in any of these forms."""
 
     def one(messages: Sequence[Message]) -> Sequence[Message]:
         return [*messages, B]
@@ -216,7 +216,7 @@ async def test_a_processor_that_works_in_place_damages_nothing() -> None:
 
 
 async def test_a_list_that_a_processor_keeps_is_not_the_one_that_goes_on() -> None:
-    """What it does to it later changes nothing."""
+    """A later change of the processor's own list must not reach the messages."""
     kept: list[Message] = []
 
     def keep(messages: Sequence[Message]) -> Sequence[Message]:
@@ -269,7 +269,7 @@ PROTECTED = replace(CONTEXT, protected=frozenset(map(id, OWN)))
 async def kept(
     function: Callable[[Sequence[Message]], Sequence[Message]], history: Sequence[Message]
 ) -> tuple[list[Message], int]:
-    """What is left with this agent's own calls protected, and how many were put back."""
+    """Return the messages left with this agent's own calls protected, and the number put back."""
     outcome = await run_chain(history, [("agent", [function])], PROTECTED)
     return list(outcome.messages), outcome.entries[0].kept_back
 

@@ -85,7 +85,7 @@ def test_by_author_refuses_invalid_names() -> None:
 
 
 def test_handoff_view_shows_others_calls_as_text_and_own_ones_whole() -> None:
-    """What they found out is there, without a call to imitate."""
+    """The results are readable, but there is no call for the model to imitate."""
     assert shown(left(HISTORY, HandoffView()))[:5] == [
         "q",
         '[billing called tool lookup with {"order":7}]\n[Result of lookup: {"data":{"total":3}}]',

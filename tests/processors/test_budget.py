@@ -36,7 +36,7 @@ def history(count: int, size: int = 100) -> list[Message]:
 async def entries(
     policy: Budget, messages: Sequence[Message], text: str = "Now?", **more: Any
 ) -> Sequence[ReportEntry]:
-    """What the report says after one run."""
+    """Return the report's entries of one run."""
     agent = Agent(
         name="a", system=more.pop("system", "S"), model=more.pop("model", Answers().model),
         processors=[policy], token_counter=COUNT, **more,
@@ -47,12 +47,12 @@ async def entries(
 
 
 def texts(entry: ReportEntry) -> list[str]:
-    """What is left."""
+    """Return the texts of the messages left."""
     return [m.text for m in entry.after if isinstance(m, TextMessage)]
 
 
 def share(entry: ReportEntry) -> int:
-    """How many tokens the report says the newest messages may have."""
+    """Return the report's number of tokens for the newest messages."""
     return int(entry.reason.rpartition(": ")[2].partition(" ")[0])
 
 
@@ -92,7 +92,7 @@ async def test_prompt_and_tools_are_counted() -> None:
 
 
 def test_a_tools_schema_is_counted_once() -> None:
-    """However many requests it is in."""
+    """The count is remembered, since every request repeats the schema."""
     counted: list[str] = []
 
     class Counting:
@@ -108,7 +108,7 @@ def test_a_tools_schema_is_counted_once() -> None:
 
 
 async def test_a_long_question_takes_from_the_history() -> None:
-    """As far as the buffer does not hold it."""
+    """The history shrinks by the part of the question that the buffer does not hold."""
     policy = Budget(10_000, compress_tool_output=False)
     (short,) = await entries(policy, history(100))
     (within,) = await entries(policy, history(100), "q" * 400)
@@ -176,7 +176,7 @@ async def test_older_tool_results_are_shortened_first() -> None:
 
 
 async def test_an_estimate_needs_no_tiktoken() -> None:
-    """Whatever counts in the run."""
+    """The run's token counter must not matter."""
     policy = Budget(10_000, method="estimate", compress_tool_output=False)
     (entry,) = await entries(policy, history(60))
     assert not entry.changed

@@ -22,7 +22,7 @@ def tokens(messages: Sequence[Message]) -> int:
 
 
 def results(messages: list[Message]) -> list[str]:
-    """What the results say."""
+    """Return the results among the messages, as text."""
     return [text for text in shown(messages) if text.startswith("call_")]
 
 

@@ -66,7 +66,7 @@ def test_a_threshold_of_messages() -> None:
 
 
 def test_protected_calls_stay_within_a_threshold() -> None:
-    """As they do everywhere."""
+    """The threshold passes the context's protected messages on."""
     messages = turns(2)
     context = replace(CONTEXT, protected=frozenset(map(id, messages[1:3])))
     kept = left(messages, Threshold(0, then=[ToolCallFilter()]), context=context)

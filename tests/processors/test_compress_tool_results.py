@@ -25,7 +25,7 @@ TOKENIZER = ApproximateTokenizer()
 
 
 def compressed(data: Any, **options: Any) -> dict[str, Any]:
-    """What becomes of one result's content."""
+    """Return one result's compressed content."""
     one = call(1)
     result = gave(one, data)
     (_, made) = left([asked(one), result], CompressToolResults(keep_recent=0, **options))
@@ -76,7 +76,7 @@ def test_depth_keys_and_strings_are_bounded() -> None:
 
 
 def test_what_is_still_too_long_is_cut_as_text() -> None:
-    """Whatever it is, it fits."""
+    """Every result must fit the limit, whatever its structure."""
     wide = {"k" * 200 + str(n): n for n in range(40)}
     content = compressed(wide, max_tokens=50)
     assert isinstance(content["data"], str)
@@ -111,7 +111,7 @@ def test_the_newest_results_and_excluded_tools_stay_as_they_are() -> None:
 
 
 def test_a_result_is_compressed_once_and_the_same_in_every_request() -> None:
-    """The same object, counted once: the beginning of requests stays what it was."""
+    """The same object comes back, so that the beginning of requests does not change."""
     messages = history()
     counting = Counting()
     context = replace(CONTEXT, tokenizer=counting)

@@ -22,7 +22,7 @@ def test_an_unanswered_call_goes_and_its_answered_siblings_stay() -> None:
 
 
 def test_a_message_with_no_answered_call_goes_and_texts_stay() -> None:
-    """What was said before the call is no part of it."""
+    """Text before a call does not belong to the call."""
     messages = [said("I look it up"), asked(call(1)), user("never mind")]
     assert shown(left(messages, DropUnanswered())) == ["I look it up", "never mind"]
 

@@ -1,4 +1,4 @@
-"""What is true of every processor: nothing in vain, nothing counted twice, in linear time."""
+"""Properties of every processor: no needless change, no repeated count, linear time."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ BUSY: list[Callable[[], HistoryProcessor]] = [
 
 
 def name_of(made: HistoryProcessor | Callable[[], HistoryProcessor]) -> str:
-    """What test ids say."""
+    """Return the processor's name for the test's id."""
     return (made if isinstance(made, HistoryProcessor) else made()).name
 
 
@@ -135,7 +135,7 @@ def test_messages_are_counted_once_in_all_runs_together(
 
 
 def instructions(processor: Processor, turns: int, salt: str) -> int:
-    """How many instructions of Python a processor takes for so many turns."""
+    """Return the number of bytecode instructions that a processor takes for so many turns."""
     messages, counted = history(turns, salt), 0
 
     def seen(frame: FrameType, event: str, _: object) -> Any:

@@ -89,7 +89,7 @@ def test_images_and_files_count_as_constants() -> None:
 
 @pytest.mark.parametrize("part", [PNG, LINK, PDF, FileContent(url="https://example.com/a")])
 def test_images_and_files_are_stored_and_read_again(part: Any) -> None:
-    """As JSON, with what they have and nothing else."""
+    """The JSON has the part's own fields and no empty ones."""
     message = showing(TextContent("see"), part)
     record = message_to_dict(message)
     assert message_from_dict(record) == message

@@ -70,7 +70,7 @@ def test_each_built_in_pattern_takes_linear_time_alone(name: str) -> None:
 
 
 def test_redact_takes_linear_time_for_one_long_message() -> None:
-    """As a processor."""
+    """The processor must not be slower than its patterns."""
     work = slope(lambda text: left([TextMessage("user", text)], Redact()), "a", 64 * KB, 1024 * KB)
     assert work <= SLOPE
 

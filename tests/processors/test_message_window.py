@@ -120,7 +120,7 @@ def test_settings_are_checked(settings: dict[str, Any], said: str) -> None:
 
 
 def test_settings_have_the_seeds_names() -> None:
-    """As its settings and its function call them."""
+    """Both names of the setting work: that of the settings, and that of the function."""
     assert MessageWindow.from_settings({"max_message_history": 60}) == MessageWindow(60)
     assert MessageWindow.from_settings({"keep_recent": 7}) == MessageWindow(7)
     assert MessageWindow(7).reason == "window of 7 messages"

@@ -121,7 +121,7 @@ def test_a_processor_that_may_drop_protected_calls_may_not_drop_pinned_ones() ->
 
 
 def test_pins_inside_of_chains_and_thresholds_count() -> None:
-    """Whether the threshold is reached or not."""
+    """A pin counts even if its threshold is not reached."""
     messages = turns(2)
     assert left(messages, nothing, Chain([pin("q0")])) == [messages[0]]
     assert left(messages, nothing, Threshold(10**6, then=[pin("q0")])) == [messages[0]]

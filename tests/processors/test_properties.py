@@ -73,7 +73,7 @@ def valid_lists(draw: st.DrawFn) -> list[Message]:
 
 
 def faults(messages: Sequence[Message]) -> list[str]:
-    """What a provider would refuse, found by reading the list as a grammar."""
+    """Return a provider's objections, found by reading the list as a grammar."""
     found: list[str] = []
     rest = list(messages)
     while rest:
@@ -106,12 +106,12 @@ def _reasoning_ahead(messages: Sequence[Message]) -> int:
 
 
 def ids(calls: object) -> list[str]:
-    """What providers pair by."""
+    """Return the ids by which providers pair calls and results."""
     return [call.id for call in calls]  # type: ignore[attr-defined]
 
 
 def same(one: Sequence[Message], other: Sequence[Message]) -> bool:
-    """Whether two lists hold the same objects."""
+    """Return whether two lists hold the same objects."""
     return [id(m) for m in one] == [id(m) for m in other]
 
 
@@ -154,7 +154,7 @@ def _insert_texts(messages: list[Message], chance: random.Random) -> list[Messag
 
 
 HOSTILE = [_drop, _repeat, _double, _reverse, _shuffle, _rewrite, _halve_calls, _insert_texts]
-"""What users' functions may do to a list."""
+"""Changes that a user's function may make to a list."""
 
 
 def hostile(
@@ -188,7 +188,7 @@ chains: st.SearchStrategy[list[Processor]] = st.lists(filters | limiters | hosti
 def run(
     messages: Sequence[Message], chain: Sequence[Processor], context: ProcessorContext = CONTEXT
 ) -> Sequence[Message]:
-    """What the chain leaves."""
+    """Return the messages that the chain leaves."""
     return asyncio.run(apply_processors(messages, chain, context))
 
 

@@ -29,7 +29,7 @@ FACTS = ["the parcel is in Linz", "the invoice is paid", "the hotel is the Astor
 
 
 def turn(text: str, answer: str = "noted") -> list[Message]:
-    """What the user says, and an answer."""
+    """Return a user's message and an answer."""
     return [TextMessage("user", text), TextMessage("assistant", answer)]
 
 

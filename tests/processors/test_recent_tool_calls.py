@@ -19,7 +19,7 @@ CITIES = ["Tokyo", "Delhi", "Shanghai", "São Paulo", "Mumbai", "Beijing", "Cair
 
 
 def calls_in(messages: Sequence[Message]) -> int:
-    """How many calls the messages hold."""
+    """Return the number of calls in the messages."""
     return sum(len(m.tools) for m in messages if isinstance(m, ToolCallMessage))
 
 
@@ -94,7 +94,7 @@ def test_a_tool_may_have_a_count_of_its_own() -> None:
 
 
 def test_protected_calls_are_additional() -> None:
-    """What the agent waits for is never counted."""
+    """The count ignores calls whose results the agent needs now."""
     messages = turns(4)
     context = replace(CONTEXT, protected=frozenset(map(id, messages[-3:-1])))
     kept = left(messages, RecentToolCalls(2), context=context)

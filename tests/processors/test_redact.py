@@ -140,7 +140,7 @@ def test_invalid_pattern_raises_configuration_error(what: Any, said: str) -> Non
 
 
 def test_a_function_must_return_text() -> None:
-    """Whatever else it does."""
+    """A function that returns no text is a configuration error."""
     with pytest.raises(ConfigurationError, match="returned None"):
         Redactor(cast("Any", print)).text("x")
 

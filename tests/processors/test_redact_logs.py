@@ -70,7 +70,7 @@ class Customer:
 
 
 def test_fields_are_masked_whatever_they_are(handler: Lines) -> None:
-    """As formatters that write JSON would write them."""
+    """Values of all types are masked in the text that JSON formatters would write."""
     handler.addFilter(RedactingFilter(["email", "card"]))
     fine = {"count": 3, "of": ["parcel"], "when": None}
     extra = {

@@ -38,7 +38,7 @@ print(json.dumps({{"key": tokenizer.key, "counts": counts, "left": len(left), "f
 
 
 def count_in_new_process(cache: Path, **environment: str) -> tuple[dict[str, Any], list[str]]:
-    """What a process of its own counts, and the lines that it wrote to stderr."""
+    """Return the counts of a new process, and the lines that it wrote to stderr."""
     ours = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR", "NO_PROXY", "no_proxy")
     inherited = {k: v for k, v in os.environ.items() if k not in ours}
     done = subprocess.run(
@@ -88,7 +88,7 @@ def proxied(address: str) -> dict[str, str]:
 
 
 def warnings_in(lines: list[str]) -> list[str]:
-    """What the loader said."""
+    """Return the loader's warnings."""
     return [line for line in lines if "tiktoken" in line]
 
 

@@ -67,7 +67,7 @@ async def test_calls_are_kept_or_dropped_together_with_all_their_results() -> No
 
 
 async def test_calls_of_one_reply_in_several_messages_belong_together() -> None:
-    """As Anthropic's and Gemini's replies are stored, with the reasoning before them."""
+    """Replies of Anthropic and Gemini are stored so, with the reasoning before the calls."""
     calls = [ToolCall("a", "x"), ToolCall("b", "x")]
     messages: list[Message] = [
         say("a"),
@@ -104,7 +104,7 @@ async def test_a_call_without_result_holds_on_to_nothing_but_itself() -> None:
 
 
 async def test_a_late_result_is_not_parted_from_its_call() -> None:
-    """What stands between stays or goes with them."""
+    """The messages between call and result stay or go with them."""
     call = ToolCall("a", "x")
     messages = [say("a"), ToolCallMessage([call]), say("b"), ToolResultMessage(call, 1), say("c")]
     assert await limited(messages, 3) == [4]

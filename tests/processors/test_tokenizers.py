@@ -64,7 +64,7 @@ def test_a_ratio_that_is_not_positive_is_refused(ratio: float) -> None:
 
 
 def test_tiktoken_counts_like_tiktoken(real_tiktoken: Path) -> None:
-    """Whose encoding is then the same object, loaded once."""
+    """The counts equal tiktoken's for each encoding."""
     text = "The customer asked: où est ma commande? 😀"
     for name in ("o200k_base", "cl100k_base"):
         tokenizer = TiktokenTokenizer(name)
@@ -94,7 +94,7 @@ def test_the_default_is_tiktoken_where_it_can_be_loaded(real_tiktoken: Path) -> 
 async def test_an_encoding_that_does_not_exist_is_estimated_with_one_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """As in the upstream proposal; asked for by itself it is an error that says what to do."""
+    """A missing encoding that was asked for explicitly is an error instead."""
     with caplog.at_level(logging.WARNING):
         tokenizer = await prepare(default_tokenizer("no_such_encoding"))
         assert tokenizer.count("x" * 41) == 11
@@ -118,7 +118,7 @@ class Words:
 
 
 class NamedWords(Words):
-    """The same with a key."""
+    """A tokenizer with a key."""
 
     key = "words"
 
@@ -141,7 +141,7 @@ def test_a_value_that_cannot_count_is_refused_as_tokenizer(value: object) -> Non
 
 
 async def test_a_message_is_counted_once_per_tokenizer() -> None:
-    """However many processors, reports and runs look at it."""
+    """Processors, reports and runs share the count."""
     message = TextMessage("user", "three short words")
     words = Words()
     tokenizer = as_tokenizer(words)
@@ -162,7 +162,7 @@ def test_fractions_are_added_before_they_are_rounded() -> None:
 
 
 def test_calls_and_results_are_counted_by_their_compact_json() -> None:
-    """What the upstream proposal counts; arguments that were no JSON count as their text."""
+    """The upstream proposal counts so; malformed arguments count as their text."""
     length = as_tokenizer(len)
     call = ToolCall("c", "search", {"q": "é"})
     assert count_text(ToolCallMessage([call]), length) == len(

@@ -21,7 +21,7 @@ DEBUG, SEARCH, TRACE = (ToolCall(f"id-{n}", n) for n in ("debug", "search", "tra
 
 
 def result(call: ToolCall) -> ToolResultMessage:
-    """What a call gave."""
+    """Return the result of a call."""
     return ToolResultMessage(call, {"data": f"{call.name} done"})
 
 
@@ -41,7 +41,7 @@ MIXED: list[Message] = [
 async def shown(
     messages: Sequence[Message], chosen: ToolCallFilter, context: ProcessorContext | None = None
 ) -> list[str]:
-    """What is left, in short."""
+    """Return a short form of the messages left."""
     return [_short(m) for m in await apply_processors(messages, [chosen], context)]
 
 
@@ -134,7 +134,7 @@ async def test_a_result_follows_its_own_call_when_ids_repeat() -> None:
 
 
 async def test_results_without_their_call_go_by_their_own_tool() -> None:
-    """What another processor left over is filtered all the same."""
+    """Results without a call are filtered, too."""
     messages = [result(DEBUG), result(SEARCH)]
     assert await shown(messages, ToolCallFilter(exclude=["debug"])) == ["result search"]
 

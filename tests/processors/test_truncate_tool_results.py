@@ -17,7 +17,7 @@ from .conversations import CONTEXT, call, gave, left, turns
 
 
 def cut(data: Any, chars: int = 100) -> Any:
-    """What becomes of one result's data."""
+    """Return one result's truncated data."""
     (made,) = left([gave(call(1), data)], TruncateToolResults(chars))
     assert isinstance(made, ToolResultMessage)
     assert isinstance(made.content, dict)

@@ -47,7 +47,7 @@ def repaired(*messages: Message) -> tuple[Sequence[Message], list[tuple[str, str
     ],
 )
 def test_valid_list_is_returned_itself(messages: list[Message]) -> None:
-    """The same list object, and no repair."""
+    """A valid list is not copied, and there is no repair."""
     whole, repairs = ensure_valid(messages)
     assert whole is messages
     assert repairs == []
@@ -91,7 +91,7 @@ def test_a_call_without_result_is_answered_with_an_error() -> None:
 
 
 def test_a_late_result_moves_up_to_its_call() -> None:
-    """What stood between follows."""
+    """The messages between them follow the result."""
     assert repaired(CALL_XY, RESULT_Y, USER, RESULT_X) == (
         [CALL_XY, RESULT_Y, RESULT_X, USER],
         [("moved_result", "x")],
@@ -135,7 +135,7 @@ def test_a_repair_says_in_json_and_in_words_what_was_done() -> None:
 
 @pytest.mark.parametrize("before", [[], [RESULT_X]])
 def test_a_value_that_is_no_message_raises_processor_error(before: list[Message]) -> None:
-    """Whether or not something else is wrong first."""
+    """The error does not depend on other faults before it."""
     hostile: list[Message] = [*before, {"type": "text"}]  # type: ignore[list-item]
     with pytest.raises(ProcessorError, match="dict"):
         ensure_valid(hostile)

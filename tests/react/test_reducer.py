@@ -1,4 +1,4 @@
-"""What the useAgent hook makes of our chunks: its own reducer, as npm installs it."""
+"""The useAgent hook's own reducer, as npm installs it, reads our chunks."""
 
 from __future__ import annotations
 

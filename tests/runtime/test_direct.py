@@ -302,7 +302,7 @@ async def test_a_key_in_the_environment_is_used(provider: str, written: str) -> 
 
 
 async def test_a_models_own_key_comes_before_the_environments() -> None:
-    """Whoever writes it down means it."""
+    """An explicit key overrides the environment."""
     fake = FakeProvider(["hi"], api_keys={"openai": KEY})
     runtime = DirectRuntime(transport=fake.transport, environment={"OPENAI_API_KEY": "sk-other"})
     agent = Agent(name="a", system="S", model=make("openai", api_key=KEY))

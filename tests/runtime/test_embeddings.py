@@ -48,7 +48,7 @@ def embedder(server: Server, **options: Any) -> OpenAIEmbedder:
 
 
 async def test_texts_become_vectors_in_their_order() -> None:
-    """Whatever order they come back in."""
+    """The API may return vectors in another order."""
     server = Server()
     found = await embedder(server).embed(["a", "bbb", ""])
     assert [vector[0] for vector in found] == [1.0, 3.0, 1.0]
@@ -81,7 +81,7 @@ async def test_nothing_is_sent_for_nothing() -> None:
 
 
 async def test_a_rate_limit_is_tried_again() -> None:
-    """As often as the policy says."""
+    """The policy limits the number of attempts."""
     slow = [httpx.Response(429, json={"error": {"message": "slow down"}}) for _ in range(3)]
     server = Server(*slow[:2])
     assert await embedder(server).embed(["a"])
@@ -91,7 +91,7 @@ async def test_a_rate_limit_is_tried_again() -> None:
 
 
 async def test_errors_are_typed_and_hold_no_key() -> None:
-    """As those of models."""
+    """The errors are those of models."""
     wrong = httpx.Response(401, json={"error": {"message": "Incorrect API key: sk-test"}})
     with pytest.raises(AuthenticationError) as caught:
         await embedder(Server(wrong)).embed(["a"])

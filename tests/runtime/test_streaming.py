@@ -221,7 +221,7 @@ async def test_what_fails_before_the_first_piece_is_tried_again(
 
 # Where "Hello" has been told and the rest has not, for each format.
 def half(fake: FakeProvider, provider: str) -> int:
-    """How many bytes of the stream of "Hello there" hold its first piece only."""
+    """Return the length of the part of "Hello there"'s stream that holds only its first piece."""
     with FakeProvider(["Hello there"]) as other, httpx.Client() as client:
         model = make(provider, other)
         adapter: Any = model.adapter
@@ -248,7 +248,7 @@ async def test_what_breaks_off_after_the_first_piece_is_not_tried_again(
 
 
 async def test_an_error_event_after_the_first_piece_is_the_cause(fake: FakeProvider) -> None:
-    """What the provider said stands in the message."""
+    """The provider's text is part of the error's message."""
     start = {"choices": [{"index": 0, "delta": {"content": "Hel"}}]}
     busy = {"error": {"type": "rate_limit_exceeded", "message": "Slow down"}}
     fake.reply(Raw(sse=[start, busy]))
@@ -316,7 +316,7 @@ async def test_a_server_that_does_not_close_after_the_end_is_not_waited_for() ->
 
 
 async def test_nobody_there_is_a_connection_error() -> None:
-    """As without streaming."""
+    """The error is the one without streaming."""
     model = openai("gpt-4o", base_url="http://127.0.0.1:9/v1", retry=RetryPolicy(attempts=1))
     with pytest.raises(ModelConnectionError):
         await infer(model, Sink())

@@ -1,4 +1,4 @@
-"""Who may do what: nobody reads, steers, approves or listens as somebody else."""
+"""Access control: nobody reads, steers, approves or listens as somebody else."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_user_ids_in_bodies_are_ignored() -> None:
 
 
 async def test_streams_hold_chunks_of_their_own_user_only() -> None:
-    """Whatever it asks for."""
+    """A query cannot ask for another user's chunks."""
     app = app_of(support("My answer."))
     async with served(app) as url:
         async with listening(url, "eve", query="?threadId=t1") as refused:
@@ -226,7 +226,7 @@ async def test_processes_with_one_secret_accept_each_others_tokens() -> None:
 async def test_pages_of_other_hosts_cannot_use_a_browsers_cookies(
     headers: dict[str, str], status: int
 ) -> None:
-    """Whatever content type they send."""
+    """Requests of other sites are refused for any content type."""
     app = app_of(support("Hi."))
     async with client_of(app, "ada", **headers) as client:
         for method, path in (("POST", "/api/threads"), ("DELETE", "/api/threads/t0")):

@@ -329,7 +329,7 @@ async def test_a_run_that_asks_again_before_it_has_a_slot_gives_it_back() -> Non
 
 
 async def test_a_cancelled_run_releases_its_slot_once() -> None:
-    """Whether it waits for a person or, answered, for a place."""
+    """The slot is released once, whether the run waits for a person or for a place."""
     paid: list[int] = []
     wait, begun, go = waiting()
     replies = [tool_call("refund", {"amount": 5}), tool_call("wait", {}), "bob's", "eve's"]

@@ -1,4 +1,4 @@
-"""What attacks, accidents and odd clients found; each was possible once."""
+"""Faults found by attacks, accidents and odd clients; each was possible once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_short_secret_is_refused(secret: str) -> None:
 
 
 async def test_an_app_that_was_stopped_can_be_started_again(tmp_path: Any) -> None:
-    """As tests do, which enter the lifespan once each."""
+    """Tests enter the lifespan of one app several times."""
     app = app_of(support("one", "two"), history=SqliteHistory(tmp_path / "threads.db"))
     for text in ("Hi", "Again"):
         async with lifespan(app):
@@ -85,7 +85,7 @@ async def test_nothing_follows_a_tool_that_swallows_a_cancel() -> None:
 
 
 async def test_nothing_follows_a_tool_beyond_the_time_limit() -> None:
-    """The same where nobody cancels it, but its time is over."""
+    """A run that exceeds its time ends like a cancelled one."""
     stopped = asyncio.Event()
 
     @tool
@@ -151,7 +151,7 @@ async def test_state_that_is_too_deep_is_refused(depth: int) -> None:
 
 
 async def test_half_a_surrogate_pair_in_the_state_is_refused() -> None:
-    """As in the message: not every place where the state goes can write it."""
+    """Not every place that the state goes to can write a lone surrogate."""
     body = json.dumps(message("Hi", "t1", state={"language": "\ud83d"}))
     async with client_of(app_of(support("Hi."), client_state=["language"])) as client:
         answer = await client.post("/api/chat", content=body)
@@ -181,7 +181,7 @@ async def test_a_request_without_a_host_has_no_page_of_its_own() -> None:
 
 @pytest.mark.parametrize("text", ["x" * 999, "汉" * 999, "x" * 998 + "😀"])
 def test_a_channel_takes_no_more_memory_than_its_limit(text: str) -> None:
-    """Whatever is written in it: Python takes up to four bytes for each character."""
+    """Python takes up to four bytes for each character, so the text's kind must not matter."""
     limit = 500_000
     hub = Hub(HubLimits(channel_bytes=limit))
     tracemalloc.start()
@@ -247,7 +247,7 @@ async def test_idle_channels_share_a_memory_limit() -> None:
 
 
 def test_the_document_names_every_error_status() -> None:
-    """What a client must be ready for."""
+    """A client must be ready for each of them."""
     operations = {
         (path, method): set(operation["responses"])
         for path, item in openapi_document(ENDPOINTS)["paths"].items()
@@ -263,7 +263,7 @@ def test_the_document_names_every_error_status() -> None:
 
 
 def lists_alive() -> int:
-    """How many lists this process has, whoever they belong to."""
+    """Return the number of lists in this process."""
     gc.collect()
     return sum(type(one) is list for one in gc.get_objects())
 

@@ -27,7 +27,7 @@ from tests.server.world import (
 
 @tool
 def whoami(ctx: ToolContext) -> Any:
-    """What the state says of the user."""
+    """Return the fields of the state."""
     return fields_of(ctx.state.data)
 
 
@@ -37,7 +37,7 @@ def with_whoami(*replies: Any, **options: Any) -> Network:
 
 
 async def told(app: Any, thread_id: str = "t") -> Any:
-    """What the tool gave."""
+    """Return the tool's result."""
     async with client_of(app) as client:
         found = (await client.get(f"/api/threads/{thread_id}")).json()
     outputs = [m["data"]["toolCalls"] for m in found["messages"] if m["type"] == "agent"]
@@ -144,7 +144,7 @@ class Desk:
 
 
 async def test_typed_states_are_filled_and_checked() -> None:
-    """What does not fit is refused before anything runs."""
+    """A value that does not fit is refused before anything runs."""
     app = app_of(with_whoami(default_state=State(Desk())), client_state=["visits", "other"])
     async with client_of(app) as client:
         body = message("Hi", "t", state={"visits": "many"})
@@ -203,7 +203,7 @@ async def test_a_refused_message_names_the_field(change: dict[str, Any], words: 
 
 @pytest.mark.parametrize("body", [b"{", b"[1]", b"nothing", b"", b'{"userMessage": null}'])
 async def test_an_invalid_body_is_refused(body: bytes) -> None:
-    """Whatever it is."""
+    """The answer is 400 with a message for any invalid body."""
     async with client_of(app_of(support())) as client:
         answer = await client.post("/api/chat", content=body)
     assert answer.status_code == 400

@@ -37,7 +37,7 @@ async def read(reader: Subscription, last: int) -> tuple[list[int], int]:
 def test_a_reader_gets_everything_in_order_or_learns_how_much_it_lost(
     steps: list[str], room: int
 ) -> None:
-    """Whatever is published and read in between, and however often it comes back."""
+    """The order of publishing, reading and reconnecting must not matter."""
 
     async def go() -> None:
         hub = Hub(HubLimits(channel_chunks=room))
@@ -133,7 +133,7 @@ def test_limits_are_positive(name: str) -> None:
 
 
 async def test_a_publisher_serves_a_run() -> None:
-    """As `StreamingConfig(publish=…)`."""
+    """`StreamingConfig(publish=…)` takes a publisher."""
     hub = Hub()
     hub.publisher("c")(chunk(1))
     with pytest.raises(TypeError):

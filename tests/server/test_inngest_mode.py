@@ -55,7 +55,7 @@ class Hosted:
         return answer.json()
 
     async def messages(self, thread: str = "t1", user: str = "ada") -> list[dict[str, Any]]:
-        """What the thread holds."""
+        """Return the messages of the thread."""
         async with client_of(self.app, user) as client:
             return (await client.get(f"/api/threads/{thread}")).json()["messages"]
 
@@ -65,7 +65,7 @@ class Hosted:
 
     @property
     def chunks(self) -> list[dict[str, Any]]:
-        """What was published, each once."""
+        """The published chunks, each once."""
         return list({p.data["id"]: p.data for p in self.executor.published}.values())
 
 
@@ -134,7 +134,7 @@ async def test_the_event_keeps_the_fields_of_a_typed_state() -> None:
 
     @tool
     def look(ctx: ToolContext) -> str:
-        """What the state is."""
+        """Return the type of the state's data and its user."""
         return f"{type(ctx.state.data).__name__} of {ctx.state.data.user_id}"
 
     default = State(Desk())

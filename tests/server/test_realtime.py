@@ -32,14 +32,14 @@ from tests.server.world import (
 
 
 async def token_of(url: str, user: str = "ada", path: str = "") -> dict[str, Any]:
-    """What the hook gets."""
+    """Return the token that the hook gets."""
     answer = await post(f"{url}{path}", "/api/realtime/token", {"threadId": "t1"}, user)
     return answer.json()
 
 
 @asynccontextmanager
 async def subscribed(token: dict[str, Any]) -> AsyncGenerator[ClientConnection]:
-    """As the hook's client connects: to a path of its own on ``app.apiBaseUrl``."""
+    """Connect like the hook's client: to a path of its own on ``app.apiBaseUrl``."""
     base = token["app"]["apiBaseUrl"].replace("http", "ws", 1)
     async with connect(f"{base}/v1/realtime/connect?token={token['key']}") as socket:
         yield socket

@@ -87,7 +87,7 @@ def talk_in_terminal(folder: Path) -> None:
 
 
 async def by_http(path: Path) -> Any:
-    """As the React hook does, runs in the API's process."""
+    """Play the conversation like the React hook does, with runs in the API's process."""
     network = make(str(path))
     app = create_app(networks=[network], auth=by_header)
     words = iter(WORDS)
@@ -106,7 +106,7 @@ async def by_http(path: Path) -> Any:
 
 
 async def by_functions(path: Path) -> Any:
-    """As the React hook does, runs as Inngest functions."""
+    """Play the conversation like the React hook does, with runs as Inngest functions."""
     network = make(str(path))
     client = inngest.Inngest(app_id="shop", is_production=False)
     functions = create_functions(client, networks=[network], inference="local", realtime=True)

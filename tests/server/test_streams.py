@@ -34,7 +34,7 @@ from tests.server.world import (
 
 @tool
 def price(hat: str) -> str:
-    """What a hat costs."""
+    """Return the price of a hat."""
     return f"{hat}: 30"
 
 
@@ -264,7 +264,7 @@ async def test_a_run_beyond_its_time_limit_is_stopped() -> None:
 
 
 async def test_a_slow_reader_is_dropped_and_holds_no_chunks() -> None:
-    """What it does not read stays in the ring once, and its connection is closed."""
+    """Unread chunks stay once, in the ring, and the connection is closed."""
     app = app_of(
         support("Hi."),
         hub_limits=HubLimits(channel_bytes=200_000),

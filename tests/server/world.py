@@ -128,7 +128,7 @@ class Stream:
 
     @property
     def text(self) -> str:
-        """What the deltas say."""
+        """The text of the deltas."""
         return "".join(c["data"]["delta"] for c in self.chunks if c["event"] == "text.delta")
 
 

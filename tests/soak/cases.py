@@ -70,12 +70,12 @@ TOKENIZER = ApproximateTokenizer()
 
 
 def faults_of(seed: str) -> list[str]:
-    """What is wrong in the case that ``seed`` makes; nothing, one hopes."""
+    """Return the faults of the case that ``seed`` makes; none are expected."""
     return asyncio.run(faults_in(seed))
 
 
 async def faults_in(seed: str) -> list[str]:
-    """The same in a loop that runs already, for many cases."""
+    """Return the faults like `faults_of`, in a running event loop, for many cases."""
     return await _faults_of(random.Random(seed))  # noqa: S311 - not a secret
 
 
@@ -110,7 +110,7 @@ async def _faults_of(chance: random.Random) -> list[str]:
 
 
 def _refused(messages: Sequence[Message], name: ProviderName, chance: random.Random) -> list[str]:
-    """What the provider has against a request with these messages."""
+    """Return the provider's rejections of a request with these messages."""
     model = chance.choice(MODELS[name])
     before = [SYSTEM] if chance.random() < 0.8 else []
     after = [PREFILL] if chance.random() < 0.1 else []
@@ -133,7 +133,7 @@ def _refused(messages: Sequence[Message], name: ProviderName, chance: random.Ran
 
 
 def _is_whole(messages: Sequence[Message]) -> bool:
-    """Whether all results stand directly behind their calls, found by another way of reading."""
+    """Return whether all results directly follow their calls, by a second implementation."""
     group = _Group()
     for message in messages:
         begins = message.type == "text" or (group.answering and message.type != "tool_result")

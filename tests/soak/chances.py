@@ -192,7 +192,7 @@ HOSTILE: list[Callable[[list[Message], random.Random], list[Message]]] = [
     _copy,
     _halve,
 ]
-"""What users' own functions may do to a list."""
+"""Changes that a user's function may make to a list."""
 
 
 def processor(chance: random.Random) -> HistoryProcessor:

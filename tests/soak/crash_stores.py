@@ -43,7 +43,7 @@ for module in ("_sqlite_file", "_postgres_server"):
 
 @dataclass
 class Figures:
-    """What came of it."""
+    """The figures of one run of the soak test."""
 
     store: str
     kills: int
@@ -62,7 +62,7 @@ class Figures:
 
 
 def turn(writer: int, number: int) -> list[AgentResult]:
-    """What one turn saves: a question, then two results with calls."""
+    """Return the entries of one turn: a question, then two results with calls."""
     name = f"{writer}-{number}"
     results = [AgentResult.from_user(f"question {name}", id=f"{name}-0")]
     for part in (1, 2):
@@ -196,7 +196,7 @@ def crash(name: str, make: MakeStore, kills: int, seed: int) -> Figures:
 
 @contextmanager
 def store_maker(name: str) -> Generator[MakeStore]:
-    """What makes stores of a kind on a new database."""
+    """Yield a function that makes stores of a kind on a new database."""
     with tempfile.TemporaryDirectory(prefix="agentkit-crash-") as folder:
         if name == "sqlite":
             yield lambda: SqliteHistory(Path(folder) / "threads.db")

@@ -47,7 +47,7 @@ async def _batch(seed: str, start: int, stop: int) -> list[str]:
 
 
 class Log:
-    """What has been done, one line of JSON for each batch."""
+    """The log of finished batches, one line of JSON for each."""
 
     def __init__(self, path: Path | None, seed: str) -> None:
         self._path = path
@@ -71,7 +71,7 @@ class Log:
 
 
 def options() -> argparse.Namespace:
-    """What was asked for on the command line."""
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1_000_000, help="how many cases")
     parser.add_argument("--start", type=int, default=0, help="number of the first case")

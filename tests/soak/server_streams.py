@@ -139,7 +139,7 @@ class Reader:
     last_id: str | None = None
     chunks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     lost: int = 0
-    """How often the server said that something was lost."""
+    """The number of times the server reported a loss."""
 
     waits: list[float] = field(default_factory=list[float])
     """Seconds from sending a message to the first piece of its answer."""
@@ -163,7 +163,7 @@ class Reader:
         return data["event"]
 
     def check(self) -> int:
-        """How many chunks came, each after the one before it in its run.
+        """Return the number of chunks, each checked to follow the one before it in its run.
 
         Raises:
             AssertionError: One is missing or out of order.
@@ -213,7 +213,7 @@ class Load:
         return begun
 
     async def stored(self, reader: Reader, number: int) -> bool:
-        """Whether the answer is in the store, whole."""
+        """Return whether the answer is in the store, whole."""
         path = f"/api/threads/{reader.name}-{number}"
         found = (await self.client.get(path, headers={"x-user": reader.name})).json()
         last = found["messages"][-1]
@@ -310,7 +310,7 @@ class Load:
         return source, writer
 
     async def _take_rest(self, reader: Reader, rest: bytes) -> None:
-        """What came before the connection was closed, but for what was cut."""
+        """Take the rest of the stream before it was closed, without a cut event."""
         whole = rest.decode(errors="ignore").rpartition("\n\n")[0] + "\n\n"
 
         async def lines() -> AsyncGenerator[str]:
@@ -328,7 +328,7 @@ class Load:
                 await asyncio.sleep(0.5)
 
     async def answered(self, reader: Reader, number: int) -> bool:
-        """Whether nothing runs in a thread any more."""
+        """Return whether nothing runs in a thread any more."""
         path = f"/api/threads/{reader.name}-{number}"
         found = (await self.client.get(path, headers={"x-user": reader.name})).json()
         return not found["running"] and len(found["messages"]) > 1

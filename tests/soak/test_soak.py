@@ -14,7 +14,7 @@ LEAST = 100
 
 
 def test_random_chains_leave_what_every_provider_takes() -> None:
-    """Whole, pinned, in vain untouched; the seed of a case that fails shows it again."""
+    """Results are valid, pinned and not changed in vain; a failing case's seed repeats it."""
     end = time.monotonic() + SECONDS
     for number in range(CASES):
         seed = f"soak:{number}"

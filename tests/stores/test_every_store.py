@@ -1,4 +1,4 @@
-"""What every store promises, shown on each of them."""
+"""The contract of every store, tested on each of them."""
 
 from __future__ import annotations
 

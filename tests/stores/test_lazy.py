@@ -99,7 +99,7 @@ def result(number: int, rng: random.Random) -> AgentResult:
 async def seen(
     store: HistoryStore, processors: Sequence[HistoryProcessor], seed: int, turns: int = 1
 ) -> Any:
-    """What the model is sent in some turns on a long thread."""
+    """Return the messages that the model is sent in some turns on a long thread."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     thread = f"t{seed}"
     await store.delete_thread(thread)
@@ -176,7 +176,7 @@ chains = st.lists(st.sampled_from([*passing, *bounding]), max_size=4)
 def test_a_lazy_store_shows_a_model_what_an_eager_one_does(
     chain: list[HistoryProcessor], seed: int
 ) -> None:
-    """Whatever processors there are, in any order."""
+    """Loading must not change the input for any processors, in any order."""
     lazy = asyncio.run(seen(MemoryHistory(), chain, seed, 3))
     assert lazy == asyncio.run(seen(MemoryHistory(lazy=False), chain, seed, 3))
 

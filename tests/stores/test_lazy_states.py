@@ -28,7 +28,7 @@ Look = Callable[[HistoryStore], Awaitable[Any]]
 
 
 async def both(look: Look) -> list[Any]:
-    """What is found with lazy loading and without."""
+    """Return the look's result with lazy loading and without."""
     found: list[Any] = []
     for store in (MemoryHistory(), MemoryHistory(lazy=False)):
         await store.add_thread("t")
@@ -185,7 +185,7 @@ class First(TokenLimiter):
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """What the limiter leaves, after the first."""
+        """Return the first message and those that the limiter leaves."""
         return [messages[0], *(await super().process(messages, context))]
 
 
@@ -195,7 +195,7 @@ class Counted(StripImages):
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """How many there were, at the end."""
+        """Add the number of messages at the end."""
         return [*messages, TextMessage("user", f"{len(messages)} before")]
 
 
@@ -203,7 +203,7 @@ class Counted(StripImages):
 async def test_a_subclass_with_its_own_process_gets_everything(
     chain: list[HistoryProcessor],
 ) -> None:
-    """What its base says of how far it looks holds for the base."""
+    """The needs that a base class declares do not hold for a subclass's own `process`."""
 
     async def look(store: HistoryStore) -> list[str]:
         agent = desk(*chain)

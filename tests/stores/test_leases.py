@@ -74,7 +74,7 @@ def net(agent: Agent, state: State[Any] | None = None) -> Network:
 
 
 async def authors(store: HistoryStore) -> list[str]:
-    """Who wrote the results of the thread."""
+    """Return the authors of the thread's results."""
     return [result.agent_name for result in await store.load("t")]
 
 
@@ -124,7 +124,7 @@ async def test_a_dead_run_does_not_lock_its_thread_for_ever(make: MakeStore) -> 
 
 
 async def test_a_run_that_lost_its_turn_saves_nothing_more(make: MakeStore) -> None:
-    """What it would add belongs to another conversation by now."""
+    """Another run has continued the conversation by then."""
     async with make(seconds=1e-6) as store:
 
         @tool
@@ -206,13 +206,13 @@ async def test_a_run_goes_on_with_the_state_of_the_one_before(make: MakeStore) -
 
 
 class Old(BaseModel):
-    """What the state was."""
+    """The state before the change."""
 
     name: str = "x"
 
 
 class New(BaseModel):
-    """What the state is."""
+    """The state after the change."""
 
     name: int = 0
 
@@ -256,7 +256,7 @@ class Slow(MemoryHistory):
 
 
 async def test_a_run_that_is_cancelled_while_it_loads_gives_its_turn_back() -> None:
-    """Whoever cancels it may begin again at once."""
+    """The next run may begin at once."""
     store = Slow()
     agent = desk(store, "hello")
     task = asyncio.create_task(agent.run("hi", thread_id="t"))
@@ -290,7 +290,7 @@ async def test_the_thread_is_free_while_a_run_waits_for_a_person(make: MakeStore
 
 
 async def test_replayed_runs_take_turns_and_answer_once(make: MakeStore) -> None:
-    """As Inngest functions, which begin again for each step."""
+    """Inngest functions begin again for each step."""
     async with make() as store:
         agent = desk(store, tool_call("count", {}), "one", "two", tools=[count])
         once = UserMessage("hi", "m1")
@@ -307,7 +307,7 @@ def test_a_lease_has_to_last() -> None:
 
 
 async def test_a_message_that_comes_again_much_later_is_answered_as_before() -> None:
-    """As much of the thread is read as there is after it, and no model is called."""
+    """The later part of the thread is read, but no model is called."""
     store = MemoryHistory(lease=ThreadLease())
     message = UserMessage("hi", "m1")
     agent = Agent(
@@ -348,7 +348,7 @@ async def rest(ctx: ToolContext, place: str) -> str:
 
 
 def parts(log: list[str]) -> list[int]:
-    """How often the thread was locked before each time at which it was given up."""
+    """Return the number of locks before each unlock."""
     return [part.split().count("lock") for part in " ".join(log).split("unlock")]
 
 

@@ -1,4 +1,4 @@
-"""What only PostgreSQL does, on a real server."""
+"""Behaviour of PostgresHistory that other stores lack, on a real server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def make(postgres_url: str, postgres_schema: str) -> Make:
 
 
 def user(text: str) -> AgentResult:
-    """What the user said, its id made of it."""
+    """Return a user's message with an id made of its text."""
     return AgentResult.from_user(text, id=f"id of {text}")
 
 
@@ -178,7 +178,7 @@ def test_a_program_ends_without_closing_its_store(postgres_url: str, postgres_sc
 async def test_a_disk_that_is_full_is_an_error_and_stores_nothing(
     make: Make, postgres_url: str, postgres_schema: str
 ) -> None:
-    """What the server says then, here said by a trigger; afterwards everything goes on."""
+    """A trigger raises the server's error; after it, everything goes on."""
     raises = (
         "CREATE FUNCTION {s}.fills() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
         "IF NEW.position > 0 THEN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; "

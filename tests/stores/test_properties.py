@@ -1,4 +1,4 @@
-"""Whatever a run can produce, a store gives back."""
+"""Stores give back whatever a run can produce."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ async def save_and_load(
 
 
 def check_round_trip(store: HistoryStore, batches: list[list[AgentResult]]) -> None:
-    """What was saved is found, once, in order."""
+    """Assert that the saved results are found once and in order."""
     expected = [result for batch in batches for result in batch]
     assert asyncio.run(save_and_load(store, batches)) == (expected, expected)
 
 
 def numbered(batches: list[list[AgentResult]]) -> list[list[AgentResult]]:
-    """The same with an id on every second result."""
+    """Return the results with an id on every second one."""
     number = count()
     return [
         [replace(result, id=f"r{n}") if (n := next(number)) % 2 else result for result in batch]

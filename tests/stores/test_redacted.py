@@ -156,7 +156,7 @@ async def test_the_next_run_sees_the_thread_masked(store: HistoryStore) -> None:
 async def test_a_repeated_masked_write_is_stored_once(
     store: HistoryStore, reply: Callable[[str], AgentResult]
 ) -> None:
-    """The same text gives the same mask, so that a repeated write is recognised."""
+    """Equal texts get equal masks, so that a repeated write is recognised."""
     wrapped = redacted(store, Redactor({"order": r"order-\d+"}))
     await wrapped.add_thread("t")
     for _ in range(2):

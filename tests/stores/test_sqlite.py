@@ -1,4 +1,4 @@
-"""What SqliteHistory promises of its file."""
+"""The guarantees of SqliteHistory about its file."""
 
 # ruff: noqa: ASYNC221, ASYNC240 - nothing else runs in these loops
 from __future__ import annotations
@@ -150,7 +150,7 @@ def test_a_path_that_is_no_file_is_refused(given: str) -> None:
 
 
 async def refused(path: Path, **options: Any) -> str:
-    """What the error says when the file is opened; it names the file."""
+    """Return the error's text when the file is opened; it names the file."""
     with pytest.raises(HistoryError) as caught:
         await SqliteHistory(path, **options).setup()
     assert str(path) in str(caught.value)

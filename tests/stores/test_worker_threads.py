@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def done(script: str, path: Path) -> str:
-    """What a script prints that has a file to work on; it has to end."""
+    """Return the output of a script that works on a file; it has to end."""
     head = "import asyncio, sys; from agentkit_py.stores import SqliteHistory\n"
     command = [sys.executable, "-c", head + script, str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -66,7 +66,7 @@ async def test_a_healthy_network_has_no_findings() -> None:
 
 
 async def test_an_agent_by_itself_is_examined_too() -> None:
-    """As in a network of one."""
+    """A single agent is examined like a network of one."""
     report = await examine(Agent(name="clerk", system="S", tools=[look], max_iter=3))
     assert (report.healthy, report.target, report.tools) == (True, "clerk", {"look": 1})
 
@@ -141,7 +141,7 @@ async def test_what_hooks_do_is_done_on_each_replay(tmp_path: Path, where: str) 
 
 
 async def test_a_router_that_decides_by_chance_is_an_error() -> None:
-    """The same request asks for other steps."""
+    """Replays of one request would ask for other steps."""
     count = itertools.count()
 
     def router(context: RouterContext) -> str | None:
@@ -270,7 +270,7 @@ async def test_questions_are_answered_as_one_says(approve: bool) -> None:
 
 
 async def test_its_own_threads_are_left_alone() -> None:
-    """Whatever the doctor says is kept elsewhere."""
+    """The doctor's own runs are stored elsewhere."""
     store = MemoryHistory()
     network = network_of(look)
     network.history = store

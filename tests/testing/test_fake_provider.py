@@ -421,7 +421,7 @@ def test_gemini_replies_look_like_the_real_ones() -> None:
 
 
 def test_gemini_3_signs_the_first_call_and_wants_the_signature_back() -> None:
-    """What the fake Gemini 3 sends can be sent back to it as it is, signature included."""
+    """The fake Gemini 3's content can be sent back unchanged, signature included."""
     request: dict[str, Any] = {"model": "gemini-3-pro-preview"}
     provider = FakeProvider([tool_calls(("f", {}), ("g", {})), "Done."])
     base: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
@@ -650,7 +650,7 @@ async def test_a_delay_is_waited_for_and_can_time_out() -> None:
 
 
 def test_a_delay_times_out_for_sync_clients_too() -> None:
-    """The same holds for `httpx.Client`."""
+    """`httpx.Client` times out, too."""
     provider = FakeProvider([Raw(delay=0.001, reply="slow"), Raw(delay=60)])
     with httpx.Client(transport=provider.transport, timeout=0.01) as client:
         assert "slow" in client.send(client.build_request("POST", **parts_of("openai"))).text

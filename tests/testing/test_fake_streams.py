@@ -117,7 +117,7 @@ def test_the_responses_api_numbers_its_events_and_ends_with_all() -> None:
 
 
 def test_gemini_without_alt_sse_answers_with_a_list() -> None:
-    """As the real one; the pieces are the same."""
+    """The real API does so, too; the pieces are the same."""
     request = request_of("gemini")
     url = request.url.copy_with(query=None)
     plain = httpx.Request("POST", url, headers=request.headers, content=request.content)
@@ -128,7 +128,7 @@ def test_gemini_without_alt_sse_answers_with_a_list() -> None:
 
 @EVERY
 def test_what_is_wrong_without_a_stream_is_wrong_with_one(provider: Provider) -> None:
-    """The same rules, the same JSON."""
+    """The rules and the JSON of errors are the same."""
     fake = FakeProvider(["never"])
     field = {"gemini": "contents", "openai_responses": "input"}.get(provider, "messages")
     response = send(fake, request_of(provider, **{field: []}))
@@ -146,7 +146,7 @@ def test_errors_and_exact_json_are_no_streams(provider: Provider) -> None:
 
 
 def test_events_can_be_given_exactly() -> None:
-    """As JSON, text, with a name, or as bytes; nothing is added."""
+    """JSON, text, named events and bytes are sent without additions."""
     raw = Raw(sse=[{"a": "ü"}, "two\nlines", ("ping", {"b": 1}), b": comment\r\n\r\n"])
     response = send(FakeProvider([raw]), request_of("openai"))
     assert response.headers["content-type"] == "text/event-stream"
@@ -211,7 +211,7 @@ async def test_a_pause_is_kept_where_the_time_out_allows_it() -> None:
 
 
 async def read_paced(pause: float) -> str:
-    """What a streamed reply with such pauses says."""
+    """Return the text of a streamed reply with such pauses."""
     transport = PacedTransport(FakeProvider([text("One two three.")]).transport, pause)
     model = replace(openai("offline", api_key="sk-offline"), transport=transport)
     async with Agent(name="a", system="S", model=model).stream("Hi") as stream:

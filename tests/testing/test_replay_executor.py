@@ -33,7 +33,7 @@ def executor(handler: Any, *, made: Any = None, retries: int = 2, **options: Any
 
 
 async def test_each_step_is_a_request_and_each_output_goes_through_json() -> None:
-    """What the SDK's mock hands over as it is comes back as JSON here."""
+    """The SDK's mock passes outputs on unchanged; here they become JSON."""
     calls: list[str] = []
 
     async def handler(ctx: inngest.Context) -> Any:
@@ -293,7 +293,7 @@ async def test_limits_are_those_of_the_server() -> None:
 
 
 async def test_state_that_does_not_fit_a_request_is_fetched_by_the_worker() -> None:
-    """As the server does beyond 4 MB."""
+    """The server does so beyond 4 MB."""
 
     async def handler(ctx: inngest.Context) -> int:
         async def much() -> str:

@@ -1,4 +1,4 @@
-"""What was exported, in forms that can be compared."""
+"""Exported spans, in forms that can be compared."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Collected:
         self.meters = MeterProvider([self.reader], shutdown_on_exit=False)
 
     def tracing(self, **options: Any) -> Tracing:
-        """What sends everything here."""
+        """Return a tracing that exports here."""
         return Tracing(tracer_provider=self.provider, meter_provider=self.meters, **options)
 
     @property
@@ -46,7 +46,7 @@ class Collected:
 
     @property
     def parents(self) -> Counter[tuple[str, str | None]]:
-        """How often a span of one name stands in one of another name."""
+        """The number of spans by their names and their parents' names."""
         names = {span_id_of(span): span.name for span in self.spans}
         return Counter(
             (span.name, names[span.parent.span_id] if span.parent is not None else None)

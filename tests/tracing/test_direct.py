@@ -84,7 +84,7 @@ async def test_content_is_not_written_by_default(collected: Collected) -> None:
 
 
 async def test_content_is_written_on_request_and_masked(collected: Collected) -> None:
-    """As JSON, in the form of the conventions."""
+    """The JSON has the form of the semantic conventions."""
     tracing = collected.tracing(content=True, redactor=Redactor(["email"]))
     await support(script()).run("Where is A1?", tracing=tracing)
     chats = [said(span) for span in collected.spans if span.name == "chat gpt-4o"]
@@ -196,7 +196,7 @@ async def test_parallel_agents_and_tools_have_spans_of_their_own(
 async def test_spans_of_the_callers_and_of_tools_are_part_of_the_same_trace(
     collected: Collected,
 ) -> None:
-    """What instruments a web server or a database finds its place by itself."""
+    """Spans of other instrumentations, e.g. of a web server, join the trace."""
     tracer = collected.provider.get_tracer("mine")
 
     @tool

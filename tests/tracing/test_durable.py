@@ -38,7 +38,7 @@ class ManyMachines:
         self._collected = collected
 
     def of_run(self, runtime: Runtime) -> MeasuredRun:
-        """What measures a run, and remembers nothing."""
+        """Return a measured run that remembers nothing."""
         return self._collected.tracing().of_run(runtime)
 
     def carrier(self) -> dict[str, str]:
@@ -87,7 +87,7 @@ async def test_a_durable_run_has_the_spans_of_a_direct_one(
 async def test_each_span_is_exported_once_by_independent_processes(
     collected: Collected, inference: Inference
 ) -> None:
-    """As where each request starts a function in the cloud anew."""
+    """In the cloud each request may start the function in a new process."""
     instrument_all_runs(ManyMachines(collected))
     await durably(support, script(), inference)
     assert collected.parents == TREE
@@ -127,7 +127,7 @@ async def test_the_senders_trace_continues_in_the_function(collected: Collected)
 
 
 async def test_the_http_api_carries_its_trace_to_the_function(collected: Collected) -> None:
-    """As `agentkit_py.server` sends messages on."""
+    """`agentkit_py.server` sends the trace with its messages."""
     everywhere(collected)
     model = script()
     network = support(model)

@@ -75,7 +75,7 @@ def structured() -> dict[str, Any]:
 
 @server.tool()
 def environment() -> dict[str, str]:
-    """What the server's process was given."""
+    """Return the environment of the server's process."""
     return dict(os.environ)
 
 

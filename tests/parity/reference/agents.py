@@ -314,7 +314,7 @@ class Turn:
         return result
 
     def result_facts(self, result: Result) -> dict[str, Json]:
-        """What hooks with a result are told."""
+        """Return the arguments of hooks that get a result."""
         return {
             "argKeys": ["agent", "network", "result"],
             "agent": self.agent["name"],

@@ -125,7 +125,7 @@ _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d)
 
 
 def _continues(options: dict[str, Json], choice: str) -> bool:
-    """Whether the model takes the beginning of its answer: until 4.5, if it does not think."""
+    """Return whether the model accepts a prefill: until 4.5, if it does not think."""
     version = _VERSION.search(options["model"])
     if version is None or (int(version[1]), int(version[2] or 0)) >= (4, 6) or choice != "auto":
         return False

@@ -66,7 +66,7 @@ class Switches:
         self.asked: set[str] = set()
 
     def __call__(self, divergence: str) -> bool:
-        """Whether this one is on; to be asked only where it makes a difference."""
+        """Return whether this divergence is on; call it only where it makes a difference."""
         self.asked.add(divergence)
         return divergence in self.on
 
@@ -84,7 +84,7 @@ class Result:
     id: Json = UNDEFINED
 
     def short(self) -> dict[str, Json]:
-        """Who said what."""
+        """Return the author and messages."""
         return {
             "agentName": self.agent,
             "output": public(self.output),
@@ -176,7 +176,7 @@ class State:
         return [*self.messages, *(m for result in self.results for m in result.messages)]
 
     def record(self, *, kv: bool) -> dict[str, Json]:
-        """What is compared of it."""
+        """Return the parts of the state that are compared."""
         return {
             "threadId": UNDEFINED if self.thread_id is None else self.thread_id,
             "data": copy.deepcopy(self.data),

@@ -33,7 +33,7 @@ class Adapter:
         return self.play.ids.new()
 
     def has(self, hook: str) -> bool:
-        """Whether the adapter has this hook."""
+        """Return whether the adapter has this hook."""
         return hook in self.spec
 
     def call(

@@ -1,4 +1,4 @@
-"""What a run of the reference model begins with."""
+"""The input of a run of the reference model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..vectors import Json
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What the user says."""
+    """The user's message."""
 
     given: Json
     id: Json

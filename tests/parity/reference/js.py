@@ -44,7 +44,7 @@ def utf16_pieces(text: str, size: int) -> list[str]:
 
 
 def whole_pieces(text: str, size: int) -> list[str]:
-    """The same, but a pair that would be cut goes to the next piece as a whole."""
+    """Like `utf16_pieces`, but a pair that would be cut goes to the next piece as a whole."""
     pieces: list[str] = []
     piece, used = "", 0
     for character in text:

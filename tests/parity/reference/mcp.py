@@ -31,7 +31,7 @@ class ListingFailed(Exception):  # noqa: N818 - a signal
 
 
 def server_tools(server: dict[str, Json], on: Switches, *, shimmed: bool) -> list[Json]:
-    """What an agent is offered of a server.
+    """Return the tools of a server that an agent is offered.
 
     Args:
         server: The scenario's settings.
@@ -70,7 +70,7 @@ def _tool(server: str, listed: Json, *, works: bool) -> Json:
 
 
 def zod(schema: Json) -> dict[str, Json]:
-    """What is left of a server's schema when TypeScript has made a zod schema of it."""
+    """Return a server's schema after TypeScript has converted it to zod and back."""
     if "anyOf" in schema:
         return {"type": [option["type"] for option in schema["anyOf"]]}
     kind = schema["type"]

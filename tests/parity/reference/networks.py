@@ -227,7 +227,7 @@ class NetworkRun:
     # ------------------------------------------------------------------ who is next
 
     def is_enabled(self, agent: dict[str, Json]) -> bool:
-        """Whether the agent says that it may run."""
+        """Return whether the agent's lifecycle enables it."""
         rule = (agent.get("lifecycle") or {}).get("enabled")
         if rule is None:
             return True

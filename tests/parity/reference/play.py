@@ -41,7 +41,7 @@ Binding = dict[tuple[Any, ...], Json]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the model says happens."""
+    """The run that the reference model predicts."""
 
     document: dict[str, Json]
     asked: frozenset[str]
@@ -130,7 +130,7 @@ class Play:
 
     @property
     def durable(self) -> bool:
-        """Whether the run is inside an Inngest function."""
+        """True if the run is inside an Inngest function."""
         return bool(self.spec["runs"][self.run].get("stepContext"))
 
     @property
@@ -150,7 +150,7 @@ class Play:
             self.step(name)
 
     def count(self, key: int) -> int:
-        """How often this was called before."""
+        """Return the number of earlier calls with this key."""
         self._counts[key] = self._counts.get(key, -1) + 1
         return self._counts[key]
 

@@ -113,7 +113,7 @@ class ItemModel:
             raise our_failure("ConfigurationError")
 
     def applied(self, spec: dict[str, Json], items: list[Item]) -> list[Item]:
-        """What one processor leaves."""
+        """Return the items that one processor leaves."""
         if spec["type"] == "ToolCallFilter":
             return self._filtered(items, spec.get("options", {}))
         return self._limited(items, spec)

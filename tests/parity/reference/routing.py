@@ -20,7 +20,7 @@ _TEXT = {"type": "string", "description": WORDS}
 
 
 def _ours(properties: dict[str, Json], required: list[str]) -> Json:
-    """The same arguments as pydantic describes them."""
+    """Return the schema of the arguments as pydantic describes them."""
     described: dict[str, Json] = {}
     for name in properties:
         either = [{"type": "string"}, {"type": "null"}]
@@ -63,7 +63,7 @@ DEFAULT_ROUTING: dict[str, Json] = {
 
 
 def default_route(result: Result, run: NetworkRun) -> list[str]:
-    """Who is next by the default routing agent's first call."""
+    """Return the agents chosen by the default routing agent's first call."""
     first = result.tool_calls[0] if result.tool_calls else None
     if first is None or first["tool"]["name"] != "select_agent":
         return []

@@ -1,4 +1,4 @@
-"""What forms of schemas have in common in the reference model."""
+"""Common parts of schema forms in the reference model."""
 
 # JSON of any shape is read here.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

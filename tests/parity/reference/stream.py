@@ -79,7 +79,7 @@ class Stream:
         )
 
     def reply(self, who: Speaker, output: list[Json]) -> None:
-        """What the model said."""
+        """Stream the model's reply."""
         texts = [
             m
             for m in output

@@ -1,4 +1,4 @@
-"""What tools do and give in the reference model."""
+"""Tool handlers and their results in the reference model."""
 
 # JSON of any shape is read here.
 # pyright: reportUnknownArgumentType=false
@@ -26,7 +26,7 @@ _BUILT_IN = frozenset(
 
 @dataclass(slots=True)
 class Calling:
-    """What a handler may see and change."""
+    """The context of a handler."""
 
     agent: str
     network: str

@@ -1,4 +1,4 @@
-"""What providers ask of a history, as the reference model sees to it."""
+"""Providers' rules for the order of a history, in the reference model."""
 
 # JSON of any shape is read here.
 # pyright: reportUnknownVariableType=false
@@ -41,7 +41,7 @@ Unit: TypeAlias = Exchange | dict[str, Json]
 
 
 def all_on(on: Switches, causes: list[str]) -> bool:
-    """Whether all these divergences are on; each is asked, so that each is known to matter."""
+    """Return whether all these divergences are on; each is asked, so that each is recorded."""
     return sum(on(cause) for cause in causes) == len(causes)
 
 
@@ -129,7 +129,7 @@ def _name(call_id: str, used: set[str]) -> str:
 
 
 def is_thought(unit: Unit) -> bool:
-    """Whether it is a model's reasoning."""
+    """Return whether the unit is a model's reasoning."""
     return not isinstance(unit, Exchange) and unit["type"] == "reasoning"
 
 
@@ -167,7 +167,7 @@ def closing(found: list[Unit]) -> Json:
 
 
 def closing_words(message: Json, agent: str) -> str:
-    """What the closing text reads like as a user's turn."""
+    """Return the text of the closing message as a user's turn."""
     text = "".join(text_pieces(message)).strip()
     author = message.get("_by")
     if author is None:
