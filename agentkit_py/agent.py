@@ -111,7 +111,7 @@ class Agent(AgentLike, Runnable[AgentResult]):
     """Run the calls of one reply at the same time, each on its own fork of the state."""
 
     history_mode: HistoryMode = "chronological"
-    """When it runs by itself; networks have their own."""
+    """The order of prompt and history in a run by itself; networks have their own setting."""
 
     token_counter: CustomTokenizer | None = None
     """Counts tokens for reports and limits; None: tiktoken's o200k_base, or an estimate."""
@@ -149,7 +149,7 @@ class Agent(AgentLike, Runnable[AgentResult]):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """How reports and limits count tokens."""
+        """The tokenizer of reports and limits."""
         counter = self.token_counter
         return _DEFAULT_TOKENIZER if counter is None else as_tokenizer(counter)
 

@@ -100,7 +100,7 @@ def _restore(
 
 
 class ConfigurationError(AgentKitError, ValueError):
-    """Something the developer passed cannot work; the message names the value and what to do."""
+    """A value from the developer cannot work; the message names it and the remedy."""
 
 
 class MissingModelError(ConfigurationError):

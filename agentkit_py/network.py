@@ -48,7 +48,7 @@ class Network(Runnable[NetworkRun]):
     agents: Sequence[Agent]
     description: str = ""
     default_model: Model | None = None
-    """For agents that have none, and for the default routing agent."""
+    """The model of agents that have none, and of the default routing agent."""
 
     router: Router | None = None
     """A function, a routing agent, or None: the default routing agent."""

@@ -33,7 +33,7 @@ Router: TypeAlias = RouterFunction | RoutingAgent
 
 
 def together(*agents: Agent | str) -> Together:
-    """For routers: let these agents run at the same time.
+    """Return a router's choice of several agents that run at the same time.
 
     Each gets its own copy of the state and sees the conversation as it was before. Results join
     the state in the order given here, and so do changes of state data; two agents that change the

@@ -196,14 +196,14 @@ async def test_a_new_thread_is_looked_for_made_and_loaded(tmp_path: Path) -> Non
 
 async def test_an_event_that_nobody_hears_is_not_made() -> None:
     """Events and chunks cost nothing where nobody listens; with an observer they are made."""
-    silent, heard = Profile(), Profile()
+    silent, observed = Profile(), Profile()
     with silent:
         await agent_of(ScriptedModel(*asking(1)), max_iter=2).run("q?")
     events: list[object] = []
-    with heard:
+    with observed:
         await agent_of(ScriptedModel(*asking(1)), max_iter=2).run("q?", observer=events.append)
     assert not silent.made.keys() & {type(event).__name__ for event in events}
-    assert heard.made["RunStarted"] == heard.made["RunCompleted"] == 1
+    assert observed.made["RunStarted"] == observed.made["RunCompleted"] == 1
 
 
 def replayed(model: Model) -> ReplayExecutor:

@@ -17,7 +17,7 @@ from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 Provider = Literal["openai", "azure_openai", "anthropic", "gemini", "grok"]
 ALL: list[Provider] = ["openai", "azure_openai", "anthropic", "gemini", "grok"]
 
-# Beside the usual model of each provider one that signs its calls, and one that takes a prefill.
+# Each provider's usual model, one that signs its calls, and one that takes a prefill.
 OTHERS: list[tuple[Provider, str]] = [
     ("gemini", "gemini-3-pro-preview"),
     ("anthropic", "claude-3-5-haiku-latest"),

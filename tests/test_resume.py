@@ -259,7 +259,7 @@ def test_a_process_that_is_killed_leaves_a_thread_to_go_on_with(tmp_path: Path) 
 
 
 class Desk:
-    """A network of two agents that comes to a halt at one place, until it is told to go on."""
+    """A network of two agents that stops at one place until it may go on."""
 
     def __init__(self, at: str, history: SqliteHistory) -> None:
         self.at: str | None = at

@@ -45,7 +45,7 @@ class TurnOptions:
     """Overrides the agent's."""
 
     default_model: Model | None = None
-    """Where neither the run nor the agent has one."""
+    """The model if neither the run nor the agent has one."""
 
     max_iter: int | None = None
     """Another number of inferences than the agent's."""

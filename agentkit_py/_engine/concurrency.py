@@ -21,7 +21,7 @@ from agentkit_py.runtime.port import Runtime
 T = TypeVar("T")
 
 _branch: ContextVar[tuple[object, list[Any]] | None] = ContextVar("agentkit_branch", default=None)
-"""In a parallel call: the network run it belongs to, and what the call has scheduled there."""
+"""The network run of a parallel call, and the agents that the call has scheduled there."""
 
 
 def scheduled_in(run: object, stack: list[T]) -> list[T]:

@@ -39,10 +39,10 @@ class AsToolOptions(TypedDict, total=False):
     """The tool's name; made of the agent's or network's unless given."""
 
     description: str
-    """Tells the model when to use it; the agent's or network's unless given."""
+    """Describes to the model when to use it; the agent's or network's unless given."""
 
     allowed_tools: Rights
-    """Which of its own tools it may use in such a run: none unless given."""
+    """The tools of its own that it may use in such a run; none unless given."""
 
     max_iter: int
     """Inferences of one call (of a network: agent turns) at the most; 10 unless given."""
@@ -54,7 +54,7 @@ class AsToolOptions(TypedDict, total=False):
     """Makes the state of each call; an empty one unless given."""
 
     history: HistoryConfig | None
-    """Where its threads are kept; its own history unless given."""
+    """The store of its threads; its own history unless given."""
 
     model: Model
     """Another model than its own."""

@@ -48,7 +48,7 @@ _DEEPEST = 20
 
 
 def _culprit(value: object, path: str = "result", depth: int = 0) -> tuple[str, object]:
-    """Where in ``value`` the first thing without a JSON form is, and what it is."""
+    """Return the path and the kind of the first part of ``value`` that has no JSON form."""
     from pydantic_core import to_jsonable_python  # noqa: PLC0415 - loads pydantic
 
     items: list[tuple[str, object]] = []

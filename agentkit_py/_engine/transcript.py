@@ -23,7 +23,7 @@ class Transcript:
     """The id of this run's user message: it stands in the prompt, and so in no history."""
 
     older: tuple[AgentResult, ...] = ()
-    """In a fork: results of the thread that processors wanted to see; not in its state."""
+    """A fork's older results of the thread that processors asked for; not in its state."""
 
     added: list[AgentResult] = field(default_factory=list[AgentResult])
     """The results of this run."""

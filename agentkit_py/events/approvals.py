@@ -35,7 +35,7 @@ class ApprovalRequest:
 
     @property
     def expires_at(self) -> datetime | None:
-        """When the question lapses."""
+        """The time at which the question expires."""
         return self.asked_at and self.asked_at + timedelta(seconds=self.timeout)
 
     def to_dict(self) -> dict[str, Any]:

@@ -214,7 +214,7 @@ class MessageAssembler:
         self.runs: dict[str, RunStatus] = {}
         self._parts: dict[tuple[str, str], StreamedPart] = {}
         self._answered: dict[tuple[str, str], tuple[str, str]] = {}
-        """Of each tool's output, by its key: the key of its call."""
+        """The key of each tool output's call, by the output's key."""
 
     @property
     def parts(self) -> list[StreamedPart]:

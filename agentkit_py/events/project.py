@@ -57,7 +57,7 @@ class _Part:
     kind: str
     tool: str | None = None
     call: str | None = None
-    """Of an output: the part of its call, where readers would take it for another's."""
+    """The part of an output's call, where readers would match it with another call."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,7 +77,7 @@ class _OpenCalls:
     _calls: list[_OpenCall] = field(default_factory=list[_OpenCall])
 
     def add(self, message_id: str, call: ToolCall, part_id: str) -> None:
-        """Note that the part of a call is on the wire."""
+        """Record that the part of a call is on the wire."""
         self._calls.append(_OpenCall(message_id, call, part_id))
 
     def waiting(self, message_id: str) -> list[_OpenCall]:

@@ -221,7 +221,7 @@ class Thread:
         self._tell()
 
     def _tell(self) -> None:
-        """Note in the state how many results are not in it."""
+        """Record in the state the number of results that are not loaded."""
         self.state.not_loaded = 0 if self.older is None else self.older.position
 
     async def _go_on(self, config: HistoryConfig) -> None:

@@ -151,7 +151,7 @@ class LivePublisher:
 
 _REMEMBERED = 1000
 _stopped: OrderedDict[tuple[str, str], float] = OrderedDict()
-"""When the runs of a user in a thread were stopped, those stopped last at the end."""
+"""The times at which runs were stopped, by user and thread; the latest is last."""
 
 
 def stop(user_id: str, thread_id: str) -> None:

@@ -19,7 +19,7 @@ class Document:
     id: str
     source: str
     hash: str
-    """Of content, metadata and chunking: an equal one means that nothing changed."""
+    """A hash of content, metadata and chunking; if it is equal, nothing has changed."""
 
     metadata: Metadata
 

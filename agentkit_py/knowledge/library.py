@@ -253,7 +253,7 @@ class _Loaded:
     passages: list[str]
 
     def cut(self, chunking: Chunking) -> list[str]:
-        """Its chunks."""
+        """Return the chunks of all passages."""
         return [chunk for one in self.passages for chunk in chunking.cut(one, self.kind)]
 
 

@@ -43,7 +43,7 @@ Condition: TypeAlias = tuple[str, list[Any]]
 """A condition on ``knowledge_documents d``, and its parameters in order."""
 
 VERSION = 1
-"""Of the tables."""
+"""The version of the tables' schema."""
 
 FOUND = "c.text, c.position, d.name, d.source, d.metadata"
 """The columns of a found chunk ``c`` of a document ``d``; its score follows."""

@@ -31,7 +31,7 @@ APPLICATION_ID = 0x41674B6E
 """At the beginning of each such file: "AgKn"."""
 
 _MAX_NEAREST = 4096
-"""That many sqlite-vec gives at once."""
+"""The most rows that sqlite-vec returns for one query."""
 
 
 class SqliteKnowledge(SqlStore):

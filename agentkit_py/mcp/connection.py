@@ -35,7 +35,7 @@ _HTTP_TIMEOUT = httpx2.Timeout(30.0, read=300.0)
 """A server may keep a stream open for long without an event. The SDK has the same."""
 
 _MAX_PAGES = 100
-"""Of a list of tools: a server that always has one more page must not hang a run."""
+"""The most pages of a list of tools, so that an endless list does not hang a run."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -55,7 +55,7 @@ class BrokenTarget:
     """Stands for the playground of a target that could not be loaded."""
 
     message: str
-    """One line."""
+    """The error in one line."""
 
     details: str = ""
     """The traceback."""

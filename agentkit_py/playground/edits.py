@@ -46,7 +46,7 @@ class Edit(BaseModel):
     system: str | None = Field(default=None, max_length=1_000_000)
     input: str | None = Field(default=None, max_length=1_000_000)
     processors: dict[int, ProcessorEdit] = Field(default_factory=dict[int, ProcessorEdit])
-    """By their number in the order in which they run."""
+    """Edits by the processor's number in the order in which processors run."""
 
 
 @dataclass(frozen=True, slots=True)

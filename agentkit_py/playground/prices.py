@@ -29,7 +29,7 @@ class Price:
     input: Amount
     output: Amount
     cached: Amount | None = None
-    """Of input that came from the provider's cache; None: as other input."""
+    """The price of input from the provider's cache; None: the price of other input."""
 
 
 class _File(TypedDict):

@@ -51,7 +51,7 @@ class Run:
     began_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     status: Status = "running"
     events: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
-    """By their number in the log."""
+    """Events by their number in the log."""
 
     approvals: dict[str, asyncio.Future[ApprovalAnswer]] = field(
         default_factory=dict[str, asyncio.Future[ApprovalAnswer]]

@@ -189,7 +189,7 @@ class Shares:
     """True: the window is the model's, and not a guess."""
 
     fixed: int
-    """Of system prompt and tools."""
+    """Tokens of the system prompt and the tools."""
 
     summary: int
     recent: int

@@ -93,7 +93,7 @@ class _Channel:
     size: int = 0
     readers: int = 0
     open: dict[str, int] = field(default_factory=dict[str, int])
-    """Of each run that has not ended, by its message id: the number of its first chunk."""
+    """The number of the first chunk of each run that has not ended, by its message id."""
 
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by the next chunk, which brings a new event."""

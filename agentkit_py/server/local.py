@@ -326,7 +326,7 @@ class LocalRuns(Backend):
         """Accept messages, also after a `close`."""
         self._closing = False
         if not self._runs:
-            # The locks of before may belong to another event loop.
+            # The previous locks may belong to another event loop.
             self._slots = RunSlots(self._settings.limits.runs)
 
     def check_room(self, user_id: str) -> None:

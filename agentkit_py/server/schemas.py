@@ -293,14 +293,14 @@ class StoredMessage(TypedDict):
     type: Literal["user", "agent"]
     createdAt: str
     content: NotRequired[str]
-    """Of the user: the text."""
+    """The text of a user's message."""
 
     clientState: NotRequired[dict[str, Any]]
-    """Of the user: the client state that came with it."""
+    """The client state of a user's message."""
 
     agentName: NotRequired[str]
     data: NotRequired[dict[str, Any]]
-    """Of an agent: ``output`` and ``toolCalls``, as messages of the TypeScript package."""
+    """An agent's ``output`` and ``toolCalls``, as messages of the TypeScript package."""
 
 
 class ThreadResponse(TypedDict):

@@ -118,7 +118,7 @@ class _Import:
     times: dict[str, tuple[datetime, datetime]] = field(
         default_factory=dict[str, "tuple[datetime, datetime]"]
     )
-    """When new threads were created and changed."""
+    """The times at which new threads were created and last changed."""
 
     _lines: Counter[str] = field(default_factory=Counter[str])
     _seen: dict[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])

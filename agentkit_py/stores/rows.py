@@ -36,7 +36,7 @@ class ThreadInfo:
 
     created_at: datetime
     updated_at: datetime
-    """When a result was last added."""
+    """The time at which a result was last added."""
 
     result_count: int | None = None
     """Number of results; None: the store does not count them."""

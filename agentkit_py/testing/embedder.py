@@ -23,7 +23,7 @@ class HashingEmbedder:
 
     @property
     def key(self) -> str:
-        """Its name, with the length of its vectors."""
+        """The embedder's name, with the length of its vectors."""
         return f"hashing:{self.dimensions}"
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:

@@ -104,7 +104,7 @@ async def test_other_questions_are_answered_from_the_data_too(tmp_path: Path) ->
 
 
 async def test_a_train_that_is_full_on_every_day_is_not_changed(tmp_path: Path) -> None:
-    """The last refusal is told."""
+    """The reply names the last refusal."""
     said = await talk(
         tmp_path,
         "nora.lindqvist@example.com. Could we take the train later?",

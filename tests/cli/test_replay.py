@@ -414,8 +414,8 @@ def test_tools_that_no_reply_calls_together_stay_where_their_names_put_them() ->
     """Only what was called together moves."""
     calls = [RecordedCall(name, name, {}, "{}", "") for name in ("send_bill", "get_bike", "add")]
     replies = [RecordedReply(None, (calls[0],)), RecordedReply(None, tuple(calls[1:]))]
-    told = Conversation("x", 1, "", [RecordedTurn("Hi", replies)])
-    assert deal_out(told) == {"send_bill": "service", "get_bike": "lookups", "add": "lookups"}
+    replayed = Conversation("x", 1, "", [RecordedTurn("Hi", replies)])
+    assert deal_out(replayed) == {"send_bill": "service", "get_bike": "lookups", "add": "lookups"}
 
 
 def test_a_script_answers_each_call_once_and_says_when_it_is_asked_for_more() -> None:
@@ -461,12 +461,12 @@ def results(*messages: Message) -> list[AgentResult]:
 
 def test_a_thread_that_differs_says_where_first() -> None:
     """Message by message, field by field; results out of their envelope, errors as they are."""
-    told = conversation("ends-on-tool")
+    replayed = conversation("ends-on-tool")
     call = ToolCall("call_5", "transfer_to_person", {"summary": "wants a person"})
     ask, answer = ToolCallMessage([call]), ToolResultMessage(call, {"data": "Transfer successful"})
     failed = ToolResultMessage(call, {"error": {"name": "E", "message": "m"}})
     other = ToolCallMessage([ToolCall("call_6", "transfer_to_person", call.arguments)])
-    assert difference(told, results(ask, answer)) is None
+    assert difference(replayed, results(ask, answer)) is None
     cases = {
         "message 4 (assistant) is not in the thread": [],
         "message 5 (tool) is not in the thread": [ask],
@@ -480,10 +480,10 @@ def test_a_thread_that_differs_says_where_first() -> None:
         "message 6 (tool) is in the thread only": [ask, answer, answer],
     }
     for said, messages in cases.items():
-        assert (difference(told, results(*messages)) or "").startswith(said)
+        assert (difference(replayed, results(*messages)) or "").startswith(said)
     swapped = results(ask, answer)
     assert "assistant in the recording, user in the thread" in str(
-        difference(told, [swapped[0], swapped[0], *swapped[1:]])
+        difference(replayed, [swapped[0], swapped[0], *swapped[1:]])
     )
 
 

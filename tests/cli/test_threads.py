@@ -123,10 +123,10 @@ def test_files_that_stay_are_named_when_threads_are_deleted(db: Path, tmp_path: 
 def test_calls_and_results_are_found_in_words(db: Path) -> None:
     """Search reads calls as a transcript shows them, without the ids and brackets of their JSON."""
     call = ToolCall("c9", "price", {"hat": "Bowler Grün", "sizes": [54, 56]})
-    told = ToolResultMessage(call, {"data": {"price": 30, "note": "gelbes Band"}})
+    answered = ToolResultMessage(call, {"data": {"price": 30, "note": "gelbes Band"}})
     failed = ToolResultMessage(call, {"error": {"name": "LookupError", "message": "no fedora"}})
     results = [
-        AgentResult("desk", [ToolCallMessage((call,))], [told], id="9"),
+        AgentResult("desk", [ToolCallMessage((call,))], [answered], id="9"),
         AgentResult("desk", [TextMessage("assistant", "Hm.")], [failed], id="10"),
     ]
 

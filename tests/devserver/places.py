@@ -203,9 +203,9 @@ class ServerPlace:
 
     @asynccontextmanager
     async def listening(self, user: str) -> AsyncGenerator[Callable[[], list[Any]]]:
-        async with self._client.listening(channel_of(user), TOPIC) as heard:
+        async with self._client.listening(channel_of(user), TOPIC) as received:
             await asyncio.sleep(0)
-            yield lambda: [one["data"] for one in heard if one.get("kind") == "data"]
+            yield lambda: [one["data"] for one in received if one.get("kind") == "data"]
 
 
 def _question(expression: str | None) -> str:

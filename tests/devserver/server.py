@@ -210,19 +210,19 @@ class ServerClient:
         wanted = [{"channel": channel, "name": topic, "kind": "run"}]
         answer = await self._http.post("/v1/realtime/token", json=wanted)
         token = answer.json()["jwt"]
-        heard: list[Any] = []
+        received: list[Any] = []
         began = asyncio.Event()
-        task = asyncio.create_task(self._listen(token, heard, began))
+        task = asyncio.create_task(self._listen(token, received, began))
         await asyncio.wait_for(began.wait(), PATIENCE)
-        yield heard
+        yield received
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    async def _listen(self, token: str, heard: list[Any], began: asyncio.Event) -> None:
+    async def _listen(self, token: str, received: list[Any], began: asyncio.Event) -> None:
         request = self._http.stream(
             "GET", "/v1/realtime/sse", params={"token": token}, timeout=None
         )
         async with request as response:
             began.set()
             async for line in response.aiter_lines():
-                heard += [json.loads(line[5:])] if line.startswith("data:") else []
+                received += [json.loads(line[5:])] if line.startswith("data:") else []

@@ -148,14 +148,14 @@ async def test_the_run_is_streamed(place: Place, customer: str) -> None:
     """To the user's channel; by their ids each chunk once, without a gap."""
     billing = [tool_call("refund", {"amount": 50}), "You get 50 back."]
     replies = {"triage": HAND_OVER["billing"], "billing": billing}
-    async with place.listening(customer) as heard:
+    async with place.listening(customer) as received:
         await place.end(await begin(place, customer, replies, userId=customer))
 
         async def ended() -> bool | None:
-            return any(chunk["event"] == "stream.ended" for chunk in heard()) or None
+            return any(chunk["event"] == "stream.ended" for chunk in received()) or None
 
         await eventually(ended, "the end of the stream")
-        chunks = {chunk["id"]: chunk for chunk in heard()}
+        chunks = {chunk["id"]: chunk for chunk in received()}
     ordered = sorted(chunks.values(), key=lambda chunk: chunk["sequenceNumber"])
     assert [chunk["sequenceNumber"] for chunk in ordered] == list(range(len(ordered)))
     events = [chunk["event"] for chunk in ordered]

@@ -65,7 +65,7 @@ SUMMARY_SCRIPT: dict[str, Sequence[Any]] = {
 
 
 async def with_summary(stage: Any) -> Any:
-    """The summary beside the only thread."""
+    """The summary of the only thread."""
     assert isinstance(stage, HistoryStore)
     (thread,) = await stage.list_threads()
     found: Any = stage

@@ -1,4 +1,4 @@
-"""Errors: tried again as often as Inngest was told, and never more."""
+"""Errors are retried as often as the function's setting says, and never more."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ATTEMPTS = 3
 
 
 def failing(place: str, raising: Callable[[int], Exception | None]) -> Callable[[Stage], Network]:
-    """A network in which one place counts a side effect, and then raises what it is told."""
+    """A network in which one place counts a side effect, and then raises the error given."""
 
     def network(stage: Stage) -> Network:
         def happen(*_: Any) -> None:

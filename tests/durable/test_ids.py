@@ -22,7 +22,7 @@ def network(name: str, model: Any) -> Network:
 
 
 async def test_two_networks_and_one_of_them_twice_in_one_function() -> None:
-    """Their steps are told apart by name and by number."""
+    """Their steps differ by name and by number."""
     model = ScriptedModel("1", "2", "3")
     one, two = network("one", model), network("two", model)
 

@@ -69,7 +69,7 @@ async def test_results_of_remembered_calls_say_what_these_saw(token_counter: Any
     agent, model = counter(token_counter=token_counter)
     durable = await durably(agent)
     model.assert_finished()
-    told = [figures(result) for result in durable]
-    assert told == [figures(result) for result in state.results]
-    assert [len(one["history"]) for one in told] == [0, 2, 4]
-    assert [len(one["sent"]) for one in told] == [2, 4, 6]
+    reported = [figures(result) for result in durable]
+    assert reported == [figures(result) for result in state.results]
+    assert [len(one["history"]) for one in reported] == [0, 2, 4]
+    assert [len(one["sent"]) for one in reported] == [2, 4, 6]

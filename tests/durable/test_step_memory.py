@@ -121,7 +121,7 @@ async def test_a_tool_that_writes_an_equal_value_is_seen_to_have_changed_the_sta
     assert run.output == json.dumps({"found": found}), run.error
 
 
-# ------------------------------------------------------------------ what middleware is told
+# ------------------------------------------------------------------ what middleware gets
 
 
 class Hooks(inngest.Middleware):

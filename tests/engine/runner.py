@@ -69,13 +69,13 @@ class Runner:
         outcome = _Outcome()
         restores = [keep() for keep in self._again]
         restores += [_keeper(value)() for value in options.values()]
-        told = _Told()
+        deduplicated = _DeduplicatedChunks()
 
         async def body(ctx: inngest.Context) -> None:
             for restore in restores:
                 restore()
             with outcome:
-                outcome.value = await item.run(given, **told.options(ctx, options))
+                outcome.value = await item.run(given, **deduplicated.options(ctx, options))
 
         await self._execute(body)
         return outcome.get(self.runs[-1])
@@ -152,7 +152,7 @@ class _Outcome:
         raise self.error
 
 
-class _Told:
+class _DeduplicatedChunks:
     """Chunks as a consumer takes them: each id once."""
 
     def __init__(self) -> None:

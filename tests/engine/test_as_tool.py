@@ -172,7 +172,7 @@ async def test_errors_that_end_a_run_end_both(runner: Runner) -> None:
 
 
 async def test_nesting_is_bounded(runner: Runner) -> None:
-    """An agent that could call itself for ever is told to do it itself."""
+    """At the limit, the model gets a `NestingError` in place of another run."""
     model = ScriptedModel(
         ask("echo"), ask("echo"), ask("echo"), "deepest", "third", "second", "first"
     )

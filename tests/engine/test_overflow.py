@@ -146,7 +146,7 @@ async def test_every_providers_words_are_known(runner: Runner, provider: Any) ->
 
 
 async def test_a_streamed_call_is_sent_again_too() -> None:
-    """Nothing of the first was told."""
+    """The first request streamed no delta."""
     model = ScriptedModel(TOO_LONG, "Short enough.")
     async with clerk(model).stream("Now?", state=State(messages=past(40))) as stream:
         async for _ in stream:

@@ -95,7 +95,7 @@ async def test_a_function_may_allow_all(runner: Runner) -> None:
 
 
 async def test_a_choice_that_is_not_allowed_is_no_choice(runner: Runner) -> None:
-    """A provider would refuse to be told to call a tool that is not there."""
+    """Providers refuse a tool choice that names a missing tool."""
     model = ScriptedModel("Well.")
     agent = Agent(
         name="a", system="S", model=model, tools=[look, pay], tool_choice="pay",

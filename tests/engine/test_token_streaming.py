@@ -1,4 +1,4 @@
-"""Runs that stream: the same run, told as the model writes it."""
+"""Streamed runs have the same results, and chunks while the model writes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def agent_of(provider: Provider, *replies: Any, **options: Any) -> Agent:
     return Agent(name="a", system="S", tools=[look], model=model, max_iter=3, **options)
 
 
-class Told:
+class PublishedChunks:
     """Keeps the chunks that are published."""
 
     def __init__(self) -> None:
@@ -110,25 +110,25 @@ async def test_the_pieces_of_a_reply_come_before_it_and_are_it(provider: Provide
 async def test_streamed_chunks_have_each_part_once_and_whole(
     runner: Runner, provider: Provider
 ) -> None:
-    """Created, told piece by piece, completed with all of it; outputs of tools as ever."""
-    told = Told()
-    config = StreamingConfig(publish=told)
+    """A part is created, streamed in pieces and completed; tool outputs are not changed."""
+    published = PublishedChunks()
+    config = StreamingConfig(publish=published)
     await runner.run(agent_of(provider), "q?", streaming=config)
-    created = told.of("part.created")
-    completed = {data["partId"]: data for data in told.of("part.completed")}
+    created = published.of("part.created")
+    completed = {data["partId"]: data for data in published.of("part.completed")}
     assert sorted(completed) == sorted(data["partId"] for data in created)
-    assert not told.of("part.failed")
+    assert not published.of("part.failed")
     kinds = [data["type"] for data in created if data["type"] != "reasoning"]
     assert kinds == ["text", "tool-call", "tool-call", "tool-output", "tool-output", "text"]
     for data in created:
-        pieces = [d["delta"] for d in told.of(*DELTAS) if d["partId"] == data["partId"]]
+        pieces = [d["delta"] for d in published.of(*DELTAS) if d["partId"] == data["partId"]]
         final = completed[data["partId"]]["finalContent"]
         if data["type"] in ("text", "reasoning"):
             assert "".join(pieces) == final
             assert len(pieces) > 1
     calls = [d["finalContent"] for d in completed.values() if d["type"] == "tool-call"]
     assert sorted(call["q"] for call in calls) == ["Größe", "b"]
-    numbers = [chunk["sequenceNumber"] for chunk in told.chunks]
+    numbers = [chunk["sequenceNumber"] for chunk in published.chunks]
     assert numbers == list(range(len(numbers)))
 
 
@@ -138,7 +138,9 @@ DELTAS = ("text.delta", "reasoning.delta", "tool_call.arguments.delta", "tool_ca
 async def test_without_tokens_a_reply_is_asked_for_in_one_piece(runner: Runner) -> None:
     """``StreamingConfig(tokens=False)``, and a run that nobody streams."""
     agent = agent_of("openai", "Hi", "Hi")
-    await runner.run(agent, "q?", streaming=StreamingConfig(publish=Told(), tokens=False))
+    await runner.run(
+        agent, "q?", streaming=StreamingConfig(publish=PublishedChunks(), tokens=False)
+    )
     await runner.run(agent, "q?")
     assert isinstance(agent.model, ScriptedModel)
     assert ["stream" in body for body in agent.model.bodies] == [False, False]
@@ -159,9 +161,9 @@ def masked(ctx: ResultContext) -> AgentResult:
 async def test_text_is_held_back_until_on_response_has_seen_it(
     runner: Runner, options: dict[str, Any], pieces: bool
 ) -> None:
-    """Unless the agent says that it may be told before."""
-    told = Told()
-    # Not put back between executions: a piece is told once, when the call really happens.
+    """An agent with ``stream_before_response`` streams it before."""
+    published = PublishedChunks()
+    # Not reset between executions: a piece is streamed once, when the call really happens.
     pieces_told: list[Event] = []
 
     def observer(event: Event) -> None:
@@ -170,13 +172,15 @@ async def test_text_is_held_back_until_on_response_has_seen_it(
 
     lifecycle = Lifecycle(on_response=masked)
     agent = agent_of("openai", "The secret is 42.", lifecycle=lifecycle, **options)
-    config = StreamingConfig(publish=told)
+    config = StreamingConfig(publish=published)
     result = await runner.run(agent, "q?", observer=observer, streaming=config)
     assert result.text == "The ****** is 42."
-    deltas = "".join(data["delta"] for data in told.of("text.delta"))
+    deltas = "".join(data["delta"] for data in published.of("text.delta"))
     assert bool(pieces_told) is pieces
     assert deltas == ("The secret is 42." if pieces else "The ****** is 42.")
-    assert [data["finalContent"] for data in told.of("part.completed")] == ["The ****** is 42."]
+    assert [data["finalContent"] for data in published.of("part.completed")] == [
+        "The ****** is 42."
+    ]
     assert isinstance(agent.model, ScriptedModel)
     assert ("stream" in agent.model.bodies[0]) is pieces
 
@@ -187,16 +191,16 @@ async def test_a_stream_that_breaks_off_fails_the_run_with_what_had_arrived(
     provider: Provider,
 ) -> None:
     """Its parts have failed, and nothing is tried again."""
-    told, log = Told(), EventLog()
+    published, log = PublishedChunks(), EventLog()
     whole = ScriptedModel("Hello there", provider=provider)
     agent = agent_of(provider, Raw(reply="Hello there", cut_after=await until(whole, b" ther")))
     with pytest.raises(ModelStreamError) as caught:
-        await runner.run(agent, "q?", observer=log, streaming=StreamingConfig(publish=told))
+        await runner.run(agent, "q?", observer=log, streaming=StreamingConfig(publish=published))
     assert caught.value.partial == "Hello"
     assert [event.error for event in log.of(RunFailed)] == [caught.value]
-    assert [data["delta"] for data in told.of("text.delta")] == ["Hello"]
-    assert len(told.of("part.failed")) == 1
-    assert told.chunks[-1]["event"] == "stream.ended"
+    assert [data["delta"] for data in published.of("text.delta")] == ["Hello"]
+    assert len(published.of("part.failed")) == 1
+    assert published.chunks[-1]["event"] == "stream.ended"
 
 
 async def until(model: ScriptedModel, text: bytes) -> int:
@@ -214,7 +218,7 @@ async def until(model: ScriptedModel, text: bytes) -> int:
 
 async def test_networks_stream_their_agents_replies(runner: Runner) -> None:
     """Each agent's under its own name; a routing agent's answers are no part of it."""
-    told = Told()
+    published = PublishedChunks()
 
     def names(context: RouterContext) -> str | None:
         return "ab"[context.call_count] if context.call_count < 2 else None
@@ -223,10 +227,12 @@ async def test_networks_stream_their_agents_replies(runner: Runner) -> None:
         Agent(name=name, system="S", model=ScriptedModel(f"I am {name}, hello")) for name in "ab"
     ]
     network = Network(name="n", agents=agents, router=names)
-    await runner.run(network, "q?", streaming=StreamingConfig(publish=told))
-    spoken = {data["metadata"]["agentName"]: data["partId"] for data in told.of("part.created")}
+    await runner.run(network, "q?", streaming=StreamingConfig(publish=published))
+    spoken = {
+        data["metadata"]["agentName"]: data["partId"] for data in published.of("part.created")
+    }
     texts = {
-        name: "".join(d["delta"] for d in told.of("text.delta") if d["partId"] == part)
+        name: "".join(d["delta"] for d in published.of("text.delta") if d["partId"] == part)
         for name, part in spoken.items()
     }
     assert texts == {"a": "I am a, hello", "b": "I am b, hello"}
@@ -234,9 +240,9 @@ async def test_networks_stream_their_agents_replies(runner: Runner) -> None:
 
 async def test_two_inferences_of_one_turn_number_their_parts_apart(runner: Runner) -> None:
     """They share the message's id on the wire."""
-    told = Told()
+    published = PublishedChunks()
     agent = agent_of("anthropic", tool_call("look", {"q": "x"}), "one", "two")
-    await runner.run(agent, "q?", streaming=StreamingConfig(publish=told))
-    created = told.of("part.created")
+    await runner.run(agent, "q?", streaming=StreamingConfig(publish=published))
+    created = published.of("part.created")
     assert len({data["partId"] for data in created}) == len(created) == 3
     assert len({data["messageId"] for data in created}) == 1

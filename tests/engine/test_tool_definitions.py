@@ -363,7 +363,7 @@ def test_a_handler_that_needs_something_else_is_refused() -> None:
 
 
 def test_a_tool_without_described_arguments_has_no_schema() -> None:
-    """Providers are told that it takes none."""
+    """Providers get a tool without arguments."""
     assert create_tool(name="x", handler=print).parameters is None
 
 

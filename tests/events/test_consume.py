@@ -220,7 +220,7 @@ def test_an_output_without_its_call_is_a_part_of_its_own() -> None:
 
 
 def test_runs_inside_a_routing_agent_are_as_hidden_as_it_is() -> None:
-    """Their chunks would lead to a run that nobody was told of."""
+    """Their chunks would lead to a run that was not announced."""
     projector = Projector()
     root = RunStarted(run_id="n", name="net", scope="network", message_id="n")
     hidden = RunStarted(

@@ -34,9 +34,9 @@ async def test_an_output_names_its_call_while_a_later_call_is_open(
         parallel_tools=together,
     )
     await agent.run("hi", streaming=StreamingConfig(publish=chunks.append, tokens=tokens))
-    told = [c["data"] for c in chunks if c["event"] == "part.completed"]
-    called = [data["partId"] for data in told if data["type"] == "tool-call"]
-    first, second = [data for data in told if data["type"] == "tool-output"]
+    completed = [c["data"] for c in chunks if c["event"] == "part.completed"]
+    called = [data["partId"] for data in completed if data["type"] == "tool-call"]
+    first, second = [data for data in completed if data["type"] == "tool-output"]
     assert first.get("callPartId") == (called[0] if tokens or together else None)
     assert "callPartId" not in second
     read = [part for part in assemble(chunks).parts if part.type == "tool-call"]

@@ -59,7 +59,7 @@ def parts(found: list[Chunk]) -> list[tuple[str, str, Any]]:
 
 
 def test_a_streamed_text_is_one_part_that_is_completed_with_the_whole() -> None:
-    """And is not told a second time."""
+    """The reply's text is not streamed a second time."""
     events = [*pieces(TextDelta(0, "Hel"), TextDelta(0, "lo")), replied(assistant("Hello"))]
     assert parts(chunks(*events)) == [
         ("part.created", "text 0", None),
@@ -75,7 +75,7 @@ def assistant(text: str) -> TextMessage:
 
 
 def test_parallel_calls_of_one_tool_are_two_parts() -> None:
-    """Completed with their own arguments, and not told again when the tools begin."""
+    """Completed with their own arguments, and not streamed again when the tools begin."""
     calls = [ToolCall("a", "search", {"q": 1}), ToolCall("b", "search", {"q": 2})]
     events: list[Event] = [
         *pieces(
@@ -97,7 +97,7 @@ def test_parallel_calls_of_one_tool_are_two_parts() -> None:
 
 
 def test_a_thought_that_is_kept_secret_completes_no_part() -> None:
-    """Its text is empty; the thought after it is the one that was told."""
+    """Its text is empty; the reasoning after it is the one that was streamed."""
     events = [
         *pieces(ReasoningDelta(1, "Hm."), TextDelta(2, "Hi")),
         replied(ReasoningMessage(""), ReasoningMessage("Hm."), assistant("Hi")),

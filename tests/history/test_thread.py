@@ -21,7 +21,7 @@ MESSAGE = UserMessage("hi", "m1", client_timestamp=datetime(2024, 1, 1, tzinfo=U
 
 
 class NoChanges:
-    """For callbacks that change nothing beside what they return."""
+    """The record of callbacks without side effects."""
 
     def begin(self) -> None:
         return None

@@ -14,7 +14,7 @@ from agentkit_py import Agent
 from agentkit_py.mcp import MCPServer, Stdio
 from agentkit_py.testing import ScriptedModel, tool_call
 
-from .world import Told, text_of
+from .world import ProgressLog, text_of
 
 PACKAGES = ["@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-filesystem"]
 FOLDER = Path(__file__).parent.parent.parent / ".cache" / "mcp-servers"
@@ -54,11 +54,11 @@ async def test_the_filesystem_server_reads_and_writes(programs: Path, tmp_path: 
 
 async def test_the_everything_server_works_with_every_provider(programs: Path) -> None:
     """Its tools all have a form for every provider; text, sums, images, progress."""
-    told = Told()
+    progress = ProgressLog()
     server = MCPServer(
         "all",
         Stdio(str(programs / "mcp-server-everything"), ["stdio"]),
-        on_progress=told,
+        on_progress=progress,
     )
     async with server:
         tools = server.tools(await server.listing())
@@ -68,4 +68,4 @@ async def test_the_everything_server_works_with_every_provider(programs: Path) -
         await server.call("trigger-long-running-operation", {"duration": 1, "steps": 2})
     assert {"echo", "get-tiny-image"} <= names
     assert any(block["type"] == "image" and block["data"] for block in image)
-    assert len(told.facts) == 2
+    assert len(progress.facts) == 2

@@ -32,7 +32,7 @@ from agentkit_py.mcp.tools import offered_name
 from agentkit_py.messages import TextMessage
 from agentkit_py.models.base import ModelRequest
 
-from .world import Told, eventually, handwritten, is_alive, modern, notes, said, text_of
+from .world import ProgressLog, eventually, handwritten, is_alive, modern, notes, said, text_of
 
 
 async def test_results_keep_images_resources_and_links(tmp_path: Path) -> None:
@@ -92,11 +92,11 @@ async def test_cancelling_a_call_cancels_it_on_the_server(tmp_path: Path) -> Non
 
 async def test_progress_is_reported_and_restarts_the_time_limit(tmp_path: Path) -> None:
     """Each report begins the time anew."""
-    told = Told()
-    server = modern(tmp_path, timeout=1, on_progress=told)
+    progress = ProgressLog()
+    server = modern(tmp_path, timeout=1, on_progress=progress)
     async with server:
         assert text_of(await server.call("slow", {"steps": 3, "seconds": 0.5})) == "done"
-    assert told.facts == [("slow", float(n), 3.0, f"step {n}") for n in (1, 2, 3)]
+    assert progress.facts == [("slow", float(n), 3.0, f"step {n}") for n in (1, 2, 3)]
 
 
 async def test_a_result_above_the_limit_is_an_error(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ async def test_arguments_are_validated_through_references() -> None:
 async def test_names_and_schemas_that_cannot_be_used_are_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Names are mapped; tools that no model could be told of are left out."""
+    """Names are mapped; tools whose schemas no model takes are left out."""
     async with handwritten() as server:
         listing = await server.listing()
     with caplog.at_level(logging.WARNING, "agentkit_py.mcp"):

@@ -11,7 +11,7 @@ import pytest
 
 from agentkit_py.mcp import MCPServer, MCPToolError, Stdio
 
-from .world import Told, text_of
+from .world import ProgressLog, text_of
 
 DESK = """
 from agentkit_py import Agent, MemoryHistory, Network, tool
@@ -47,15 +47,15 @@ def command(desk: Path, target: str, name: str = "d", **options: object) -> MCPS
 
 async def test_an_agent_is_served_as_a_tool_with_progress(desk: Path) -> None:
     """A print in a tool does not disturb the protocol."""
-    told = Told()
-    server = command(desk, "clerk", on_progress=told)
+    progress = ProgressLog()
+    server = command(desk, "clerk", on_progress=progress)
     async with server:
         (tool,) = server.tools(await server.listing())
         assert (tool.name, tool.description) == ("d-order-desk", "Knows orders.")
         assert tool.parameters is not None
         assert tool.parameters["required"] == ["input"]
         assert text_of(await server.call("order-desk", {"input": "7?"})) == "It is lost."
-    words = [said for _, _, _, said in told.facts]
+    words = [said for _, _, _, said in progress.facts]
     assert words == ["Order Desk begins", "Order Desk calls look_up"]
 
 

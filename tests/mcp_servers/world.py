@@ -89,8 +89,8 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-class Told:
-    """The progress that a server was heard of."""
+class ProgressLog:
+    """The progress that servers reported."""
 
     def __init__(self) -> None:
         self.facts: list[tuple[str, float, float | None, str | None]] = []

@@ -356,7 +356,7 @@ def test_a_prefill_becomes_an_instruction_where_the_model_takes_none(model: Mode
     "name", ["claude-3-opus", "claude-sonnet-4-20250514", "claude-opus-4-1-20250805", "claude-2.1"]
 )
 def test_older_claudes_take_a_prefill(name: str) -> None:
-    """The version is told by the name; a date is no version."""
+    """The version is read from the name; a date is no version."""
     assert chat(anthropic(name), text("assistant", "{"), prefill=1)[-1]["role"] == "assistant"
 
 

@@ -290,9 +290,9 @@ def test_usage_counts_cached_and_reasoning_tokens_the_same_way() -> None:
     }
     expected = Usage(10, 8, 4, 3)
     within = {"prompt_tokens": 10, "completion_tokens": 8, "total_tokens": 18, **details}
-    beside = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 18, **details}
+    apart = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 18, **details}
     assert OPENAI.decode(chat({}, usage=within)).usage == expected
-    assert grok("grok-4").decode(chat({}, usage=beside)).usage == expected
+    assert grok("grok-4").decode(chat({}, usage=apart)).usage == expected
     counts = {
         "promptTokenCount": 10, "candidatesTokenCount": 5,
         "cachedContentTokenCount": 4, "thoughtsTokenCount": 3,

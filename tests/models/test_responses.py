@@ -132,8 +132,8 @@ def test_nothing_is_stored_and_reasoning_comes_encrypted() -> None:
     assert body(GPT_5, USER)["store"] is False
     assert body(GPT_5, USER)["include"] == ["reasoning.encrypted_content"]
     assert "include" not in body(GPT_4, USER)
-    told = openai_responses("my-deployment", keep_reasoning=True)
-    assert body(told, USER)["include"] == ["reasoning.encrypted_content"]
+    keeping = openai_responses("my-deployment", keep_reasoning=True)
+    assert body(keeping, USER)["include"] == ["reasoning.encrypted_content"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Streams of every provider: what is told, and that the whole equals the plain answer.
+"""Streams of every provider: their deltas, and a whole that equals the plain answer.
 
 The bodies in ``streams/`` are written after the providers' documentation: text, parallel calls,
-reasoning, usage, keep-alives, characters of several bytes. Beside each stands the same answer as
+reasoning, usage, keep-alives, characters of several bytes. Each has a file with the same answer as
 it is without streaming.
 """
 
@@ -77,7 +77,7 @@ def plain_of(name: str) -> Any:
 
 
 class Sink:
-    """Keeps what it is told."""
+    """Records the deltas."""
 
     def __init__(self) -> None:
         self.deltas: list[Delta] = []
@@ -177,7 +177,7 @@ async def test_parts_are_numbered_from_zero_in_the_order_of_their_beginning(name
 
 
 async def test_each_piece_of_a_call_says_whose_it_is() -> None:
-    """Parallel calls of one tool can be told apart by their ids."""
+    """Parallel calls of one tool differ by their ids."""
     sink = Sink()
     await read(MODELS["openai"], [body_of("openai")], sink=sink)
     pieces = [d for d in sink.deltas if isinstance(d, ToolCallDelta)]
@@ -233,7 +233,7 @@ async def test_no_cut_between_two_chunks_changes_an_event(name: str) -> None:
 
 @EVERY
 async def test_byte_by_byte_is_the_same_as_at_once(name: str) -> None:
-    """The whole and what is told: all cuts together."""
+    """The whole and the joined deltas do not depend on the cuts."""
     body, sinks = body_of(name), (Sink(), Sink())
     one = await read(MODELS[name], [body], sink=sinks[0])
     many = await read(MODELS[name], [body[i : i + 1] for i in range(len(body))], sink=sinks[1])
@@ -374,7 +374,7 @@ def chat(*deltas: dict[str, Any], finish: str = "stop") -> list[dict[str, Any]]:
 
 
 async def reply_to(name: str, *events: object) -> tuple[tuple[Message, ...], list[Delta]]:
-    """The messages that these events are, and what was told."""
+    """Return the messages of these events, and the deltas."""
     sink = Sink()
     whole = await read(MODELS[name], [sse(*events)], sink=sink)
     return MODELS[name].decode(whole).messages, sink.deltas
@@ -406,9 +406,9 @@ def piece(arguments: str, **more: Any) -> dict[str, Any]:
 )
 async def test_servers_number_calls_in_their_own_ways(deltas: list[dict[str, Any]]) -> None:
     """Index left out, the same for all, names and ids in each piece."""
-    messages, told = await reply_to("openai", *chat(*deltas), "[DONE]")
+    messages, deltas_sent = await reply_to("openai", *chat(*deltas), "[DONE]")
     assert said(messages)[2] == [("a", "f", {}), ("b", "g", [1])]
-    assert {d.name for d in told if isinstance(d, ToolCallDelta)} == {"f", "g"}
+    assert {d.name for d in deltas_sent if isinstance(d, ToolCallDelta)} == {"f", "g"}
 
 
 async def test_without_end_marker_finish_reason_and_usage_are_enough() -> None:
@@ -423,18 +423,18 @@ async def test_without_end_marker_finish_reason_and_usage_are_enough() -> None:
 async def test_white_space_that_is_no_text_is_not_told() -> None:
     """Many models write line breaks before a call; the plain reply has no text there."""
     deltas = [{"content": "\n"}, {"content": "\n"}, piece("{}", index=0, id="a", name="f")]
-    messages, told = await reply_to("openai", *chat(*deltas, finish="tool_calls"), "[DONE]")
-    assert [type(d) for d in told] == [ToolCallDelta]
+    messages, deltas_sent = await reply_to("openai", *chat(*deltas, finish="tool_calls"), "[DONE]")
+    assert [type(d) for d in deltas_sent] == [ToolCallDelta]
     assert [m.type for m in messages] == ["tool_call"]
-    _, told = await reply_to("openai", *chat({"content": "\n"}, {"content": "Hi"}), "[DONE]")
-    assert told == [TextDelta(0, "\nHi")]
+    _, deltas_sent = await reply_to("openai", *chat({"content": "\n"}, {"content": "Hi"}), "[DONE]")
+    assert deltas_sent == [TextDelta(0, "\nHi")]
 
 
 async def test_half_a_surrogate_pair_waits_for_the_other_half() -> None:
     """No front end could show it, and no JSON encoder would take it."""
     halves = chat({"content": "A\ud83d"}, {"content": "\ude00B"})
-    messages, told = await reply_to("openai", *halves, "[DONE]")
-    assert told == [TextDelta(0, "A"), TextDelta(0, "😀B")]
+    messages, deltas_sent = await reply_to("openai", *halves, "[DONE]")
+    assert deltas_sent == [TextDelta(0, "A"), TextDelta(0, "😀B")]
     assert said(messages)[0] == ["A😀B"]
 
 

@@ -120,7 +120,7 @@ def _checksum_problems(data: dict[str, Json]) -> tuple[str, ...]:
 
 
 def tokenizer_documents(vector: Vector) -> Documents:
-    """Counts of texts, wherever in the recording they stand beside their text."""
+    """Counts of texts, wherever in the recording they stand with their text."""
     recorded = _counted(vector.data)
     observed = [_count_again(entry) for entry in recorded]
     kept = [(r, o) for r, o in zip(recorded, observed, strict=True) if o is not None]

@@ -46,13 +46,13 @@ def replies(vector: Vector) -> list[list[Json]]:
 
 
 def listed(vector: Vector) -> dict[str, Json]:
-    """The servers' tools, by the names that models were told."""
+    """The servers' tools, by their names in requests."""
     runs = vector.expected["runs"]
     tools = [tool for run in runs for tool in run.get("agentTools", []) if "mcpTool" in tool]
     return {tool["name"]: tool["mcpTool"] for tool in tools}
 
 
-def told(body: dict[str, Json]) -> list[tuple[str, str, Json, bool]]:
+def offered_tools(body: dict[str, Json]) -> list[tuple[str, str, Json, bool]]:
     """Name, description, schema and strictness of a request's tools, whoever the provider is."""
     found: list[tuple[str, str, Json, bool]] = []
     for each in body.get("tools", []):
@@ -91,7 +91,9 @@ def test_what_is_done_is_what_typescript_means_to_do(name: str) -> None:
     assert len(requests) == len(vector.expected["requests"])
     for ours, theirs in zip(requests, vector.expected["requests"], strict=True):
         assert (ours["run"], ours["path"]) == (theirs["run"], theirs["path"])
-        assert [t[:2] for t in told(ours["body"])] == [t[:2] for t in told(theirs["body"])]
+        assert [t[:2] for t in offered_tools(ours["body"])] == [
+            t[:2] for t in offered_tools(theirs["body"])
+        ]
         assert without_tools(ours["body"]) == without_tools(theirs["body"])
     assert tool_results(played.observed["runs"]) == [
         expected_result(each) for each in tool_results(vector.expected["runs"])
@@ -103,7 +105,7 @@ def check_tools(vector: Vector, played: Played) -> None:
     servers = listed(vector)
     seen: set[str] = set()
     for request in played.observed["requests"]:
-        for name, description, schema, strict in told(request["body"]):
+        for name, description, schema, strict in offered_tools(request["body"]):
             if name not in servers:
                 continue
             seen.add(name)

@@ -1,4 +1,4 @@
-"""Beyond the recordings: where model and library are told the same scenario, they agree.
+"""Beyond the recordings: model and library agree on variations of their scenarios.
 
 The model with all divergences switched on says what we must do in scenarios that nobody recorded,
 too. Here it is asked about recorded scenarios at other providers, and with one thing changed.

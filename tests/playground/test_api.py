@@ -79,18 +79,18 @@ async def test_a_run_is_the_one_that_plain_python_makes(
 
 async def test_events_of_a_run_come_in_order(api: httpx.AsyncClient, played: Playground) -> None:
     """Agents, calls, tools with what they changed, and the end with tokens and cost."""
-    told = kinds(await run(api, played, "Where is my order?"))
-    assert told[:6] == ["run", "started", "routed", "started", "state", "call.started"]
+    listed = kinds(await run(api, played, "Where is my order?"))
+    assert listed[:6] == ["run", "started", "routed", "started", "state", "call.started"]
     for kind, count in {
         "call.started": 4,
         "call.ended": 4,
         "replied": 4,
         "tool.finished": 2,
     }.items():
-        assert told.count(kind) == count, kind
-    assert told.index("state.changed") < told.index("tool.finished")
-    assert "delta" not in told, "pieces of replies that are there as a whole are not kept"
-    assert told[-1] == "end"
+        assert listed.count(kind) == count, kind
+    assert listed.index("state.changed") < listed.index("tool.finished")
+    assert "delta" not in listed, "pieces of replies that are there as a whole are not kept"
+    assert listed[-1] == "end"
 
 
 async def test_the_end_says_what_it_cost_by_the_users_prices(
@@ -162,7 +162,7 @@ async def test_a_call_is_made_again_and_the_thread_stays_as_it_is(
 async def test_an_impossible_edit_is_refused_with_the_reason(
     api: httpx.AsyncClient, played: Playground, edit: dict[str, Any], problem: str
 ) -> None:
-    """The developer reads it beside the form."""
+    """The page shows it next to the form."""
     done = await run(api, played, "Hello")
     answer = await api.post(f"/dev-api/runs/{done.id}/calls/1/look", json=edit)
     assert answer.status_code == 422
@@ -227,13 +227,13 @@ async def test_a_sleep_in_a_tool_is_recorded_as_a_wait() -> None:
     model = shop_model(FakeProvider([tool_call("nap"), "Good morning."]))
     found = Playground(Agent(name="a", system="S", model=model, tools=[nap], max_iter=2))
     async with client(create_playground(found)) as api:
-        told = kinds(await run(api, found, "Hello"))
-    assert told.index("tool.started") < told.index("wait.began") < told.index("wait.ended")
-    assert told.index("wait.ended") < told.index("tool.finished")
+        listed = kinds(await run(api, found, "Hello"))
+    assert listed.index("tool.started") < listed.index("wait.began") < listed.index("wait.ended")
+    assert listed.index("wait.ended") < listed.index("tool.finished")
 
 
 async def test_tools_of_agents_that_run_together_keep_their_own_times() -> None:
-    """Events of the second agent are told late; its calls and tools are still told apart."""
+    """Events of the second agent come late, but name its own calls and tools."""
 
     async def look(what: str) -> str:
         """Look at something."""

@@ -39,7 +39,7 @@ def brief(before: Sequence[Message], after: Sequence[Message]) -> list[tuple[str
 
 
 def test_rows_stand_in_the_order_of_the_conversation() -> None:
-    """Removed where they stood, rewritten beside what they were, added where they are."""
+    """Removed and rewritten messages keep their rows; added ones stand where they are."""
     a, b, c, d = (said(text) for text in "abcd")
     shorter = replace(b, content="b'")
     assert brief([a, b, c], [a, shorter, c]) == [

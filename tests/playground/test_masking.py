@@ -22,7 +22,7 @@ KEY = "sk-my-own-secret-1234567890"
 MAIL = "ada@example.org"
 
 
-async def heard(app: Starlette, thread: str) -> str:
+async def events_of(app: Starlette, thread: str) -> str:
     """Return the events of a thread's runs that a page gets, until the end of one."""
     found = bytearray()
 
@@ -75,7 +75,7 @@ async def test_words_that_the_store_masks_are_masked_on_the_page(tmp_path: Path)
         call = f"/dev-api/runs/{run.id}/calls/3"
         for path in ("look", "again"):
             answers[path] = (await api.post(f"{call}/{path}", json={"system": "You sell."})).text
-        answers["events"] = await heard(app, begun["thread"])
+        answers["events"] = await events_of(app, begun["thread"])
     for path, answer in answers.items():
         assert KEY not in answer, path
         assert MAIL not in answer, path

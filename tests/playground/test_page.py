@@ -309,7 +309,7 @@ def test_dark_follows_the_system_until_one_is_chosen(page: Page) -> None:
 PANES = ["Threads", "Chat", "Run", "Call", "State", "Setup"]
 
 
-def beside(width: int) -> list[str]:
+def open_panes(width: int) -> list[str]:
     """The panes that are no tabs at a width."""
     return PANES[:2] if width >= 1180 else PANES[1:2] if width >= 760 else []
 
@@ -317,7 +317,7 @@ def beside(width: int) -> list[str]:
 def panes(page: Page, width: int) -> Iterator[str]:
     """Each pane in turn at a width, with a call to look at."""
     page.set_viewport_size({"width": width, "height": 800})
-    expect(page.get_by_role("tab")).to_have_count(6 - len(beside(width)))
+    expect(page.get_by_role("tab")).to_have_count(6 - len(open_panes(width)))
     for name in PANES:
         tab = page.get_by_role("tab", name=name)
         if tab.is_visible():
@@ -342,7 +342,7 @@ def test_nothing_needs_to_be_scrolled_sideways(page: Page, width: int) -> None:
             )
             assert wide == [], name
         seen.append(name)
-    assert seen == [name for name in PANES if name not in beside(width)]
+    assert seen == [name for name in PANES if name not in open_panes(width)]
 
 
 def serious(page: Page) -> list[str]:

@@ -336,7 +336,7 @@ class DropAll(HistoryProcessor):
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """Nothing, if they are what it was told."""
+        """Return no messages, after a check that all are protected."""
         assert all(map(context.is_protected, messages))
         return []
 

@@ -111,7 +111,7 @@ def test_the_newest_results_and_excluded_tools_stay_as_they_are() -> None:
 
 
 def test_a_result_is_compressed_once_and_the_same_in_every_request() -> None:
-    """The same object comes back, so that the beginning of requests does not change."""
+    """The object is reused, so that the beginning of requests does not change."""
     messages = history()
     counting = Counting()
     context = replace(CONTEXT, tokenizer=counting)

@@ -103,7 +103,7 @@ async def test_calls_come_with_their_results() -> None:
 
 
 async def test_each_turn_is_embedded_once() -> None:
-    """Vectors are kept beside the thread: later runs embed what is new, and the question."""
+    """Vectors are stored with the thread: later runs embed what is new, and the question."""
     embedder, store = HashingEmbedder(), MemoryHistory()
     policy = Recall(embedder, 2, keep_recent=2, index=store)
     await ask(policy, "where", conversation(10))

@@ -84,7 +84,7 @@ def test_calls_are_counted_and_not_messages() -> None:
 
 
 def test_a_tool_may_have_a_count_of_its_own() -> None:
-    """It is counted beside the others."""
+    """It has a count of its own, apart from the other tools."""
     calls = [call(0, "order"), call(1), call(2, "order"), call(3), call(4)]
     messages = [m for c in calls for m in (asked(c), gave(c))]
     kept = left(messages, RecentToolCalls(2, per_tool={"order": 1}))

@@ -73,7 +73,7 @@ def test_tiktoken_counts_like_tiktoken(real_tiktoken: Path) -> None:
 
 
 def test_special_tokens_count_as_the_text_they_are(real_tiktoken: Path) -> None:
-    """Users write them, and tiktoken refuses them unless told otherwise."""
+    """Users write them, and tiktoken refuses them by default."""
     assert TiktokenTokenizer().count("<|endoftext|>") > 1
     assert TiktokenTokenizer().count("\ud800 <|fim_prefix|>") > 1
 

@@ -1,4 +1,4 @@
-"""DirectRuntime streams: what is asked for, told, tried again, and what its failures become."""
+"""Streaming by DirectRuntime: requests, deltas, retries, and errors."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def make(provider: str, fake: FakeProvider, **options: Any) -> Model:
 
 
 class Sink:
-    """Keeps what it is told."""
+    """Records the deltas."""
 
     def __init__(self) -> None:
         self.deltas: list[Delta] = []
@@ -122,7 +122,7 @@ async def infer(
 
 @pytest.mark.parametrize("provider", ALL)
 async def test_a_streamed_reply_is_the_plain_one(provider: str) -> None:
-    """Messages, usage and finish reason; on the way text, reasoning and arguments are told."""
+    """Messages, usage and finish reason; deltas of text, reasoning and arguments before it."""
     sink = Sink()
     replies: list[ModelReply] = []
     for wanted in (None, sink):
@@ -203,7 +203,7 @@ def overloaded(provider: str) -> Raw:
 async def test_what_fails_before_the_first_piece_is_tried_again(
     provider: str, failure: str, fake: FakeProvider
 ) -> None:
-    """Nobody has been told anything, so another answer contradicts nothing."""
+    """No delta was sent, so another answer contradicts nothing."""
     failures: dict[str, Reply] = {
         "status": error(503, "Busy"),
         "event": overloaded(provider),
@@ -219,7 +219,7 @@ async def test_what_fails_before_the_first_piece_is_tried_again(
     assert (len(fake.requests), len(waits.seconds)) == (2, 1)
 
 
-# Where "Hello" has been told and the rest has not, for each format.
+# The point in each format's stream after "Hello" and before the rest.
 def half(fake: FakeProvider, provider: str) -> int:
     """Return the length of the part of "Hello there"'s stream that holds only its first piece."""
     with FakeProvider(["Hello there"]) as other, httpx.Client() as client:
@@ -283,7 +283,7 @@ async def test_a_time_out_after_the_first_piece_keeps_what_had_arrived(fake: Fak
 async def test_a_server_that_answers_in_one_piece_all_the_same_is_understood(
     fake: FakeProvider,
 ) -> None:
-    """The reply is whole, and nothing is told on the way."""
+    """The reply is whole, and there are no deltas."""
     plain = {"choices": [{"message": {"role": "assistant", "content": "Hi"}}]}
     fake.reply(Raw(json=plain), Raw(json={"error": {"message": "No luck"}}))
     sink = Sink()

@@ -27,8 +27,8 @@ from tests.server.world import (
     post,
     said,
     served,
-    settled,
     support,
+    wait_until_idle,
 )
 
 REQUESTS: list[tuple[str, str, Any]] = [
@@ -104,7 +104,7 @@ async def test_threads_of_other_users_are_not_found(request_: tuple[str, str, An
         assert answer.status_code == 404
         assert answer.json()["error"]["code"] == "thread_not_found"
         assert "secret" not in answer.text
-        await settled(app)
+        await wait_until_idle(app)
         assert (await ada.get("/api/threads/t1")).json() == before
         assert (await eve.get("/api/threads")).json()["threads"] == []
 
@@ -115,7 +115,7 @@ async def test_user_ids_in_bodies_are_ignored() -> None:
     async with client_of(app, "eve") as eve, client_of(app, "ada") as ada:
         forged = {"userId": "ada", "channelKey": "ada"}
         await eve.post("/api/chat", json=message("Hi", "t1") | forged)
-        await settled(app)
+        await wait_until_idle(app)
         made = (await eve.post("/api/threads", json={"threadId": "t2", **forged})).json()
         assert made["userId"] == "eve"
         token = (await eve.post("/api/realtime/token", json=forged)).json()

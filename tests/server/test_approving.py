@@ -19,8 +19,8 @@ from tests.server.world import (
     once,
     post,
     served,
-    settled,
     support,
+    wait_until_idle,
     waiting,
 )
 
@@ -149,7 +149,7 @@ async def test_unknown_approvals_give_404_and_decided_ones_409() -> None:
         late = await decide(url, asked["requestId"], "deny")
         assert (late.status_code, late.json()["error"]["code"]) == (409, "already_answered")
         go.set()
-        await settled(app)
+        await wait_until_idle(app)
     assert paid == [5]
 
 
@@ -165,7 +165,7 @@ async def test_an_invalid_decision_is_refused(action: Any) -> None:
         assert (await decide(url, asked["requestId"], action)).status_code == 400
         assert paid == []
         await post(url, "/api/chat/cancel", {"threadId": "t1"})
-        await settled(app)
+        await wait_until_idle(app)
 
 
 async def test_an_unanswered_approval_expires() -> None:
@@ -250,9 +250,9 @@ async def test_a_decided_run_gets_the_next_free_slot() -> None:
         go.set()
         await bob.until("stream.ended")
         await ada.until("stream.ended")
-        await settled(app)
+        await wait_until_idle(app)
         assert (await post(url, "/api/chat", message("Now?", "t3"), "eve")).status_code == 200
-        await settled(app)
+        await wait_until_idle(app)
     assert (paid, ada.text, bob.text) == ([5], "ada's", "bob's")
 
 
@@ -345,9 +345,9 @@ async def test_a_cancelled_run_releases_its_slot_once() -> None:
         await ada.until("stream.ended")
         assert (await post(url, "/api/chat", message("Me?", "t3"), "eve")).status_code == 503
         go.set()
-        await settled(app)
+        await wait_until_idle(app)
         assert (await post(url, "/api/chat", message("Now?", "t3"), "eve")).status_code == 200
-        await settled(app)
+        await wait_until_idle(app)
     assert paid == []
 
 

@@ -27,8 +27,8 @@ from tests.server.world import (
     post,
     said,
     served,
-    settled,
     support,
+    wait_until_idle,
     waiting,
 )
 
@@ -76,7 +76,7 @@ async def test_nothing_follows_a_tool_that_swallows_a_cancel() -> None:
         await stopped.wait()
         go.set()
         assert (await cancelling).json() == {"success": True, "cancelled": 1}
-        await settled(app)
+        await wait_until_idle(app)
         await stream.until("stream.ended")
     assert stream.text == ""
     assert "run.interrupted" in stream.names
@@ -102,7 +102,7 @@ async def test_nothing_follows_a_tool_beyond_the_time_limit() -> None:
     async with served(app) as url, listening(url) as stream:
         await post(url, "/api/chat", message("Hi", "t1"))
         await stream.until("stream.ended")
-        await settled(app)
+        await wait_until_idle(app)
     assert stopped.is_set()
     assert stream.text == ""
 
@@ -145,9 +145,9 @@ async def test_state_that_is_too_deep_is_refused(depth: int) -> None:
     async with client_of(app_of(support("Hi."), client_state=["language"])) as client:
         answer = await client.post("/api/chat", content=body)
         assert answer.status_code == 400
-        told = answer.json()["error"]["message"]
+        text = answer.json()["error"]["message"]
         # How deep JSON may be to be read at all depends on the frames that Python has in use.
-        assert "userMessage.state" in told or (depth > 600 and "too deeply" in told)
+        assert "userMessage.state" in text or (depth > 600 and "too deeply" in text)
 
 
 async def test_half_a_surrogate_pair_in_the_state_is_refused() -> None:
@@ -287,4 +287,4 @@ async def test_the_clients_history_is_freed_while_its_message_waits() -> None:
         assert lists_alive() - before < 25_000
         go.set()
         assert (await sending).status_code == 200
-        await settled(app)
+        await wait_until_idle(app)

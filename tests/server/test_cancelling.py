@@ -21,8 +21,8 @@ from tests.server.world import (
     post,
     said,
     served,
-    settled,
     support,
+    wait_until_idle,
     waiting,
 )
 
@@ -76,7 +76,7 @@ async def test_a_run_that_has_not_taken_its_first_step_can_be_cancelled() -> Non
             await asyncio.sleep(0)
         await backend.cancel("ada", "t1")
         assert (await job).status_code == 200
-        await settled(app)
+        await wait_until_idle(app)
         await said(app, "Hi", "t1")
         found = (await client.get("/api/threads/t1")).json()
     assert found["messages"][-1]["type"] == "agent"
@@ -90,7 +90,7 @@ async def test_a_deleted_thread_stops_its_run() -> None:
         await client.post("/api/chat", json=message("Hi", "t1"))
         await begun.wait()
         assert (await client.delete("/api/threads/t1")).json() == {"success": True}
-        await settled(app)
+        await wait_until_idle(app)
         assert (await client.get("/api/threads/t1")).status_code == 404
         assert (await client.delete("/api/threads/t1")).status_code == 404
 

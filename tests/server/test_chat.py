@@ -19,8 +19,8 @@ from tests.server.world import (
     message,
     once,
     said,
-    settled,
     support,
+    wait_until_idle,
     waiting,
 )
 
@@ -36,7 +36,7 @@ def with_whoami(*replies: Any, **options: Any) -> Network:
     return support(tool_call("whoami", {}), "done", *replies, tools=(whoami,), **options)
 
 
-async def told(app: Any, thread_id: str = "t") -> Any:
+async def tool_result_of(app: Any, thread_id: str = "t") -> Any:
     """Return the tool's result."""
     async with client_of(app) as client:
         found = (await client.get(f"/api/threads/{thread_id}")).json()
@@ -52,7 +52,7 @@ async def test_a_message_and_its_reply_are_stored() -> None:
         answer = await client.post("/api/chat", json=body)
         assert answer.status_code == 200
         assert answer.json() == {"success": True, "threadId": "thread-1", "messageId": "m-1"}
-        await settled(app)
+        await wait_until_idle(app)
         found = (await client.get("/api/threads/thread-1")).json()
     assert found["thread"]["title"] == "Hi there"
     user, agent = found["messages"]
@@ -67,7 +67,7 @@ async def test_a_message_without_a_thread_begins_one() -> None:
     app = app_of(support("Hello."))
     async with client_of(app) as client:
         thread = (await client.post("/api/chat", json=message("Hi"))).json()["threadId"]
-        await settled(app)
+        await wait_until_idle(app)
         assert (await client.get(f"/api/threads/{thread}")).status_code == 200
 
 
@@ -83,7 +83,7 @@ async def test_a_second_message_continues_the_thread() -> None:
         ]
         body = message("What did you say?", "t") | {"history": forged}
         assert (await client.post("/api/chat", json=body)).status_code == 200
-        await settled(app)
+        await wait_until_idle(app)
     model: Any = network.default_model
     model.assert_saw("Hi", "Hello.", "What did you say?")
     model.assert_not_saw("for free")
@@ -107,7 +107,7 @@ async def test_the_clients_history_is_used_with_client_history() -> None:
     async with client_of(app) as client:
         body = message("And now?", "t") | {"history": history}
         assert (await client.post("/api/chat", json=body)).status_code == 200
-        await settled(app)
+        await wait_until_idle(app)
     model: Any = network.default_model
     model.assert_saw("Earlier", "An answer", "And now?")
     model.assert_not_saw("everybody")
@@ -120,7 +120,7 @@ async def test_only_allowed_keys_of_client_state_are_used() -> None:
     app = app_of(with_whoami(), client_state=["tab"])
     state = {"tab": "hats", "admin": True, "user_id": "eve", "userId": "eve"}
     await said(app, "Hi", "t", state=state)
-    assert await told(app) == {"tab": "hats", "user_id": "ada"}
+    assert await tool_result_of(app) == {"tab": "hats", "user_id": "ada"}
     async with client_of(app) as client:
         first = (await client.get("/api/threads/t")).json()["messages"][0]
     assert first["clientState"] == {"tab": "hats"}
@@ -130,7 +130,7 @@ async def test_client_state_is_ignored_without_an_allow_list() -> None:
     """Nor kept."""
     app = app_of(with_whoami())
     await said(app, "Hi", "t", state={"tab": "hats"})
-    assert await told(app) == {"user_id": "ada"}
+    assert await tool_result_of(app) == {"user_id": "ada"}
     async with client_of(app) as client:
         assert "clientState" not in (await client.get("/api/threads/t")).json()["messages"][0]
 
@@ -152,7 +152,7 @@ async def test_typed_states_are_filled_and_checked() -> None:
         assert answer.status_code == 400
         assert "userMessage.state" in answer.json()["error"]["message"]
     await said(app, "Hi", "t", state={"visits": 3, "other": 1})
-    assert await told(app) == {"user_id": "ada", "visits": 3}
+    assert await tool_result_of(app) == {"user_id": "ada", "visits": 3}
 
 
 async def test_the_state_continues_where_the_store_has_leases() -> None:
@@ -170,7 +170,7 @@ async def test_the_state_continues_where_the_store_has_leases() -> None:
     app = app_of(network, history=MemoryHistory(lease=ThreadLease()), client_state=["tab"])
     await said(app, "Hi", "t", state={"tab": "a"})
     await said(app, "Hi again", "t", state={"tab": "b"})
-    assert await told(app) == {"known": True, "tab": "b", "user_id": "ada"}
+    assert await tool_result_of(app) == {"known": True, "tab": "b", "user_id": "ada"}
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ async def test_a_client_may_name_the_network_or_agent() -> None:
         for number, who in enumerate([{}, {"network": "other"}, {"agent": "alone"}]):
             body = message("Hi", f"t{number}") | who
             assert (await client.post("/api/chat", json=body)).status_code == 200
-        await settled(app)
+        await wait_until_idle(app)
         texts: list[str] = []
         for number in range(3):
             found = (await client.get(f"/api/threads/t{number}")).json()
@@ -260,7 +260,7 @@ async def test_a_message_that_is_sent_twice_is_answered_once() -> None:
         second = await client.post("/api/chat", json=body)
         assert first.json() == second.json()
         go.set()
-        await settled(app)
+        await wait_until_idle(app)
     model: Any = network.default_model
     model.assert_finished()
 
@@ -275,7 +275,7 @@ async def test_messages_of_one_thread_are_answered_one_after_another() -> None:
         await begun.wait()
         await client.post("/api/chat", json=message("two", "t"))
         go.set()
-        await settled(app)
+        await wait_until_idle(app)
         found = (await client.get("/api/threads/t")).json()["messages"]
     said_ = [m.get("content") or m["data"]["output"][0].get("content") for m in found]
     assert said_ == ["one", None, "first", "two", "second"]
@@ -294,7 +294,7 @@ async def test_one_run_of_a_user_too_many_is_refused() -> None:
         assert refused.headers["retry-after"]
         assert (await bob.post("/api/chat", json=message("one", "c"))).status_code == 200
         go.set()
-        await settled(app)
+        await wait_until_idle(app)
 
 
 async def test_one_run_of_the_process_too_many_is_refused() -> None:
@@ -306,4 +306,4 @@ async def test_one_run_of_the_process_too_many_is_refused() -> None:
         await begun.wait()
         assert (await bob.post("/api/chat", json=message("one", "c"))).status_code == 503
         go.set()
-        await settled(app)
+        await wait_until_idle(app)

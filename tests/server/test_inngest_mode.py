@@ -227,7 +227,7 @@ async def test_an_approval_is_answered_by_an_event() -> None:
 
 
 async def test_the_token_is_a_subscription_token_of_inngest() -> None:
-    """For the user's own channel; the hook is told where the server is."""
+    """The token is for the user's own channel, and names the server's address."""
     shop = hosted()
     found = (await shop.post("/api/realtime/token", {"userId": "eve"})).json()
     async with client_of(shop.app) as client:

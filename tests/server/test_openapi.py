@@ -13,7 +13,7 @@ from agentkit_py.server.api import openapi_document
 from agentkit_py.server.app import ENDPOINTS
 from agentkit_py.testing import tool_call
 from tests.server.test_streams import price
-from tests.server.world import app_of, client_of, message, settled, support
+from tests.server.world import app_of, client_of, message, support, wait_until_idle
 
 
 def schema_of(method: str, path: str, status: int) -> dict[str, Any]:
@@ -77,7 +77,7 @@ async def test_responses_match_the_document() -> None:
     async with client_of(app) as client:
         for method, path, url, body in steps:
             answer = await client.request(method, url, json=body)
-            await settled(app)
+            await wait_until_idle(app)
             statuses.append(answer.status_code)
             jsonschema.validate(answer.json(), schema_of(method, path, answer.status_code))
     assert statuses == [200, 200, 200, 200, 404, 200, 400, 200, 404, 200]

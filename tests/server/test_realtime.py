@@ -25,8 +25,8 @@ from tests.server.world import (
     post,
     said,
     served,
-    settled,
     support,
+    wait_until_idle,
     waiting,
 )
 
@@ -82,7 +82,7 @@ async def test_a_realtime_client_that_reconnects_gets_the_run_again() -> None:
             await begun.wait()
         await eventually(lambda: app.state.api.hub.readers == 0)
         go.set()
-        await settled(app)
+        await wait_until_idle(app)
         async with subscribed(token) as socket:
             second = await until(socket, "stream.ended")
         assert second[: len(first)] == first

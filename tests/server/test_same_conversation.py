@@ -17,7 +17,15 @@ from agentkit_py.inngest import create_functions
 from agentkit_py.server import create_app
 from agentkit_py.testing.executor import ReplayExecutor
 from tests.server.shop_for_chat import LINES, WORDS, make
-from tests.server.world import by_header, client_of, listening, message, post, served, settled
+from tests.server.world import (
+    by_header,
+    client_of,
+    listening,
+    message,
+    post,
+    served,
+    wait_until_idle,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -101,7 +109,7 @@ async def by_http(path: Path) -> Any:
                 where = {"threadId": "t1", "toolCallId": question["requestId"]}
                 assert (await post(url, "/api/approve-tool", where | said)).status_code == 200
             await stream.until("stream.ended")
-            await settled(app)
+            await wait_until_idle(app)
     return await ended(network, path)
 
 

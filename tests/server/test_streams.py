@@ -26,8 +26,8 @@ from tests.server.world import (
     post,
     said,
     served,
-    settled,
     support,
+    wait_until_idle,
     waiting,
 )
 
@@ -73,7 +73,7 @@ async def test_a_reader_with_a_last_event_id_gets_the_events_it_missed() -> None
             await first.until("tool_call.arguments.delta")
         await begun.wait()
         go.set()
-        await settled(app)  # nobody listens, and the run comes to its end
+        await wait_until_idle(app)  # nobody listens, and the run comes to its end
         async with listening(url, last_id=first.last_id) as second:
             await second.until("stream.ended")
     numbers = [chunk["sequenceNumber"] for chunk in (*first.chunks, *second.chunks)]
@@ -112,7 +112,7 @@ async def test_a_new_reader_gets_open_runs_from_their_start() -> None:
             await stream.until("stream.ended")
         assert [c["sequenceNumber"] for c in stream.chunks] == list(range(len(stream.chunks)))
         assert stream.text == "Three.done"
-        await settled(app)
+        await wait_until_idle(app)
         async with listening(url) as later:
             model: Any = network.default_model
             model.reply("Four.", "Five.")
@@ -157,7 +157,7 @@ async def test_a_stream_can_be_limited_to_one_thread() -> None:
         async with listening(url, query="?threadId=t1") as stream:
             wanted = asyncio.create_task(stream.until("stream.ended"))
             await post(url, "/api/chat", message("Hi", "t2"))
-            await settled(app)
+            await wait_until_idle(app)
             model: Any = app.state.api.settings.target(None, None).default_model
             model.reply("three")
             await post(url, "/api/chat", message("Hi", "t1"))
@@ -240,7 +240,7 @@ async def test_a_message_that_was_answered_before_ends_its_stream() -> None:
     async with served(app) as url, listening(url) as stream:
         await post(url, "/api/chat", body)
         await stream.until("stream.ended")
-        await settled(app)
+        await wait_until_idle(app)
         await post(url, "/api/chat", body)
         await stream.until("stream.ended")
     begun = [c for c in stream.chunks if c["data"].get("scope") == "network"]
@@ -258,7 +258,7 @@ async def test_a_run_beyond_its_time_limit_is_stopped() -> None:
     async with served(app) as url, listening(url) as stream:
         await post(url, "/api/chat", message("Hi", "t1"))
         await stream.until("stream.ended")
-        await settled(app)
+        await wait_until_idle(app)
     assert begun.is_set()
     assert stream.names[-3:] == ["run.interrupted", "run.interrupted", "stream.ended"]
 
@@ -309,7 +309,7 @@ async def test_half_a_surrogate_pair_breaks_neither_stream_nor_thread() -> None:
     async with served(app) as url, listening(url) as stream:
         await post(url, "/api/chat", message("Hi", "t1"))
         await stream.until("stream.ended")
-        await settled(app)
+        await wait_until_idle(app)
         async with httpx.AsyncClient(trust_env=False, headers={"x-user": "ada"}) as client:
             answer = await client.get(f"{url}/api/threads/t1")
     assert stream.text == "half \ud83d"

@@ -11,7 +11,7 @@ from agentkit_py.messages import ReasoningMessage, TextMessage
 from agentkit_py.results import AgentResult
 from agentkit_py.testing import ScriptedModel, tool_call
 from tests.server.test_streams import price
-from tests.server.world import app_of, client_of, once, said, settled, support
+from tests.server.world import app_of, client_of, once, said, support, wait_until_idle
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -177,7 +177,7 @@ async def test_the_networks_own_history_is_used_where_none_is_given(tmp_path: An
     app = app_of(Network(name="support", agents=[agent], router=once, history=store))
     await said(app, "Hi", "t1")
     assert [thread.id for thread in await store.list_threads(user_id="ada")] == ["t1"]
-    await settled(app)
+    await wait_until_idle(app)
     await store.close()
 
 

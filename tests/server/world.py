@@ -161,7 +161,7 @@ async def eventually(check: Callable[[], bool]) -> None:
         await asyncio.sleep(0.005)
 
 
-async def settled(app: Starlette) -> None:
+async def wait_until_idle(app: Starlette) -> None:
     """Wait until no run is under way."""
     await app.state.api.backend.idle()
 
@@ -171,7 +171,7 @@ async def said(app: Starlette, text: str, thread_id: str, user: str = "ada", **f
     async with client_of(app, user) as client:
         answer = await client.post("/api/chat", json=message(text, thread_id, **fields))
         assert answer.status_code == 200, answer.text
-    await settled(app)
+    await wait_until_idle(app)
 
 
 def waiting() -> tuple[Tool, asyncio.Event, asyncio.Event]:

@@ -2,7 +2,7 @@
 
 ``python tests/soak/crash_stores.py --kills 500 --store sqlite --store postgres``. Eight writers
 save turns into threads of their own and into shared ones. A writer that was killed is replaced by
-one that first repeats what its predecessor was not told to be saved, as a durable retry does.
+one that first repeats its predecessor's unacknowledged saves, as a durable retry does.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Figures:
     seconds: float
     acknowledged: int
     repeated: int
-    """Saves that a writer repeated, since its predecessor died before it was told."""
+    """Saves that a writer repeated, since its predecessor died before the acknowledgement."""
 
     found: int
     lost: int

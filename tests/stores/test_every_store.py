@@ -32,7 +32,7 @@ Reply = Callable[[str], AgentResult]
 
 
 class NoChanges:
-    """For callbacks that change nothing beside what they return."""
+    """The record of callbacks without side effects."""
 
     def begin(self) -> None:
         return None

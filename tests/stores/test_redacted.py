@@ -76,9 +76,9 @@ async def ask(store: HistoryStore) -> AgentResult:
 
 async def written(store: HistoryStore) -> str:
     """All that a store has of the thread, in one text."""
-    beside = run_store(store)
-    shown: list[object] = [await store.get_thread("t"), await beside.load_run("t")]
-    shown.append(await beside.load_summary("t", "k"))
+    data_store = run_store(store)
+    shown: list[object] = [await store.get_thread("t"), await data_store.load_run("t")]
+    shown.append(await data_store.load_summary("t", "k"))
     shown += [(r.result.to_dict(full=True), r.metadata) for r in await store.stored_results("t")]
     return repr(shown)
 

@@ -1,4 +1,4 @@
-"""The fake provider refuses what the real ones refuse, and answers what it is told to answer."""
+"""The fake provider refuses what the real ones refuse, and gives the scripted answers."""
 
 from __future__ import annotations
 
@@ -500,7 +500,7 @@ def test_a_single_reply_needs_a_list() -> None:
 
 
 def test_an_exhausted_script_is_a_clear_500() -> None:
-    """A request too many is answered, recorded and told apart from a refusal."""
+    """A request too many is answered and recorded, and differs from a refusal."""
     provider = FakeProvider()
     response = send(provider, simple("anthropic").build())
     assert response.status_code == 500

@@ -260,7 +260,7 @@ async def test_parameters_of_the_request_are_attributes(collected: Collected) ->
 
 
 async def test_instrument_traces_every_run_until_uninstrument(collected: Collected) -> None:
-    """Also runs that nobody told of tracing."""
+    """Runs without a ``tracing`` argument are traced, too."""
     instrument(tracer_provider=collected.provider, meter_provider=collected.meters)
     await support(script()).run("hi")
     assert collected.parents == TREE

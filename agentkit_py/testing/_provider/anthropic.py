@@ -274,7 +274,7 @@ class Block:
 
     @property
     def kind(self) -> str:
-        """Its type."""
+        """The type of the block."""
         return self.given["type"]
 
 

@@ -72,7 +72,7 @@ class Figures:
     steps: int = 0
     largest_step: str = ""
     largest_output: int = 0
-    """Bytes."""
+    """Bytes of the largest step's output."""
 
     state: int = 0
     """Bytes of all steps' outputs."""

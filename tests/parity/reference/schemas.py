@@ -145,8 +145,10 @@ def _strict(node: Json, root: Json, depth: int) -> Json:
     if "oneOf" in node:
         node["anyOf"] = node.pop("oneOf")
     if "$ref" in node:
-        beside = {k: node[k] for k in ("title", "description") if k in node}
-        return {"anyOf": [{"$ref": node["$ref"]}], **beside} if beside else {"$ref": node["$ref"]}
+        siblings = {k: node[k] for k in ("title", "description") if k in node}
+        return (
+            {"anyOf": [{"$ref": node["$ref"]}], **siblings} if siblings else {"$ref": node["$ref"]}
+        )
     made = {k: v for k, v in node.items() if k in _STRICT_KEYWORDS}
     for key in ("$defs", "definitions"):
         if key in made:
