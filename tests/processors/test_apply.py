@@ -60,13 +60,13 @@ def texts(messages: Sequence[Message]) -> list[str]:
 
 
 async def test_each_processor_gets_what_the_one_before_left() -> None:
-    """In the order given."""
+    """Processors run in the order given."""
     left = await apply_processors([A, B], [Tag("x"), drop_first, Tag("y")])
     assert texts(left) == ["b", "x saw 2", "y saw 2"]
 
 
 async def test_levels_run_in_order_and_each_processor_has_its_entry() -> None:
-    """With its level, its name, why, and the messages before and after."""
+    """An entry has the level, the name, the reason, and the messages before and after."""
     outcome = await run_chain(
         [A, B, C],
         [("history", [drop_first]), ("network", []), ("agent", [TokenLimiter(1)])],
@@ -149,7 +149,7 @@ def _three_arguments(one: object, two: object, three: object) -> list[Message]:
     "value", [None, "ToolCallFilter", 3, Tag, TokenLimiter, _no_arguments, _three_arguments]
 )
 def test_a_value_that_is_no_processor_is_refused_when_it_is_configured(value: Any) -> None:
-    """With its name, and what to give instead."""
+    """The error names the value and its replacement."""
     with pytest.raises(ConfigurationError, match=r"processor|messages"):
         as_processor(value)
 
@@ -195,7 +195,7 @@ FORGETS_TO_RETURN = None
 async def test_a_return_value_that_is_no_list_of_messages_is_named(
     function: Callable[..., Any], says: str
 ) -> None:
-    """With the processor that returned it."""
+    """The error names the processor that returned it."""
     with pytest.raises(ProcessorError, match=says) as caught:
         await apply_processors([A], [function], level="agent")
     assert caught.value.level == "agent"
@@ -229,7 +229,7 @@ async def test_a_list_that_a_processor_keeps_is_not_the_one_that_goes_on() -> No
 
 
 async def test_a_failure_is_wrapped_with_its_cause() -> None:
-    """So that it says whose it was."""
+    """The error names the processor that failed."""
 
     def fail(messages: Sequence[Message]) -> Sequence[Message]:
         raise ValueError("no luck")
@@ -275,7 +275,7 @@ async def kept(
 
 
 async def test_protected_messages_are_put_back_to_their_place() -> None:
-    """After their nearest predecessor that is left, else before their successor, else last."""
+    """The place is after the nearest remaining predecessor, else before the successor."""
     history = [A, *OWN, B]
     assert await kept(lambda _: [A, B], history) == (history, 3)
     assert await kept(lambda _: [C, A, C, B], history) == ([C, A, *OWN, C, B], 3)
@@ -286,7 +286,7 @@ async def test_protected_messages_are_put_back_to_their_place() -> None:
 
 
 async def test_what_a_processor_leaves_of_them_is_not_put_back_again() -> None:
-    """Nothing to do, nothing done."""
+    """Messages that the processor keeps are not added twice."""
     assert await kept(lambda messages: messages[1:], [A, *OWN]) == (OWN, 0)
     assert await kept(lambda messages: messages, [A, *OWN]) == ([A, *OWN], 0)
 
@@ -306,7 +306,7 @@ async def test_a_rewritten_protected_message_counts_as_there() -> None:
 
 
 async def test_a_protected_message_that_lost_some_of_its_calls_is_made_whole() -> None:
-    """In place, instead of standing there twice."""
+    """The whole message replaces the partial one, instead of standing there twice."""
     part = ToolCallMessage([Y])
     assert await kept(lambda _: [A, part, RESULT_Y, B], [A, *OWN, B]) == ([A, *OWN, B], 2)
     other = ToolCallMessage([ToolCall("3", "z")])
@@ -342,7 +342,7 @@ class DropAll(HistoryProcessor):
 
 
 async def test_a_processor_may_ask_to_drop_protected_messages() -> None:
-    """Then nothing is put back."""
+    """No message is put back then."""
     outcome = await run_chain(OWN, [("agent", [DropAll()])], PROTECTED)
     assert list(outcome.messages) == []
     assert outcome.entries[0].kept_back == 0

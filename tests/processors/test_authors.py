@@ -65,7 +65,7 @@ def test_protected_calls_stay_whoever_is_left_out() -> None:
 
 
 def test_a_history_of_nobody_else_is_the_very_list() -> None:
-    """Nothing is made anew."""
+    """No message is copied."""
     assert processed(ByAuthor(drop=["sales"]), HISTORY) is HISTORY
     assert processed(HandoffView(), HISTORY[4:]) == HISTORY[4:]
     own = HISTORY[4:]
@@ -96,7 +96,7 @@ def test_handoff_view_shows_others_calls_as_text_and_own_ones_whole() -> None:
 
 
 def test_handoff_text_has_the_callers_name_and_is_made_once() -> None:
-    """So that it is counted once, and requests begin the same."""
+    """One object per message is counted once, and keeps the beginning of requests equal."""
     first, again = left(HISTORY, HandoffView()), left(HISTORY, HandoffView())
     assert first[1] is again[1]
     assert (first[1].agent, first[1].role) == ("billing", "assistant")

@@ -57,7 +57,7 @@ def share(entry: ReportEntry) -> int:
 
 
 async def test_the_newest_messages_have_their_share() -> None:
-    """Of what the target leaves after the prompt; 70 % of it stay when it is exceeded."""
+    """The share is a part of the target less the prompt; when exceeded, 70 % of it stay."""
     policy = Budget(10_000, target=0.5, recent=0.5, summary=0.3, compress_tool_output=False)
     (entry,) = await entries(policy, history(100))
     room = 5000 - 78  # the prompt, rounded up to 1/128 of the window
@@ -118,7 +118,7 @@ async def test_a_long_question_takes_from_the_history() -> None:
 
 
 async def test_the_models_window_is_known() -> None:
-    """From the model, from the policy's windows, from the table, or a guess that is named."""
+    """The window comes from the model, the policy, the table, or a guess that the report names."""
     policy = Budget(compress_tool_output=False)
 
     async def window(policy: Budget, **options: Any) -> str:
@@ -183,7 +183,7 @@ async def test_an_estimate_needs_no_tiktoken() -> None:
 
 
 async def test_budget_called_directly_leaves_what_it_leaves_in_runs() -> None:
-    """Without a model."""
+    """A direct call needs no model."""
     policy = Budget(10_000, compress_tool_output=False)
     left = await policy.process(history(100), ProcessorContext(tokenizer=COUNT))
     assert sum(len(m.text) for m in left if isinstance(m, TextMessage)) <= 3900
@@ -196,7 +196,7 @@ async def test_a_window_smaller_than_the_prompt_leaves_no_history() -> None:
 
 
 def test_budget_is_made_from_a_dict() -> None:
-    """Under the seed's names, checked."""
+    """The keys have the seed's names and are checked."""
     stored = {
         "token_calculation_method": "estimate", "target_usage_ratio": 0.5,
         "summary_token_ratio": 0.2, "recent_token_ratio": 0.7, "compress_tool_output": True,
@@ -227,6 +227,6 @@ def test_budget_is_made_from_a_dict() -> None:
 def test_invalid_settings_raise_an_error_that_names_them(
     settings: dict[str, Any], said: str
 ) -> None:
-    """With the name of the key."""
+    """The error names the key."""
     with pytest.raises(ConfigurationError, match=said):
         Budget.from_settings(settings)

@@ -16,7 +16,7 @@ from .conversations import CONTEXT, asked, call, gave, left, processed, shown, t
 
 
 def tokens(messages: Sequence[Message]) -> int:
-    """By the estimate of the tests' context."""
+    """Return the tokens by the estimate of the tests' context."""
     assert CONTEXT.tokenizer is not None
     return count_messages(messages, CONTEXT.tokenizer)
 
@@ -72,7 +72,7 @@ def test_nothing_is_cleared_below_clear_at_least() -> None:
 
 
 def test_inputs_may_be_cleared_too() -> None:
-    """Of the cleared calls only."""
+    """Only the inputs of cleared calls are cleared."""
     kept = left(turns(3), ClearToolResults(0, keep=1, clear_inputs=True))
     inputs = [m.tools[0].arguments for m in kept if isinstance(m, ToolCallMessage)]
     assert inputs == [{}, {}, {"q": 2}]
@@ -93,7 +93,7 @@ def test_excluded_tools_and_current_calls_stay() -> None:
 
 
 def test_clearing_twice_changes_nothing_more() -> None:
-    """And each time gives the same objects."""
+    """A second pass returns the same objects."""
     messages = turns(4)
     processor = ClearToolResults(0, keep=1, clear_inputs=True)
     once = left(messages, processor)

@@ -35,7 +35,7 @@ from .replies import Answers
 
 
 def test_a_chain_is_its_members_each_with_an_entry() -> None:
-    """Also where chains are in chains, and by hand."""
+    """Nested chains, and chains that are called directly, have the same entries."""
     chain = Chain([RecentToolCalls(1), Chain([MessageWindow(3)])])
     outcome = asyncio.run(run_chain(turns(3), [("agent", [chain])], CONTEXT))
     assert [e.name for e in outcome.entries] == ["RecentToolCalls", "MessageWindow"]
@@ -74,7 +74,7 @@ def test_protected_calls_stay_within_a_threshold() -> None:
 
 
 def test_errors_inside_name_the_processor_that_failed() -> None:
-    """And where it was configured."""
+    """The error also names the place where the processor was configured."""
 
     def fail(messages: Sequence[Message]) -> Sequence[Message]:
         raise LookupError("no such thing")
@@ -99,7 +99,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_every_processor_can_be_made_from_a_plain_dict(name: str) -> None:
-    """By its type; an unknown key is named."""
+    """The dict names the type; an unknown key is named in the error."""
     settings = {"type": name, **EXAMPLES.get(name, {})}
     made = processor_from_settings(settings, PARTS)
     assert type(made).__name__ == name
@@ -109,7 +109,7 @@ def test_every_processor_can_be_made_from_a_plain_dict(name: str) -> None:
 
 
 def test_parts_reach_processors_inside_of_others() -> None:
-    """Also inside of others; without them the error says what is missing."""
+    """Nested processors get the parts, too; without them the error names what is missing."""
     stored = {
         "type": "Threshold",
         "min_messages": 4,
@@ -174,13 +174,13 @@ def test_invalid_environment_variable_is_refused(text: str, said: str) -> None:
     ],
 )
 def test_wrong_settings_are_named(settings: Any, said: str) -> None:
-    """Before anything runs."""
+    """The error comes before anything runs."""
     with pytest.raises(ConfigurationError, match=said):
         processor_from_settings(settings)
 
 
 def test_a_value_that_is_no_processor_is_refused_at_once() -> None:
-    """When it is configured, not when it runs."""
+    """The error comes at configuration and not in a run."""
     with pytest.raises(ConfigurationError, match="no history processor"):
         Chain([cast("Any", 5)])
     with pytest.raises(ConfigurationError, match="is a class"):
@@ -188,7 +188,7 @@ def test_a_value_that_is_no_processor_is_refused_at_once() -> None:
 
 
 def test_a_subclass_keeps_the_settings_of_its_base_whatever_it_annotates() -> None:
-    """Also with types that are imported for type checkers only."""
+    """Its annotations may name types that are imported for type checkers only."""
 
     class Short(MessageWindow):
         price: ClassVar[Decimal | None] = None

@@ -56,7 +56,7 @@ def test_json_in_a_string_is_read_as_json() -> None:
 
 
 def test_text_keeps_its_head_and_tail() -> None:
-    """And says how much is missing."""
+    """The cut names the number of missing characters."""
     text = "beginning " + "middle " * 500 + "end"
     data = compressed(text, max_tokens=60)["data"]
     assert data.startswith("beginning ")
@@ -99,7 +99,7 @@ def history() -> list[Message]:
 
 
 def test_the_newest_results_and_excluded_tools_stay_as_they_are() -> None:
-    """And so do the agent's own current ones, which are not counted."""
+    """The agent's own current results stay too, and are not counted."""
     messages = history()
     kept = left(messages, CompressToolResults(keep_recent=2, exclude=["notes"]))
     same = [a is b for a, b in zip(messages[1::2], kept[1::2], strict=True)]

@@ -53,7 +53,7 @@ def test_errors_and_short_results_stay() -> None:
 
 
 def test_current_results_stay_and_replace_older_ones() -> None:
-    """Even if a newer one is equal."""
+    """A current result stays even if a newer one is equal."""
     messages = [*read(1), *read(2), *read(3)]
     context = replace(CONTEXT, protected=frozenset(map(id, messages[2:4])))
     kept = left(messages, Deduplicate(), context=context)
@@ -62,7 +62,7 @@ def test_current_results_stay_and_replace_older_ones() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["x", "yy", LONG])), max_size=8))
 def test_processing_twice_changes_nothing_more(reads: list[tuple[str, str]]) -> None:
-    """With references to be compared among the rest."""
+    """Results replaced by references are compared, too, without a further change."""
     messages = [m for n, (path, text) in enumerate(reads) for m in read(n, text, path)]
     processor = Deduplicate(reads=["read_file"], min_chars=1)
     once = left(messages, processor)
@@ -70,7 +70,7 @@ def test_processing_twice_changes_nothing_more(reads: list[tuple[str, str]]) -> 
 
 
 def test_settings_and_reason() -> None:
-    """From a plain dict."""
+    """Both are made from a plain dict."""
     assert Deduplicate.from_settings({"reads": ["a"]}).reads == {"a"}
     assert Deduplicate().reason == "results that stand further down again"
     messages = turns(3)

@@ -35,7 +35,7 @@ def test_calls_of_the_current_run_stay() -> None:
 
 
 async def test_a_whole_history_is_the_very_list() -> None:
-    """Nothing is made anew."""
+    """No message is copied."""
     messages = turns(3)
     assert await DropUnanswered().process(messages, ProcessorContext()) is messages
     assert DropUnanswered.from_settings({}).reason == "calls without a result"

@@ -96,7 +96,7 @@ def name_of(made: HistoryProcessor | Callable[[], HistoryProcessor]) -> str:
 def test_a_processor_with_nothing_to_do_returns_the_very_list(
     processor: HistoryProcessor, messages: list[Message]
 ) -> None:
-    """Not an equal one: what comes after need not look."""
+    """Identity, not equality, shows the next processor that nothing changed."""
     assert processed(processor, messages) is messages
 
 
@@ -120,7 +120,7 @@ def history(count: int, salt: str = "") -> list[Message]:
 def test_messages_are_counted_once_in_all_runs_together(
     make: Callable[[], HistoryProcessor],
 ) -> None:
-    """Also those that a processor makes: it makes them once."""
+    """Messages that a processor makes are made once, so they are counted once, too."""
     messages = history(40, "once")
     counting = Counting()
     context = replace(CONTEXT, tokenizer=counting)
@@ -176,7 +176,7 @@ def test_work_that_grows_with_the_square_is_found() -> None:
 def test_a_whole_history_stays_whole_without_validitys_help(
     messages: list[Message], make: Callable[[], HistoryProcessor]
 ) -> None:
-    """And the history that was given is as it was."""
+    """The given history is not changed."""
     before = list(messages)
     assert faults(list(left(messages, make()))) == []
     assert same(messages, before)
@@ -186,7 +186,7 @@ def test_a_whole_history_stays_whole_without_validitys_help(
 def test_processing_twice_changes_nothing_more(
     messages: list[Message], make: Callable[[], HistoryProcessor]
 ) -> None:
-    """For any list, whole or not; and what is left can be made whole."""
+    """The list may be valid or not; the result can always be repaired."""
     once = left(messages, make())
     assert same(left(once, make()), once)
     assert faults(list(ensure_valid(once)[0])) == []
@@ -196,7 +196,7 @@ def test_processing_twice_changes_nothing_more(
 def test_pairs_of_a_whole_history_are_the_same_whatever_follows(
     messages: list[Message], more: list[Message]
 ) -> None:
-    """Nothing waits there for an answer any more."""
+    """A complete exchange does not depend on later messages."""
     pairs = pair([*messages, user("and?"), *more]).calls
     assert {r: c for r, c in pairs.items() if r < len(messages)} == pair(messages).calls
 
@@ -205,7 +205,7 @@ def test_pairs_of_a_whole_history_are_the_same_whatever_follows(
 def test_calls_are_removed_alike_in_whole_and_torn_histories(
     messages: list[Message], mask: int
 ) -> None:
-    """Of whole ones they are removed in one pass, unless something comes in their place."""
+    """Whole histories use one pass, unless a replacement is inserted."""
 
     def keeps(index: int, number: int) -> bool:
         return (index + number) & mask != mask

@@ -67,7 +67,7 @@ def test_the_newest_images_stay() -> None:
 
 
 def test_nothing_to_do_gives_the_very_list_and_pinned_messages_keep_theirs() -> None:
-    """And what is made anew is the same object each time."""
+    """Replaced messages are the same objects each time."""
     messages = turns(2)
     assert processed(StripImages(), messages) is messages
     assert processed(KeepImages(last=4), HISTORY) is HISTORY
@@ -108,7 +108,7 @@ def test_images_and_files_are_stored_and_read_again(part: Any) -> None:
     ],
 )
 def test_a_stored_part_that_is_none_is_named(part: Any, said: str) -> None:
-    """With the path to it."""
+    """The error has the path of the part."""
     record = {"type": "text", "role": "user", "content": [part]}
     with pytest.raises(InvalidRecordError, match=r"content\[0\]") as caught:
         message_from_dict(record)
@@ -116,7 +116,7 @@ def test_a_stored_part_that_is_none_is_named(part: Any, said: str) -> None:
 
 
 def test_an_image_needs_bytes_or_a_url() -> None:
-    """And bytes need a media type."""
+    """Bytes also need a media type."""
     for data, url in ((None, None), ("AA==", "u")):
         with pytest.raises(ConfigurationError, match="data=… "):
             ImageContent(data, url)
@@ -126,7 +126,7 @@ def test_an_image_needs_bytes_or_a_url() -> None:
 
 
 def test_settings_are_checked() -> None:
-    """By key."""
+    """The error names the key."""
     assert KeepImages.from_settings({"last": 2}).reason == "the newest 2 images"
     assert StripImages.from_settings({"files": True}).reason == "no images and files"
     with pytest.raises(ConfigurationError, match="last must be"):

@@ -58,7 +58,7 @@ def slope(work: Callable[[str], object], shape: str, small: int, large: int) -> 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_built_in_patterns_take_linear_time(shape: str) -> None:
-    """From 64 kB to 1 MB."""
+    """Texts from 64 kB to 1 MB are measured."""
     assert slope(Redactor().text, shape, 64 * KB, 1024 * KB) <= SLOPE
 
 

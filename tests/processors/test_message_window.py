@@ -47,7 +47,7 @@ def test_protected_and_pinned_messages_stay_and_are_counted_first() -> None:
 
 
 def test_a_full_window_is_cut_to_its_lower_size_at_once() -> None:
-    """So that the beginning of a request stays what the provider has cached."""
+    """Cutting at once keeps the beginning of requests in the provider's cache."""
     said_so_far = [user(str(number)) for number in range(100)]
     begins: list[str] = []
     for count in range(1, 101):
@@ -60,7 +60,7 @@ def test_a_full_window_is_cut_to_its_lower_size_at_once() -> None:
 
 
 def test_a_window_may_move_with_every_message() -> None:
-    """If one says so, and where it is small: nothing is gained with less than a turn."""
+    """It moves on request, and where the window is too small for a cut by turns."""
     said_so_far = [user(str(number)) for number in range(100)]
     for policy in (MessageWindow(24, lower=24), MessageWindow(19), MessageWindow(1)):
         for count in (24, 50, 51, 52, 100):
@@ -77,7 +77,7 @@ def test_the_lower_size_of_a_window_is_within_it() -> None:
 
 
 async def test_a_short_history_is_the_very_list() -> None:
-    """Also one that is short but for its system messages."""
+    """System messages do not count for the length."""
     messages = turns(2)
     assert await MessageWindow(8).process(messages, ProcessorContext()) is messages
     rules = [TextMessage("system", "rules"), *messages]
@@ -86,7 +86,7 @@ async def test_a_short_history_is_the_very_list() -> None:
 
 @pytest.mark.parametrize("value", ["10", "100", " 60 "])
 def test_window_size_is_read_from_the_environment(value: str) -> None:
-    """From 10 to 100, the seed's bounds."""
+    """The variable is bounded by 10 and 100, like the seed's."""
     assert MessageWindow.from_env({"MAX_MESSAGE_HISTORY": value}).max_messages == int(value)
 
 
@@ -98,7 +98,7 @@ def test_invalid_environment_variable_is_refused(value: str) -> None:
 
 
 def test_window_without_the_variable_keeps_forty_messages() -> None:
-    """Also where it is empty."""
+    """An empty variable counts as a missing one."""
     assert MessageWindow.from_env({}).max_messages == 40
     assert MessageWindow.from_env({"MAX_MESSAGE_HISTORY": ""}) == MessageWindow()
     assert isinstance(MessageWindow.from_env(), MessageWindow)
@@ -114,7 +114,7 @@ def test_window_without_the_variable_keeps_forty_messages() -> None:
     ],
 )
 def test_settings_are_checked(settings: dict[str, Any], said: str) -> None:
-    """By the key as it was written."""
+    """The error names the key as it was written."""
     with pytest.raises(ConfigurationError, match=said):
         MessageWindow.from_settings(settings)
 

@@ -44,7 +44,7 @@ def test_equal_ids_within_a_reply_are_distinguished_by_tool() -> None:
 
 
 def test_equal_calls_of_one_reply_are_answered_in_order() -> None:
-    """Also over several messages."""
+    """The calls may be spread over several messages."""
     assert answers(calls("x", "x"), calls("x"), *[result("x")] * 3) == {0: [2, 3], 1: [4]}
 
 
@@ -55,7 +55,7 @@ def test_a_result_answers_the_newest_reply_that_waits_for_it() -> None:
 
 
 def test_a_reply_that_was_cut_short_has_its_first_results() -> None:
-    """Tools run in order; a run that was stopped half way has no results of the last ones."""
+    """Tools run in order, so a stopped run lacks the results of the last calls."""
     assert answers(calls("x", "x"), result("x")) == {0: [1, None]}
 
 
@@ -96,7 +96,7 @@ def test_an_exchange_has_calls_reasoning_and_results_of_one_reply() -> None:
 
 
 def test_calls_after_a_result_or_a_user_begin_a_new_exchange() -> None:
-    """And so do calls after a text if all calls before it are answered."""
+    """Calls after a text begin one, too, if all calls before the text are answered."""
     groups = tool_exchanges([calls("x"), result("x"), calls("y"), USER, calls("z"), result("z")])
     assert [group.calls for group in groups] == [(0,), (2,), (4,)]
     assert len(tool_exchanges([calls("x"), ASSISTANT, calls("y"), result("y")])) == 2

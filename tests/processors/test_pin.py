@@ -40,7 +40,7 @@ def pin(text: str) -> Pin:
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_pinned_messages_survive_processors_of_any_level_before_and_after(place: int) -> None:
-    """In their order, and the report says how many were put back."""
+    """They keep their order, and the report names how many were put back."""
     levels: list[tuple[Any, list[Processor]]] = [
         ("history", [nothing]),
         ("network", [nothing]),
@@ -66,7 +66,7 @@ def test_a_pinned_call_keeps_its_whole_exchange() -> None:
 
 
 def test_a_limit_counts_pinned_messages_first() -> None:
-    """So that the whole still fits."""
+    """The limit holds for pinned and other messages together."""
     messages = [user("p" * 42), user("a" * 42), user("b" * 42), user("c" * 42)]
     assert left(messages, pin("ppp"), TokenLimiter(20)) == [messages[0], messages[3]]
 
@@ -91,7 +91,7 @@ def test_a_pinned_text_may_be_masked_but_not_be_replaced_by_another() -> None:
 
 
 def test_a_masked_pin_is_never_put_back_unmasked() -> None:
-    """Also if masking and dropping happen in one step, or a later one drops it."""
+    """The mask holds whether one step masks and drops, or a later one drops."""
     messages = [user("my mail is ada@example.com"), said("ok"), user("next")]
     chains: list[list[Processor]] = [
         [Redact(["email"]), nothing],

@@ -211,7 +211,7 @@ def test_whatever_processors_do_validity_makes_calls_and_results_whole(
 def test_a_list_is_returned_itself_exactly_when_nothing_was_repaired(
     messages: list[Message],
 ) -> None:
-    """So that a report which says nothing means that nothing happened."""
+    """A report without repairs must mean that there were none."""
     whole, repairs = ensure_valid(messages)
     assert (whole is messages) == (repairs == [])
     assert (faults(messages) == []) or repairs != []
@@ -219,7 +219,7 @@ def test_a_list_is_returned_itself_exactly_when_nothing_was_repaired(
 
 @given(valid_lists())
 def test_a_valid_list_comes_back_object_for_object(messages: list[Message]) -> None:
-    """Also with repeated ids, parallel calls over several messages and results in any order."""
+    """The lists have repeated ids, parallel calls, and results in any order."""
     assert faults(messages) == []
     whole, repairs = ensure_valid(messages)
     assert whole is messages
@@ -252,7 +252,7 @@ def test_pairing_and_segments_agree(messages: list[Message]) -> None:
 def test_a_limited_history_is_the_end_of_the_whole_one_and_fits(
     messages: list[Message], limit: int
 ) -> None:
-    """Nothing in between is missing, and no call is parted from its result."""
+    """No message is missing in between, and no call is parted from its result."""
     left = run(messages, [TokenLimiter(limit)])
     assert count_messages(left, TOKENIZER) <= limit
     start = len(messages) - len(left)
@@ -263,7 +263,7 @@ def test_a_limited_history_is_the_end_of_the_whole_one_and_fits(
 
 @given(valid_lists(), st.integers(1, 60))
 def test_limiting_a_valid_history_leaves_a_valid_one(messages: list[Message], limit: int) -> None:
-    """Without validity's help."""
+    """The limiter itself keeps the list valid, without `ensure_valid`."""
     assert faults(run(messages, [TokenLimiter(limit)])) == []
 
 
@@ -271,7 +271,7 @@ def test_limiting_a_valid_history_leaves_a_valid_one(messages: list[Message], li
 def test_filtering_a_valid_history_leaves_a_valid_one(
     messages: list[Message], chosen: ToolCallFilter
 ) -> None:
-    """Without validity's help, and what is not filtered keeps its objects and order."""
+    """The filter itself keeps it valid; the messages left keep their identity and order."""
     left = run(messages, [chosen])
     assert faults(left) == []
     calls = [call for m in left if isinstance(m, ToolCallMessage) for call in m.tools]
@@ -290,7 +290,7 @@ def test_filtering_a_valid_history_leaves_a_valid_one(
 def test_no_call_of_a_filtered_tool_is_left(
     messages: list[Message], chosen: ToolCallFilter
 ) -> None:
-    """In any list, valid or not; filtering twice is filtering once."""
+    """The list may be valid or not, and a second pass changes nothing."""
     left = run(messages, [chosen])
     calls = [c for m in left if isinstance(m, ToolCallMessage) for c in m.tools]
     assert all(chosen.keeps(call.name) for call in calls)

@@ -76,7 +76,7 @@ async def test_other_questions_recall_other_turns() -> None:
 
 
 async def test_a_short_history_is_left_alone() -> None:
-    """Nothing is embedded."""
+    """No text is embedded."""
     embedder = HashingEmbedder()
     messages = turn("hello")
     result = await ask(Recall(embedder), "hello", messages)
@@ -114,7 +114,7 @@ async def test_each_turn_is_embedded_once() -> None:
 
 
 async def test_vectors_are_kept_in_the_runs_own_history() -> None:
-    """Where it can keep them."""
+    """This holds for histories that implement `VectorIndex`."""
     embedder, store = HashingEmbedder(), MemoryHistory()
     await store.add_thread("t")
     await store.append("t", [AgentResult("a", [m]) for m in conversation()])
@@ -218,7 +218,7 @@ async def test_one_search_serves_all_inferences_of_a_run() -> None:
 def test_invalid_settings_raise_an_error_that_names_them(
     options: dict[str, Any], said: str
 ) -> None:
-    """With the setting's name."""
+    """The error names the setting."""
     with pytest.raises(ConfigurationError, match=said):
         Recall(HashingEmbedder(), **options)
     wrong: Any = "text-embedding-3-small"

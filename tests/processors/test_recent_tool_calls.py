@@ -68,7 +68,7 @@ def test_older_calls_go_with_their_results_and_texts_stay() -> None:
 
 
 def test_calls_are_counted_and_not_messages() -> None:
-    """Of three calls in one message the last two stay, with a new message around them."""
+    """Of three calls in one message the last two stay, in a new message."""
     first, second, third = (call(n) for n in range(3))
     messages = [said("let me see"), asked(first, second, third), gave(third), gave(first)]
     messages.append(gave(second))

@@ -44,7 +44,7 @@ CARD = "4111 1111 1111 1111"
 def test_built_in_patterns_mask_personal_data_and_nothing_else(
     text: str, masked: str | None
 ) -> None:
-    """And what is not personal."""
+    """Similar text that is not personal stays."""
     assert Redactor().text(text) == (text if masked is None else masked)
 
 
@@ -104,7 +104,7 @@ def test_untouched_messages_stay_and_masked_ones_are_made_once() -> None:
 
 
 def test_current_calls_are_masked_too() -> None:
-    """And are still there afterwards."""
+    """Masking must not remove the calls."""
     call = ToolCall("1", "find", {"mail": "a@b.io"})
     messages = [ToolCallMessage([call]), ToolResultMessage(call, {"data": "a@b.io"})]
     context = replace(CONTEXT, protected=frozenset(map(id, messages)))
@@ -146,7 +146,7 @@ def test_a_function_must_return_text() -> None:
 
 
 def test_settings_are_checked() -> None:
-    """By key."""
+    """The error names the key."""
     assert Redact.from_settings({"patterns": ["email"]}).reason == "masks email"
     assert Redact.from_settings({"patterns": {"b": r"BK\d"}}).reason == "masks b"
     assert Redact.from_settings({}).redactor.names == Redactor().names

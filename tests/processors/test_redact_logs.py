@@ -37,7 +37,7 @@ class Lines(logging.StreamHandler[io.StringIO]):
 
 @pytest.fixture
 def handler() -> Iterator[Lines]:
-    """On the logger of the tests."""
+    """A handler on the tests' logger that keeps its records."""
     made = Lines()
     log = logging.getLogger("agentkit_py.test")
     log.addHandler(made)
@@ -64,7 +64,7 @@ def test_message_and_arguments_are_masked(handler: Lines) -> None:
 
 @dataclass
 class Customer:
-    """Something whose text says who it is."""
+    """An object whose text contains personal data."""
 
     mail: str
 
@@ -91,7 +91,7 @@ def test_fields_are_masked_whatever_they_are(handler: Lines) -> None:
 
 
 def test_exceptions_are_masked_with_their_traceback(handler: Lines) -> None:
-    """And no later handler can write the exception itself."""
+    """The exception itself is removed, so that no later handler can write it."""
     handler.addFilter(RedactingFilter(["email"]))
     try:
         int(MAIL)

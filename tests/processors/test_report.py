@@ -23,7 +23,7 @@ CONTEXT = ProcessorContext(tokenizer=TOKENIZER)
 
 
 async def test_an_entry_says_what_went_and_what_came() -> None:
-    """By message, by tool call and in tokens, also as JSON."""
+    """The entry names messages, tool calls and tokens, also as JSON."""
     chosen = ToolCallFilter(persist_results=True)
     (entry,) = (await run_chain(HISTORY, [("agent", [chosen])], CONTEXT)).entries
     assert entry.removed == HISTORY[1:]
@@ -52,7 +52,7 @@ async def test_a_processor_that_changed_nothing_says_so() -> None:
 
 
 async def test_calls_that_are_left_of_a_message_are_not_said_to_be_gone() -> None:
-    """Nor is the newer of two equal ones."""
+    """The newer of two equal messages is not reported either."""
     other = ToolCall("c2", "calc")
     messages = [ToolCallMessage([CALL]), ToolCallMessage([CALL, other])]
     chosen = ToolCallFilter(include=["search"])

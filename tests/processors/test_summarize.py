@@ -199,7 +199,7 @@ async def test_a_model_that_failed_is_not_asked_again_at_once() -> None:
 
 
 async def test_an_older_summary_is_used_when_the_new_one_fails() -> None:
-    """With a gap, which the report names, rather than none."""
+    """The older summary leaves a gap, which the report names, but is better than none."""
     answers, store = Answers("First."), MemoryHistory()
     policy = summarizer(answers, store=store)
     await ask(policy, history(40))
@@ -271,7 +271,7 @@ async def test_a_message_longer_than_everything_is_shown_in_part() -> None:
 
 
 async def test_few_messages_are_not_summarised() -> None:
-    """Too long they are all the same, so the window is used."""
+    """Few messages above the limit are cut by the window."""
     answers = Answers("Short.")
     result = await ask(summarizer(answers, store=MemoryHistory()), history(10, 500))
     assert answers.asked == 0
@@ -280,7 +280,7 @@ async def test_few_messages_are_not_summarised() -> None:
 
 
 async def test_a_summary_is_not_renewed_for_a_few_messages() -> None:
-    """Unless there are ``min_new`` of them, and more tokens than ``ratio`` allows."""
+    """A renewal needs ``min_new`` messages, and more tokens than ``ratio`` allows."""
     answers, store = Answers("First."), MemoryHistory()
     await ask(summarizer(answers, store=store), history(40))
     few = [*history(40), TextMessage("user", "z" * 2000)]
@@ -310,7 +310,7 @@ async def test_the_cut_is_found_again_when_messages_before_it_are_gone() -> None
 
 
 async def test_a_summary_of_other_messages_is_not_used() -> None:
-    """And is replaced by one of these."""
+    """It is replaced by a summary of the current messages."""
     answers, store = Answers("First."), MemoryHistory()
     policy = summarizer(answers, store=store)
     await ask(policy, history(40))
@@ -349,7 +349,7 @@ async def test_start_and_end_are_announced() -> None:
 
 
 async def test_a_failure_is_announced() -> None:
-    """With the reason."""
+    """The announcement has the reason."""
     log = EventLog()
     await ask(summarizer(Answers(down), store=MemoryHistory()), history(40), observer=log)
     last = log.of(ContextActivity)[-1]
@@ -358,7 +358,7 @@ async def test_a_failure_is_announced() -> None:
 
 
 async def test_the_summary_is_kept_beside_the_runs_own_thread() -> None:
-    """In the network's store, where every agent of the network finds it."""
+    """It is in the network's store, where all of its agents find it."""
     answers, store = Answers("Short."), MemoryHistory()
     agents = [Agent(name=name, system=name, token_counter=COUNT) for name in ("one", "two")]
     talk = Answers("y" * 100)
@@ -407,7 +407,7 @@ async def test_without_a_store_the_summary_is_of_this_run_only() -> None:
 
 
 async def test_outside_of_a_run_no_model_is_asked() -> None:
-    """By hand it leaves the window, and notes why."""
+    """A direct call leaves the window, and the report's note says why."""
     answers = Answers("Short.")
     context = ProcessorContext(tokenizer=COUNT)
     left = await summarizer(answers).process(history(40), context)
@@ -430,7 +430,7 @@ async def test_a_store_that_fails_does_not_fail_the_run() -> None:
 
 
 def test_every_format_takes_a_summary_in_the_users_role() -> None:
-    """Also before a user's turn, where formats want alternation."""
+    """Formats that require alternation accept it before a user's turn, too."""
     messages = (
         TextMessage("system", "S"),
         placed("Short.", 10),
@@ -489,7 +489,7 @@ def test_a_summary_survives_its_json() -> None:
 
 
 def test_an_anchor_that_is_not_there_is_not_found() -> None:
-    """Nor in an empty list."""
+    """An empty list has no anchor."""
     assert find_anchor([], 3, "nothing") is None
     assert find_anchor(history(5), 3, "nothing") is None
 
@@ -506,7 +506,7 @@ async def test_a_file_keeps_a_summary_for_the_next_process(tmp_path: Any) -> Non
 
 
 async def test_of_a_long_thread_only_what_no_summary_stands_for_is_loaded(tmp_path: Any) -> None:
-    """With a store that loads as much as is wanted; how much is covered is still counted right."""
+    """A store that loads on demand is asked for the rest only; the counts are still right."""
     store = SqliteHistory(tmp_path / "t.db", lazy=True)
     await store.add_thread("t")
     await store.append("t", [AgentResult("clerk", [m]) for m in history(600)])

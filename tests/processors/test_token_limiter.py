@@ -92,7 +92,7 @@ async def test_nothing_is_left_if_the_newest_alone_is_too_long() -> None:
 
 
 async def test_a_call_without_result_holds_on_to_nothing_but_itself() -> None:
-    """In the upstream proposal it swallowed everything after it."""
+    """In the upstream proposal such a call removed everything after it."""
     messages: list[Message] = [
         say("a"),
         ToolCallMessage([ToolCall("lost", "x")]),
@@ -142,7 +142,7 @@ async def test_only_what_may_be_kept_is_counted() -> None:
 
 
 async def test_the_runs_tokenizer_is_used_unless_another_is_given() -> None:
-    """So that figures in reports and limits are of one kind."""
+    """Reports and limits then count alike."""
     context = ProcessorContext(tokenizer=ApproximateTokenizer(chars_per_token=1))
     messages = [say("abcd"), say("efgh")]
 
@@ -157,7 +157,7 @@ async def test_the_runs_tokenizer_is_used_unless_another_is_given() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, True, False, 1.5, "10", None])
 def test_a_limit_that_is_no_positive_whole_number_is_refused(limit: object) -> None:
-    """When it is configured, not in the middle of a run."""
+    """The error comes at configuration and not in a run."""
     with pytest.raises(
         ConfigurationError, match="TokenLimiter: limit must be a whole number of at least 1"
     ):
@@ -171,6 +171,6 @@ def test_a_tokenizer_and_an_encoding_together_are_refused() -> None:
 
 
 def test_reason_names_the_limit() -> None:
-    """For people who wonder where a message went."""
+    """A reader of the report learns why a message was removed."""
     assert TokenLimiter(limit=2000).reason == "limit of 2000 tokens"
     assert TokenLimiter(2000).name == "TokenLimiter"

@@ -50,7 +50,7 @@ def test_an_estimate_measures_length_as_javascript_does() -> None:
 
 
 def test_an_estimate_with_a_ratio_of_its_own_has_its_own_key() -> None:
-    """So that its counts are not mixed up with the usual ones."""
+    """Its counts must not be mixed up with those of the usual ratio."""
     assert ApproximateTokenizer(chars_per_token=3).key == "approximate:3"
     assert ApproximateTokenizer("gpt2").key == "approximate:gpt2"
     assert ApproximateTokenizer() == ApproximateTokenizer()
@@ -58,7 +58,7 @@ def test_an_estimate_with_a_ratio_of_its_own_has_its_own_key() -> None:
 
 @pytest.mark.parametrize("ratio", [0, -1, True, float("nan")])
 def test_a_ratio_that_is_not_positive_is_refused(ratio: float) -> None:
-    """Before it divides anything."""
+    """The ratio is a divisor."""
     with pytest.raises(ConfigurationError, match="chars_per_token"):
         ApproximateTokenizer(chars_per_token=ratio)
 
@@ -84,7 +84,7 @@ def test_a_million_blanks_are_counted(real_tiktoken: Path) -> None:
 
 
 def test_the_default_is_tiktoken_where_it_can_be_loaded(real_tiktoken: Path) -> None:
-    """Unless it is not wanted."""
+    """An option turns tiktoken off."""
     text = "internationalisation"
     assert default_tokenizer().count(text) == TiktokenTokenizer().count(text)
     assert default_tokenizer().key == "tiktoken:o200k_base"

@@ -58,7 +58,7 @@ def _short(message: Message) -> str:
 
 
 async def test_without_options_all_calls_and_results_go() -> None:
-    """For agents that have no tools."""
+    """This is the setting of agents without tools."""
     assert await shown(MIXED, ToolCallFilter()) == ["u", "end"]
 
 
@@ -82,7 +82,7 @@ async def test_including_nothing_removes_all_and_excluding_nothing_none() -> Non
 
 
 async def test_a_line_of_text_may_stay_in_place_of_what_is_removed() -> None:
-    """So that a model knows that something was looked up, without seeing how."""
+    """The model learns that a tool was used, but not how."""
     left = await shown(MIXED, ToolCallFilter(persist_results=True))
     assert left == ["u", "Used tools: debug, search, trace", "Used **debug** tool", "end"]
 
@@ -190,7 +190,7 @@ def test_names_must_be_a_list_of_strings(names: list[str]) -> None:
 
 
 def test_reason_names_the_removed_calls() -> None:
-    """In words."""
+    """The reason is a sentence."""
     assert ToolCallFilter().reason == "no tool calls"
     assert ToolCallFilter(include=["b", "a"]).reason == "only calls of a, b"
     assert ToolCallFilter(exclude=["b"]).reason == "no calls of b"

@@ -25,7 +25,7 @@ def cut(data: Any, chars: int = 100) -> Any:
 
 
 def test_the_beginning_stays_and_what_is_missing_is_said() -> None:
-    """At most as many characters as were asked for."""
+    """The result has at most as many characters as requested."""
     data = cut("abc" * 100)
     assert len(data) <= 100
     assert data.startswith("abcabc")
@@ -66,7 +66,7 @@ def test_content_without_an_envelope_stays_without() -> None:
 
 @given(st.text(), st.integers(1, 80))
 def test_truncating_twice_changes_nothing_more(text: str, chars: int) -> None:
-    """And the result is never longer than asked."""
+    """The truncated text, including its note, is within the limit."""
     (made,) = left([gave(call(1), text)], TruncateToolResults(chars))
     assert left([made], TruncateToolResults(chars))[0] is made
     assert isinstance(made, ToolResultMessage)
@@ -75,7 +75,7 @@ def test_truncating_twice_changes_nothing_more(text: str, chars: int) -> None:
 
 
 def test_settings_are_checked() -> None:
-    """By key."""
+    """The error names the key."""
     made = TruncateToolResults.from_settings({"max_chars": 10, "exclude_tools": ["a"]})
     assert made.reason == "tool results over 10 characters"
     with pytest.raises(ConfigurationError, match="max_chars must be"):

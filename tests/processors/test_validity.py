@@ -71,7 +71,7 @@ def test_a_second_result_of_one_call_is_dropped() -> None:
 
 
 def test_a_call_without_result_is_answered_with_an_error() -> None:
-    """In the place of the result, on the same side of history and by the same agent."""
+    """The error takes the result's place, with its side of history and its agent."""
     call = ToolCallMessage([X, Y], from_history=True, agent="billing")
     whole, kinds = repaired(USER, call, RESULT_Y, ASSISTANT)
     assert kinds == [("answered", "x")]
@@ -99,7 +99,7 @@ def test_a_late_result_moves_up_to_its_call() -> None:
 
 
 def test_a_text_between_the_calls_of_one_reply_moves_ahead_of_them() -> None:
-    """So that the reply stays one reply; the reasoning that led to the text moves with it."""
+    """The reply stays one reply; the reasoning before the text moves with it."""
     assert repaired(CALL_X, REASONING, ASSISTANT, CALL_Y, RESULT_X, RESULT_Y) == (
         [REASONING, ASSISTANT, CALL_X, CALL_Y, RESULT_X, RESULT_Y],
         [("moved_text", "")],
@@ -107,7 +107,7 @@ def test_a_text_between_the_calls_of_one_reply_moves_ahead_of_them() -> None:
 
 
 def test_messages_without_calls_are_dropped() -> None:
-    """With or without calls around them; reasoning before them stays where it is."""
+    """Calls around them do not matter; reasoning before them stays in place."""
     empty = ToolCallMessage([])
     assert repaired(USER, empty) == ([USER], [("dropped_empty", "")])
     assert repaired(CALL_X, REASONING, empty, RESULT_X) == (
@@ -125,7 +125,7 @@ def test_a_call_that_stands_twice_is_answered_twice() -> None:
 
 
 def test_a_repair_says_in_json_and_in_words_what_was_done() -> None:
-    """For reports."""
+    """Reports show both."""
     (repair,) = ensure_valid([RESULT_X])[1]
     assert repair == Repair("dropped_orphan", "1", "x")
     assert repair.to_dict() == {"kind": "dropped_orphan", "toolCallId": "1", "name": "x"}

@@ -51,7 +51,7 @@ async def sent(client: httpx.AsyncClient, request: tuple[str, str, Any]) -> http
 
 
 def refuses(_request: Request) -> str | None:
-    """Nobody is signed in."""
+    """An authenticator that knows no user."""
     return None
 
 
@@ -70,7 +70,7 @@ async def refuses_later(_request: Request) -> str | None:
 async def test_requests_without_a_user_are_refused_everywhere(
     auth: Callable[[Request], Any], request_: tuple[str, str, Any]
 ) -> None:
-    """From no endpoint, and not the reason."""
+    """Every endpoint refuses, without a reason."""
     async with client_of(app_of(support(), auth=auth)) as client:
         answer = await sent(client, request_)
     assert answer.status_code == 401
@@ -144,7 +144,7 @@ async def test_streams_hold_chunks_of_their_own_user_only() -> None:
 
 
 async def test_approvals_and_cancels_reach_own_runs_only() -> None:
-    """Even who knows the question's id and the thread's."""
+    """Knowing the ids of the question and the thread is not enough."""
     paid: list[int] = []
 
     @tool(needs_approval=True)
@@ -180,7 +180,7 @@ def forged(key: str) -> list[str]:
 
 
 async def test_forged_tokens_open_no_stream() -> None:
-    """By the stream and by the WebSocket."""
+    """The event stream and the WebSocket refuse them."""
     app = app_of(support())
     async with served(app) as url:
         key = (await post(url, "/api/realtime/token", {}, "eve")).json()["key"]
@@ -195,7 +195,7 @@ async def test_forged_tokens_open_no_stream() -> None:
 
 
 async def test_a_token_expires() -> None:
-    """After the time that the limits say."""
+    """The lifetime is one of the server's limits."""
     now = [1000.0]
     tokens = StreamTokens(seconds=60, clock=lambda: now[0])
     key, grant = tokens.make("ada")
@@ -205,7 +205,7 @@ async def test_a_token_expires() -> None:
 
 
 async def test_processes_with_one_secret_accept_each_others_tokens() -> None:
-    """And those with another do not."""
+    """Processes with another secret do not."""
     key, grant = StreamTokens("one secret of many").make("ada")
     assert StreamTokens("one secret of many").read(key) == grant
     assert StreamTokens("two secrets of many").read(key) is None
@@ -267,7 +267,7 @@ async def test_pages_of_named_origins_may_use_the_api() -> None:
 async def test_auth_local_answers_only_programs_on_this_machine(
     address: str, host: str, status: int
 ) -> None:
-    """And none of its names that others can give out."""
+    """Another machine's address and another host name are refused."""
     app = app_of(support(), auth="local")
     transport = httpx.ASGITransport(app, client=(address, 1))
     async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
@@ -300,7 +300,7 @@ def agent() -> Agent:
     ],
 )
 def test_unsafe_or_unusable_options_are_refused(options: dict[str, Any], words: str) -> None:
-    """With a sentence that says what to do."""
+    """The error says what to do."""
     with pytest.raises(ConfigurationError, match=words):
         create_app(**options)
 
@@ -349,7 +349,7 @@ async def test_unknown_paths_and_methods_have_the_same_error_body(
 
 
 async def test_tools_find_the_user_of_auth_in_the_state() -> None:
-    """Under the key that the application names, whatever the client sets."""
+    """The key is the application's choice, and the client cannot set it."""
 
     @tool
     def orders(ctx: ToolContext) -> str:

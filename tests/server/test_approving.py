@@ -51,7 +51,7 @@ async def decide(url: str, call: str, action: str = "approve", **fields: Any) ->
 
 @pytest.mark.parametrize("which", ["requestId", "partId", "toolCallId"])
 async def test_an_approved_call_runs(which: str) -> None:
-    """By the question's id, or the call's as the hook or as the provider names it."""
+    """The call is named by the question's id, the hook's id or the provider's id."""
     paid: list[int] = []
     network = support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),))
     async with served(app_of(network)) as url, listening(url) as stream:
@@ -68,7 +68,7 @@ async def test_an_approved_call_runs(which: str) -> None:
 
 
 async def test_a_denied_call_does_not_run() -> None:
-    """And the model reads why."""
+    """The model reads the reason."""
     paid: list[int] = []
     network = support(tool_call("refund", {"amount": 5}), "sorry", tools=(refund(paid),))
     async with served(app_of(network)) as url, listening(url) as stream:
@@ -101,7 +101,7 @@ async def test_calls_of_one_request_are_decided_one_by_one() -> None:
 
 
 async def test_undecided_calls_of_a_request_can_be_decided_at_once() -> None:
-    """By the question's id; what was said of single calls stands."""
+    """Earlier decisions on single calls stand."""
     paid: list[int] = []
     calls = tool_calls(*(("refund", {"amount": amount}) for amount in (1, 2, 3)))
     network = support(calls, "done", tools=(refund(paid),))
@@ -216,7 +216,7 @@ async def test_a_new_reader_gets_the_pending_approval_again() -> None:
 
 
 async def test_a_run_with_a_pending_approval_gives_up_its_slot() -> None:
-    """With room for one run, others are answered while somebody thinks."""
+    """With room for one run, others are answered while the person thinks."""
     paid: list[int] = []
     replies = [tool_call("refund", {"amount": 5}), "meanwhile", "paid"]
     app = app_of(support(*replies, tools=(refund(paid),)), limits=ServerLimits(runs=1))
@@ -300,7 +300,7 @@ def asking_twice(ended: asyncio.Event, later: asyncio.Event) -> list[Tool]:
 
 
 async def test_a_run_that_asks_again_before_it_has_a_slot_gives_it_back() -> None:
-    """Of two parallel tools, one is answered; the other asks while the run waits for a place."""
+    """Two parallel tools: one is answered, the other asks while the run waits for a slot."""
     ended, later = asyncio.Event(), asyncio.Event()
     wait, begun, go = waiting()
     tools = [*asking_twice(ended, later), wait]
@@ -352,7 +352,7 @@ async def test_a_cancelled_run_releases_its_slot_once() -> None:
 
 
 async def test_one_waiting_run_too_many_is_refused() -> None:
-    """Then no new one is begun, though there are places: each that waits takes memory."""
+    """Each waiting run takes memory, so no new one begins even with free slots."""
     paid: list[int] = []
     network = support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),))
     app = app_of(network, limits=ServerLimits(waiting_runs=1))

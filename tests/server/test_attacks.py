@@ -53,7 +53,7 @@ async def test_an_app_that_was_stopped_can_be_started_again(tmp_path: Any) -> No
 
 
 async def test_nothing_follows_a_tool_that_swallows_a_cancel() -> None:
-    """Nothing is asked of the model after it, and nothing more is kept."""
+    """The model gets no further request, and nothing more is stored."""
     begun, stopped, go = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @tool
@@ -108,7 +108,7 @@ async def test_nothing_follows_a_tool_beyond_the_time_limit() -> None:
 
 
 async def test_a_run_beyond_its_time_limit_names_the_timeout() -> None:
-    """Nobody cancelled it."""
+    """A time-out is no cancellation."""
     wait, _, _ = waiting()
     limits = ServerLimits(run_seconds=0.05)
     app = app_of(support(tool_call("wait", {}), tools=(wait,)), limits=limits)
@@ -120,7 +120,7 @@ async def test_a_run_beyond_its_time_limit_names_the_timeout() -> None:
 
 
 async def test_a_decision_cannot_be_changed() -> None:
-    """Also while the question waits for the other calls: 409, as for what is over."""
+    """The answer is 409 even while the question waits for the other calls."""
     paid: list[int] = []
     calls = tool_calls(*(("refund", {"amount": amount}) for amount in (1, 2)))
     app = app_of(support(calls, "done", tools=(refund(paid),)))

@@ -66,7 +66,7 @@ async def test_a_run_that_waits_for_its_thread_can_be_cancelled() -> None:
 
 
 async def test_a_run_that_has_not_taken_its_first_step_can_be_cancelled() -> None:
-    """Nothing is left locked."""
+    """The thread's lock is released."""
     app = app_of(support("Hi."))
     backend = app.state.api.backend
     async with client_of(app) as client:
@@ -83,7 +83,7 @@ async def test_a_run_that_has_not_taken_its_first_step_can_be_cancelled() -> Non
 
 
 async def test_a_deleted_thread_stops_its_run() -> None:
-    """And is gone."""
+    """The thread's entries are gone."""
     wait, begun, _ = waiting()
     app = app_of(support(tool_call("wait", {}), tools=(wait,)))
     async with client_of(app) as client:
@@ -96,7 +96,7 @@ async def test_a_deleted_thread_stops_its_run() -> None:
 
 
 async def test_a_stopping_server_lets_runs_end() -> None:
-    """For so long; no new ones are begun."""
+    """The wait is limited, and no new runs begin."""
     wait, begun, go = waiting()
     app = app_of(support(tool_call("wait", {}), "done", tools=(wait,)))
     async with lifespan(app), client_of(app) as client:
@@ -113,7 +113,7 @@ async def test_a_stopping_server_lets_runs_end() -> None:
 
 
 async def test_a_stopping_server_cancels_what_does_not_end(tmp_path: Any) -> None:
-    """And what waits for a person at once; the store is closed last."""
+    """Runs that wait for a person are cancelled at once; the store is closed last."""
     wait, begun, _ = waiting()
     app = app_of(
         support(tool_call("wait", {}), tools=(wait,)),

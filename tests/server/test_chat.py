@@ -45,7 +45,7 @@ async def tool_result_of(app: Any, thread_id: str = "t") -> Any:
 
 
 async def test_a_message_and_its_reply_are_stored() -> None:
-    """In the thread that the client names, under the message's id, with a title."""
+    """The thread is the client's, the entry has the message's id, and the thread gets a title."""
     app = app_of(support("Hello."))
     async with client_of(app) as client:
         body = message("Hi there", "thread-1", id="m-1", clientTimestamp="2026-01-02T03:04:05.678Z")
@@ -72,7 +72,7 @@ async def test_a_message_without_a_thread_begins_one() -> None:
 
 
 async def test_a_second_message_continues_the_thread() -> None:
-    """From what is stored, whatever the client says was said."""
+    """The stored entries count, whatever history the client sends."""
     network = support("Hello.", "I said hello.")
     app = app_of(network)
     await said(app, "Hi", "t")
@@ -127,7 +127,7 @@ async def test_only_allowed_keys_of_client_state_are_used() -> None:
 
 
 async def test_client_state_is_ignored_without_an_allow_list() -> None:
-    """Nor kept."""
+    """It is not stored either."""
     app = app_of(with_whoami())
     await said(app, "Hi", "t", state={"tab": "hats"})
     assert await tool_result_of(app) == {"user_id": "ada"}
@@ -156,7 +156,7 @@ async def test_typed_states_are_filled_and_checked() -> None:
 
 
 async def test_the_state_continues_where_the_store_has_leases() -> None:
-    """With what the client sets now, and still with the user that auth knows."""
+    """The client's new state is merged, and the user is still the one of ``auth``."""
 
     @tool
     def remember(ctx: ToolContext) -> str:
@@ -189,7 +189,7 @@ async def test_the_state_continues_where_the_store_has_leases() -> None:
     ],
 )
 async def test_a_refused_message_names_the_field(change: dict[str, Any], words: str) -> None:
-    """In the shape in which the hook shows errors, and nothing is begun."""
+    """The error has the hook's format, and no run begins."""
     limits = ServerLimits(message_characters=100, state_bytes=50)
     app = app_of(support(), limits=limits, client_state=["tab"])
     async with client_of(app) as client:
@@ -266,7 +266,7 @@ async def test_a_message_that_is_sent_twice_is_answered_once() -> None:
 
 
 async def test_messages_of_one_thread_are_answered_one_after_another() -> None:
-    """In the order in which they came."""
+    """The order is that of arrival."""
     wait, begun, go = waiting()
     network = support(tool_call("wait", {}), "first", "second", tools=(wait,))
     app = app_of(network)

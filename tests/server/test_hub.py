@@ -127,7 +127,7 @@ async def test_a_new_reader_begins_with_the_oldest_open_run() -> None:
 
 @pytest.mark.parametrize("name", ["channel_chunks", "channel_bytes", "idle_channels"])
 def test_limits_are_positive(name: str) -> None:
-    """Or it says which is not."""
+    """The error names the limit."""
     with pytest.raises(ConfigurationError, match=name):
         HubLimits(**{name: 0})
 

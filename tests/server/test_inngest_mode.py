@@ -79,7 +79,7 @@ def hosted(*replies: Any, tools: Any = (), store: Any = None, **options: Any) ->
 
 
 async def test_a_message_is_answered_by_a_function() -> None:
-    """In the same thread, with the same chunks, on the user's channel."""
+    """The thread, the chunks and the channel are those of a local run."""
     shop = hosted("Hello.")
     answer = await shop.chat("Hi", "t1", id="m-1")
     assert answer == {"success": True, "threadId": "t1", "messageId": "m-1"}
@@ -130,7 +130,7 @@ class Desk:
 
 
 async def test_the_event_keeps_the_fields_of_a_typed_state() -> None:
-    """Although events are JSON."""
+    """The event is JSON, but the tool gets the state with its type and its user."""
 
     @tool
     def look(ctx: ToolContext) -> str:
@@ -145,7 +145,7 @@ async def test_the_event_keeps_the_fields_of_a_typed_state() -> None:
 
 
 async def test_the_event_carries_the_clients_history() -> None:
-    """Where that is wanted."""
+    """An option turns this on."""
     shop = hosted("Fine.", client_history=True)
     history = [{"type": "text", "role": "assistant", "content": "Earlier words"}]
     await shop.post("/api/chat", message("Hi", "t1") | {"history": history})
@@ -263,7 +263,7 @@ async def test_an_unreachable_inngest_server_gives_502() -> None:
 
 
 def test_functions_and_api_must_use_the_same_store() -> None:
-    """Otherwise nobody would find what was said."""
+    """With two stores, nobody would find the messages of the other."""
     client = inngest.Inngest(app_id="shop", is_production=False)
     with pytest.raises(ConfigurationError, match="its own history"):
         app_of(support(), client=client, history=MemoryHistory())

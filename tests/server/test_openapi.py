@@ -24,7 +24,7 @@ def schema_of(method: str, path: str, status: int) -> dict[str, Any]:
 
 
 def test_every_endpoint_is_described() -> None:
-    """And nothing else."""
+    """The document describes no other paths."""
     found = {
         (path, method.upper())
         for path, item in openapi_document(ENDPOINTS)["paths"].items()

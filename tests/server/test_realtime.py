@@ -54,7 +54,7 @@ async def until(socket: ClientConnection, event: str) -> list[dict[str, Any]]:
 
 
 async def test_the_realtime_client_gets_the_run() -> None:
-    """In Inngest's envelope, on the channel and topic that the token names."""
+    """Chunks come in Inngest's envelope, on the token's channel and topic."""
     async with served(app_of(support("Hello."))) as url:
         token = await token_of(url)
         assert token["channel"] == channel_of("ada")
@@ -71,7 +71,7 @@ async def test_the_realtime_client_gets_the_run() -> None:
 
 
 async def test_a_realtime_client_that_reconnects_gets_the_run_again() -> None:
-    """With its token, from the beginning of what went on when it was lost; it knows what it has."""
+    """The runs in progress are sent from their beginning; the client drops known chunks."""
     wait, begun, go = waiting()
     app = app_of(support(tool_call("wait", {}), "done", tools=(wait,)))
     async with served(app) as url:
@@ -96,7 +96,7 @@ async def test_a_realtime_client_that_reconnects_gets_the_run_again() -> None:
 
 
 async def test_a_slow_realtime_client_is_closed() -> None:
-    """With the code that says: come back later."""
+    """The close code asks it to come back later."""
     app = app_of(
         support(), hub_limits=HubLimits(channel_chunks=2), limits=ServerLimits(stream_seconds=0.2)
     )
@@ -128,7 +128,7 @@ async def test_the_token_names_the_host_of_the_page(headers: dict[str, str], bas
 
 
 async def test_realtime_url_overrides_the_tokens_address() -> None:
-    """Where it is neither."""
+    """The option replaces the address of the request."""
     app = app_of(support(), realtime_url="https://realtime.example")
     async with client_of(app) as client:
         found = (await client.post("/api/realtime/token", json={})).json()
@@ -136,7 +136,7 @@ async def test_realtime_url_overrides_the_tokens_address() -> None:
 
 
 async def test_the_api_can_be_mounted_in_fastapi() -> None:
-    """Under a prefix, its WebSocket at the root, in the lifespan of the whole."""
+    """The API has a prefix, its WebSocket is at the root, and it shares the lifespan."""
     api: Starlette = app_of(support("Hello.", "Hello."))
 
     @asynccontextmanager

@@ -52,7 +52,7 @@ async def kept(path: Path) -> Any:
 
 
 async def plainly(path: Path) -> Any:
-    """In Python."""
+    """Play the conversation in Python."""
     network = make(str(path))
     words = iter(WORDS)
 
@@ -79,7 +79,7 @@ async def ended(network: Network, path: Path) -> Any:
 
 
 def talk_in_terminal(folder: Path) -> None:
-    """With `agentkit chat`."""
+    """Play the conversation with `agentkit chat`."""
     first, second, third = LINES
     lines = [first, second, "y", "y", third, WORDS[1]]
     done = subprocess.run(
@@ -141,7 +141,7 @@ async def by_functions(path: Path) -> Any:
 
 
 async def test_a_conversation_is_the_same_thread_over_http_and_in_python(tmp_path: Path) -> None:
-    """By HTTP in both modes, in the terminal and in Python; ids and times aside."""
+    """HTTP in both modes, the terminal and Python give one thread, apart from ids and times."""
     expected = await plainly(tmp_path / "plain.db")
     title, _, rows = expected
     assert title == "Good morning"

@@ -64,7 +64,7 @@ async def test_usage_and_metadata_are_streamed_only_with_extended() -> None:
 
 
 async def test_a_reader_with_a_last_event_id_gets_the_events_it_missed() -> None:
-    """By the id of the last event that it has; the run went on meanwhile."""
+    """The run went on after the event whose id the reader sends."""
     wait, begun, go = waiting()
     app = app_of(support(tool_call("wait", {}), "done", tools=(wait,)))
     async with served(app) as url:
@@ -123,7 +123,7 @@ async def test_a_new_reader_gets_open_runs_from_their_start() -> None:
 
 @pytest.mark.parametrize("last_id", ["abc-5", "5", "-1", "x" * 999, "0-0", "é-1"])
 async def test_an_unknown_last_event_id_gives_a_reset(last_id: str) -> None:
-    """Of another process, or of nobody."""
+    """The id may be of another process, or invented."""
     app = app_of(support("Hi."))
     query = "" if last_id.isascii() else f"?lastEventId={last_id}"
     async with (
@@ -250,7 +250,7 @@ async def test_a_message_that_was_answered_before_ends_its_stream() -> None:
 
 
 async def test_a_run_beyond_its_time_limit_is_stopped() -> None:
-    """Then it is stopped, and says so."""
+    """The stream reports the reason."""
     wait, begun, _ = waiting()
     app = app_of(
         support(tool_call("wait", {}), tools=(wait,)), limits=ServerLimits(run_seconds=0.05)
@@ -291,7 +291,7 @@ async def test_a_slow_reader_is_dropped_and_holds_no_chunks() -> None:
 
 
 async def test_a_head_request_is_not_counted_as_a_reader() -> None:
-    """Nothing is held for HEAD."""
+    """A HEAD request holds no reader."""
     app = app_of(support("Hi."))
     async with served(app) as url, httpx.AsyncClient(trust_env=False) as client:
         answer = await client.head(f"{url}/api/stream", headers={"x-user": "ada"})
@@ -317,7 +317,7 @@ async def test_half_a_surrogate_pair_breaks_neither_stream_nor_thread() -> None:
 
 
 async def test_a_stream_that_fails_to_open_gives_a_public_error() -> None:
-    """In the shape of all errors."""
+    """The error has the format of all errors."""
 
     class Broken(MemoryHistory):
         async def get_thread(self, thread_id: str) -> Any:

@@ -30,7 +30,7 @@ async def five(store: Any) -> Any:
 
 
 async def test_threads_are_listed_by_limit_and_offset(store: Any) -> None:
-    """By offset, as the hook asks."""
+    """The hook pages by offset."""
     async with client_of(await five(store)) as client:
         first = (await client.get("/api/threads?limit=2&offset=0&userId=ada")).json()
         second = (await client.get("/api/threads?limit=2&offset=2")).json()
@@ -79,7 +79,7 @@ async def test_invalid_paging_is_refused(query: str) -> None:
 
 
 async def test_a_thread_is_created_and_titled(store: Any) -> None:
-    """By its first message, if not before; again it stays as it is."""
+    """The first message sets a missing title; a second call changes nothing."""
     app = app_of(support("Hello."), history=store)
     async with client_of(app) as client:
         made = (await client.post("/api/threads", json={"userId": "ada"})).json()
@@ -116,7 +116,7 @@ async def test_messages_have_the_shape_that_the_hook_reads(store: Any) -> None:
 
 
 async def test_a_long_thread_can_be_read_in_parts(store: Any) -> None:
-    """From its end."""
+    """Parts are counted from the thread's end."""
     await store.add_thread("t1", user_id="ada")
     turns = [AgentResult.from_user(f"message {n}", id=f"m{n}") for n in range(7)]
     await store.append("t1", turns)
@@ -171,7 +171,7 @@ async def test_provider_metadata_is_left_out_of_messages(store: Any) -> None:
 
 
 async def test_the_networks_own_history_is_used_where_none_is_given(tmp_path: Any) -> None:
-    """So the same threads are in `agentkit chat`."""
+    """`agentkit chat` then shows the same threads."""
     store = SqliteHistory(tmp_path / "t.db")
     agent = Agent(name="clerk", system="S", model=ScriptedModel("Hello."))
     app = app_of(Network(name="support", agents=[agent], router=once, history=store))
