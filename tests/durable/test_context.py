@@ -119,7 +119,7 @@ def overflowing(stage: Stage) -> Network:
 async def test_what_is_too_long_is_sent_once_more_with_half(
     scenario: Any, inference: Inference
 ) -> None:
-    """Also where the provider's answer comes as the text of a step's error."""
+    """This holds too where the provider's answer comes as the text of a step's error."""
     case: Scenario = scenario(
         overflowing, {"clerk": [TOO_LONG, "Short enough."]}, retries=0,
         state=lambda: State(messages=past(40), thread_id="t"),
@@ -136,7 +136,7 @@ async def test_what_is_too_long_is_sent_once_more_with_half(
 async def test_what_is_too_long_again_is_the_typed_error(
     scenario: Any, inference: Inference
 ) -> None:
-    """After one retry, and no more."""
+    """There is one retry."""
     case: Scenario = scenario(
         overflowing, {"clerk": [TOO_LONG, TOO_LONG, "never"]}, retries=0,
         state=lambda: State(messages=past(40), thread_id="t"),

@@ -151,7 +151,7 @@ async def test_a_store_that_fails_for_a_moment_gets_its_rows_once(support: Scena
 async def test_state_that_is_no_json_fails_at_once_and_names_the_key(
     scenario: Callable[..., Scenario], value: Any, path: str
 ) -> None:
-    """And the tool that put it there is not called again."""
+    """The tool that wrote it is not called again."""
 
     def network(stage: Stage) -> Network:
         @tool

@@ -67,7 +67,7 @@ async def test_the_functions_own_settings_win_over_the_clients_middleware() -> N
 
 
 async def test_a_networks_function_says_why_it_ended() -> None:
-    """And its default state is a fresh copy for each run."""
+    """Its default state is a fresh copy for each run."""
     agent, model = greeter("One.", "Two.")
     network = Network(
         name="front desk",
@@ -102,7 +102,7 @@ async def test_a_bad_event_fails_once_and_says_what_was_expected(data: dict[str,
 
 
 def test_options_are_passed_on_to_the_server() -> None:
-    """In the SDK's own types, and only those that were given."""
+    """They have the SDK's types, and options that were not given are not set."""
 
     async def on_failure(ctx: inngest.Context) -> None:
         return None

@@ -102,7 +102,7 @@ async def test_agents_in_tools_at_the_same_time_keep_their_answers_apart() -> No
 
 
 async def test_a_step_in_a_tool_that_is_a_step_fails_the_run_at_once_and_says_why() -> None:
-    """Also through the function's own context."""
+    """This includes steps through the function's own context."""
 
     @tool
     async def wrong(ctx: ToolContext) -> str:
@@ -128,7 +128,7 @@ async def test_a_step_in_a_tool_that_is_a_step_fails_the_run_at_once_and_says_wh
 
 
 def test_more_steps_than_inngest_allows_are_a_clear_error() -> None:
-    """Before the server would end the run."""
+    """The error comes before the server would end the run."""
     memory = StepMemory(None)
     for number in range(1000):
         memory.enter(f"step-{number}")

@@ -48,7 +48,7 @@ async def sweep(
 async def test_a_kill_anywhere_changes_nothing(
     support: Scenario, inference: Inference, record_property: Callable[[str, object], None]
 ) -> None:
-    """At every request before it ran, after it ran, and after it was recorded."""
+    """Each request is killed before it ran, after it ran, and after it was recorded."""
     points, doubled = await sweep(support, inference, record_property)
     assert points >= 30
     assert doubled == 3  # one for each tool call, killed inside

@@ -32,7 +32,7 @@ class Counted(HashingEmbedder):
 async def test_a_search_happens_once_however_often_the_function_is_replayed(
     scenario: Callable[..., Scenario], inference: Inference, tmp_path: Path
 ) -> None:
-    """And a durable run gives what a direct one gives, instructions among it."""
+    """A durable run gives the results and instructions of a direct one."""
     path = tmp_path / "documents.db"
     filling = Knowledge(store=SqliteKnowledge(path), embedder=HashingEmbedder())
     for tenant in ("a", "b"):

@@ -124,7 +124,7 @@ async def test_what_tools_change_deep_in_the_state_is_there_again_on_each_replay
 async def test_agents_that_run_together_each_count_for_the_limit_as_they_do_directly(
     scenario: Callable[..., Scenario],
 ) -> None:
-    """Neither sees what the other has used, in either way to run."""
+    """No agent counts the others' use, directly and durably."""
 
     def network(stage: Stage) -> Network:
         agents = [Agent(name=name, system=f"{name} S", max_iter=2) for name in ("one", "two")]
@@ -186,7 +186,7 @@ async def test_ctx_can_be_given_where_there_is_no_middleware() -> None:
 
 
 async def test_require_durable_refuses_a_run_outside_of_inngest() -> None:
-    """And lets one inside go on."""
+    """A run inside Inngest goes on."""
     agent = Agent(name="solo", system="S", model=ScriptedModel("one"))
     with pytest.raises(ConfigurationError, match="must be durable"):
         await agent.run("go", require_durable=True)

@@ -89,7 +89,7 @@ def _approve(wait: Wait) -> dict[str, Any]:
 
 @pytest.mark.parametrize("inference", INFERENCES)
 async def test_an_agent_with_tools(inference: Inference) -> None:
-    """Wherever its model is called."""
+    """The ids do not depend on where the model is called."""
     agent = _agent("solo", tool_call("look", {"place": "attic"}), "Done.", tools=[look], max_iter=3)
     assert await _steps(agent, inference=inference) == [
         "solo.0.infer",
@@ -128,7 +128,7 @@ async def test_parallel_tools() -> None:
 
 
 async def test_a_network_with_a_router() -> None:
-    """By run, ordinal, agent and inference."""
+    """Ids are made of the run, the ordinal, the agent and the inference."""
     one, two = _agent("one", "1", "3"), _agent("two", "2")
 
     def router(context: RouterContext) -> Agent | None:
@@ -237,7 +237,7 @@ async def test_a_thread_in_a_store() -> None:
 
 
 async def test_a_thread_that_runs_take_turns_on() -> None:
-    """With a question to a person, during which others may have the thread."""
+    """The run asks a person, and other runs may lease the thread meanwhile."""
     store = MemoryHistory(lease=ThreadLease())
     replies = [tool_call("refund", {"amount": 1}), "Done."]
     agent = _agent("solo", *replies, tools=[refund], max_iter=2, history=store)

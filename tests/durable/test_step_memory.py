@@ -145,7 +145,7 @@ class Hooks(inngest.Middleware):
 
 
 async def test_middleware_learns_at_the_same_place_as_ever_that_code_is_new() -> None:
-    """With the last remembered step, whoever takes its output."""
+    """New code begins after the last remembered step, whatever code takes its output."""
     seen: list[tuple[int, int, bool]] = []
     asked = [0]
 

@@ -32,7 +32,7 @@ async def test_streamed_tokens_are_those_of_the_direct_run(support: Scenario, to
 async def test_sequence_numbers_have_no_gap_and_each_is_one_chunk(
     support: Scenario, inference: Inference
 ) -> None:
-    """In the order in which they were first published, too."""
+    """The order is that of the first publication."""
     outcome = await support.durable(inference)
     assert [chunk[0] for chunk in outcome.chunks] == list(range(len(outcome.chunks)))
     assert outcome.chunks[0][1] == "run.started"
@@ -43,7 +43,7 @@ async def test_sequence_numbers_have_no_gap_and_each_is_one_chunk(
 async def test_chunks_of_a_killed_run_are_those_of_one_that_was_not(
     support: Scenario, tokens: bool
 ) -> None:
-    """At every third kill point; duplicates carry the ids of what they repeat."""
+    """Every third kill point is tried; duplicates carry the ids of the first chunks."""
     support.tokens = tokens
     direct = await support.direct()
     reference = await support.durable("local", check=False)
@@ -72,7 +72,7 @@ async def test_chunks_of_agents_that_run_together_come_in_the_order_of_the_agent
 
 
 async def test_a_function_publishes_to_the_users_channel() -> None:
-    """Through the SDK's realtime, as the useAgent hook listens."""
+    """The SDK's realtime publishes, as the useAgent hook expects it."""
     client = inngest.Inngest(app_id="app", is_production=False)
     model = ScriptedModel("Hello.")
     agent = Agent(name="greeter", system="S", model=model)

@@ -64,7 +64,7 @@ class Desk:
 
 @pytest.mark.parametrize("to", ["network-desk", "agent-clerk"])
 async def test_another_users_thread_is_not_found(store: HistoryStore, to: str) -> None:
-    """At once, without a call of the model or a word in the thread."""
+    """The error comes at once, before any model call or entry in the thread."""
     desk = Desk(store)
     await desk.run("I am Ada, my PIN is 1234.", to=to, userId="ada")
     run = await desk.run("What is the PIN?", to=to, userId="bob")
@@ -111,7 +111,7 @@ async def test_an_event_without_a_user_opens_every_thread(store: HistoryStore) -
 
 @pytest.mark.parametrize("user", ["", 7, {"id": "ada"}])
 async def test_a_user_that_is_no_text_is_refused(user: object) -> None:
-    """Or the run would open every thread."""
+    """Such a run would otherwise open every thread."""
     desk = Desk(MemoryHistory())
     run = await desk.run("hi", userId=user)
     assert (run.status, run.requests) == ("failed", 1)

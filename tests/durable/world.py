@@ -257,7 +257,7 @@ _VARYING = frozenset({"id", "createdAt", "threadId", "checksum"})
 
 
 def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Without ids and times, those of the provider's JSON too."""
+    """Return the value without ids and times, including those in the provider's JSON."""
     plain = {key: value for key, value in record.items() if key not in _VARYING}
     if isinstance(plain.get("raw"), str):
         raw = json.loads(plain["raw"])

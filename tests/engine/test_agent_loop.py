@@ -66,7 +66,7 @@ async def test_the_loop_ends_when_the_model_asks_for_no_tool(runner: Runner) -> 
 
 
 async def test_the_loop_ends_at_max_iter_though_the_model_wants_more(runner: Runner) -> None:
-    """After the tools of the last inference were run."""
+    """The tools of the last inference have run by then."""
     model = ScriptedModel(tool_call("look"), tool_call("look"))
     state = State[Any]()
     result = await runner.run(agent_with(model, max_iter=2), "q?", state=state)
@@ -137,7 +137,7 @@ async def test_tool_results_of_one_iteration_are_in_the_history_of_the_next(runn
 
 
 async def test_calls_run_one_after_another_in_their_order(runner: Runner) -> None:
-    """Unless the agent says otherwise."""
+    """`parallel_tools=True` changes that."""
     order: list[str] = []
 
     async def one() -> None:
@@ -163,7 +163,7 @@ async def test_the_runs_model_overrides_the_agents(runner: Runner) -> None:
 
 
 async def test_an_agent_without_a_model_says_where_to_put_one(runner: Runner) -> None:
-    """Nothing was asked, so nothing is lost."""
+    """The error comes before any call, so no reply is lost."""
     with pytest.raises(MissingModelError, match="Pass model=") as caught:
         await runner.run(Agent(name="lonely", system="S"), "q?")
     assert caught.value.agent == "lonely"
@@ -238,14 +238,14 @@ def test_two_tools_of_one_name_are_refused() -> None:
 
 @pytest.mark.parametrize("tools", [[], [other]])
 def test_a_tool_choice_that_the_agent_does_not_have_is_refused(tools: list[Any]) -> None:
-    """When the agent is made, not when the provider sees it."""
+    """The error comes when the agent is made, not when the provider gets it."""
     with pytest.raises(ConfigurationError, match="tool_choice='look' names no tool"):
         Agent(name="a", system="S", tools=tools, tool_choice="look")
 
 
 @pytest.mark.parametrize("choice", ["auto", "any", "look"])
 async def test_a_tool_choice_is_sent(runner: Runner, choice: str) -> None:
-    """In the provider's own words."""
+    """Each provider gets its own form."""
     model = ScriptedModel(tool_call("look"))
     await runner.run(agent_with(model, tool_choice=choice, max_iter=1), "q?")
     named = {"type": "function", "function": {"name": "look"}}
@@ -254,7 +254,7 @@ async def test_a_tool_choice_is_sent(runner: Runner, choice: str) -> None:
 
 
 def test_what_is_no_tool_is_refused() -> None:
-    """With what it was."""
+    """The error names the value."""
     with pytest.raises(ToolDefinitionError, match="a tool must be a Tool or a function"):
         Agent(name="a", system="S", tools=[cast("Any", "look")])
 
@@ -280,7 +280,7 @@ async def test_the_ambient_runtime_is_used_where_none_is_given() -> None:
 
 
 async def test_a_user_message_keeps_its_id_in_the_state(runner: Runner) -> None:
-    """So a client finds its own message again."""
+    """A client finds its own message by the id."""
     model = ScriptedModel("hi")
     state = State[Any]()
     await runner.run(agent_with(model), UserMessage("q?", "msg-1"), state=state)
@@ -316,7 +316,7 @@ async def test_a_user_message_of_a_class_of_ones_own_gets_an_id_too(runner: Runn
 
 
 async def test_a_user_messages_system_prompt_follows_the_agents(runner: Runner) -> None:
-    """By itself and in networks, where TypeScript loses it."""
+    """TypeScript loses it in networks."""
     model = ScriptedModel("hi", "hi")
     agent = agent_with(model)
     message = UserMessage("q?", system_prompt="Be kind.")
@@ -328,7 +328,7 @@ async def test_a_user_messages_system_prompt_follows_the_agents(runner: Runner) 
 
 
 async def test_content_parts_are_one_user_message(runner: Runner) -> None:
-    """For the model, the state and the router alike."""
+    """The model, the state and the router get the same message."""
     model = ScriptedModel("hi")
     parts = [TextContent("What "), TextContent("now?")]
     inputs: list[str] = runner.again([])
@@ -348,7 +348,7 @@ async def test_content_parts_are_one_user_message(runner: Runner) -> None:
 async def test_an_input_that_is_neither_text_nor_user_message_is_refused(
     runner: Runner, given: Any
 ) -> None:
-    """Before anything happens."""
+    """The error comes before anything runs."""
     with pytest.raises(ConfigurationError, match="input must be a str or a UserMessage"):
         await runner.run(agent_with(ScriptedModel()), given)
 
@@ -371,13 +371,13 @@ async def test_a_plain_dict_as_state_keeps_results_and_thread(runner: Runner) ->
 
 @pytest.mark.parametrize("given", [5, "state", [1]])
 async def test_a_state_that_is_none_is_refused(runner: Runner, given: Any) -> None:
-    """With what it was."""
+    """The error names the value."""
     with pytest.raises(ConfigurationError, match="state must be a State or a dict"):
         await runner.run(agent_with(ScriptedModel()), "q?", state=given)
 
 
 async def test_two_different_thread_ids_are_refused(runner: Runner) -> None:
-    """Nobody can say which one is meant."""
+    """The two ids contradict each other."""
     with pytest.raises(ConfigurationError, match="'t2' was given with a state of thread 't1'"):
         await runner.run(
             agent_with(ScriptedModel()), "q?", state=State(thread_id="t1"), thread_id="t2"
@@ -403,7 +403,7 @@ async def test_an_option_that_run_does_not_have_is_refused(runner: Runner) -> No
 
 
 def test_run_sync_runs_to_the_end() -> None:
-    """In a script."""
+    """A script needs no event loop of its own."""
     model = ScriptedModel(tool_call("look"), "done")
     assert agent_with(model).run_sync("q?", max_iter=2).text == "done"
     model.assert_finished()

@@ -119,7 +119,7 @@ async def test_an_approved_call_is_carried_out(runner: Runner, bank: Bank) -> No
 
 
 async def test_the_person_sees_agent_tool_and_arguments(runner: Runner, bank: Bank) -> None:
-    """And until when an answer counts."""
+    """The request also has the time at which it expires."""
     await results(runner, bank.refund(needs_approval=True), refunds(50), approver=bank.says(True))
     (request,) = bank.asked
     assert (request.agent, request.timeout) == ("clerk", 4 * 3600)
@@ -131,7 +131,7 @@ async def test_the_person_sees_agent_tool_and_arguments(runner: Runner, bank: Ba
 async def test_a_denied_call_is_not_carried_out_and_the_model_reads_why(
     runner: Runner, bank: Bank
 ) -> None:
-    """So that it does not simply try again."""
+    """The reason keeps the model from trying the same call again."""
     answer = ApprovalAnswer(approved=False, reason="Too much for a late train.")
     found = await results(
         runner, bank.refund(needs_approval=True), refunds(50), approver=bank.says(answer)
@@ -197,7 +197,7 @@ async def test_without_anybody_to_ask_the_run_fails_and_says_what_to_do(
 async def test_several_calls_of_one_reply_are_one_question(
     runner: Runner, bank: Bank, parallel: bool
 ) -> None:
-    """And each gets its own answer."""
+    """Each call gets its own answer."""
     calls = {1: Decision(approved=False, reason="Not this one.")}
     answer = ApprovalAnswer(approved=True, calls=calls)
     made = bank.refund(needs_approval=True)
@@ -325,7 +325,7 @@ async def test_nobody_is_asked_about_arguments_that_do_not_fit(runner: Runner, b
 
 
 async def test_a_tool_may_ask_by_itself(runner: Runner) -> None:
-    """In its own words, and as often as it likes."""
+    """The tool chooses the question, and may ask more than once."""
     asked: list[tuple[str, int, float]] = []
 
     def approver(request: ApprovalRequest) -> ApprovalAnswer:
@@ -345,7 +345,7 @@ async def test_a_tool_may_ask_by_itself(runner: Runner) -> None:
 
 
 async def test_a_tool_learns_that_nobody_answered(runner: Runner) -> None:
-    """And decides what that means."""
+    """The tool decides what a missing answer means."""
 
     @tool(steps=True)
     async def book(ctx: ToolContext) -> str:
@@ -394,7 +394,7 @@ async def test_only_a_tool_made_of_steps_may_wait(runner: Runner, what: str) -> 
 
 @pytest.mark.direct_only("an Inngest function can wait for an event")
 async def test_an_event_can_only_be_waited_for_in_an_inngest_function(runner: Runner) -> None:
-    """Nothing in a process hears of events."""
+    """A direct run receives no events."""
 
     @tool(steps=True)
     async def book(ctx: ToolContext) -> None:
@@ -406,7 +406,7 @@ async def test_an_event_can_only_be_waited_for_in_an_inngest_function(runner: Ru
 
 
 async def test_each_call_has_a_key_of_its_own(runner: Runner) -> None:
-    """With which other systems know it."""
+    """Other systems may use the key to recognise a repeated call."""
     keys: list[str] = []
 
     @tool
@@ -448,7 +448,7 @@ async def test_nothing_is_locked_while_a_person_thinks(runner: Runner) -> None:
 
 
 async def test_the_question_and_the_answer_are_streamed(runner: Runner, bank: Bank) -> None:
-    """With the names TypeScript declares; the calls are shown before they are asked about."""
+    """Chunks have TypeScript's names; the calls are streamed before the question."""
     chunks: list[dict[str, Any]] = []
 
     async def publish(chunk: dict[str, Any]) -> None:
@@ -565,6 +565,6 @@ def test_only_a_plain_yes_approves(record: dict[str, Any], approved: list[bool])
 def test_the_resolution_is_what_became_of_the_calls(
     answer: ApprovalAnswer | None, resolution: str
 ) -> None:
-    """Not what the answer says of calls that nobody asked about."""
+    """Decisions on calls that were not in the question are ignored."""
     request = ApprovalRequest(id="r", agent="a", calls=(CALL, CALL), timeout=1)
     assert resolution_of(request, answer) == resolution

@@ -189,7 +189,7 @@ async def test_nesting_is_bounded(runner: Runner) -> None:
 
 
 async def test_it_uses_the_callers_model_if_it_has_none(runner: Runner) -> None:
-    """Or the one it is given for this."""
+    """A model given for the nested run overrides it."""
     outer = ScriptedModel(ask(), "inner answer", "Done.")
     parent = Agent(
         name="c", system="S", model=outer, tools=[researcher(None).as_tool()], max_iter=2
@@ -204,7 +204,7 @@ async def test_it_uses_the_callers_model_if_it_has_none(runner: Runner) -> None:
 
 
 async def test_its_state_says_what_it_stands_in(runner: Runner) -> None:
-    """And may be made by the application."""
+    """The application may make the state."""
     states: list[State[Any]] = runner.again([])
 
     def make() -> State[Any]:
@@ -222,7 +222,7 @@ async def test_its_state_says_what_it_stands_in(runner: Runner) -> None:
 
 
 async def test_observers_see_the_nested_run(runner: Runner) -> None:
-    """With the run it belongs to."""
+    """Events of the nested run name the outer run."""
     log = EventLog()
     outer = ScriptedModel(ask(), "Done.")
     nested = researcher(ScriptedModel("Yes.")).as_tool()
@@ -243,7 +243,7 @@ async def test_observers_see_the_nested_run(runner: Runner) -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, Any], said: str) -> None:
-    """When the tool is made."""
+    """The error comes when the tool is made."""
     with pytest.raises(ConfigurationError, match=said):
         researcher(None).as_tool(**options)
     with pytest.raises(ConfigurationError, match=said):

@@ -84,7 +84,7 @@ async def test_a_cancelled_agent_gives_its_thread_back() -> None:
 
 
 async def test_what_a_cancelled_run_had_finished_is_saved() -> None:
-    """Also by a history that takes results at the end."""
+    """This holds for histories that save results at the end, too."""
     wait, begun = waiting()
     saved: list[str] = []
 

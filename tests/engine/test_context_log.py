@@ -15,7 +15,7 @@ from .runner import Runner
 async def test_each_model_call_is_a_line_with_its_figures(
     runner: Runner, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And each processor that changed something."""
+    """Each processor that changed something has a line, too."""
     caplog.set_level(logging.INFO, logger="agentkit_py.context")
     agent = Agent(
         name="clerk", system="S", model=ScriptedModel("hi"), processors=[TokenLimiter(3)],

@@ -50,7 +50,7 @@ def network_of(model: ScriptedModel, *names: str) -> Network:
 
 
 async def test_an_agents_run_tells_its_story_in_order(runner: Runner) -> None:
-    """From its start to its end."""
+    """The order of all events is pinned from start to end."""
     log = EventLog()
     model = ScriptedModel(tool_call("look"), "done")
     await runner.run(
@@ -126,7 +126,7 @@ async def test_a_failed_run_says_so_for_agent_and_network_and_nothing_after(runn
 
 
 async def test_every_run_that_started_ends_once(runner: Runner) -> None:
-    """By its id, completed or failed."""
+    """A run is completed or failed, once by its id."""
     log = EventLog()
     model = ScriptedModel("one", tool_call("stop"))
     with pytest.raises(NonRetriableError):
@@ -160,7 +160,7 @@ async def test_an_observer_that_fails_disturbs_nothing(
 
 
 async def test_a_run_without_observer_tells_nobody(runner: Runner) -> None:
-    """And says the same."""
+    """The result is the same."""
     assert (
         await runner.run(Agent(name="a", system="S", model=ScriptedModel("hi")), "q?")
     ).text == "hi"
@@ -177,7 +177,7 @@ async def test_the_start_names_the_thread_that_the_store_made(runner: Runner) ->
 
 
 def test_an_event_log_finds_events_by_kind() -> None:
-    """In order."""
+    """The events keep their order."""
     log = EventLog()
     first = RunStarted(run_id="1", name="a", scope="agent", message_id="m")
     last = RunCompleted(run_id="1", name="a", scope="agent", message_id="m")

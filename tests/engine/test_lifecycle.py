@@ -213,7 +213,7 @@ async def test_on_start_may_stop_at_the_second_inference(runner: Runner) -> None
 
 @BOTH
 async def test_on_response_may_replace_the_output(runner: Runner, sync: bool) -> None:
-    """Before it is kept anywhere."""
+    """The replacement is what the state and the store keep."""
 
     def shout(context: ResultContext) -> AgentResult:
         return context.result.with_messages([TextMessage("assistant", context.result.text.upper())])
@@ -241,7 +241,7 @@ async def test_on_response_that_returns_nothing_leaves_the_result(runner: Runner
 
 
 async def test_tool_calls_that_on_response_drops_are_not_made(runner: Runner) -> None:
-    """And the turn ends."""
+    """The turn ends."""
 
     def drop(context: ResultContext) -> AgentResult:
         return context.result.with_messages([TextMessage("assistant", "no tools today")])
@@ -313,7 +313,7 @@ async def test_on_finish_is_called_once_after_the_tools_of_the_last_inference(
 
 
 async def test_on_finish_sees_tool_results_when_the_turn_ends_with_them(runner: Runner) -> None:
-    """At max_iter."""
+    """The case is a turn that ends at max_iter."""
     seen: list[Any] = runner.again([])
 
     def remember(context: ResultContext) -> None:

@@ -48,7 +48,7 @@ def agent_with(model: ScriptedModel, **options: Any) -> Agent:
 
 
 def calls(count: int, usage: dict[str, int] | None = None) -> list[Any]:
-    """So many replies that call the tool."""
+    """Return ``count`` replies that call the tool."""
     return [{**tool_call("look"), "usage": usage or {}} for _ in range(count)]
 
 

@@ -78,7 +78,7 @@ def test_calls_without_arguments_share_none() -> None:
 
 @EACH
 def test_a_message_survives_pickling_and_copying(message: Message) -> None:
-    """Also after its tokens were counted; what was counted stays behind."""
+    """Token counts are not copied."""
     token_memo(message)["key"] = 3
     for again in (pickle.loads(pickle.dumps(message)), copy.deepcopy(message), copy.copy(message)):  # noqa: S301
         assert again == message
@@ -86,7 +86,7 @@ def test_a_message_survives_pickling_and_copying(message: Message) -> None:
 
 
 def test_type_and_role_are_those_of_typescript() -> None:
-    """So that both languages read one thread table."""
+    """Both languages must read one table of threads."""
     assert [(m.type, m.role, m.stop_reason) for m in KINDS] == [
         ("text", "user", None),
         ("text", "assistant", None),
@@ -116,14 +116,14 @@ def test_the_whole_text_of_a_content_list() -> None:
 
 
 def test_an_error_envelope_is_told_from_data() -> None:
-    """By its key."""
+    """An envelope with the key ``error`` is an error."""
     assert ToolResultMessage(CALL, {"error": {"name": "E", "message": "m"}}).is_error
     assert not ToolResultMessage(CALL, {"data": {"error": 1}}).is_error
     assert not ToolResultMessage(CALL, "error").is_error
 
 
 def test_usage_adds_up_field_by_field() -> None:
-    """And totals input and output."""
+    """The total is the sum of input and output."""
     total = Usage(1, 2, 3, 4) + Usage(10, 20, 30, 40)
     assert total == Usage(11, 22, 33, 44)
     assert total.total_tokens == 33
@@ -164,12 +164,12 @@ FACTS: list[tuple[AgentKitError, dict[str, Any], str]] = [
 def test_errors_keep_their_facts_beside_their_words(
     error: AgentKitError, facts: dict[str, Any], words: str
 ) -> None:
-    """So that nobody has to parse messages."""
+    """Callers need not parse messages."""
     assert {name: getattr(error, name) for name in facts} == facts
     assert words in str(error)
 
 
 def test_what_a_developer_passed_wrongly_is_a_value_error_too() -> None:
-    """For callers who know nothing of this library."""
+    """Callers that do not import this library catch `ValueError`."""
     assert issubclass(ConfigurationError, ValueError)
     assert issubclass(ConfigurationError, AgentKitError)

@@ -175,7 +175,7 @@ async def test_a_question_lapses(bank: Bank) -> None:
 
 @pytest.mark.parametrize("parallel", [False, True])
 async def test_several_calls_of_one_reply_are_one_question(bank: Bank, parallel: bool) -> None:
-    """And each gets its own answer, one after another or at the same time."""
+    """Each call gets its own answer, one after another or in parallel."""
     made = desk(bank.refund(), refunds(10, 20, 30), "Two paid.", parallel_tools=parallel)
     run = await made.run({"approved": True, "calls": {"1": {"approved": False, "reason": "No."}}})
     found = contents(run)
@@ -198,7 +198,7 @@ async def test_an_answer_to_another_question_changes_nothing(bank: Bank) -> None
 
 
 async def test_what_changed_while_a_person_thought_is_checked_again(bank: Bank) -> None:
-    """In the tool's own step, so right before it acts."""
+    """The check runs in the tool's own step, right before the call."""
     made = desk(bank.refund(check=bank.within_budget), refunds(50), "Sorry.")
     executor = made.executor()
     run = await executor.start(EVENT, {"input": "q?"})
@@ -211,7 +211,7 @@ async def test_what_changed_while_a_person_thought_is_checked_again(bank: Bank) 
 
 
 async def test_a_check_runs_twice_and_no_more(bank: Bank) -> None:
-    """Before the question and before the call: what it said is remembered for replays."""
+    """It runs before the question and before the call; replays reuse its answer."""
     run = await desk(bank.refund(check=bank.within_budget), refunds(50), "Paid.").run(
         {"approved": True}
     )
@@ -224,7 +224,7 @@ async def test_a_check_runs_twice_and_no_more(bank: Bank) -> None:
 
 
 async def test_a_predicate_is_asked_once(bank: Bank) -> None:
-    """Even if it would say something else on a replay."""
+    """A replay must not ask it again, since the answer may change."""
     asked: list[int] = []
 
     def first_time(ctx: ToolContext) -> bool:
@@ -327,7 +327,7 @@ async def test_the_question_is_streamed_when_it_is_asked_and_the_answer_when_it_
 
 
 async def test_agents_at_the_same_time_ask_for_themselves(bank: Bank) -> None:
-    """Neither waits for the other's answer."""
+    """No agent waits for the other's answer."""
     left, right = (
         Agent(
             name=name,
@@ -374,7 +374,7 @@ async def test_a_kill_anywhere_around_a_question_changes_nothing() -> None:
 
 
 async def test_a_worker_that_dies_while_a_person_thinks_is_not_missed(bank: Bank) -> None:
-    """Nothing runs meanwhile, so there is nothing to lose."""
+    """No code runs during the wait, so nothing is lost."""
     executor = desk(bank.refund(), refunds(50), "Paid.").executor()
     run = await executor.start(EVENT, {"input": "q?"})
     executor.restart()
@@ -383,7 +383,7 @@ async def test_a_worker_that_dies_while_a_person_thinks_is_not_missed(bank: Bank
 
 
 async def test_a_call_that_is_made_again_has_the_key_of_the_first() -> None:
-    """And no other call has it."""
+    """No other call has the key."""
     keys: list[str] = []
 
     @tool

@@ -85,7 +85,7 @@ def documented(what: str) -> str:
 async def test_a_turn_takes_the_steps_that_the_table_says(
     what: str, replies: list[Any], steps: list[str]
 ) -> None:
-    """And one for each model call; ids, times, routers and prompts take none."""
+    """Model calls take one step each; ids, times, routers and prompts take none."""
     calls = [f"a.0.{number}.infer" for number in range(len(replies))]
     assert await steps_of(*replies) == [calls[0], *steps, *calls[1:]]
     assert documented(what).startswith("1")

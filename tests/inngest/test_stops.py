@@ -8,7 +8,7 @@ from agentkit_py.inngest.realtime import stop, unless_stopped
 
 
 async def test_what_a_stopped_run_still_streams_is_dropped() -> None:
-    """Of that user and thread, and not of the run that comes after it."""
+    """Only chunks of that user and thread are dropped, and not those of the next run."""
     sent: list[dict[str, Any]] = []
 
     async def send(chunk: dict[str, Any]) -> None:

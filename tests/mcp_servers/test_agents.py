@@ -71,7 +71,7 @@ async def test_async_with_closes_the_connection_that_all_runs_share(tmp_path: Pa
 
 
 async def test_an_unreachable_server_fails_the_run_before_the_model_is_asked() -> None:
-    """And `async with` says so at the start."""
+    """`async with` raises it at the start."""
     gone = MCPServer("gone", Stdio("no-such-command-anywhere"))
     model = ScriptedModel()
     agent = Agent(name="a", system="S", mcp_servers=[gone], model=model, max_iter=1)
@@ -86,7 +86,7 @@ async def test_an_unreachable_server_fails_the_run_before_the_model_is_asked() -
 async def test_a_run_continues_without_an_optional_server(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """With the other tools."""
+    """The run has the tools of the other servers."""
     gone = MCPServer("gone", Stdio("no-such-command-anywhere"), required=False)
     model = ScriptedModel("Hello.")
     agent = Agent(name="a", system="S", tools=[local], mcp_servers=[gone], model=model, max_iter=1)

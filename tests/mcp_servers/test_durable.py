@@ -101,7 +101,7 @@ async def test_a_worker_that_is_killed_between_steps_repeats_no_call(
 
 
 async def test_concurrent_agents_list_the_tools_each_for_itself(tmp_path: Path) -> None:
-    """So that it does not matter who is first."""
+    """The order in which the agents begin must not matter."""
     server = modern(tmp_path, include=["pid"])
     run, _ = await durable([server], "One.", "Two.", together_=True)
     assert run.error is None

@@ -53,7 +53,7 @@ async def test_a_structured_result_that_a_text_repeats_is_kept_once(tmp_path: Pa
 
 
 async def test_a_result_with_is_error_is_raised(tmp_path: Path) -> None:
-    """With what the tool said as its message."""
+    """The error's message is the tool's text."""
     async with modern(tmp_path) as server:
         with pytest.raises(MCPToolError, match="no such order"):
             await server.call("fail")
@@ -100,7 +100,7 @@ async def test_progress_is_reported_and_restarts_the_time_limit(tmp_path: Path) 
 
 
 async def test_a_result_above_the_limit_is_an_error(tmp_path: Path) -> None:
-    """Unless more is allowed."""
+    """A larger limit allows it."""
     async with modern(tmp_path) as server:
         with pytest.raises(MCPResultTooLargeError, match="10,000,027 bytes"):
             await server.call("big", {"size": 10_000_000})
@@ -199,7 +199,7 @@ async def test_names_and_schemas_that_cannot_be_used_are_reported_once(
 def test_offered_names_depend_only_on_server_and_tool(
     server: str, tool: str, taken: tuple[str, ...], name: str
 ) -> None:
-    """From nothing but the two names and what is taken."""
+    """The names are made of the two names and those already taken."""
     made = offered_name(server, tool, taken)
     assert made == offered_name(server, tool, taken)
     assert made.startswith(name)
@@ -210,7 +210,7 @@ def test_offered_names_depend_only_on_server_and_tool(
 async def test_include_and_exclude_choose_the_tools(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And a choice of what there is not is reported."""
+    """A chosen tool that does not exist is logged."""
     async with modern(tmp_path, include=["add", "pid", "ad"], exclude=["pid"]) as server:
         tools = server.tools(await server.listing())
     assert [tool.name for tool in tools] == ["m-add"]
@@ -246,7 +246,7 @@ async def test_a_process_ends_when_the_last_one_closes(tmp_path: Path) -> None:
 
 
 def test_a_process_ends_with_the_event_loop_that_used_it(tmp_path: Path) -> None:
-    """Without `async with`, and another loop gets a connection of its own."""
+    """This holds without `async with`; another loop gets a connection of its own."""
     server = modern(tmp_path)
 
     async def use() -> int:
@@ -277,7 +277,7 @@ async def test_an_unreachable_server_is_an_error_that_names_it(transport: Any, w
 
 
 async def test_a_server_that_never_answers_is_an_error_after_connect_timeout() -> None:
-    """In the time that is given."""
+    """The error comes after the configured time."""
     with pytest.raises(ToolSourceError, match=r"did not answer in 0\.3 s"):
         await handwritten(mode="silent", connect_timeout=0.3).listing()
 
@@ -285,7 +285,7 @@ async def test_a_server_that_never_answers_is_an_error_after_connect_timeout() -
 async def test_an_optional_server_that_cannot_be_reached_is_logged_and_left_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Also one that does not list its tools."""
+    """This includes a server that does not list its tools."""
     for server in (
         MCPServer("gone", Stdio("no-such-command-anywhere"), required=False),
         handwritten(mode="no-list", required=False),
@@ -310,7 +310,7 @@ async def test_an_optional_server_that_cannot_be_reached_is_logged_and_left_out(
     ],
 )
 def test_unknown_transports_are_refused(given: Any, words: str) -> None:
-    """With what there is instead, and without values."""
+    """The error names the known transports and no values."""
     with pytest.raises(ConfigurationError, match=words) as caught:
         MCPServer("x", given)
     assert "secret" not in str(caught.value)
@@ -360,7 +360,7 @@ def tools_of(schema: dict[str, Any]) -> list[Any]:
 def test_a_schema_that_grows_without_bound_leaves_its_tool_out(
     schema: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With a warning; expanding it would take for ever."""
+    """A warning is logged; expanding the schema would never end."""
     assert tools_of(schema) == []
     assert "'t' is left out" in caplog.text
 

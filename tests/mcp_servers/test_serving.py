@@ -60,7 +60,7 @@ async def test_an_agent_is_served_as_a_tool_with_progress(desk: Path) -> None:
 
 
 async def test_a_failed_run_is_an_error_result_of_the_tool(desk: Path) -> None:
-    """With the kind of error, and no traceback."""
+    """The text names the kind of error and has no traceback."""
     async with command(desk, "empty") as server:
         (tool,) = server.tools(await server.listing())
         with pytest.raises(MCPToolError) as caught:
@@ -79,7 +79,7 @@ async def test_a_network_with_history_continues_a_thread(desk: Path) -> None:
 
 
 async def test_serving_http_prints_its_url(desk: Path) -> None:
-    """On stderr; port 0 takes any that is free."""
+    """The URL is on stderr; port 0 takes any free port."""
     arguments = ["-m", "agentkit_py.cli", "mcp", "desk:clerk", "--http", "--port", "0"]
     process = subprocess.Popen(  # noqa: ASYNC220 - started once, at once
         [sys.executable, *arguments], cwd=desk, stderr=subprocess.PIPE, text=True

@@ -60,7 +60,7 @@ def test_a_replay_knows_the_tools_of_servers_and_calls_none(replay: Any, tmp_pat
 
 
 def test_a_replay_with_live_tools_calls_them(replay: Any, tmp_path: Path) -> None:
-    """And says that they answered something else."""
+    """The command reports results that differ from the recorded ones."""
     done = replay("--live-tools")
     assert notes(tmp_path) == ["add 1 2"] * 2
     assert json.loads(done.stdout)["passes"]["none"]["missingTools"] == {}

@@ -215,7 +215,7 @@ def test_arguments_that_are_no_object_are_wrapped_where_one_is_due() -> None:
 
 
 def test_an_agent_without_tools_reads_others_calls_as_text_at_anthropic() -> None:
-    """Tool blocks need tools; the others accept them as they are."""
+    """Anthropic refuses tool blocks without tools; the others accept them."""
     turns = chat(CLAUDE, *ONE_CALL, tools=())
     assert turns[1:] == [
         {"role": "assistant", "content": '[Called tool search with {"q":"a"}]'},
@@ -324,7 +324,7 @@ def test_texts_of_others_that_are_not_last_stay_assistant_texts() -> None:
 
 
 def test_a_prefill_stays_the_beginning_of_the_answer_where_the_model_takes_one() -> None:
-    """Without the white space at its end, which Anthropic refuses."""
+    """White space at its end, which Anthropic refuses, is removed."""
     messages = (text("user", "JSON!"), text("assistant", '{"a": ', "me"))
     assert chat(CLAUDE, *messages, prefill=1)[-1] == {"role": "assistant", "content": '{"a":'}
     assert chat(CLAUDE, messages[1], prefill=1)[0]["content"] == EMPTY_TURN
@@ -418,7 +418,7 @@ def test_a_request_that_would_be_refused_for_thinking_goes_without() -> None:
 
 
 def test_geminis_signatures_go_back_on_their_part() -> None:
-    """On texts, calls and thoughts; unsigned thoughts carry nothing over."""
+    """Texts, calls and reasoning keep theirs; unsigned reasoning carries nothing over."""
     own = {"gemini": {"thoughtSignature": "c2ln"}}
     call = ToolCall("a", "search", {"q": "a"}, provider_metadata=own)
     messages = (

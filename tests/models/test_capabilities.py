@@ -31,12 +31,12 @@ from agentkit_py.models.capabilities import (
     ],
 )
 def test_the_longest_name_that_fits_is_the_one(model: str, tokens: int | None) -> None:
-    """So that "gpt-4" does not win over "gpt-4-turbo"."""
+    """"gpt-4" must not win over "gpt-4-turbo"."""
     assert window_of(model) == tokens
 
 
 def test_a_window_of_ones_own_comes_before_the_table() -> None:
-    """Also one with a shorter name."""
+    """An own entry wins even with a shorter name."""
     assert window_of("gpt-4o-mini", {"gpt": 5}) == 5
     assert window_of("gpt-4o-mini", {"claude": 5}) == CONTEXT_WINDOWS["gpt-4o"]
 
@@ -87,5 +87,5 @@ def test_a_models_capabilities_are_those_of_its_family_since_its_version(
 def test_an_unknown_newer_model_counts_as_the_newest_known(
     model: str, expected: Capabilities
 ) -> None:
-    """So does a name without version."""
+    """A name without a version counts as the newest, too."""
     assert capabilities_of(model) == expected

@@ -104,7 +104,7 @@ def says_hi(_: ModelRequest) -> str:
 
 @pytest.mark.parametrize("function", [None, "hi", says_hi])
 async def test_what_is_no_async_function_is_named(function: Any) -> None:
-    """When the model is made if that can be seen, else when it is asked."""
+    """The error comes when the model is made if possible, else at its first call."""
     with pytest.raises(ConfigurationError, match="function_model takes an async function"):
         await run(function_model(function))
 

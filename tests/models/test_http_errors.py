@@ -49,7 +49,7 @@ def error(status: int, body: Any = "", headers: dict[str, str] | None = None) ->
 def test_the_status_says_what_went_wrong(
     status: int, kind: type[ModelHTTPError], retriable: bool
 ) -> None:
-    """And whether it is worth another attempt."""
+    """The error's type says whether a retry makes sense."""
     found = error(status, {"error": {"message": "no"}})
     assert type(found) is kind
     assert (found.status, found.retriable, found.detail) == (status, retriable, "no")
@@ -100,7 +100,7 @@ def test_the_providers_words_are_found_in_any_shape(body: Any, detail: str) -> N
     ],
 )
 def test_a_request_that_is_too_long_has_its_own_error(body: Any) -> None:
-    """So that callers can shorten and try again."""
+    """Callers can shorten the request and try again."""
     assert type(error(400, body)) is ContextOverflowError
 
 
@@ -199,7 +199,7 @@ def test_an_error_in_a_successful_body_is_found() -> None:
     retry=st.text(),
 )  # fmt: skip
 def test_any_answer_gives_an_error_of_the_tree(status: int, body: str, retry: str) -> None:
-    """Nothing that a server sends breaks the reading of it."""
+    """No answer of a server may break the reading of errors."""
     for model in (MODEL, anthropic("m"), gemini("m")):
         found = error_from_response(model, status, {"retry-after": retry}, body, now=NOW)
         assert found.status == status

@@ -114,7 +114,7 @@ def sent(name: str, *parts: ContentPart) -> list[Any]:
     ],
 )
 def test_images_and_files_have_each_providers_form(name: str, part: Any, expected: Any) -> None:
-    """Or are put in words where there is none; text with nothing in it goes."""
+    """A provider without a form gets a text; empty texts are dropped."""
     text, made = sent(name, part)
     assert text["text"] == "see"
     assert made == expected
@@ -132,7 +132,7 @@ def test_openais_responses_have_forms_of_their_own() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_no_users_is_put_in_words(name: str) -> None:
-    """Neither the system nor an assistant can show anything."""
+    """Providers accept images and files of users only."""
     shown = (TextContent("see"), PDF)
     messages = (
         TextMessage("system", shown),
@@ -147,7 +147,7 @@ def test_what_is_no_users_is_put_in_words(name: str) -> None:
 
 @pytest.mark.parametrize("provider", ["openai", "azure_openai", "anthropic", "gemini", "grok"])
 async def test_an_agent_can_be_asked_about_an_image(provider: Any) -> None:
-    """From the run's input to the request, which a strict provider takes."""
+    """The image reaches the request, and a strict provider accepts it."""
     model = ScriptedModel("A parcel.", provider=provider)
     agent = Agent(name="a", system="Look.", model=model)
     result = await agent.run(UserMessage([TextContent("What is it?"), PNG, PDF]))

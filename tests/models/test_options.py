@@ -123,7 +123,7 @@ def test_the_runtime_is_told_which_variable_holds_the_key(
 def test_values_that_cannot_work_are_named(
     factory: Callable[..., Model], options: dict[str, Any], named: str
 ) -> None:
-    """At once, not in the first call."""
+    """The error comes at once and not in the first call."""
     with pytest.raises(ConfigurationError, match=named):
         factory("m", **options)
 
@@ -139,7 +139,7 @@ def test_a_model_needs_a_name(factory: Callable[..., Model], name: Any) -> None:
 @pytest.mark.parametrize("factory", [openai, anthropic, gemini, grok])
 @pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://x", "https://x?y=1", "http://[x", 3])
 def test_a_base_url_is_an_http_url(factory: Callable[..., Model], url: Any) -> None:
-    """With a query the path could not be added."""
+    """A URL with a query cannot take the path."""
     with pytest.raises(ConfigurationError, match="base_url"):
         factory("m", base_url=url)
 
@@ -174,7 +174,7 @@ def test_a_secret_in_an_address_is_refused_without_showing_it(
     ["https://a.b:8080/@me/v1", "http://[::1]:8080", "http://[fe80::1]/v1", "http://grüße.de"],
 )
 def test_other_addresses_are_taken(url: str) -> None:
-    """In a path an at sign names no user."""
+    """An at sign in a path is no user name."""
     assert openai("m", base_url=url).base_url == url
 
 

@@ -148,7 +148,7 @@ def test_arguments_that_are_no_json_are_kept_for_the_model_to_read(arguments: st
     "call", [{"id": "1", "type": "custom", "custom": {}}, {"function": {}}, None, 3]
 )
 def test_a_call_without_function_is_an_error(call: Any) -> None:
-    """Nobody could run it, and its result would be missing."""
+    """Such a call cannot be run, and its result would be missing."""
     with pytest.raises(ModelResponseError, match="names no function"):
         OPENAI.decode(chat({"tool_calls": [call]}))
 
@@ -204,7 +204,7 @@ def test_what_is_no_message_of_anthropics_is_an_error(body: Any) -> None:
 
 
 def test_a_block_that_names_no_tool_is_an_error() -> None:
-    """Nobody could run it."""
+    """Such a call cannot be run."""
     with pytest.raises(ModelResponseError, match="names no tool"):
         CLAUDE.decode(claude({"type": "tool_use"}))
 

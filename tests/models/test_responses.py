@@ -128,7 +128,7 @@ def test_a_conversation_becomes_items() -> None:
 
 
 def test_nothing_is_stored_and_reasoning_comes_encrypted() -> None:
-    """For models that reason; the others refuse to be asked for it."""
+    """Reasoning is requested of models that reason; the others refuse the option."""
     assert body(GPT_5, USER)["store"] is False
     assert body(GPT_5, USER)["include"] == ["reasoning.encrypted_content"]
     assert "include" not in body(GPT_4, USER)
@@ -183,7 +183,7 @@ def test_the_choice_of_a_tool_is_sent_in_this_apis_words(choice: str, sent: obje
 
 
 def test_a_choice_of_a_tool_that_is_not_there_is_a_configuration_error() -> None:
-    """Before anything is sent."""
+    """The error comes before the request."""
     with pytest.raises(ConfigurationError, match="refund"):
         body(GPT_4, USER, tool_choice="refund")
 
@@ -225,7 +225,7 @@ def test_pictures_and_files_of_a_user_are_parts() -> None:
 
 
 def test_reasoning_goes_back_before_what_it_led_to() -> None:
-    """With the ids of both: the one is refused without the other."""
+    """Both keep their ids: OpenAI refuses the one without the other."""
     made = reply(reasoning("rs_1"), reasoning("rs_2"), call("a"), call("b"))
     found = items(GPT_5, USER, *made, *[m for call_ in made for m in answers(call_)])
     assert [(item["type"], item.get("id")) for item in found[1:]] == [
@@ -265,7 +265,7 @@ def test_reasoning_whose_call_was_filtered_out_is_left_out() -> None:
 
 
 def test_a_call_whose_reasoning_was_filtered_out_has_no_id() -> None:
-    """With it, OpenAI would ask for the reasoning."""
+    """With the id, OpenAI would require the reasoning."""
     made = [m for m in reply(reasoning("rs_1"), call("a")) if m.type != "reasoning"]
     found = items(GPT_5, USER, *made, *answers(made[0]))
     assert [(item["type"], item.get("id")) for item in found[1:]] == [
@@ -431,7 +431,7 @@ _odd = st.recursive(
 
 @given(st.lists(_odd, max_size=3), _odd)
 def test_no_answer_however_odd_is_an_untyped_error(output: list[Any], usage: Any) -> None:
-    """Nothing here trusts the JSON."""
+    """No part of the JSON is trusted."""
     try:
         made = GPT_5.decode({"output": output, "status": "completed", "usage": usage})
     except ModelResponseError:

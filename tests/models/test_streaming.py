@@ -187,7 +187,7 @@ async def test_each_piece_of_a_call_says_whose_it_is() -> None:
 
 
 async def test_a_malformed_call_of_geminis_is_the_error_that_it_is_without_streaming() -> None:
-    """After the text that came before it."""
+    """The error comes after the text before it."""
     model = MODELS["gemini_malformed"]
     body = await read(model, [body_of("gemini_malformed")])
     with pytest.raises(ModelResponseError, match="MALFORMED_FUNCTION_CALL"):
@@ -224,7 +224,7 @@ async def events_of(chunks: Sequence[bytes]) -> object:
 
 @EVERY
 async def test_no_cut_between_two_chunks_changes_an_event(name: str) -> None:
-    """At every byte: in the middle of a character, of a line end, of a field's name."""
+    """Cuts fall in the middle of characters, of line ends and of field names."""
     body = body_of(name)
     whole = await events_of([body])
     for cut in range(len(body) + 1):
@@ -308,7 +308,7 @@ async def test_an_empty_stream_is_a_stream_that_was_cut() -> None:
 
 
 def sse(*events: object) -> bytes:
-    """Events as they come over the network."""
+    """Return the events as bytes of the network."""
     texts = [event if isinstance(event, str) else json.dumps(event) for event in events]
     return "".join(f"data: {text}\n\n" for text in texts).encode()
 
@@ -349,7 +349,7 @@ ERRORS: list[tuple[str, dict[str, Any], type[ModelError]]] = [
 async def test_an_error_in_a_stream_has_the_type_that_it_has_without(
     name: str, event: dict[str, Any], kind: type[ModelError]
 ) -> None:
-    """So it is tried again, or not, for the same reasons."""
+    """A retry then depends on the same reasons."""
     with pytest.raises(kind, match="No luck") as caught:
         await read(MODELS[name], [sse(event)])
     assert type(caught.value) is kind
@@ -358,7 +358,7 @@ async def test_an_error_in_a_stream_has_the_type_that_it_has_without(
 @pytest.mark.parametrize("data", ["{", "[1]", "hello", '{"a": NaN}'])
 @EVERY
 async def test_an_event_that_is_no_json_object_is_an_error(name: str, data: str) -> None:
-    """With the beginning of what came."""
+    """The error has the beginning of the data."""
     with pytest.raises(ModelResponseError, match="no JSON") as caught:
         await read(MODELS[name], [sse(data)])
     assert data[:1] in caught.value.excerpt

@@ -17,7 +17,7 @@ MISSING = "(nothing)"
 
 
 def differences(expected: Json, observed: Json, path: Path = ()) -> list[tuple[Path, Json, Json]]:
-    """Where the two differ: path, what was expected, what was observed."""
+    """Return path, expected and observed value of each difference."""
     if isinstance(expected, dict) and isinstance(observed, dict):
         found: list[tuple[Path, Json, Json]] = []
         for key in [*expected, *(key for key in observed if key not in expected)]:

@@ -62,7 +62,7 @@ class Journal:
         return [problem for log in self._logs for problem in log.unmark()]
 
     def note(self, what: str) -> None:
-        """Something happened, in this order."""
+        """Record an event, in order."""
         with self._lock:
             self.order.append(what)
 

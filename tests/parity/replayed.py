@@ -33,7 +33,7 @@ class Log(list[T]):
         self._at = self._start
 
     def unmark(self) -> list[str]:
-        """There are no more executions; what was not the same."""
+        """End the replays and return the differences between them."""
         found, self._problems = self._problems, []
         self._skip()
         if self._start is not None and self._at < len(self):
@@ -42,7 +42,7 @@ class Log(list[T]):
         return found
 
     def append(self, item: T, /) -> None:
-        """Something happened."""
+        """Append an item, or compare it with the first execution's."""
         if self._start is None:
             super().append(item)
             return
@@ -58,7 +58,7 @@ class Log(list[T]):
         self._at += 1
 
     def once(self, item: T, /) -> None:
-        """Something happened that a replay may leave out: a step, which remembers what it gave."""
+        """Append an item that a replay may leave out: a step, whose output is remembered."""
         if self._start is not None:
             if item in self[self._start :]:
                 return

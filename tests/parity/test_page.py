@@ -19,5 +19,5 @@ def test_the_page_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_python_name_is_there(name: str) -> None:
-    """Or a note says why there is none."""
+    """A missing name has a note that says why."""
     assert exists(NAMES[name]), NAMES[name]

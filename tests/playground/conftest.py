@@ -50,7 +50,7 @@ class Served:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the shop's playground is."""
+    """The address of the shop's playground."""
     folder: Path = tmp_path_factory.mktemp("shop")
     with Served(create_playground(playground(folder), target="tests:shop")) as served:
         yield served.address

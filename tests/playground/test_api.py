@@ -216,7 +216,7 @@ async def test_state_that_cannot_be_copied_does_not_disturb_the_run() -> None:
 
 
 async def test_a_sleep_in_a_tool_is_recorded_as_a_wait() -> None:
-    """With the step's name, from its beginning to its end."""
+    """The wait has the step's name, and lasts from its beginning to its end."""
 
     @tool(steps=True)
     async def nap(ctx: ToolContext) -> str:
@@ -318,7 +318,7 @@ async def test_follow_gives_what_was_missed_and_then_what_comes(
 
 
 async def test_only_the_last_runs_are_kept(api: httpx.AsyncClient, played: Playground) -> None:
-    """So that a playground that is open all day does not grow; threads stay in the store."""
+    """A playground that is open all day must not grow; threads stay in the store."""
     first = await run(api, played, "Hello")
     for number in range(MAX_RUNS):
         await run(api, played, f"Hello {number}")
@@ -365,7 +365,7 @@ async def test_a_page_asks_only_for_what_is_new_after_a_run(
 async def test_unknown_runs_calls_and_threads_give_json_errors(
     api: httpx.AsyncClient, method: str, path: str, status: int
 ) -> None:
-    """Without a traceback."""
+    """The errors have no traceback."""
     answer = await api.request(method, path, json={"approved": True})
     assert answer.status_code == status
     assert answer.json()
@@ -378,7 +378,7 @@ async def test_unknown_runs_calls_and_threads_give_json_errors(
 async def test_an_invalid_message_is_refused(
     api: httpx.AsyncClient, played: Playground, content: str, status: int
 ) -> None:
-    """With a sentence that says what is wrong."""
+    """The error says what is wrong."""
     headers = {"content-type": "application/json"}
     answer = await api.post("/dev-api/runs", content=content, headers=headers)
     assert answer.status_code == status
@@ -387,7 +387,7 @@ async def test_an_invalid_message_is_refused(
 
 
 async def test_a_message_that_is_too_long_is_refused(api: httpx.AsyncClient) -> None:
-    """Before all of it was read."""
+    """The refusal comes before the whole body was read."""
     headers = {"content-type": "application/json"}
     answer = await api.post("/dev-api/runs", content=b" " * 5_000_000, headers=headers)
     assert answer.status_code == 413
@@ -420,7 +420,7 @@ async def test_other_names_of_this_machine_are_refused(played: Playground, host:
 async def test_pages_of_other_sites_cannot_begin_a_run(
     played: Playground, headers: dict[str, str]
 ) -> None:
-    """Nor read anything."""
+    """Such pages cannot read anything either."""
     async with client(create_playground(played)) as api:
         for ask in (
             api.post("/dev-api/runs", json={"text": "x"}, headers=headers),
@@ -485,7 +485,7 @@ async def test_every_answer_has_strict_headers(api: httpx.AsyncClient, path: str
     "path", ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py"]
 )
 async def test_only_the_pages_own_files_are_served(api: httpx.AsyncClient, path: str) -> None:
-    """Nothing above the folder."""
+    """Paths above the folder are refused."""
     assert (await api.get(path)).status_code == 404
 
 
@@ -549,7 +549,7 @@ def test_settings_of_a_processor_are_found_and_changed() -> None:
     ["", "[]", '{"models": {"m": {"input": "2", "output": 1}}}', '{"models": {"m": {"input": 1}}}'],
 )
 def test_an_invalid_price_list_is_refused(tmp_path: Path, content: str) -> None:
-    """With a sentence that names the file."""
+    """The error names the file."""
     file = tmp_path / "prices.json"
     file.write_text(content)
     with pytest.raises(ConfigurationError, match=r"prices\.json"):
@@ -557,7 +557,7 @@ def test_an_invalid_price_list_is_refused(tmp_path: Path, content: str) -> None:
 
 
 def test_cached_tokens_have_their_own_price(tmp_path: Path) -> None:
-    """Where the list says one."""
+    """The ``cached`` price of the list applies."""
     file = tmp_path / "prices.json"
     file.write_text('{"currency": "EUR", "models": {"m": {"input": 2, "output": 8, "cached": 1}}}')
     assert Prices.read(file) == Prices({"m": Price(2, 8, 1)}, "EUR")

@@ -139,7 +139,7 @@ def test_the_state_shows_which_tool_changed_what(page: Page) -> None:
 
 
 def test_after_a_run_only_what_is_new_is_asked_for(page: Page) -> None:
-    """And the conversation is all there."""
+    """The page still shows the whole conversation."""
     say(page, "Hello")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -246,7 +246,7 @@ def test_a_message_that_is_sent_before_the_page_is_ready_waits_for_it(
 
 
 def test_a_message_to_a_thread_that_is_answered_stays_in_the_box(page: Page) -> None:
-    """And the page says why it was not sent."""
+    """The page says why it was not sent."""
     say(page, "wait for it", wait=False)
     expect(page.get_by_role("button", name="Cancel")).to_be_visible()
     page.get_by_label("Message", exact=True).fill("Me too")
@@ -258,7 +258,7 @@ def test_a_message_to_a_thread_that_is_answered_stays_in_the_box(page: Page) -> 
 
 
 def test_an_empty_thread_names_the_agents(page: Page) -> None:
-    """Also on the first look, when the page knew of none when it was drawn first."""
+    """This includes the first view, drawn before the agents were known."""
     expect(page.locator("#chat .empty")).to_contain_text("Agents: greeter, clerk")
     expect(page.get_by_role("button", name="Try: Where is order 7?")).to_be_visible()
     page.get_by_role("tab", name="Call").click()
@@ -271,7 +271,7 @@ def colour(page: Page) -> str:
 
 
 def test_the_page_goes_on_when_another_process_answers(browser: Browser, tmp_path: Path) -> None:
-    """After a change of code: the thread stays, a mistake is shown, and goes when it is mended."""
+    """After a change of code the thread stays, and an error is shown until it is fixed."""
     served = Served(create_playground(playground(tmp_path)))
     page = browser.new_page()
     page.set_default_timeout(PATIENCE)
@@ -359,7 +359,7 @@ def serious(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("width", [1280, 400])
 def test_axe_finds_nothing_serious(page: Page, width: int) -> None:
-    """In every pane, light and dark, wide and narrow."""
+    """All panes are checked, light and dark, wide and narrow."""
     say(page, ORDER)
     say(page, "A refund please", wait=False)
     expect(page.locator(".card")).to_be_visible()

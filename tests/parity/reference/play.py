@@ -116,7 +116,7 @@ class Play:
     # ------------------------------------------------------------------ notes
 
     def note(self, what: str) -> None:
-        """Something happens."""
+        """Record an event."""
         self.order.append(what)
 
     def callback(self, kind: str, **facts: Json) -> None:
@@ -140,7 +140,7 @@ class Play:
         return self.spec[f"{kind}s"][name]["name"]
 
     def step(self, name: str) -> None:
-        """Something runs in a step."""
+        """Record a step."""
         self.note(f"step.run:{name}")
         self.steps.append({"run": self.run, "op": "run", "id": name})
 

@@ -36,7 +36,7 @@ _UNSAYABLE = frozenset(
 
 
 def chat_tools(tools: list[Json], *, strict: bool, on: Switches) -> list[Json]:
-    """Tools for OpenAI's format."""
+    """Return the tools in OpenAI's format."""
     found: list[Json] = []
     for tool in tools:
         function: dict[str, Json] = {"name": tool["name"]}
@@ -244,7 +244,7 @@ def _draft_7(node: Json) -> Json:
 
 
 def anthropic_tools(tools: list[Json], on: Switches) -> list[Json]:
-    """Tools for Anthropic."""
+    """Return the tools in Anthropic's format."""
     found: list[Json] = []
     for tool in tools:
         described = {"description": tool["description"]} if tool.get("description") else {}
@@ -275,7 +275,7 @@ def _anthropic_root(schema: Json) -> Json:
 
 
 def gemini_tools(tools: list[Json], on: Switches) -> list[Json]:
-    """Tools for Gemini."""
+    """Return the tools in Gemini's format."""
     found: list[Json] = []
     for tool in tools:
         described = {"description": tool["description"]} if tool.get("description") else {}
