@@ -117,6 +117,22 @@ class AgentResult:
             tool_calls=tuple([replace(m, from_history=past) for m in self.tool_calls]),
         )
 
+    def with_sides(self, *, past: bool) -> AgentResult:
+        """Return the result with a side for messages that have none: that of the one before."""
+        if all(message.from_history is not None for message in self.messages):
+            return self
+        sides: list[bool] = []
+        for message in self.messages:
+            past = past if message.from_history is None else message.from_history
+            sides.append(past)
+        output = zip(self.output, sides, strict=False)
+        calls = zip(self.tool_calls, sides[len(self.output) :], strict=True)
+        return replace(
+            self,
+            output=tuple([replace(m, from_history=side) for m, side in output]),
+            tool_calls=tuple([replace(m, from_history=side) for m, side in calls]),
+        )
+
     def __str__(self) -> str:
         """The author, the messages, and the reason why the agent's turn ended."""
         reason = f" ({self.stop_reason})" if self.stop_reason else ""

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeGuard, cast
 
@@ -110,7 +110,7 @@ class State(Generic[D]):
         self._transcript[:0] = [entry.on_side(past=True) for entry in entries]
 
     def set_results(self, results: Iterable[AgentResult]) -> None:
-        """Replace all results.
+        """Replace all results; an edited one is known by its id.
 
         A user turn goes when all results that answered it go. Results that hold user turns of their
         own replace the whole transcript.
@@ -119,16 +119,16 @@ class State(Generic[D]):
         if any(result.agent_name == USER for result in new):
             self.set_transcript(new)
             return
-        kept = set(map(id, new))
-        turns: dict[int, list[AgentResult]] = {}
+        kept = set(map(_identity, new))
+        turns: dict[int | str, list[AgentResult]] = {}
         unanswered: list[AgentResult] = []
         for asked, answers in self._exchanges():
-            first = next((answer for answer in answers if id(answer) in kept), None)
+            first = next((one for one in map(_identity, answers) if one in kept), None)
             if first is not None:
-                turns[id(first)] = asked
+                turns[first] = asked
             elif not answers:
                 unanswered = asked
-        entries = [entry for result in new for entry in (*turns.pop(id(result), ()), result)]
+        entries = [entry for result in new for entry in (*turns.pop(_identity(result), ()), result)]
         self.set_transcript([*entries, *unanswered])
 
     def _exchanges(self) -> list[tuple[list[AgentResult], list[AgentResult]]]:
@@ -163,6 +163,22 @@ class State(Generic[D]):
         """Mark all messages as from before the run that begins."""
         self._messages = tuple([dataclasses.replace(m, from_history=True) for m in self._messages])
         self._transcript = [entry.on_side(past=True) for entry in self._transcript]
+
+    def mark_present(self, ids: Collection[str]) -> None:
+        """Mark the entries with these ids as of the run that goes on.
+
+        A message that does not say on which side it is takes that of the message before it.
+        """
+        own = [entry.id in ids for entry in self._transcript]
+        if True not in own:
+            return
+        first, past = own.index(True), True
+        for place in range(first, len(own)):
+            entry = self._transcript[place]
+            marked = entry.on_side(past=False) if own[place] else entry.with_sides(past=past)
+            if marked.messages:
+                past = marked.messages[-1].from_history is True
+            self._transcript[place] = marked
 
     def get_results_from(self, index: int) -> list[AgentResult]:
         """The results from ``index`` (0-based) on."""
@@ -269,6 +285,11 @@ class State(Generic[D]):
         )
         state.not_loaded = _count(plain, "notLoaded")
         return state
+
+
+def _identity(result: AgentResult) -> int | str:
+    """Return the id of a result; of one that has none, that of the object."""
+    return id(result) if result.id is None else result.id
 
 
 def _items(plain: Mapping[str, Any], name: str) -> list[Any]:

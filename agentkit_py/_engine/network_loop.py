@@ -200,6 +200,7 @@ class NetworkLoop:
         context, run = self._context, self.run
         # A fork's monitor is the one of its branch, which is known when it runs.
         forks = [context.fork(context.monitor) for _ in names]
+        known = {name for entry in run.state.transcript for name in _names_of(entry)}
 
         async def turn(index: int, monitor: Monitor) -> AgentResult:
             fork = forks[index]
@@ -211,7 +212,8 @@ class NetworkLoop:
         outcomes = await run_in_parallel(context.runtime, context.monitor, run, run.stack, turns)
         context.meter.add_forks([fork.meter for fork in forks])
         errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
-        for result in [result for fork in forks for result in fork.transcript.added]:
+        transcripts = [fork.state.transcript for fork in forks]
+        for result in [e for entries in transcripts for e in entries if not known & _names_of(e)]:
             if errors:  # results of the agents that succeeded are kept; nothing is saved now
                 context.keep(result)
             else:
@@ -318,3 +320,8 @@ class NetworkLoop:
                 network=self.run.name,
             )
         return self.run.add_agent(item)
+
+
+def _names_of(entry: AgentResult) -> set[int | str]:
+    """Return what an entry is known by, also when a copy of it says that it is past."""
+    return {id(entry)} if entry.id is None else {id(entry), entry.id}

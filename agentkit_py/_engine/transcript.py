@@ -15,7 +15,7 @@ class Transcript:
     """The user turns and results of a run's state, and which of them this run added.
 
     Each message says on which side it is (``from_history``). What a tool or hook puts into the
-    state and does not say so is from before the run.
+    state and does not say so is on the side of what stands before it.
     """
 
     state: State
@@ -41,16 +41,22 @@ class Transcript:
 
     def results(self) -> list[AgentResult]:
         """Return the results of this run that are in the state, in order."""
-        own = {result.id for result in self.added}
+        own = self._own_ids()
         return [result for result in self.state.results if result.id in own]
 
     def of_this_run(self) -> list[AgentResult]:
         """Return the user turn and the results of this run, in order."""
-        own = {self.question, *(result.id for result in self.added)}
+        own = self._own_ids()
         return [entry for entry in self.state.transcript if entry.id in own]
+
+    def _own_ids(self) -> set[str]:
+        ids = (self.question, *(result.id for result in self.added))
+        return {one for one in ids if one is not None}
 
     def history(self) -> tuple[Message, ...]:
         """Return the history of the next model call: past messages, then those of this run."""
+        # A run of a tool on the same state has marked everything before it as past.
+        self.state.mark_present(self._own_ids())
         return (*self.past(), *self.present())
 
     def past(self) -> tuple[Message, ...]:

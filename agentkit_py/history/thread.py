@@ -49,6 +49,13 @@ async def resolve_call(function: Callable[[HistoryContext], Any], context: Histo
     return await resolve(function(context))
 
 
+def _is_same(one: AgentResult | None, other: AgentResult | None) -> bool:
+    """Return whether two results differ in the side of their messages at most."""
+    if one is other or one is None or other is None:
+        return one is other
+    return one.id == other.id and one.on_side(past=True) == other.on_side(past=True)
+
+
 @dataclass(slots=True)
 class Thread:
     """One run's thread in its store. Without a store, every call does nothing."""
@@ -356,9 +363,8 @@ class Thread:
     def unsaved(self) -> Sequence[AgentResult]:
         """Return the results of this run that are not saved yet."""
         transcript = self.state.transcript
-        if self._last is (
-            transcript[self._saved - 1] if 0 < self._saved <= len(transcript) else None
-        ):
+        last = transcript[self._saved - 1] if 0 < self._saved <= len(transcript) else None
+        if _is_same(last, self._last):
             return transcript[self._saved :]
         # A tool or hook put other results in place of those that were saved, so the place where
         # the new ones begin is lost; what the run made is known all the same.

@@ -28,6 +28,7 @@ from agentkit_py import (
 from agentkit_py.errors import ConfigurationError, MissingModelError, RoutingError
 from agentkit_py.lifecycle import ResultContext
 from agentkit_py.messages import Usage
+from agentkit_py.routing import together
 from agentkit_py.testing import ScriptedModel, text, tool_call
 
 from .runner import Runner
@@ -513,6 +514,52 @@ async def test_a_result_that_a_tool_adds_is_kept_and_seen(runner: Runner) -> Non
     await runner.run(agent, "q?", state=state)
     assert [r.agent_name for r in state.results] == ["note", "a", "a"]
     model.assert_saw("Noted.", request=1)
+
+
+async def test_results_that_tools_add_are_kept_where_agents_run_at_the_same_time(
+    runner: Runner,
+) -> None:
+    """In the order of the agents."""
+
+    def note(ctx: ToolContext) -> None:
+        """Add one."""
+        ctx.state.append_result(AgentResult("note", [TextMessage("assistant", "Noted.")]))
+
+    pair = [
+        Agent(name=name, system="S", tools=[note], model=ScriptedModel(tool_call("note"), name))
+        for name in "ab"
+    ]
+    network = Network(
+        name="n",
+        agents=pair,
+        router=lambda context: None if context.call_count else together("a", "b"),
+    )
+    run = await runner.run(network, "q?")
+    names = [entry.agent_name for entry in run.state.transcript]
+    assert names == ["user", "note", "a", "a", "note", "b", "b"]
+
+
+async def test_a_result_that_a_hook_makes_anew_is_known_as_the_one_it_replaces(
+    runner: Runner,
+) -> None:
+    """Results of earlier runs that have no id are none of this run's."""
+
+    def fresh(context: ResultContext) -> AgentResult:
+        return AgentResult("a", [TextMessage("assistant", context.result.text.upper())])
+
+    agent = Agent(
+        name="a",
+        system="S",
+        model=ScriptedModel("new"),
+        lifecycle=Lifecycle(on_response=fresh, on_finish=fresh),
+    )
+    network = Network(
+        name="n", agents=[agent], router=lambda context: None if context.call_count else "a"
+    )
+    old = AgentResult("a", [TextMessage("assistant", "old")])
+    run = await runner.run(network, "q?", state=State(results=[old]))
+    assert [result.text for result in run.results] == ["NEW"]
+    assert run.results[0].id
 
 
 async def test_a_plain_dict_as_state_keeps_its_thread_id(runner: Runner) -> None:

@@ -11,12 +11,14 @@ from agentkit_py import (
     Agent,
     AgentResult,
     Lifecycle,
+    MemoryHistory,
     Message,
     Network,
     RouterContext,
     State,
     TextMessage,
     ToolContext,
+    tool,
 )
 from agentkit_py._engine.prompt import assemble, join, split_sides
 from agentkit_py.lifecycle import ResultContext, Start, StartContext
@@ -306,6 +308,56 @@ async def test_a_tool_may_replace_the_results_and_the_question_stays_single(
     roles = [m["role"] for m in model.bodies[2]["messages"]]
     assert roles == ["system", "user", "assistant", "tool"]
     model.assert_finished()
+
+
+async def test_a_run_of_a_tool_on_the_same_state_leaves_the_outer_runs_messages_where_they_are(
+    runner: Runner,
+) -> None:
+    """They follow the question; what the inner run added follows them, and is saved with them."""
+    inner = Agent(name="inner", system="I", model=ScriptedModel("sub!"))
+
+    @tool(steps=True)
+    async def ask(ctx: ToolContext) -> str:
+        """Ask another agent, with all that was said."""
+        return (await inner.run("sub?", state=ctx.state)).text
+
+    model = ScriptedModel(tool_call("look"), tool_call("ask"), "done")
+    store = MemoryHistory()
+    agent = Agent(name="a", system="S", tools=[look, ask], model=model, history=store)
+    result = await runner.run(agent, "q?", thread_id="t")
+    assert said(model.bodies[2]) == [
+        "system: S",
+        "user: q?",
+        "assistant: None",
+        'tool: {"data":"found"}',
+        "user: sub?",
+        "assistant: sub!",
+        "assistant: None",
+        'tool: {"data":"sub!"}',
+    ]
+    assert result.text == "done"
+    stored = await store.load("t")
+    assert [entry.agent_name for entry in stored] == ["user", "a", "user", "inner", "a", "a"]
+
+
+async def test_a_result_that_a_tool_adds_without_a_side_follows_the_question(
+    runner: Runner,
+) -> None:
+    """It takes the side of what stands before it."""
+
+    def note(ctx: ToolContext) -> None:
+        """Add one."""
+        ctx.state.append_result(AgentResult("note", [text("Noted.", role="assistant")]))
+
+    model = ScriptedModel("old", tool_call("note"), "done")
+    agent = Agent(name="a", system="S", tools=[note], model=model)
+    state = State[Any]()
+    await runner.run(agent, "old?", state=state)
+    await runner.run(agent, "q?", state=state)
+    assert said(model.bodies[2])[:5] == [
+        *["system: S", "user: old?", "assistant: old", "user: q?"],
+        "assistant: Noted.",
+    ]
 
 
 async def test_calls_that_nobody_answered_are_answered_before_the_new_question(

@@ -393,6 +393,14 @@ def test_a_user_turn_goes_with_the_results_that_answered_it(
     assert [entry.id for entry in state.transcript] == left
 
 
+def test_user_turns_stay_where_results_are_replaced_by_edited_ones() -> None:
+    """A result is known by its id."""
+    state = State[Any](results=[asked("1?"), answered("1"), asked("2?"), answered("2")])
+    state.set_results([result.with_messages([]) for result in state.results])
+    assert [entry.id for entry in state.transcript] == ["1?", "1", "2?", "2"]
+    assert [entry.output for entry in state.results] == [(), ()]
+
+
 def test_results_with_user_turns_replace_the_whole_transcript() -> None:
     """They are complete."""
     state = State[Any](results=[asked("1?"), answered("1")])
