@@ -314,12 +314,12 @@ async def test_a_run_of_a_tool_on_the_same_state_leaves_the_outer_runs_messages_
     runner: Runner,
 ) -> None:
     """They follow the question; what the inner run added follows them, and is saved with them."""
-    inner = Agent(name="inner", system="I", model=ScriptedModel("sub!"))
+    run_inner = Agent(name="inner", system="I", model=ScriptedModel("sub!")).run
 
     @tool(steps=True)
     async def ask(ctx: ToolContext) -> str:
         """Ask another agent, with all that was said."""
-        return (await inner.run("sub?", state=ctx.state)).text
+        return (await run_inner("sub?", state=ctx.state)).text
 
     model = ScriptedModel(tool_call("look"), tool_call("ask"), "done")
     store = MemoryHistory()
