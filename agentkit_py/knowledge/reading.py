@@ -73,11 +73,13 @@ class Chunking:
         chunks: list[str] = []
         window, start = _WINDOW * self.size, 0
         while start + window < len(text):
-            found = splitter.chunk_indices(text[start : start + window])
+            part = text[start : start + window]
+            # Not chunk_indices: it panics where spaces are as long as a chunk's overlap.
+            found = splitter.chunks(part)
             # The last chunk may go on after the window, so the next window begins with it.
-            last = found.pop()[0] if len(found) > 1 else window
-            chunks.extend(chunk for _, chunk in found)
-            start += last
+            last = part.rindex(found[-1]) if len(found) > 1 else 0
+            chunks.extend(found[:-1] if last else found)
+            start += last or window
         return chunks + splitter.chunks(text[start:])
 
 

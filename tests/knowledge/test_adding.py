@@ -138,3 +138,12 @@ def test_invalid_settings_are_refused() -> None:
             Knowledge(store=store, embedder=embedder, **given)  # pyright: ignore[reportArgumentType] - wrong on purpose
     with pytest.raises(ConfigurationError, match="embedder"):
         Knowledge(store=store, embedder="text-embedding-3-small")  # pyright: ignore[reportArgumentType] - wrong on purpose
+
+
+async def test_markdown_with_long_runs_of_spaces_and_empty_lines_is_added() -> None:
+    """Where a chunk's overlap begins before the words of the chunk before it, too."""
+    knowledge = Knowledge(store=SqliteKnowledge(":memory:"), embedder=HashingEmbedder())
+    gap, empty = " " * 200, "\n" * 950
+    await knowledge.add(f"{gap}{empty}{gap}first words\n{gap}last words\n" * 40, format="markdown")
+    found = " ".join(await texts(knowledge, "last words"))
+    assert found.count("last words") >= 40
