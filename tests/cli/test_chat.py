@@ -79,7 +79,7 @@ def provider() -> Iterator[FakeProvider]:
 
 
 def variables(provider: FakeProvider) -> dict[str, str]:
-    """Where the shop finds its model."""
+    """Return the variables with the address of the shop's model."""
     return {"SHOP_MODEL": provider.base_url("openai"), "XAI_API_KEY": "xai-test"}
 
 
@@ -104,7 +104,7 @@ def thread_in(output: str) -> str:
 def test_each_line_is_answered_with_what_was_said_before(
     folder: Path, provider: FakeProvider
 ) -> None:
-    """Without a store the thread lives as long as the chat, and the chat says so."""
+    """The thread lives as long as the chat, and the chat says so."""
     provider.reply("Yes, red ones.", "Ten euros.")
     done = chat(folder, provider, "shop:shop", lines="Any hats?\n\nHow much?\n")
     assert (done.exit_code, done.stderr) == (0, "")
@@ -119,7 +119,7 @@ def test_each_line_is_answered_with_what_was_said_before(
 
 
 def test_tools_are_shown_with_arguments_and_results(folder: Path, provider: FakeProvider) -> None:
-    """On lines of their own, errors too."""
+    """Each has lines of its own, errors too."""
     provider.reply(tool_call("stock", {"item": "red"}), tool_call("stock", {"colour": 1}), "Three.")
     done = chat(folder, provider, "shop:shop", lines="How many?\n")
     assert '  → stock(item="red")\n  ✓ stock: 3\n  → stock(colour=1)\n  ✗ stock: ' in done.stdout
@@ -142,7 +142,7 @@ def test_calls_that_are_no_objects_and_reasoning_are_shown_too(
 def test_a_chat_without_a_word_has_nothing_to_come_back_to(
     folder: Path, provider: FakeProvider
 ) -> None:
-    """Nor one whose thread was deleted."""
+    """A chat whose thread was deleted has none either."""
     provider.reply("Yes.")
     for lines in ("", "/help\n", "Any hats?\n/clean\n"):
         shown = chat(folder, provider, "shop:shop", "--db", "chat.db", lines=lines)
@@ -180,7 +180,7 @@ def test_a_thread_can_be_read_without_asking_anything(folder: Path, provider: Fa
 def test_a_new_thread_belongs_to_the_user_that_was_named(
     folder: Path, provider: FakeProvider
 ) -> None:
-    """So that an application finds it among that user's threads."""
+    """An application finds it among that user's threads."""
     provider.reply("Yes.")
     chat(folder, provider, "shop:shop", "--db", "chat.db", "--user", "u-7", lines="Any hats?\n")
 
@@ -206,7 +206,7 @@ def test_a_networks_own_history_is_used(folder: Path, provider: FakeProvider) ->
 def test_agents_factories_and_attributes_can_be_talked_to(
     folder: Path, provider: FakeProvider, target: str
 ) -> None:
-    """Not only networks."""
+    """Targets other than networks work, too."""
     provider.reply("Yes.", "Ten.")
     done = chat(folder, provider, target, lines="Any hats?\nHow much?\n")
     assert (done.exit_code, done.stderr) == (0, "")
@@ -398,7 +398,7 @@ def test_texts_of_models_cannot_steer_the_terminal(folder: Path, provider: FakeP
 def test_threads_are_listed_loaded_measured_and_cleaned(
     folder: Path, provider: FakeProvider
 ) -> None:
-    """Without leaving the chat."""
+    """The commands work inside the chat."""
     provider.reply("Yes, red ones.")
     first = chat(folder, provider, "shop:shop", "--db", "t.db", lines="Any hats?\n")
     thread = thread_in(first.stdout)
@@ -415,7 +415,7 @@ def test_threads_are_listed_loaded_measured_and_cleaned(
 
 
 def test_a_named_user_does_not_find_threads_of_others(folder: Path, provider: FakeProvider) -> None:
-    """Neither by the option nor by the command."""
+    """Neither the option nor the command opens another user's thread."""
     provider.reply("Yes, red ones.")
     first = chat(folder, provider, "shop:shop", "--db", "t.db", "--user", "a", lines="Any hats?\n")
     thread, missing = thread_in(first.stdout), "There is no thread"
@@ -426,7 +426,7 @@ def test_a_named_user_does_not_find_threads_of_others(folder: Path, provider: Fa
 
 
 def test_the_limits_of_agents_are_named_too(folder: Path, provider: FakeProvider) -> None:
-    """With the agent they are for; those of the network come first."""
+    """An agent's limit is shown with its name, after the network's."""
     (folder / "tight.py").write_text(
         SHOP + "\nfrom dataclasses import replace\nfrom agentkit_py import TokenLimiter\n"
         "clerk = replace(clerk, processors=[TokenLimiter(700)])\n"

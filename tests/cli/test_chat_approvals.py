@@ -81,7 +81,7 @@ def test_an_empty_answer_asks_again(folder: Path, provider: FakeProvider) -> Non
 
 
 def test_the_end_of_the_input_refuses(folder: Path, provider: FakeProvider) -> None:
-    """Nobody is there to say yes."""
+    """At the end of the input there is nobody to approve."""
     provider.reply(tool_call("refund", {"amount": 5}), "Then not.")
     shown = chat(folder, provider, "Refund, please.\n")
     assert "ApprovalDeniedError" in shown
@@ -109,7 +109,7 @@ def test_calls_of_models_cannot_steer_the_terminal(folder: Path, provider: FakeP
 def test_ctrl_c_at_the_question_stops_the_run_and_the_chat_goes_on(
     folder: Path, provider: FakeProvider
 ) -> None:
-    """Without waiting for a line."""
+    """The chat does not wait for a line first."""
     ours, theirs = os.openpty()
     screen = Screen(ours)
     provider.reply(tool_call("refund", {"amount": 5}))

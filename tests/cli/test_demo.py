@@ -109,7 +109,7 @@ def test_the_demo_answers_every_question_and_nothing_is_rejected(played: Played)
 
 
 def test_a_pipe_gets_no_escape_codes_and_80_columns(played: Played) -> None:
-    """So that it can be piped into a file; the way to go on is one line, to be copied."""
+    """The output can go to a file; the command to continue is one line to copy."""
     assert "\x1b" not in played.output
     lines = [line for line in played.output.splitlines() if str(played.db.parent) not in line]
     assert max(map(len, lines)) <= 80
@@ -231,7 +231,7 @@ def test_a_kept_demo_says_how_to_go_on_and_one_can(played: Played, tmp_path: Pat
 
 
 def test_temporary_files_are_removed_unless_they_are_to_be_kept(tmp_path: Path) -> None:
-    """Nothing stays behind, and with --keep it says where things are."""
+    """With --keep the output says where the files are."""
     gone = process("demo", "--no-report", TMPDIR=str(tmp_path))
     assert gone.returncode == 0
     assert list(tmp_path.iterdir()) == []
@@ -268,7 +268,7 @@ def test_another_model_plays_the_demo_too() -> None:
     ],
 )
 def test_impossible_options_are_refused_in_one_line(arguments: list[str], sentence: str) -> None:
-    """Before anything is shown or written; status 2."""
+    """The error comes before any output or file, with status 2."""
     done = agentkit("demo", *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert sentence in done.stderr
@@ -291,7 +291,7 @@ def test_a_failing_model_ends_the_demo_with_one_line_or_a_traceback() -> None:
 
 
 def test_resuming_a_thread_that_is_not_there_is_an_error(played: Played) -> None:
-    """And leaves no file behind."""
+    """No file is created."""
     before = sorted(played.db.parent.iterdir())
     done = agentkit("demo", "--db", str(played.db), "--resume", "demo-none")
     assert (done.exit_code, done.stderr) == (1, "agentkit: There is no thread 'demo-none'.\n")

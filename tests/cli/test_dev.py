@@ -136,7 +136,7 @@ def test_without_a_target_it_opens_the_demo(begin: Begin) -> None:
 
 
 def test_beyond_this_machine_it_prints_an_address_with_a_token(begin: Begin) -> None:
-    """Without it nothing is answered."""
+    """Requests without the token are refused."""
     process = begin("shop:clerk", "--host", "0.0.0.0", "--port", "0", "--no-reload")  # noqa: S104 - what is tested
     url, _, token = address(process).partition("?token=")
     assert len(token) > 20
@@ -159,14 +159,14 @@ def test_beyond_this_machine_it_prints_an_address_with_a_token(begin: Begin) -> 
     ],
 )
 def test_a_wrong_command_says_so_at_once(folder: Path, arguments: list[str], problem: str) -> None:
-    """And exits with 2."""
+    """The exit status is 2."""
     done = agentkit("dev", "--no-open", *arguments, folder=folder)
     assert problem in done.stderr
     assert done.exit_code == 2
 
 
 async def test_the_demo_answers_every_thread(tmp_path: Path) -> None:
-    """Also the second one, in which the refund was made before."""
+    """The refund of the first thread must not spoil the second."""
     played = Playground(offline_network(tmp_path, pause=0))
     for _ in range(2):
         thread: str | None = None

@@ -67,7 +67,7 @@ def explained(folder: Path, *arguments: str) -> Any:
 
 
 def test_the_table_has_a_line_for_each_level(folder: Path) -> None:
-    """With figures before and after, and what was sent."""
+    """A line has the figures before and after, and those of what was sent."""
     done = explain(folder, "desk:network", "--thread", "t1", "--agent", "concierge")
     assert done.exit_code == 0, done.stderr
     assert "What the agent would be sent now" in done.stdout
@@ -135,7 +135,7 @@ def test_an_agent_by_itself_and_a_file_of_threads(folder: Path) -> None:
 def test_an_error_is_one_line_with_an_exit_status(
     folder: Path, arguments: list[str], status: int, said: str
 ) -> None:
-    """And the exit status says whose fault it was."""
+    """The exit status tells usage errors from others."""
     done = explain(folder, *arguments)
     assert done.exit_code == status
     assert said in done.stderr

@@ -274,7 +274,7 @@ def test_a_file_that_was_cut_off_says_so() -> None:
 
 
 def test_text_that_is_no_utf_8_is_a_bad_line(tmp_path: Path) -> None:
-    """And so is JSON nested deeper than Python reads; the file's other lines are replayed."""
+    """So is JSON nested deeper than Python reads; the other lines are replayed."""
     file = tmp_path / "mixed.jsonl"
     good = ODDITIES.read_bytes().splitlines(keepends=True)[0]
     file.write_bytes(b"\xef\xbb\xbf" + good + b'{"id": "\xff"}\n' + b"[" * 100_000 + b"\n")
@@ -309,7 +309,7 @@ def test_nothing_to_replay_is_exit_status_2(tmp_path: Path) -> None:
 
 
 def test_a_file_of_bad_lines_only_is_exit_status_1(tmp_path: Path) -> None:
-    """Something was there to be replayed, and went wrong."""
+    """A replay that could read nothing has failed."""
     file = tmp_path / "bad.jsonl"
     file.write_text('[1]\n{"messages": []}\n')
     done = run(file)
@@ -318,7 +318,7 @@ def test_a_file_of_bad_lines_only_is_exit_status_1(tmp_path: Path) -> None:
 
 
 def test_the_line_that_the_guide_shows_can_be_replayed(tmp_path: Path, root: Path) -> None:
-    """There it stands on several lines."""
+    """The guide shows the line broken into several."""
     page = (root / "docs" / "guides" / "command-line.md").read_text(encoding="utf-8")
     sample = page.split("```json\n")[1].split("```")[0]
     file = tmp_path / "sample.jsonl"
@@ -335,7 +335,7 @@ def test_limit_stops_reading_after_so_many_conversations() -> None:
 
 
 def test_without_processors_there_is_one_pass() -> None:
-    """And one column in the table."""
+    """The table has one column."""
     done = run(ODDITIES, "--processors", "none")
     assert done.exit_code == 0
     assert "no processors" in done.stdout
@@ -369,7 +369,7 @@ def test_the_table_says_what_was_compared() -> None:
 
 
 def test_a_terminal_gets_a_progress_bar() -> None:
-    """On standard error, so that the table can be sent elsewhere; errors stand above it."""
+    """The bar is on stderr, so that the table can be redirected; errors are above it."""
     arguments = ["replay", str(DATA / "bad_lines.jsonl"), "--limit", "2"]
     done = CliRunner().invoke(app, arguments, env={"FORCE_COLOR": "1"})
     assert "replaying" in done.stderr
@@ -419,7 +419,7 @@ def test_tools_that_no_reply_calls_together_stay_where_their_names_put_them() ->
 
 
 def test_a_script_answers_each_call_once_and_says_when_it_is_asked_for_more() -> None:
-    """By id and name among the calls of the last reply, in their order where both are equal."""
+    """Calls are matched by id and name; equal ones are matched in order."""
     script = Script()
     assert script.reply() == error(500, "The recording has no further reply in this turn.")
     script.begin(conversation("parallel").turns[0])

@@ -128,7 +128,7 @@ def test_an_agent_that_the_router_brings_in_has_recorded_tools_too(shop: Any) ->
 
 
 def test_tools_that_the_network_lacks_are_named(shop: Any) -> None:
-    """With the number of conversations that call them."""
+    """The number of conversations that call each tool is shown."""
     done = shop("network = Agent(name='nobody', system='Hi')")
     assert done.exit_code == 1
     said = " ".join(done.stdout.split())
@@ -177,7 +177,7 @@ def test_an_error_of_the_network_ends_one_conversation_only(shop: Any) -> None:
 
 
 def test_a_network_that_cannot_be_loaded_is_exit_status_2(shop: Any) -> None:
-    """Before anything is read."""
+    """The error comes before the recording is read."""
     done = shop("", target="nothing")
     assert done.exit_code == 2
     assert "--network" in done.stderr

@@ -121,7 +121,7 @@ def serving(folder: Path) -> Iterator[Serve]:
 
 
 def test_networks_are_served_where_it_says(serving: Serve) -> None:
-    """In development mode, with what to do next; Ctrl-C ends it."""
+    """Development mode prints the next commands; Ctrl-C ends it."""
     served = serving("hat_shop")
     found = served.about.json()
     rest = served.stop()
@@ -148,7 +148,7 @@ def test_networks_are_served_where_it_says(serving: Serve) -> None:
 def test_functions_are_found_by_target(
     serving: Serve, target: str, app: str, functions: list[str]
 ) -> None:
-    """With the module's client, or one that is called as the module."""
+    """The client is the module's, or a new one with the module's name."""
     served = serving(target)
     rest = served.stop()
     assert f"App '{app}'" in served.said
@@ -156,7 +156,7 @@ def test_functions_are_found_by_target(
 
 
 def test_the_app_can_be_named_where_there_is_no_client(serving: Serve) -> None:
-    """And the options of functions that are made here are given here."""
+    """Options of the functions made for it are options of the command."""
     served = serving("alone", "--app-id", "hats", "--inference", "local", "--realtime")
     assert "hats/agent-a" in served.stop()
     assert "App 'hats'" in served.said
@@ -201,7 +201,7 @@ def test_an_unservable_target_is_refused_in_one_line(
 
 @INNGEST_WARNS
 def test_a_used_port_is_refused_in_one_line(folder: Path) -> None:
-    """Before anything is said to be served."""
+    """The error comes before any address is printed."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         done = serve(folder, "alone", "--port", str(other.getsockname()[1]))
     assert (done.exit_code, done.stdout) == (2, "")

@@ -62,7 +62,7 @@ def threads(*arguments: object, given: str = "", code: int = 0) -> str:
 
 
 def test_threads_are_listed_shown_found_and_counted(db: Path) -> None:
-    """Of one user if asked for."""
+    """``--user`` limits the commands to one user."""
     listed = threads("list", "--db", db, "--user", "u1")
     assert [line.split()[0] for line in listed.splitlines()] == ["thread", "c", "a"]
     shown = threads("show", "a", "--db", db)
@@ -113,7 +113,7 @@ def test_deleting_asks_first_and_takes_files_along(db: Path, tmp_path: Path) -> 
 
 
 def test_files_that_stay_are_named_when_threads_are_deleted(db: Path, tmp_path: Path) -> None:
-    """Where they are, only the application knows."""
+    """Only the application knows where these files are."""
     assert "--workspace" in threads("delete", "a", "--db", db, "--yes")
     assert "--workspace" not in threads("clean", "--db", db, "--older-than", "7d", "--yes")
     folder = ["--workspace", tmp_path / "files"]
@@ -192,7 +192,7 @@ async def lines_of(store: HistoryStore, form: Format) -> list[str]:
 
 
 def test_unreadable_and_unwritable_files_are_refused_in_one_line(db: Path, tmp_path: Path) -> None:
-    """And no new file of threads is made for them."""
+    """No new file of threads is created."""
     new = tmp_path / "new.db"
     refused = threads("import", tmp_path / "no.jsonl", "--db", new, code=2)
     assert "does not exist" in " ".join(refused.replace("│", " ").split())  # in a box, in lines
@@ -215,7 +215,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(db: Path, tmp_path: Path
 
 
 def test_addresses_that_are_no_database_are_refused_without_their_password(tmp_path: Path) -> None:
-    """Of another kind of server, or with a password that is not percent-encoded."""
+    """The server is of another kind, or the password is not percent-encoded."""
     other = threads("list", "--db", "mysql://u:secret@localhost/x", code=2)
     assert other == "agentkit: --db: mysql:// is not known; give a file or postgresql://….\n"
     odd = threads("list", "--db", "postgresql://u:secret word@localhost/x", code=2)
@@ -384,7 +384,7 @@ async def test_threads_of_a_redacting_store_are_imported_once() -> None:
 
 
 async def test_a_file_that_has_grown_adds_what_is_new() -> None:
-    """At the end of the thread."""
+    """The new messages are added at the end of the thread."""
     store = MemoryHistory()
     lines = [json.dumps(line) for line in WITHOUT_IDS["typescript"]]
     await import_threads(store, lines[:2])
@@ -395,6 +395,6 @@ async def test_a_file_that_has_grown_adds_what_is_new() -> None:
 
 @pytest.mark.parametrize("line", ["{", "[]", "{}", '{"messages":1}', '{"messages":[1]}'])
 async def test_a_line_of_no_format_is_named(line: str) -> None:
-    """With its number."""
+    """The error has the line's number."""
     with pytest.raises(InvalidRecordError, match="line 2"):
         await import_threads(MemoryHistory(), ["\n", line])

@@ -49,7 +49,7 @@ def worker(
 
 @pytest.fixture(params=["replay", pytest.param("server", marks=pytest.mark.devserver)])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Place]:
-    """Where a scenario runs."""
+    """The place where a scenario runs."""
     if request.param == "replay":
         yield ReplayPlace(tmp_path)
         return
@@ -61,5 +61,5 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
 
 @pytest.fixture
 def customer() -> str:
-    """Somebody who has never asked before."""
+    """The name of a new customer."""
     return f"customer-{os.getpid()}x{next(_numbers)}"

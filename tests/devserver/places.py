@@ -77,7 +77,7 @@ class Place(Protocol):
         ...
 
     async def waits(self, run: Any, step: str) -> None:
-        """Until the run waits in a step whose name ends so."""
+        """Wait until the run is in a step whose name ends so."""
         ...
 
     async def answer(self, run: Any, data: dict[str, Any]) -> None:

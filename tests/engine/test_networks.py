@@ -58,7 +58,7 @@ def names(run: NetworkRun) -> list[str]:
 
 
 async def test_a_router_function_names_the_next_agent_until_it_has_none(runner: Runner) -> None:
-    """Then the run is done."""
+    """The run ends when the router returns nothing."""
     model = ScriptedModel("one", "two")
     run = await runner.run(network_of(model, script("a", "b"), "a", "b"), "q?")
     assert names(run) == ["a", "b"]
@@ -157,7 +157,7 @@ async def test_a_router_that_returns_something_else_is_an_error(runner: Runner, 
 
 
 async def test_a_wrong_thing_in_a_routers_list_is_an_error(runner: Runner) -> None:
-    """Also a routing agent, which is asked alone or not at all."""
+    """A routing agent is no item of a list either: it is asked alone."""
     asked = RoutingAgent(name="r", system="S", lifecycle=Lifecycle(on_route=lambda context: None))
     with pytest.raises(RoutingError, match="5 in a list"):
         await runner.run(network_of(ScriptedModel(), script(["a", 5]), "a"), "q?")
@@ -185,7 +185,7 @@ async def test_a_routers_own_error_fails_the_run(runner: Runner) -> None:
 
 
 async def test_the_runs_router_overrides_the_networks(runner: Runner) -> None:
-    """For tests and special cases."""
+    """Tests and special cases use it."""
     model = ScriptedModel("one")
     run = await runner.run(network_of(model, script("b"), "a", "b"), "q?", router=script("a"))
     assert names(run) == ["a"]
@@ -218,7 +218,7 @@ async def test_without_max_iter_a_run_goes_on_until_the_router_is_done(
     runner: Runner,
     max_iter: int | None,
 ) -> None:
-    """Also after more turns than the default allows."""
+    """The run may take more turns than the default allows."""
     model = ScriptedModel(*["x"] * 60)
     run = await runner.run(network_of(model, script(*["a"] * 60), "a", max_iter=max_iter), "q?")
     assert (run.stop_reason, len(run.results)) == ("done", 60)
@@ -267,7 +267,7 @@ async def test_a_disabled_agent_ends_the_run_and_is_told(runner: Runner, sync: b
 
 
 async def test_a_network_whose_agents_are_all_disabled_cannot_run(runner: Runner) -> None:
-    """Nobody could answer."""
+    """No agent could answer."""
     off = Lifecycle(enabled=lambda context: False)
     with pytest.raises(RoutingError, match="no agent is enabled"):
         await runner.run(
@@ -394,7 +394,7 @@ async def test_the_default_state_is_copied_for_each_run(runner: Runner) -> None:
 
 
 async def test_a_state_that_is_given_is_used_itself(runner: Runner) -> None:
-    """Not a copy: the caller reads it afterwards."""
+    """The caller reads it after the run."""
     model = ScriptedModel("one", "two")
     state = State[Any]({"k": 1}, thread_id="t1")
     network = network_of(model, script("a", None, "a"), "a")
@@ -488,7 +488,7 @@ class Fixed:
 
 
 async def test_data_that_a_tool_replaces_is_the_states(runner: Runner) -> None:
-    """Here because it is frozen."""
+    """The data is frozen, so the tool must replace it."""
 
     def count(ctx: ToolContext) -> None:
         """Count."""
@@ -502,7 +502,7 @@ async def test_data_that_a_tool_replaces_is_the_states(runner: Runner) -> None:
 
 
 async def test_a_result_that_a_tool_adds_is_kept_and_seen(runner: Runner) -> None:
-    """By the next inference, and by the caller."""
+    """The next inference and the caller get it."""
 
     def note(ctx: ToolContext) -> None:
         """Add one."""
@@ -628,6 +628,6 @@ def test_create_network_is_the_class_under_the_typescript_name() -> None:
 
 
 def test_run_sync_runs_a_network_in_a_script() -> None:
-    """Without an event loop."""
+    """A script has no event loop."""
     model = ScriptedModel("one")
     assert network_of(model, script("a"), "a").run_sync("q?").text == "one"

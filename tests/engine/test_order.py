@@ -59,7 +59,7 @@ def test_a_prompt_is_system_then_user_then_prefill() -> None:
 
 
 def test_what_a_client_adds_follows_the_system_prompt() -> None:
-    """After a blank line, in the same message."""
+    """It is in the same message, after a blank line."""
     assert assemble("S", None, addition="Be kind.") == (TextMessage("system", "S\n\nBe kind."),)
 
 
@@ -114,7 +114,7 @@ def test_an_unmarked_message_takes_the_side_of_the_one_before(
 
 
 def test_typescript_order_is_the_prompt_and_then_all_history() -> None:
-    """Also what is from this run; a prefill is one only where nothing follows it."""
+    """This run's history comes last, too, so a prefill works only without history."""
     history = [text("a", old=True), text("b", old=False)]
     joined, prefill = join((SYSTEM, QUESTION, PREFILL), history, "typescript")
     assert (contents(joined), prefill) == ("SQPab", 0)
@@ -182,7 +182,7 @@ async def test_what_a_hook_marked_as_new_is_old_in_the_next_run(runner: Runner) 
 
 
 async def test_a_hooks_own_message_takes_the_side_where_it_puts_it(runner: Runner) -> None:
-    """At the front it is old, at the end of this run's messages it is new."""
+    """At the front it counts as old, after this run's messages as new."""
 
     def add(context: StartContext) -> Start:
         note = TextMessage("user", f"note {len(context.history)}")
@@ -223,7 +223,7 @@ async def test_the_second_agent_of_a_network_sees_the_first_after_the_question(
 
 
 async def test_typescript_mode_puts_all_history_after_the_question(runner: Runner) -> None:
-    """And keeps no user turns in the state."""
+    """The state has no user turns then."""
     model = ScriptedModel("one", "two")
     agent = Agent(name="a", system="S", model=model, history_mode="typescript")
     state = State[Any]()
@@ -247,7 +247,7 @@ async def test_typescript_mode_of_a_network_is_that_of_all_its_agents(runner: Ru
 
 
 async def test_nothing_is_protected_in_typescript_mode(runner: Runner) -> None:
-    """There, processors decide alone."""
+    """Processors may drop any message."""
     model = ScriptedModel(tool_call("look"), "done")
 
     def nothing(messages: Sequence[Message]) -> Sequence[Message]:

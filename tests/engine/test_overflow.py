@@ -119,7 +119,7 @@ async def test_what_is_pinned_stays(runner: Runner) -> None:
 
 
 async def test_the_hook_sees_the_reply_of_the_second_request(runner: Runner) -> None:
-    """And runs once."""
+    """The hook runs once."""
     seen: list[AgentResult] = runner.again([])
     model = ScriptedModel(TOO_LONG, "Done.")
     lifecycle = Lifecycle(on_response=lambda context: seen.append(context.result))

@@ -149,7 +149,7 @@ async def test_two_tools_that_changed_one_key_are_an_error(runner: Runner, kind:
 
 
 async def test_a_tool_sees_the_state_as_it_was_before_all_of_them(runner: Runner) -> None:
-    """Not what the others change meanwhile."""
+    """Changes of the other tools are not visible."""
     changed = asyncio.Event()
 
     async def change(ctx: ToolContext) -> None:
@@ -171,7 +171,7 @@ async def test_a_tool_sees_the_state_as_it_was_before_all_of_them(runner: Runner
 
 
 async def test_a_key_that_a_tool_removed_is_gone(runner: Runner) -> None:
-    """Also one that another never touched."""
+    """The removed key may be one that no other tool touched."""
 
     async def remove(ctx: ToolContext) -> None:
         """Remove it."""
@@ -189,7 +189,7 @@ async def test_a_key_that_a_tool_removed_is_gone(runner: Runner) -> None:
 
 
 async def test_a_single_call_works_on_the_state_itself(runner: Runner) -> None:
-    """Nothing is copied for it."""
+    """One call needs no fork."""
     states: list[Any] = []
 
     async def keep(ctx: ToolContext) -> None:
@@ -262,7 +262,7 @@ async def test_a_time_limit_is_each_tools_own(runner: Runner) -> None:
 
 
 async def test_the_next_inference_sees_all_results_in_order(runner: Runner) -> None:
-    """And the strict provider takes them."""
+    """The strict provider accepts the order."""
     model = ScriptedModel(tool_calls(("set_a", {}), ("add_b", {}), ("fly", {})), "done")
     agent = Agent(
         name="a", system="S", tools=[set_a, add_b], model=model, parallel_tools=True, max_iter=2

@@ -93,7 +93,7 @@ async def test_levels_follow_each_other_from_history_to_network_to_agent(runner:
 
 
 async def test_an_agent_by_itself_has_its_history_and_its_own_processors(runner: Runner) -> None:
-    """There is no network level."""
+    """The network level is missing."""
     model = ScriptedModel("hi")
     agent = Agent(
         name="a", system="S", model=model, processors=[note("agent")],
@@ -114,7 +114,7 @@ async def test_one_history_for_network_and_agent_is_applied_once(runner: Runner)
 
 
 async def test_processors_run_again_before_each_inference(runner: Runner) -> None:
-    """On the full history: what they left last time is not what they get."""
+    """Each pass starts from the full history, not from the last pass's result."""
     lengths: list[int] = runner.again([])
 
     def count(messages: Sequence[Message]) -> Sequence[Message]:
@@ -236,12 +236,12 @@ class DropAll(HistoryProcessor):
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """Nothing at all."""
+        """Return no messages."""
         return []
 
 
 async def test_a_processor_may_ask_to_drop_protected_calls_too(runner: Runner) -> None:
-    """Then it decides alone."""
+    """No call is put back then."""
     model = ScriptedModel(tool_call("look"), "done")
     agent = Agent(
         name="a", system="S", tools=[look], model=model, max_iter=2, processors=[DropAll()]
@@ -252,7 +252,7 @@ async def test_a_processor_may_ask_to_drop_protected_calls_too(runner: Runner) -
 
 
 async def test_another_agents_calls_of_this_run_are_not_protected(runner: Runner) -> None:
-    """To keep them out is what filters are for."""
+    """Filters exist to remove them."""
     model = ScriptedModel(tool_call("look"), tool_call("fly"), "done")
     agents = [
         Agent(name="a", system="S", tools=[look], model=model, max_iter=1),
@@ -352,7 +352,7 @@ async def test_what_the_report_says_was_sent_is_what_the_provider_got(runner: Ru
 
 
 async def test_without_processors_the_report_has_no_entries(runner: Runner) -> None:
-    """And the history was sent as it is."""
+    """The history was sent unchanged."""
     state = State[Any](messages=SEED)
     result = await runner.run(
         Agent(name="a", system="S", model=ScriptedModel("hi")), "q?", state=state
@@ -362,7 +362,7 @@ async def test_without_processors_the_report_has_no_entries(runner: Runner) -> N
 
 
 async def test_repairs_are_in_the_report_under_validity(runner: Runner) -> None:
-    """With what was done and why."""
+    """An entry says what was repaired and why."""
     model = ScriptedModel("hi")
     seed = [ToolResultMessage(ToolCall("c", "look"), {"data": 1}), *SEED]
     result = await runner.run(
@@ -408,7 +408,7 @@ async def test_what_on_start_changes_is_in_the_report_after_the_repairs(runner: 
 
 
 async def test_a_processor_that_fails_fails_the_run_and_is_named(runner: Runner) -> None:
-    """With its level and its own error as the cause."""
+    """The error has the level, and the processor's error as its cause."""
 
     def broken(messages: Sequence[Message]) -> Sequence[Message]:
         raise KeyError("oops")

@@ -82,7 +82,7 @@ async def test_rights_follow_the_state_from_inference_to_inference(runner: Runne
 
 
 async def test_a_function_may_allow_all(runner: Runner) -> None:
-    """By None; names that are no tools are left out."""
+    """None allows all; names that are no tools are left out."""
     model = ScriptedModel("One.", "Two.")
     allowed = runner.again([None, ["look", "unheard-of"]])
     agent = Agent(
@@ -106,7 +106,7 @@ async def test_a_choice_that_is_not_allowed_is_no_choice(runner: Runner) -> None
 
 
 async def test_rights_that_are_none_are_refused(runner: Runner) -> None:
-    """At once where they are given, else when they are asked for."""
+    """The error comes when they are given, or when the function returns them."""
     with pytest.raises(ConfigurationError, match="payy"):
         Agent(name="a", system="S", tools=[pay], allowed_tools=["payy"])
     agent = Agent(
@@ -118,7 +118,7 @@ async def test_rights_that_are_none_are_refused(runner: Runner) -> None:
 
 
 async def test_a_model_may_be_chosen_at_each_turn(runner: Runner) -> None:
-    """By what the state says, sync or async."""
+    """The function reads the state, and is sync or async."""
     cheap, vision = ScriptedModel("cheap"), ScriptedModel("vision")
 
     async def choose(context: AgentContext) -> Any:
@@ -165,7 +165,7 @@ def desk(model: ScriptedModel, fallback: Any = None) -> Network:
 
 
 async def test_those_who_are_mentioned_take_one_turn_each(runner: Runner) -> None:
-    """In the order of mention."""
+    """The order is that of mention."""
     run = await runner.run(desk(ScriptedModel("One.", "Two.")), "@bookings and @billing: hello")
     assert [r.agent_name for r in run.results][-2:] == ["bookings", "billing"]
     assert run.stop_reason == "done"

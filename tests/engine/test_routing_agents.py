@@ -83,7 +83,7 @@ async def test_a_routing_agent_says_who_is_next_until_it_names_nobody(runner: Ru
 
 
 async def test_what_a_routing_agent_says_is_no_part_of_the_conversation(runner: Runner) -> None:
-    """Neither in the state nor in what agents see; itself it sees the conversation."""
+    """Its reply is not in the state or in other agents' input; it sees the conversation itself."""
     model = ScriptedModel("travel", "from travel", "")
     run = await runner.run(network_of(model, routing_agent()), "q?")
     assert [r.agent_name for r in run.state.transcript] == ["user", "travel"]
@@ -125,7 +125,7 @@ async def test_on_route_that_returns_something_else_is_an_error(runner: Runner) 
 
 
 async def test_an_unknown_name_from_a_routing_agent_ends_the_run(runner: Runner) -> None:
-    """And says which."""
+    """`stopped_at` has the name."""
     run = await runner.run(network_of(ScriptedModel("nobody"), routing_agent()), "q?")
     assert (run.stop_reason, run.stopped_at) == ("unknown_agent", "nobody")
 
@@ -210,7 +210,7 @@ async def test_a_limit_that_is_reached_before_the_router_is_asked_ends_the_run(
 
 
 async def test_without_a_router_a_model_selects_agents_until_it_is_done(runner: Runner) -> None:
-    """By two tools."""
+    """The model has a tool to select an agent and one to end the run."""
     model = ScriptedModel(
         select("billing", reason="money"), "from billing", select("travel"), "from travel", done()
     )
@@ -239,7 +239,7 @@ async def test_the_default_routing_agent_is_told_of_each_agent_and_its_tools(
 
 
 async def test_a_disabled_agent_is_not_offered(runner: Runner) -> None:
-    """And selecting it anyway ends the run."""
+    """A model that selects it anyway ends the run."""
     model = ScriptedModel(select("closed"))
     closed = Agent(name="closed", system="S", lifecycle=Lifecycle(enabled=lambda context: False))
     network = Network(name="n", agents=[closed, Agent(name="o", system="S")], default_model=model)
@@ -284,7 +284,7 @@ async def test_the_default_routing_agent_cannot_run_by_itself(runner: Runner) ->
 async def test_the_default_routing_agent_says_when_all_agents_have_been_disabled(
     runner: Runner,
 ) -> None:
-    """In the middle of a run."""
+    """The agents are disabled during the run."""
     state = State[Any]({"open": True})
     agent = Agent(
         name="a",
@@ -300,7 +300,7 @@ async def test_the_default_routing_agent_says_when_all_agents_have_been_disabled
 
 
 async def test_observers_are_told_of_every_choice(runner: Runner) -> None:
-    """With the names, and nothing when all is done."""
+    """The event has the chosen names, or none at the end."""
     log = EventLog()
     model = ScriptedModel(select("travel"), "from travel", done())
     await runner.run(network_of(model), "q?", observer=log)

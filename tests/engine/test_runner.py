@@ -68,7 +68,7 @@ async def test_states_and_logs_are_what_the_last_execution_made_of_them(runner: 
 
 
 async def test_errors_are_those_that_a_direct_run_raises(runner: Runner) -> None:
-    """Of the function's own code as they are, of a step's as the SDK gives them."""
+    """Errors of the function's code are unchanged; those of a step come from the SDK."""
 
     def fail(context: Any) -> None:
         raise LookupError("hook")

@@ -106,7 +106,7 @@ async def test_a_thread_that_the_client_names_is_loaded_before_the_message_is_sa
     runner: Runner,
     make: Any,
 ) -> None:
-    """So the new message is never loaded as an old one."""
+    """Otherwise the new message would be loaded as an old one."""
     store = Store(thread=None)
     model = ScriptedModel("new")
     state = State[Any]()
@@ -139,7 +139,7 @@ async def test_a_new_thread_has_nothing_to_load(runner: Runner, make: Any) -> No
 async def test_a_client_that_brings_results_or_messages_is_believed(
     runner: Runner, make: Any, seed: dict[str, Any]
 ) -> None:
-    """Nothing is loaded, and only what is new is saved."""
+    """The thread is not loaded, and only new entries are saved."""
     store = Store()
     model = ScriptedModel("new")
     state = State[Any](thread_id="t1", **seed)
@@ -152,7 +152,7 @@ async def test_a_client_that_brings_results_or_messages_is_believed(
 async def test_without_create_thread_a_store_that_loads_gets_an_id_made_up(
     runner: Runner, make: Any
 ) -> None:
-    """Otherwise nobody could go on with the thread."""
+    """Otherwise nobody could continue the thread."""
     store = Store()
     state = State[Any]()
     history = store.config("get", "append_results")
@@ -205,7 +205,7 @@ async def test_hooks_get_network_and_steps() -> None:
 
 
 async def test_hooks_get_input_and_state(runner: Runner) -> None:
-    """And the user message with id and time filled in."""
+    """The user message has its id and time."""
     store, state = Store(), State[Any]()
     network = network_with(store.config(), ScriptedModel("new"))
     run = await runner.run(network, UserMessage("q?", state={"page": 3}), state=state)
@@ -222,7 +222,7 @@ async def test_hooks_get_input_and_state(runner: Runner) -> None:
 
 
 async def test_all_results_of_a_turn_are_saved_together_at_the_end(runner: Runner) -> None:
-    """Unless the store wants each at once."""
+    """A store may ask for each result at once instead."""
     store = Store()
     model = ScriptedModel(tool_call("look"), "new")
     await runner.run(agent_with(store.config(), model, max_iter=2), "q?")
@@ -287,7 +287,7 @@ async def test_a_store_that_fails_while_the_run_fails_keeps_the_runs_error(
 async def test_a_store_that_fails_at_the_start_fails_the_run_before_any_model_is_asked(
     runner: Runner, make: Any, name: str
 ) -> None:
-    """With its own error."""
+    """The error is the store's own."""
     store = Store()
     store.broken.add(name)
     model = ScriptedModel()
@@ -325,7 +325,7 @@ async def test_inside_a_network_only_the_networks_store_is_used(runner: Runner) 
 
 @EITHER
 async def test_an_empty_input_is_not_saved_as_a_message(runner: Runner, make: Any) -> None:
-    """Nobody said anything; the state does not have it either."""
+    """The state has no such message either."""
     store = Store()
     state = State[Any]()
     await runner.run(make(store.config(), ScriptedModel("new")), "", state=state)
@@ -355,7 +355,7 @@ async def test_a_state_that_is_used_again_saves_only_what_is_new(runner: Runner)
 
 
 async def test_runs_of_two_threads_in_one_store_stay_apart(runner: Runner) -> None:
-    """At the same time."""
+    """Both runs go on at the same time."""
     history = MemoryHistory()
     model = ScriptedModel("hi", "hi")
     agent = agent_with(history, model)

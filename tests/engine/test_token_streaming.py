@@ -74,7 +74,7 @@ def without_ids(event: Event) -> Event:
 async def test_a_streamed_run_has_the_events_of_a_plain_one_and_pieces(
     runner: Runner, provider: Provider
 ) -> None:
-    """Nothing but `ReplyDelta` is added, nothing is changed."""
+    """`ReplyDelta` is the only new event, and no other event changes."""
     plain, streamed = EventLog(), EventLog()
     await runner.run(agent_of(provider), "q?", observer=plain)
     agent = agent_of(provider)

@@ -53,7 +53,7 @@ def data(value: Any) -> dict[str, Any]:
 
 
 async def test_a_sync_handler_runs_in_a_worker_thread(runner: Runner) -> None:
-    """So that one that blocks stops nothing else."""
+    """A handler that blocks must not stop the event loop."""
 
     def where() -> bool:
         """Say where it runs."""
@@ -63,7 +63,7 @@ async def test_a_sync_handler_runs_in_a_worker_thread(runner: Runner) -> None:
 
 
 async def test_an_async_handler_runs_in_the_event_loop(runner: Runner) -> None:
-    """Where the run is."""
+    """The loop is the run's own."""
 
     async def where() -> bool:
         """Say where it runs."""
@@ -98,7 +98,7 @@ async def test_a_sync_handler_that_returns_an_awaitable_is_awaited(runner: Runne
 
 
 async def test_an_object_with_an_async_call_is_a_handler(runner: Runner) -> None:
-    """Tools with settings of their own."""
+    """Tools with settings may be objects."""
 
     class Greeter:
         def __init__(self, word: str) -> None:
@@ -261,7 +261,7 @@ async def test_the_model_sees_neither_stack_nor_paths(runner: Runner) -> None:
 
 
 async def test_a_validation_error_says_which_argument_is_wrong_and_why(runner: Runner) -> None:
-    """So that the model can correct itself."""
+    """The model can correct its call."""
 
     def book(seats: int, day: date) -> None:
         """Book seats."""
@@ -358,7 +358,7 @@ def test_the_sdks_control_errors_pass_through_by_name() -> None:
 
 
 def test_retry_after_takes_seconds_or_a_timedelta() -> None:
-    """And keeps seconds."""
+    """The value is kept in seconds."""
     assert RetryAfterError("x", 2).retry_after == 2.0
     assert RetryAfterError("x", timedelta(minutes=1)).retry_after == 60.0
 
@@ -445,7 +445,7 @@ async def test_a_context_tells_the_handler_where_it_is(runner: Runner) -> None:
 
 
 async def test_the_context_is_not_shown_to_the_model(runner: Runner) -> None:
-    """Nor may the model pass it."""
+    """The model cannot pass it either."""
 
     def by_hint(value: int, context: ToolContext) -> str:
         """One."""

@@ -100,7 +100,7 @@ def test_a_callable_that_cannot_be_referenced_weakly_is_a_tool_all_the_same() ->
 
 
 def test_name_and_description_can_be_given() -> None:
-    """Also an empty description."""
+    """An empty description is kept."""
     made = tool(name="weather", description="", strict=False)(get_weather)
     assert (made.name, made.description, made.spec.strict) == ("weather", "", False)
 
@@ -134,7 +134,7 @@ def test_annotated_fields_say_more_of_an_argument() -> None:
 async def test_an_argument_may_have_a_name_that_pydantic_uses_itself(
     runner: Runner, name: str
 ) -> None:
-    """Without a warning, and under its own name for model and function."""
+    """There is no warning, and model and function use the same name."""
     source = f"def echo({name}: str) -> str:\n    return {name}\n"
     space: dict[str, Any] = {}
     exec(source, space)  # noqa: S102 - the same function under eight names
@@ -155,7 +155,7 @@ def test_a_docstring_without_an_args_section_describes_nothing_more() -> None:
 
 
 def test_an_args_section_ends_where_the_indentation_does() -> None:
-    """And lines that describe nothing are skipped."""
+    """Lines that describe no argument are skipped."""
 
     def work(text: str, other: str) -> None:  # noqa: D417 - that is the point
         """Work.
@@ -174,7 +174,7 @@ def test_an_args_section_ends_where_the_indentation_does() -> None:
 
 
 def test_methods_are_tools() -> None:
-    """Without their self."""
+    """The schema has no ``self``."""
 
     class Desk:
         def greet(self, name: str) -> str:
@@ -217,14 +217,14 @@ BAD_FUNCTIONS: list[tuple[Callable[..., Any], str]] = [
 def test_a_function_that_cannot_be_a_tool_says_why(
     function: Callable[..., Any], reason: str
 ) -> None:
-    """When the agent is made."""
+    """The error comes when the agent is made."""
     with pytest.raises(ToolDefinitionError, match=reason):
         Agent(name="a", system="S", tools=[function])
 
 
 @pytest.mark.parametrize("name", ["", "two words", "1st", "é", "a" * 65, "a.b"])
 def test_a_name_that_some_provider_refuses_is_refused(name: str) -> None:
-    """With the rule."""
+    """The error states the rule."""
     with pytest.raises(ToolDefinitionError, match="a name has 1 to 64") as caught:
         create_tool(name=name, handler=print)
     assert caught.value.tool == name
@@ -237,7 +237,7 @@ def test_a_name_that_all_providers_take_is_taken(name: str) -> None:
 
 
 async def test_a_pydantic_model_gives_the_handler_an_instance(runner: Runner) -> None:
-    """With its defaults filled in."""
+    """The instance has its defaults."""
 
     def describe(city: City, ctx: ToolContext) -> str:
         return f"{city.name} {city.country} {ctx.agent.name}"
@@ -302,14 +302,14 @@ async def test_what_does_not_fit_a_json_schema_is_named(runner: Runner) -> None:
 
 
 def test_what_is_no_json_schema_is_refused() -> None:
-    """When the tool is made."""
+    """The error comes when the tool is made."""
     with pytest.raises(ToolDefinitionError, match="no JSON Schema"):
         create_tool(name="x", handler=print, parameters={"type": "objekt"})
 
 
 @pytest.mark.parametrize("parameters", [5, "object", City(name="x"), int])
 def test_parameters_are_a_model_a_schema_or_none(parameters: Any) -> None:
-    """Nothing else."""
+    """Other values are refused."""
     with pytest.raises(ToolDefinitionError, match="parameters must be a pydantic model"):
         create_tool(name="x", handler=print, parameters=parameters)
 
@@ -354,7 +354,7 @@ async def test_a_handler_takes_input_and_context_as_far_as_it_wants(
 
 
 def test_a_handler_that_needs_something_else_is_refused() -> None:
-    """By name nothing can be given."""
+    """Arguments are passed by name only."""
 
     def handler(*, database: object) -> None: ...
 

@@ -44,7 +44,7 @@ def first_text(messages: tuple[Message, ...]) -> str:
 async def test_each_call_is_told_before_it_is_made_and_nothing_outside_the_block(
     runner: Runner,
 ) -> None:
-    """With the ids of the run and the step, and what the model is about to see."""
+    """The call has the ids of run and step, and the input of the model."""
     calls: list[ModelCall] = runner.again([])
     model = ScriptedModel(tool_call("count"), "Done.", "Again.")
     agent = Agent(name="a", system="S", tools=[count], model=model, max_iter=3)
@@ -59,7 +59,7 @@ async def test_each_call_is_told_before_it_is_made_and_nothing_outside_the_block
 
 
 async def test_a_call_is_looked_at_again_on_the_state_of_its_time(runner: Runner) -> None:
-    """Also when the run has long gone on; the run's own state is not touched by it."""
+    """This works after the run has gone on, and does not change the run's state."""
     calls: list[ModelCall] = runner.again([])
     model = ScriptedModel(tool_call("count"), tool_call("count"), "Done.")
     agent = Agent(name="a", system=system, tools=[count], model=model, max_iter=3)
@@ -73,7 +73,7 @@ async def test_a_call_is_looked_at_again_on_the_state_of_its_time(runner: Runner
 
 
 async def test_prompt_input_and_processors_can_be_otherwise(runner: Runner) -> None:
-    """For one look only: the agent stays as it was."""
+    """The changes hold for one rehearsal; the agent is not changed."""
     calls: list[ModelCall] = runner.again([])
     model = ScriptedModel("Done.")
     agent = Agent(name="a", system="S", model=model, processors=[ToolCallFilter()])

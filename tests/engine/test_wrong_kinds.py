@@ -42,7 +42,7 @@ def agent(**given: Any) -> Agent:
     ],
 )
 def test_an_agent_names_the_option_that_is_wrong(option: str, value: Any) -> None:
-    """At construction, not at the first run."""
+    """The error comes at construction, not in the first run."""
     with pytest.raises(ConfigurationError, match=rf"Agent 'a'.*{option}"):
         agent(**{option: value})
 
@@ -60,7 +60,7 @@ def test_an_agent_names_the_option_that_is_wrong(option: str, value: Any) -> Non
     ],
 )
 def test_a_network_names_the_option_that_is_wrong(option: str, value: Any) -> None:
-    """At construction, not at the first run."""
+    """The error comes at construction, not in the first run."""
     given: dict[str, Any] = {"name": "n", "agents": [agent()], option: value}
     with pytest.raises(ConfigurationError, match=rf"Network 'n'.*{option}"):
         Network(**given)
@@ -81,7 +81,7 @@ def test_a_network_names_the_option_that_is_wrong(option: str, value: Any) -> No
 async def test_a_run_names_the_option_that_is_wrong(
     runner: Runner, option: str, value: Any
 ) -> None:
-    """Before anything happens."""
+    """The error comes before anything runs."""
     with pytest.raises(ConfigurationError, match=rf"run\(\).*{option}"):
         await runner.run(agent(model=ScriptedModel()), "hi", **{option: value})
 

@@ -31,7 +31,7 @@ from agentkit_py.models.capabilities import (
     ],
 )
 def test_the_longest_name_that_fits_is_the_one(model: str, tokens: int | None) -> None:
-    """ "gpt-4" must not win over "gpt-4-turbo"."""
+    """The name "gpt-4" must not win over the longer "gpt-4-turbo"."""
     assert window_of(model) == tokens
 
 

@@ -118,7 +118,7 @@ async def test_a_state_that_is_handed_on_is_whole(as_json: bool) -> None:
 
 
 async def test_a_state_of_another_store_has_nothing_more() -> None:
-    """There is nothing of the thread in it that could be loaded."""
+    """The state has no part of a thread that could be loaded from this store."""
     store = MemoryHistory()
     agent = desk(TokenLimiter(10**6))
     state = State(results=[said(3)], thread_id="t")
@@ -129,7 +129,7 @@ async def test_a_state_of_another_store_has_nothing_more() -> None:
 
 
 def test_how_much_is_not_loaded_is_a_number() -> None:
-    """Of a plain state, too."""
+    """A plain state has the number, too."""
     for odd in (-1, "3", True):
         with pytest.raises(InvalidRecordError):
             State.from_dict({"data": {}, "notLoaded": odd})
@@ -166,7 +166,7 @@ async def test_where_nothing_bounds_the_history_all_is_there_from_the_start(
 
 
 async def test_a_state_says_how_much_is_not_loaded() -> None:
-    """For routers and hooks that count."""
+    """Routers and hooks count with it."""
     found: list[int] = []
 
     async def look(store: HistoryStore) -> None:

@@ -99,7 +99,7 @@ async def test_runs_of_one_thread_wait_for_each_other(make: MakeStore) -> None:
 
 
 async def test_a_run_that_is_not_to_wait_gets_an_error_at_once(make: MakeStore) -> None:
-    """Before anything of its message is saved; other threads are free."""
+    """The message is not saved; other threads are not locked."""
     async with make(on_busy="error") as store:
         await store.add_thread("t")
         await lock(store, 60)
@@ -111,7 +111,7 @@ async def test_a_run_that_is_not_to_wait_gets_an_error_at_once(make: MakeStore) 
 
 
 async def lock(store: Any, seconds: float) -> None:
-    """Somebody else takes the thread."""
+    """Lock the thread for another run."""
     assert await store.lock_thread("t", "somebody else", seconds)
 
 
@@ -195,7 +195,7 @@ def count(ctx: ToolContext) -> str:
 
 
 async def test_a_run_goes_on_with_the_state_of_the_one_before(make: MakeStore) -> None:
-    """Unless it brings its own."""
+    """A run with a state of its own does not load it."""
     async with make() as store:
         replies = [reply for _ in range(3) for reply in (tool_call("count", {}), "ok")]
         network = net(desk(store, *replies, tools=[count]))
@@ -220,7 +220,7 @@ class New(BaseModel):
 async def test_a_stored_state_that_does_not_fit_is_an_error_that_names_the_field(
     make: MakeStore,
 ) -> None:
-    """Not a crash in the middle of the run."""
+    """Otherwise the run would crash midway."""
     async with make() as store:
         for kind in (Old, New):
             network = net(desk(store, "hello"), State(kind()))
@@ -269,7 +269,7 @@ async def test_a_run_that_is_cancelled_while_it_loads_gives_its_turn_back() -> N
 
 
 async def test_the_thread_is_free_while_a_run_waits_for_a_person(make: MakeStore) -> None:
-    """And taken again afterwards."""
+    """The run takes the lease again afterwards."""
     async with make(on_busy="error") as store:
         taken: list[bool] = []
 

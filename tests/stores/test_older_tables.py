@@ -215,7 +215,7 @@ async def check_thread_data(store: SqliteHistory | PostgresHistory, place: int |
 
 
 async def test_a_file_of_the_version_before_keeps_everything(tmp_path: Path) -> None:
-    """Also when it is opened a second time."""
+    """A second opening must not change it either."""
     path = tmp_path / "old.db"
     sqlite_file(path, SQLITE_4)
     async with SqliteHistory(path) as store:
@@ -225,7 +225,7 @@ async def test_a_file_of_the_version_before_keeps_everything(tmp_path: Path) -> 
 
 
 async def test_a_file_of_the_first_version_keeps_its_threads(tmp_path: Path) -> None:
-    """And can hold thread data from now on."""
+    """The file can hold thread data afterwards."""
     path = tmp_path / "old.db"
     sqlite_file(path, SQLITE_1)
     async with SqliteHistory(path) as store:

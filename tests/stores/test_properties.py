@@ -217,7 +217,7 @@ def test_export_and_import_of_memory_lose_nothing(form: Format, given: dict[str,
 def test_export_and_import_of_databases_lose_nothing(
     postgres_url: str, postgres_schema: str, form: Format, given: dict[str, Any]
 ) -> None:
-    """From SQLite to PostgreSQL, and back again."""
+    """The data goes from SQLite to PostgreSQL and back."""
 
     async def there_and_back(folder: str) -> None:
         path = Path(folder) / "threads.db"

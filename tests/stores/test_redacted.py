@@ -130,7 +130,7 @@ async def test_inserted_threads_are_masked_and_owned(
 
 
 async def test_masked_text_is_not_in_the_file(path: Path) -> None:
-    """Nor in a title that is cut from the question."""
+    """A title made of the question is masked, too."""
     store = SqliteHistory(path)
     async with redacted(store, ["email"]) as wrapped:
         await ask(wrapped)
@@ -186,7 +186,7 @@ async def test_messages_are_answered_once_and_replayed_runs_are_consistent(
 
 
 async def test_the_state_of_runs_can_stay_unmasked(store: HistoryStore) -> None:
-    """With state=False."""
+    """The option is ``state=False``."""
     store.lease = ThreadLease()
     await ask(redacted(store, ["email"], state=False))
     run = await run_store(store).load_run("t")
@@ -232,7 +232,7 @@ def test_wrappers_load_and_count_as_their_store_does(lazy: bool | None) -> None:
 
 
 async def test_redacted_and_for_user_can_be_combined(store: HistoryStore) -> None:
-    """In both orders; files are deleted with their thread."""
+    """The order does not matter; files are deleted with their thread."""
     for wrapped in (
         for_user(redacted(store, ["email"]), "ada"),
         redacted(for_user(store, "ada"), ["email"]),

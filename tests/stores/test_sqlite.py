@@ -357,7 +357,7 @@ async def test_closing_a_store_lets_a_running_save_finish(path: Path) -> None:
 async def test_a_cancelled_save_is_stored_whole_or_not_at_all(
     path: Path, reply: Reply, steps: int
 ) -> None:
-    """At whatever step it is cancelled; the store works afterwards."""
+    """The cancellation may come at any step; the store works afterwards."""
     store = SqliteHistory(path)
     await store.add_thread("t")
     with raw(path) as other:

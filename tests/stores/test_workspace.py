@@ -36,7 +36,7 @@ def test_files_of_a_thread_are_written_read_and_removed(files: Workspace, thread
     "name", ["", ".", "..", "../x", "a/../../x", "/etc/passwd", "a\0", "C:/x", "a\\..\\x"]
 )
 def test_a_file_name_cannot_leave_its_threads_folder(files: Workspace, name: str) -> None:
-    """Neither to write nor to read."""
+    """The rule holds for writing and reading."""
     with pytest.raises(HistoryError):
         files.write("t", name, "x")
     with pytest.raises(HistoryError):
@@ -44,7 +44,7 @@ def test_a_file_name_cannot_leave_its_threads_folder(files: Workspace, name: str
 
 
 def test_a_link_cannot_leave_its_threads_folder(files: Workspace, tmp_path: Path) -> None:
-    """Not even one that a tool created."""
+    """The rule holds for links that a tool created."""
     (tmp_path / "secret").write_text("x")
     files.write("t", "a", "x")
     (files.folder("t") / "out").symlink_to(tmp_path)
@@ -77,7 +77,7 @@ def test_old_files_are_removed_by_the_next_write(tmp_path: Path) -> None:
 
 
 async def test_a_deleted_threads_files_are_deleted(files: Workspace) -> None:
-    """So are a deleted user's."""
+    """A deleted user's files are deleted, too."""
     store = MemoryHistory()
     store.workspace = files
     for name in ("a", "b"):

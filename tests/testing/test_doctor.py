@@ -55,7 +55,7 @@ def look(order: str, ctx: ToolContext) -> str:
 
 
 async def test_a_healthy_network_has_no_findings() -> None:
-    """And the figures say how large its run is."""
+    """The report has the size of the run."""
     report = await examine(network_of(look))
     assert (report.healthy, list(report.findings), report.tools) == (True, [], {"look": 1})
     figures = report.figures
@@ -100,7 +100,7 @@ async def test_what_a_tool_does_outside_its_steps_is_an_error(tmp_path: Path, de
 
 
 async def test_what_a_tool_does_in_its_steps_is_fine(tmp_path: Path) -> None:
-    """In a step of its own, or as one."""
+    """The tool is a step, or has steps of its own."""
 
     @tool(steps=True)
     async def pay(ctx: ToolContext) -> None:
@@ -185,7 +185,7 @@ async def test_tools_that_remember_are_a_warning() -> None:
 
 
 async def test_state_that_is_not_json_is_an_error() -> None:
-    """With the key's name."""
+    """The finding names the key."""
 
     @tool
     def bad(ctx: ToolContext) -> None:
@@ -198,7 +198,7 @@ async def test_state_that_is_not_json_is_an_error() -> None:
 
 
 async def test_colliding_steps_are_an_error() -> None:
-    """With their name."""
+    """The finding names the step."""
 
     @tool(steps=True)
     async def twice(ctx: ToolContext) -> None:
@@ -233,7 +233,7 @@ async def test_outputs_near_the_limit_are_a_warning_and_larger_ones_an_error() -
 
 
 async def test_a_network_that_may_take_too_many_steps_is_a_warning() -> None:
-    """By the steps of a turn, and the turns it allows itself."""
+    """The estimate is the steps of a turn times the allowed turns."""
     network = network_of(look)
     network.max_iter = None
     report = await examine(network)
@@ -242,7 +242,7 @@ async def test_a_network_that_may_take_too_many_steps_is_a_warning() -> None:
 
 
 async def test_a_run_that_fails_is_an_error() -> None:
-    """With what it said."""
+    """The finding has the error's text."""
 
     @tool
     def broken() -> None:
@@ -298,7 +298,7 @@ async def test_a_model_of_ones_own_can_be_named() -> None:
 
 
 async def test_state_that_a_router_reads_is_there_on_replays() -> None:
-    """So the doctor finds nothing."""
+    """The doctor reports nothing."""
 
     def router(context: RouterContext) -> str | None:
         if context.call_count == 0:
@@ -381,7 +381,7 @@ def test_the_command_shows_figures_and_findings(tmp_path: Path) -> None:
 
 
 def test_the_command_gives_json(tmp_path: Path) -> None:
-    """For scripts."""
+    """Scripts read it."""
     done = doctor(tmp_path, "shop:sick", "--json", "--input", "Hi.")
     report = json.loads(done.stdout)
     assert (done.returncode, report["healthy"], report["target"]) == (1, False, "sick")

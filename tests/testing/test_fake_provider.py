@@ -552,7 +552,7 @@ async def test_base_urls_work_over_loopback(name: ProviderName) -> None:
 
 @pytest.mark.parametrize("name", [name for name in ALL if name != "grok"])
 def test_unprefixed_paths_work_too(name: ProviderName) -> None:
-    """On an unknown host the real paths lead to their owners, chat completions to OpenAI."""
+    """On an unknown host, paths lead to their provider, chat completions to OpenAI."""
     provider = FakeProvider(["Yes."])
     request = simple(name).build()
     with provider, httpx.Client() as client:
@@ -606,7 +606,7 @@ def test_requests_are_recorded_with_lower_case_headers() -> None:
 
 
 def test_base_urls_need_no_server_for_a_transport() -> None:
-    """With the transport any host will do, also the one that nobody answers."""
+    """The transport accepts any host, even one that does not exist."""
     provider = FakeProvider(["x"])
     assert provider.base_url("azure") == provider.base_url("azure_openai")
     with httpx.Client(transport=provider.transport, headers=key_header("grok", KEY)) as client:

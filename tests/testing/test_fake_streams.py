@@ -65,7 +65,7 @@ def events(reply: Reply, provider: Provider, **changes: Any) -> list[tuple[str, 
 
 @EVERY
 def test_a_reply_is_cut_into_small_pieces_always_the_same(provider: Provider) -> None:
-    """So that tests can count on them."""
+    """Tests rely on the same pieces each time."""
     first = send(FakeProvider(["Hello there, you"]), request_of(provider))
     again = send(FakeProvider(["Hello there, you"]), request_of(provider))
     assert first.headers["content-type"] == "text/event-stream"
@@ -75,7 +75,7 @@ def test_a_reply_is_cut_into_small_pieces_always_the_same(provider: Provider) ->
 
 
 def test_openai_sends_usage_if_it_is_asked_for() -> None:
-    """In a chunk of its own, without choices; null in the others."""
+    """The usage is in a chunk of its own without choices, and null in the others."""
     asked = events("Hi", "openai")
     assert asked[-1] == ("message", "[DONE]")
     assert asked[-2][1]["choices"] == []
@@ -167,7 +167,7 @@ def over_http(fake: FakeProvider, request: httpx.Request) -> Iterator[bytes]:
 
 
 def test_pieces_of_the_network_can_be_given_exactly() -> None:
-    """Also in the middle of a character; over HTTP each is a chunk of its own."""
+    """A cut may be within a character; over HTTP each piece is a chunk of its own."""
     chunks = [b"data: {}\n", "ü".encode()[:1], "ü".encode()[1:], b"\n\n"]
     fake = FakeProvider([Raw(chunks=chunks, pause=0.01), Raw(chunks=chunks)])
     with fake:
@@ -194,7 +194,7 @@ def test_a_stream_can_be_cut_after_so_many_bytes(count: int) -> None:
 
 
 def test_a_pause_between_two_pieces_can_be_longer_than_the_time_out() -> None:
-    """In process as over HTTP, and for sync clients too."""
+    """This works in process and over HTTP, and for sync clients too."""
     fake = FakeProvider([Raw(reply="Hello there", pause=30)])
     with (
         httpx.Client(transport=fake.transport, timeout=0.01) as client,

@@ -73,7 +73,7 @@ async def test_a_failing_step_is_tried_again_and_then_raised_as_a_step_error() -
 
 
 async def test_a_function_that_fails_is_tried_again_unless_it_says_not_to() -> None:
-    """With the times that it asks for, which pass at once."""
+    """The waits that it asks for pass at once."""
     attempts: list[int] = []
 
     async def handler(ctx: inngest.Context) -> None:
@@ -90,7 +90,7 @@ async def test_a_function_that_fails_is_tried_again_unless_it_says_not_to() -> N
 
 
 async def test_parallel_steps_are_planned_and_run_in_an_order_of_the_seed() -> None:
-    """And their results come in the order in which they were written."""
+    """The results keep the order in which the calls were written."""
     orders: set[str] = set()
     for seed in range(8):
         done: list[str] = []
@@ -177,7 +177,7 @@ async def test_functions_invoke_each_other_and_send_events() -> None:
     ids=["openai", "anthropic", "gemini"],
 )
 async def test_the_gateway_sends_what_an_adapter_describes(adapter: Any, body: str) -> None:
-    """With the key where each format has it."""
+    """The key is where each format has it."""
     seen: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -214,7 +214,7 @@ async def test_the_gateway_tries_every_error_again_and_then_raises_it_with_the_b
 
 
 async def test_a_kill_loses_the_answer_but_not_what_was_recorded() -> None:
-    """At every point of a run of two steps; the functions are made anew after each."""
+    """Each point of a run of two steps is tried, with new function objects after each."""
     made = client()
     processes: list[int] = []
     done: list[str] = []
@@ -315,7 +315,7 @@ async def test_output_that_is_no_json_is_refused() -> None:
 
 
 async def test_a_run_is_cancelled_by_its_event() -> None:
-    """Where the expression of the cancellation holds."""
+    """The cancellation's expression must hold."""
     made = client()
 
     @made.create_function(
@@ -386,7 +386,7 @@ async def test_what_cannot_be_run_is_refused() -> None:
 
 
 async def test_each_of_many_waits_is_answered() -> None:
-    """Also one that begins where the memory of another, long over, was."""
+    """A wait that reuses the memory of one that is over is answered, too."""
 
     async def handler(ctx: inngest.Context) -> list[bool]:
         async def wait(name: str) -> bool:

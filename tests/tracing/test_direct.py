@@ -76,7 +76,7 @@ async def test_spans_have_the_attributes_of_the_genai_conventions(collected: Col
 
 
 async def test_content_is_not_written_by_default(collected: Collected) -> None:
-    """Neither of the user nor of the model, tools or prompts."""
+    """Content of users, models, tools and prompts is left out."""
     await support(script()).run("Where is A1?", tracing=collected.tracing())
     written = json.dumps([dict(said(span)) for span in collected.spans], default=str)
     for text in ("Where is A1", "A1", "ada@", "first desk.", "money"):
@@ -131,7 +131,7 @@ async def test_tokens_and_durations_are_metrics(collected: Collected) -> None:
 async def test_a_failed_model_call_is_an_error_in_all_spans_around_it(
     collected: Collected,
 ) -> None:
-    """By its class; its words may quote what was said, so they are content."""
+    """The status names the error's class; the text is content, since it may quote users."""
     model = ScriptedModel(error(400, "no such thing as ada@example.com"))
     with pytest.raises(ModelError):
         await support(model).run("hi", tracing=collected.tracing())
@@ -218,7 +218,7 @@ async def test_spans_of_the_callers_and_of_tools_are_part_of_the_same_trace(
 
 
 async def test_streamed_calls_have_the_time_to_the_first_chunk(collected: Collected) -> None:
-    """In seconds."""
+    """The time is in seconds."""
     agent = Agent(name="a", system="S", model=ScriptedModel("Hello there."))
     async with agent.stream("hi", tracing=collected.tracing()) as stream:
         async for _ in stream:
@@ -317,7 +317,7 @@ class Asking(HistoryProcessor):
 
 
 async def test_a_model_call_of_a_processor_is_inside_its_span(collected: Collected) -> None:
-    """And so are its tokens."""
+    """Its tokens are part of the span, too."""
     other = ScriptedModel("Orders.", model="gpt-4o-mini")
     agent = Agent(name="a", system="S", model=ScriptedModel("Hi."), processors=[Asking(other)])
     await agent.run("hi", tracing=collected.tracing())

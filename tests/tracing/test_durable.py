@@ -74,7 +74,7 @@ def everywhere(collected: Collected) -> None:
 async def test_a_durable_run_has_the_spans_of_a_direct_one(
     collected: Collected, inference: Inference
 ) -> None:
-    """In one trace, and each once."""
+    """The spans are in one trace, each once."""
     everywhere(collected)
     _, run = await durably(support, script(), inference)
     assert run.status == "completed"
@@ -97,7 +97,7 @@ async def test_each_span_is_exported_once_by_independent_processes(
 async def test_calls_and_tokens_are_counted_once(
     collected: Collected, inference: Inference
 ) -> None:
-    """Also by the metrics."""
+    """The metrics count them once, too."""
     everywhere(collected)
     model = script()
     await durably(support, model, inference)
@@ -155,7 +155,7 @@ async def test_the_trace_of_the_request_to_the_worker_is_no_parent(
 
 
 async def test_spans_inside_tools_are_children_of_the_tools_spans(collected: Collected) -> None:
-    """Also inside of a step."""
+    """This includes spans inside a step."""
     everywhere(collected)
     tracer = collected.provider.get_tracer("database")
 
@@ -233,7 +233,7 @@ async def test_spans_of_parallel_branches_have_one_id_each(
 
 
 async def test_spans_of_a_run_whose_worker_dies_have_one_id_each(collected: Collected) -> None:
-    """At every third point; a step that happens twice is two spans, as it should be."""
+    """Every third kill point is tried; a step that runs twice has two spans."""
     executor, _ = await durably(support, script(), "local")
     for point in list(kill_points(len(executor.journal)))[::3]:
         fresh = Collected()
@@ -258,7 +258,7 @@ def _patient(model: ScriptedModel) -> ScriptedModel:
 async def test_each_try_of_a_retried_call_is_a_span(
     collected: Collected, inference: Inference
 ) -> None:
-    """Where this process makes it; Inngest's server tells of the last one only."""
+    """This process records each try; Inngest's server reports the last one only."""
     everywhere(collected)
     model = ScriptedModel(error(503, "busy"), "Hello.")
 
@@ -279,7 +279,7 @@ async def test_each_try_of_a_retried_call_is_a_span(
 async def test_a_run_that_fails_for_good_ends_its_spans_once(
     collected: Collected, inference: Inference
 ) -> None:
-    """With the error of the call."""
+    """The spans have the error of the call."""
     everywhere(collected)
     model = ScriptedModel(*[error(400, "never")] * 6)
     _, run = await durably(support, model, inference)
