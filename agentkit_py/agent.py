@@ -7,6 +7,7 @@ from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import update_wrapper
 from typing import ClassVar, ParamSpec, Unpack
 
 from agentkit_py._engine.agent_loop import TurnOptions, run_agent, warn_of_unread_results
@@ -243,13 +244,12 @@ class Agent(AgentLike, Runnable[AgentResult]):
         Raises:
             ConfigurationError: An option is not known, or a tool that is allowed is not there.
         """
-        rights = options.get("allowed_tools", ())
-        allowed = self.allowed_tools
+        rights, allowed = options.get("allowed_tools", ()), None
         if rights != "own":
             allowed = names_of(self.name, rights, self.resolve().tools, self.mcp_servers)
-        agent = dataclasses.replace(self, allowed_tools=allowed)
 
         async def run(context: RunContext, call: NestedCall) -> tuple[str, str | None]:
+            agent = self if allowed is None else dataclasses.replace(self, allowed_tools=allowed)
             await context.open([agent])
             turn = TurnOptions(
                 context.prefix,
@@ -323,14 +323,14 @@ _DEFAULT_TOKENIZER = default_tokenizer()
 def _with_one_inference(kind: Callable[P, Agent]) -> Callable[P, Agent]:
     """Return a maker of agents with TypeScript's default of one inference in a turn."""
 
-    def create(*args: P.args, **options: P.kwargs) -> Agent:
+    def create_agent(*args: P.args, **options: P.kwargs) -> Agent:
+        """Make an agent as TypeScript's ``createAgent`` does: ``max_iter`` is 1 unless given."""
         options.setdefault("max_iter", 1)
         return kind(*args, **options)
 
-    return create
+    update_wrapper(create_agent, kind, assigned=(), updated=())  # for `inspect.signature`
+    return create_agent
 
 
 create_agent = _with_one_inference(Agent)
-"""Make an agent as TypeScript's ``createAgent`` does: ``max_iter`` is 1 unless given."""
-
 create_routing_agent = RoutingAgent

@@ -119,14 +119,17 @@ class Network(Runnable[NetworkRun]):
         Raises:
             ConfigurationError: An option is not known, or a tool that is allowed is not there.
         """
-        agents = list(self.agents)
-        rights = options.get("allowed_tools", ())
+        rights, names = options.get("allowed_tools", ()), None
         if rights != "own":
-            tools = [name for agent in agents for name in agent.resolve().tools]
+            tools = [name for agent in self.agents for name in agent.resolve().tools]
             names = names_of(self.name, rights, tools, list(self._servers()))
-            agents = [replace(a, allowed_tools={n for n in names if a.may_have(n)}) for a in agents]
 
         async def run(context: RunContext, call: NestedCall) -> tuple[str, str | None]:
+            agents = list(self.agents)
+            if names is not None:
+                agents = [
+                    replace(a, allowed_tools={n for n in names if a.may_have(n)}) for a in agents
+                ]
             network = replace(
                 self,
                 agents=agents,

@@ -2,7 +2,7 @@
 
 Observers, streams of chunks, traces, the playground's recorder and the log of contexts are
 instrumentations. A run hands everything that happens to its `Monitor`, which hands it on to each of
-them; what they raise does not disturb the run.
+them. An instrumentation must not raise; what users' observers and publishers raise is logged.
 """
 
 from __future__ import annotations

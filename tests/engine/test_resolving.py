@@ -65,6 +65,24 @@ async def test_what_is_assigned_to_an_agent_counts_from_the_next_run_on(runner: 
     assert second["messages"][0]["content"] == "After."
 
 
+@pytest.mark.parametrize("in_network", [False, True])
+async def test_what_is_assigned_to_an_agent_counts_where_it_is_a_tool_too(
+    runner: Runner, *, in_network: bool
+) -> None:
+    """From the next call of the tool on."""
+    model = ScriptedModel("one")
+    agent = Agent(name="inner", system="Before.", model=model)
+    network = Network(
+        name="inner", agents=[agent], router=lambda c: None if c.call_count else "inner"
+    )
+    made = (network if in_network else agent).as_tool(allowed_tools="own")
+    agent.tools, agent.system = [look], "After."
+    outer = ScriptedModel(tool_call("inner", {"task": "t"}), "done")
+    await runner.run(Agent(name="a", system="S", model=outer, tools=[made]), "q?")
+    assert offered(model.bodies[0]) == ["look"]
+    assert model.bodies[0]["messages"][0]["content"] == "After."
+
+
 async def test_what_a_hook_appends_does_not_change_the_run_it_is_in(runner: Runner) -> None:
     """A list is read when a run begins."""
     model = ScriptedModel(tool_call("look"), "done", "again")
