@@ -104,7 +104,7 @@ def test_the_docs_include_files_that_run(fence: Fence) -> None:
 
 
 def test_porting_shows_each_typescript_program_beside_its_twin() -> None:
-    """In pairs, each on the page."""
+    """Each pair is on the page."""
     page = (ROOT / "docs" / "porting.md").read_text(encoding="utf-8")
     folder = ROOT / "examples" / "porting"
     names = sorted(path.stem for path in folder.glob("*.py"))

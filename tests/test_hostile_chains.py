@@ -146,7 +146,7 @@ def reverse(found: list[Message], chance: random.Random) -> Sequence[Message]:
 
 
 def shuffle(found: list[Message], chance: random.Random) -> Sequence[Message]:
-    """In any order."""
+    """Return the messages in a random order."""
     chance.shuffle(found)
     return found
 
@@ -418,7 +418,7 @@ def test_every_request_is_taken_whatever_histories_and_processors_are(
     said: str | UserMessage,
     script: list[Any],
 ) -> None:
-    """And what is stored stays as it was."""
+    """The stored entries are not changed."""
     network, plan = made
     model_name: dict[str, Any] = {} if provider == "azure_openai" else {"model": name}
     model = ScriptedModel(*script, *["done"] * 12, provider=provider, **model_name)

@@ -82,7 +82,7 @@ def runs_something(node: ast.AST) -> bool:
 
 
 def test_every_engine_test_runs_directly_and_as_an_inngest_function() -> None:
-    """Through the fixture `runner`; what cannot is marked `direct_only` and says why."""
+    """The fixture `runner` does both; exceptions are marked `direct_only` with a reason."""
     trees = {named(p): ast.parse(p.read_text(encoding="utf-8")) for p in ENGINE_TESTS}
     assert len(trees) > 20
     assert {name: found for name, m in trees.items() if (found := runs_in_one_way_only(m))} == {}
@@ -190,7 +190,7 @@ def has_docstring(value: object) -> bool:
 
 
 def test_every_public_name_has_a_docstring() -> None:
-    """And so has the package."""
+    """The package has one, too."""
     assert agentkit_py.__doc__
     assert [n for n in agentkit_py.__all__ if not has_docstring(getattr(agentkit_py, n))] == []
 

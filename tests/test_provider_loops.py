@@ -128,7 +128,7 @@ async def test_an_unknown_tool(case: Case, tools: list[Any]) -> None:
 
 
 async def test_invalid_arguments(case: Case) -> None:
-    """And a second, valid try."""
+    """A second, valid call succeeds."""
     model = scripted(
         case, tool_call("book", {"row": "front", "x": [1]}), tool_call("book", {"row": 1}), "Done."
     )
@@ -190,7 +190,7 @@ async def test_reasoning_with_calls(case: Case) -> None:
 
 
 async def test_a_prefill(case: Case) -> None:
-    """At the end of each request, or asked for where the model takes none."""
+    """It ends each request, or is asked for where the model takes none."""
     model = scripted(case, tool_call("get_weather", {"city": "Oslo"}), "the sky is clear.")
     await run(model, assistant="Well, ")
     for number in range(2):
@@ -198,7 +198,7 @@ async def test_a_prefill(case: Case) -> None:
 
 
 async def test_a_forced_tool(case: Case) -> None:
-    """By any, and by name."""
+    """The choices are any tool, and one by name."""
     for choice in ("any", "get_weather"):
         model = scripted(case, tool_call("get_weather", {"city": "Oslo"}))
         await run(model, tool_choice=choice, max_iter=1)

@@ -317,7 +317,7 @@ class Desk:
 async def test_cancelling_a_run_leaves_a_thread_to_go_on_with(
     tmp_path: Path, at: str, left: list[str]
 ) -> None:
-    """Wherever it is; what was complete is stored, and only that."""
+    """The run is cancelled anywhere; complete parts are stored, and only these."""
     async with SqliteHistory(tmp_path / "threads.db") as history:
         desk = Desk(at, history)
         running = asyncio.create_task(desk.network.run("q?", thread_id="t1"))

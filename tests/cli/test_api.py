@@ -59,7 +59,7 @@ def test_a_target_of_the_wrong_type_is_named(tmp_path: Path) -> None:
 
 
 def test_a_network_without_a_history_says_how_long_its_threads_live(tmp_path: Path) -> None:
-    """Not "with the chat": there is none."""
+    """The message does not mention a chat, since there is none."""
     (tmp_path / "hats.py").write_text(SHOP)
     process = subprocess.Popen(
         [*COMMAND, "api", "hats:shop", "--port", "0"],

@@ -45,7 +45,7 @@ def test_the_data_refuses_what_makes_no_sense(
 
 
 def test_a_payment_is_given_back_once(data: TravelData) -> None:
-    """After the first refund the invoice is paid exactly."""
+    """The first refund leaves the invoice paid exactly."""
     assert data.refund(NORA, "P-8802")["refund"] == "RF-8802"
     with pytest.raises(TravelError, match="was refunded already: RF-8802"):
         data.refund(NORA, "P-8802")
@@ -74,7 +74,7 @@ async def talk(folder: Path, *lines: str) -> list[str]:
 
 
 async def test_triage_asks_who_it_is_and_says_if_nobody_is_found(tmp_path: Path) -> None:
-    """Before that it hands nothing over."""
+    """No agent gets the customer before that."""
     said = await talk(
         tmp_path,
         "Hello, what did I book?",

@@ -35,7 +35,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def program() -> str | None:
-    """Where the `inngest` program is."""
+    """Return the path of the `inngest` program."""
     return shutil.which("inngest")
 
 
@@ -82,7 +82,7 @@ class WorkerProcess:
 
     @property
     def url(self) -> str:
-        """Where the functions are."""
+        """The address of the functions."""
         return f"http://127.0.0.1:{self._port}/api/inngest"
 
     def start(self) -> None:

@@ -56,7 +56,7 @@ async def test_a_run_goes_from_desk_to_desk(place: Place, customer: str) -> None
 
 
 async def test_a_second_run_goes_on_with_the_thread(place: Place, customer: str) -> None:
-    """From the store, in another run of the function."""
+    """Another run of the function loads it from the store."""
     turn = {"triage": ["How can I help?"]}
     await place.end(await begin(place, customer, turn))
     run = await begin(place, customer, {"triage": ["As I said."]})
@@ -108,7 +108,7 @@ async def test_a_tool_waits_for_an_event(place: Place, customer: str) -> None:
 
 
 async def test_a_run_is_cancelled_by_an_event(place: Place, customer: str) -> None:
-    """While a person thinks; the answer comes too late and does nothing."""
+    """The person's answer comes too late and changes nothing."""
     billing = [tool_call("refund", {"amount": 500}), "Paid."]
     run = await begin(place, customer, {"triage": HAND_OVER["billing"], "billing": billing})
     await place.waits(run, ".approve")
@@ -145,7 +145,7 @@ async def test_calls_of_one_reply_and_agents_run_together(place: Place, customer
 
 
 async def test_the_run_is_streamed(place: Place, customer: str) -> None:
-    """To the user's channel; by their ids each chunk once, without a gap."""
+    """The user's channel has each chunk once, by id, without a gap."""
     billing = [tool_call("refund", {"amount": 50}), "You get 50 back."]
     replies = {"triage": HAND_OVER["billing"], "billing": billing}
     async with place.listening(customer) as received:

@@ -63,7 +63,7 @@ FIRST, SECOND = published(2)
 
 
 def shuffled(chunks: Chunks, seed: int, doubled: Sequence[int]) -> Chunks:
-    """In another order, and some of them again."""
+    """Return the chunks in another order, some of them repeated."""
     mixed = [*chunks, *(chunks[index % len(chunks)] for index in doubled)]
     random.Random(seed).shuffle(mixed)  # noqa: S311 - an order, not a secret
     return mixed
@@ -117,7 +117,7 @@ def test_runs_that_overlap_do_not_disturb_each_other(order: tuple[int, list[int]
 
 @given(orders)
 def test_parts_do_not_depend_on_the_order(order: tuple[int, list[int]]) -> None:
-    """Of two runs at once."""
+    """The chunks are of two runs at once."""
     found = assemble(shuffled([*FIRST, *SECOND], *order))
     expected = assemble([*FIRST, *SECOND])
     assert sorted(map(repr, found.parts)) == sorted(map(repr, expected.parts))
@@ -132,7 +132,7 @@ def test_late_duplicates_of_a_run_that_has_ended_are_dropped() -> None:
 
 
 def test_what_follows_a_lost_chunk_waits_until_the_end() -> None:
-    """And then comes in sequence."""
+    """The waiting chunks then come in sequence."""
     lost = FIRST[5]
     kept = [chunk for chunk in FIRST if chunk is not lost]
     reader = ChunkReader()
@@ -183,7 +183,7 @@ def answered(what: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def test_an_open_part_has_what_was_told_so_far() -> None:
-    """While the model writes."""
+    """The model is still writing."""
     assembler = MessageAssembler()
     last = max(i for i, chunk in enumerate(FIRST) if chunk["event"] == "text.delta")
     for chunk in FIRST[:last]:
@@ -196,7 +196,7 @@ def test_an_open_part_has_what_was_told_so_far() -> None:
 
 
 async def test_a_reply_that_broke_off_is_a_failed_part() -> None:
-    """With its text so far, and the run has failed."""
+    """The part keeps its text so far, and the run has failed."""
     chunks: Chunks = []
     model = ScriptedModel(Raw(reply="Your refund is on its way.", cut_after=900))
     agent = Agent(name="desk", system="…", model=model)
@@ -210,7 +210,7 @@ async def test_a_reply_that_broke_off_is_a_failed_part() -> None:
 
 
 def test_an_output_without_its_call_is_a_part_of_its_own() -> None:
-    """For who comes late."""
+    """A reader that subscribes late misses the call."""
     outputs = [c for c in FIRST if c["data"].get("type") == "tool-output"]
     found = assemble([FIRST[0], FIRST[1], *outputs])
     assert [(p.type, p.output) for p in found.parts] == [

@@ -22,7 +22,7 @@ def look(place: str) -> str:
 async def test_an_output_names_its_call_while_a_later_call_is_open(
     tokens: bool, together: bool
 ) -> None:
-    """Otherwise it is the last open call's, as in TypeScript; readers find its call either way."""
+    """TypeScript's output belongs to the last open call; readers find the call either way."""
     chunks: list[dict[str, Any]] = []
     calls = tool_calls(("look", {"place": "attic"}), ("look", {"place": "cellar"}))
     agent = Agent(

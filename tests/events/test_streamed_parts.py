@@ -127,7 +127,7 @@ def test_what_a_hook_took_out_of_a_streamed_reply_has_failed() -> None:
 
 
 def test_parts_of_a_stream_that_broke_off_have_failed() -> None:
-    """Before the run has; nothing stays open."""
+    """They fail before the run does; no part stays open."""
     failed = RunFailed(scope="agent", error=RuntimeError("broke off"), **FACTS)
     found = chunks(*pieces(TextDelta(0, "Hel")), failed)
     assert [chunk.event for chunk in found[2:]] == ["part.failed", "run.failed", "stream.ended"]

@@ -82,7 +82,7 @@ CALL = {"type": "tool", "id": "call_1", "name": "get_weather", "input": {"city":
     ],
 )  # fmt: skip
 def test_what_typescript_wrote_is_read(record: dict[str, Any], message: Message) -> None:
-    """In any order of keys, and without those that are optional there."""
+    """Keys come in any order, and TypeScript's optional ones may be missing."""
     assert message_from_dict(record) == message
 
 

@@ -41,7 +41,7 @@ def full_result() -> AgentResult:
 
 
 def test_a_full_result_survives_json() -> None:
-    """With what was sent and the raw answer."""
+    """The prompt, the history and the raw answer are part of it."""
     result = full_result()
     assert AgentResult.from_dict(json.loads(dumps(result.to_dict(full=True)))) == result
 
@@ -179,14 +179,14 @@ def test_a_time_without_zone_is_utc() -> None:
 
 
 def test_the_checksum_is_the_same_on_every_machine() -> None:
-    """Also for the same moment in another time zone; the number is part of the interface."""
+    """The time zone must not matter, and the number is part of the interface."""
     there = AT.astimezone(timezone(timedelta(hours=5, minutes=30)))
     results = [AgentResult.from_user("grüezi 🐟", created_at=at) for at in (AT, there)]
     assert [result.checksum for result in results] == ["21268a51a8af6b3681dafe20bdcece27"] * 2
 
 
 def test_the_checksum_tells_results_apart() -> None:
-    """By content, by tool results and by the time to the microsecond; ids do not count."""
+    """Content, tool results and the time to the microsecond count; ids do not."""
     results = [
         AgentResult.from_user("a", created_at=AT),
         AgentResult.from_user("b", created_at=AT),

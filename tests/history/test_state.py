@@ -70,7 +70,7 @@ def state(request: pytest.FixtureRequest) -> State[Any]:
 
 
 def test_a_state_without_data_has_an_empty_dict_of_its_own() -> None:
-    """Not one that all share."""
+    """States do not share it."""
     first: State[Any] = State()
     second: State[Any] = create_state()
     first.data["a"] = 1
@@ -113,7 +113,7 @@ def test_data_survives_dump_and_load(state: State[Any]) -> None:
 
 
 def test_a_dump_does_not_change_with_the_data(state: State[Any]) -> None:
-    """Nor the data with a dump that was loaded."""
+    """A loaded dump and the data of the state share no object."""
     dumped = state.dump()
     state.load(dumped)
     tags_of(state.data).append("new")
@@ -142,7 +142,7 @@ def test_forks_that_change_one_key_are_an_error_and_change_nothing(state: State[
 
 
 def test_keys_that_forks_add_and_remove_are_added_and_removed() -> None:
-    """In dicts, and in models that take any field."""
+    """This holds for dicts, and for models with extra fields."""
     state = State[Any]({"old": 1, "kept": 2})
     a, b = state.fork(), state.fork()
     del a.data["old"]
@@ -188,7 +188,7 @@ def test_a_field_that_a_fork_lost_stays_in_a_model() -> None:
     ],
 )
 def test_a_dict_that_is_not_json_is_an_error_that_names_the_place(data: Any, path: str) -> None:
-    """At once, not when a replay decides otherwise than the first run did."""
+    """The error comes at once, not when a replay decides otherwise than the first run."""
     with pytest.raises(StateError, match=path):
         State(data).dump()
 
@@ -258,7 +258,7 @@ RESULT = AgentResult(
 
 
 def test_a_plain_state_of_typescript_is_read() -> None:
-    """Under its private names, and under the public ones."""
+    """Both the private and the public names are read."""
     plain = {
         "data": {"k": 1},
         "threadId": "t",
@@ -344,7 +344,7 @@ jsons: st.SearchStrategy[Any] = st.recursive(
 
 @given(st.dictionaries(st.text(), jsons, max_size=4))
 def test_plain_json_is_dumped_as_it_is(data: dict[str, Any]) -> None:
-    """And nothing in it is taken for something else."""
+    """Plain JSON has no values that need a conversion."""
     assert State(data).dump() == data
     assert find_non_json(data) is None
     assert dumps(data)
@@ -361,7 +361,7 @@ def answered(text: str) -> AgentResult:
 
 
 def test_results_are_those_of_agents_and_the_transcript_has_the_user_turns_too() -> None:
-    """In their order."""
+    """Both keep their order."""
     entries = [asked("1?"), answered("1"), asked("2?"), answered("2")]
     state = State[Any](results=entries)
     assert state.transcript == entries

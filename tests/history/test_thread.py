@@ -86,7 +86,7 @@ async def take_turn(thread: Thread) -> None:
 
 
 async def test_a_new_thread_is_created_and_nothing_is_loaded() -> None:
-    """There is nothing to load."""
+    """A new thread is empty."""
     recorder, state = Recorder(), State[Any]()
     await take_turn(thread_of(recorder.config(), state))
     assert recorder.calls == ["create None", "user", "append 1"]
@@ -94,7 +94,7 @@ async def test_a_new_thread_is_created_and_nothing_is_loaded() -> None:
 
 
 async def test_a_thread_that_the_client_names_is_loaded_before_the_message_is_saved() -> None:
-    """So the new message is never loaded as an old one."""
+    """Otherwise the new message would be loaded as an old one."""
     recorder, state = Recorder(), State[Any](thread_id="t")
     await take_turn(thread_of(recorder.config(), state))
     assert recorder.calls == ["create t", "get t", "user", "append 1"]
@@ -104,7 +104,7 @@ async def test_a_thread_that_the_client_names_is_loaded_before_the_message_is_sa
 
 @pytest.mark.parametrize("seed", [{"results": [OLD]}, {"messages": [TextMessage("user", "x")]}])
 async def test_nothing_is_loaded_when_the_client_brings_the_history(seed: dict[str, Any]) -> None:
-    """Nor is what it brought saved again."""
+    """The client's history is not saved again either."""
     recorder, state = Recorder(), State[Any](thread_id="t", **seed)
     await take_turn(thread_of(recorder.config(), state))
     assert recorder.calls == ["create t", "user", "append 1"]
@@ -112,14 +112,14 @@ async def test_nothing_is_loaded_when_the_client_brings_the_history(seed: dict[s
 
 
 async def test_results_are_saved_one_by_one_where_the_store_wants_it() -> None:
-    """And not again at the end."""
+    """They are not saved again at the end."""
     recorder = Recorder()
     await take_turn(thread_of(recorder.config(save_each=True), State[Any]()))
     assert recorder.calls == ["create None", "user", "append 1"]
 
 
 async def test_the_hook_gets_the_message_and_how_it_stands_in_the_state() -> None:
-    """With the thread's id, which is there by then."""
+    """The thread has its id by then."""
     recorder, state = Recorder(), State[Any]()
     await take_turn(thread_of(recorder.config(), state))
     context = recorder.contexts[1]
@@ -128,7 +128,7 @@ async def test_the_hook_gets_the_message_and_how_it_stands_in_the_state() -> Non
 
 
 async def test_a_message_that_states_do_not_keep_is_saved_all_the_same() -> None:
-    """In TypeScript's mode; the results after it are all saved too."""
+    """This is TypeScript's mode; the results after it are all saved, too."""
     recorder, state = Recorder(), State[Any]()
     thread = thread_of(recorder.config(), state)
     await thread.open()
@@ -161,14 +161,14 @@ async def test_a_save_that_failed_is_made_up_for_by_the_next() -> None:
 
 
 async def test_a_thread_without_a_store_does_nothing() -> None:
-    """Neither names itself nor counts anything as saved."""
+    """No id is made, and nothing counts as saved."""
     state = State[Any](results=[OLD])
     await take_turn(thread_of(None, state))
     assert state.thread_id is None
 
 
 async def test_a_store_that_only_loads_gets_a_thread_id_made_here() -> None:
-    """So that a later run has something to ask for."""
+    """A later run can ask for it."""
     recorder, state = Recorder(), State[Any]()
     await take_turn(thread_of(HistoryConfig(get=recorder.get), state))
     assert state.thread_id

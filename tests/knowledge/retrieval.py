@@ -18,7 +18,7 @@ DEEP = 10
 
 @dataclass(frozen=True)
 class Quality:
-    """Of one class of questions."""
+    """Figures of one class of questions."""
 
     questions: int
     first: float

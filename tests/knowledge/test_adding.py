@@ -14,7 +14,7 @@ from agentkit_py.testing.embedder import HashingEmbedder
 
 @pytest.fixture
 def knowledge() -> Knowledge:
-    """In memory."""
+    """A knowledge base in memory."""
     return Knowledge(
         store=SqliteKnowledge(":memory:"),
         embedder=HashingEmbedder(),
@@ -44,7 +44,7 @@ async def test_rows_of_csv_and_items_of_json_are_pieces_of_their_own(
 
 
 async def test_markdown_is_cut_at_its_headings(knowledge: Knowledge, tmp_path: Path) -> None:
-    """And long texts at sentences, with no chunk longer than asked for."""
+    """Long texts are cut at sentences, and no chunk is longer than the setting."""
     page = tmp_path / "page.md"
     page.write_text(f"# One\n\n{'alpha beta gamma. ' * 4}\n\n## Two\n\n{'delta epsilon. ' * 4}")
     added = await knowledge.add(page)
@@ -86,7 +86,7 @@ def pdf(text: str) -> bytes:
 
 
 async def test_the_text_of_a_pdf_is_found(knowledge: Knowledge, tmp_path: Path) -> None:
-    """And what is no PDF is an error that says so."""
+    """A file that is no PDF gives an error that says so."""
     path = tmp_path / "contract.pdf"
     path.write_bytes(pdf("Termination takes ninety days"))
     await knowledge.add(path)
@@ -100,7 +100,7 @@ async def test_the_text_of_a_pdf_is_found(knowledge: Knowledge, tmp_path: Path) 
 async def test_an_unreadable_document_is_an_error_and_not_stored(
     knowledge: Knowledge, tmp_path: Path
 ) -> None:
-    """With its name, and nothing is stored."""
+    """The error names the document."""
     with pytest.raises(KnowledgeError, match="cannot be read"):
         await knowledge.add(tmp_path / "nowhere.txt")
     with pytest.raises(KnowledgeError, match="as json"):
@@ -130,7 +130,7 @@ async def test_progress_is_reported_to_a_function_or_as_a_bar(
 
 
 def test_invalid_settings_are_refused() -> None:
-    """When it is made."""
+    """The error comes at construction."""
     store, embedder = SqliteKnowledge(":memory:"), HashingEmbedder()
     bad = [{"chunk_size": 0}, {"chunk_size": 10, "chunk_overlap": 10}, {"k": 0}, {"mode": "best"}]
     for given in bad:
@@ -141,7 +141,7 @@ def test_invalid_settings_are_refused() -> None:
 
 
 async def test_markdown_with_long_runs_of_spaces_and_empty_lines_is_added() -> None:
-    """Where a chunk's overlap begins before the words of the chunk before it, too."""
+    """This includes chunks whose overlap begins before the previous chunk's words."""
     knowledge = Knowledge(store=SqliteKnowledge(":memory:"), embedder=HashingEmbedder())
     gap, empty = " " * 200, "\n" * 950
     await knowledge.add(f"{gap}{empty}{gap}first words\n{gap}last words\n" * 40, format="markdown")

@@ -153,7 +153,7 @@ def agentic(knowledge: Knowledge, filters: Any, **options: Any) -> tuple[Agent, 
 async def test_the_prompt_lists_keys_and_values_of_documents_that_pass_the_filter(
     filled: Knowledge,
 ) -> None:
-    """And of nothing else; `explain` shows the same."""
+    """Other documents are left out; `explain` shows the same."""
     agent, model = agentic(filled, [{"key": "cuisine", "value": "thai"}])
     state: State[Any] = State()
     assert found(await agent.run("Soup?", state=state), state) == ["a-thai"]
@@ -198,7 +198,7 @@ async def test_an_invalid_filter_of_the_model_is_an_error_result(
 
 
 async def test_the_models_filter_cannot_reach_past_the_developers(filled: Knowledge) -> None:
-    """Neither by naming the other tenant nor by negating."""
+    """Naming the other tenant, or a negation, does not help."""
     for filters in (
         [{"key": "tenant", "value": "b"}],
         [{"key": "tenant", "op": "NEQ", "value": "a"}],
@@ -233,7 +233,7 @@ async def test_user_precedence_ignores_the_models_filter_where_there_is_a_develo
 async def test_the_search_works_in_networks_and_can_be_turned_off_or_replaced(
     filled: Knowledge,
 ) -> None:
-    """And a tool of one's own takes the place of the search."""
+    """A tool of that name in ``tools`` replaces it."""
     model = searching({"query": "thai soup"})
     agent = Agent(name="cook", system="S", knowledge=filled, max_iter=2)
     network = Network(
@@ -321,7 +321,7 @@ FILTERS: st.SearchStrategy[Any] = st.one_of(
 
 @pytest.fixture(params=["sqlite", "postgres"], scope="module")
 def url(request: pytest.FixtureRequest) -> str | None:
-    """Where the server is; None: SQLite."""
+    """The server's address; None: SQLite."""
     return None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
 
 
@@ -335,7 +335,7 @@ def url(request: pytest.FixtureRequest) -> str | None:
 def test_no_document_outside_the_developers_filter_is_ever_found(
     url: str | None, filters: Any, own: FilterExpr, query: str, precedence: Any
 ) -> None:
-    """For any filters of the model."""
+    """The model's filters are random."""
 
     async def look() -> None:
         store = SqliteKnowledge(":memory:") if url is None else PostgresKnowledge(url, schema="own")

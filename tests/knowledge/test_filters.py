@@ -54,7 +54,7 @@ TREES: st.SearchStrategy[FilterExpr] = st.recursive(
 
 
 def test_python_operators_combine_filters() -> None:
-    """And flatten what is of one kind."""
+    """Nested filters of one kind are flattened."""
     both = EQ("a", 1) & GT("b", 2) & LT("b", 5)
     assert both == AND(EQ("a", 1), GT("b", 2), LT("b", 5))
     assert EQ("a", 1) | EQ("a", 2) == OR(EQ("a", 1), EQ("a", 2))
@@ -63,7 +63,7 @@ def test_python_operators_combine_filters() -> None:
 
 @given(TREES)
 def test_a_filter_comes_back_from_its_json(tree: FilterExpr) -> None:
-    """For any tree."""
+    """The filters are random trees."""
     assert FilterExpr.from_dict(tree.to_dict()) == tree
 
 
@@ -104,7 +104,7 @@ def deep(levels: int) -> dict[str, Any]:
 
 
 def test_a_filter_has_a_greatest_depth() -> None:
-    """In JSON and in Python."""
+    """The limit holds for JSON and for Python."""
     assert FilterExpr.from_dict(deep(10)).depth == 10
     with pytest.raises(FilterError, match="10 deep"):
         FilterExpr.from_dict(deep(11))

@@ -56,7 +56,7 @@ QUERIES: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 @pytest.mark.parametrize("shape", QUERIES)
 async def test_time_of_a_search_does_not_grow_faster_than_its_query(shape: str, mode: Any) -> None:
-    """For long words, many words and signs."""
+    """Queries of long words, of many words and of signs are measured."""
     knowledge = Knowledge(store=SqliteKnowledge(":memory:"), embedder=OneVector())
     await knowledge.add("a1 w1 w2 something to find")
     used: list[float] = []
@@ -99,7 +99,7 @@ DOCUMENTS: dict[str, tuple[Any, Callable[[int], str]]] = {
 
 @pytest.mark.parametrize("shape", DOCUMENTS)
 async def test_time_of_adding_does_not_grow_faster_than_the_document(shape: str) -> None:
-    """And most of the work is not done on the loop's thread."""
+    """Most of the work is not done on the loop's thread."""
     kind, make = DOCUMENTS[shape]
     used: list[float] = []
     shares: list[float] = []
@@ -119,7 +119,7 @@ async def test_time_of_adding_does_not_grow_faster_than_the_document(shape: str)
 
 
 async def test_a_long_word_is_found_by_its_first_letters(store: KnowledgeStore) -> None:
-    """In every store: 256 letters count, in queries and in documents."""
+    """In every store 256 letters count, in queries and in documents."""
     knowledge = Knowledge(store=store, embedder=OneVector(), chunk_size=5000, mode="keyword")
     await knowledge.add(f"see {'a' * 3000} there", source="long")
     await knowledge.add(f"see {'a' * 255} there", source="short")

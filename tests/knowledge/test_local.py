@@ -94,7 +94,7 @@ async def test_vectors_come_in_the_order_of_the_texts_also_to_concurrent_callers
 
 @needs_model
 async def test_documents_are_found_by_what_they_mean(embedder: LocalEmbedder) -> None:
-    """With no word in common."""
+    """The question and the document have no word in common."""
     knowledge = Knowledge(store=SqliteKnowledge(":memory:"), embedder=embedder, mode="vector", k=1)
     await knowledge.add("Refunds are paid within ten days.", source="refunds")
     await knowledge.add("The battery lasts eight hours.", source="battery")
@@ -130,7 +130,7 @@ def run(script: str) -> list[str]:
 
 
 def test_missing_fastembed_is_named_with_its_extra() -> None:
-    """When the embedder is made, not at the first search."""
+    """The error comes when the embedder is made, not at the first search."""
     script = (
         "import sys; sys.modules['fastembed'] = None\n"
         "from agentkit_py.errors import MissingDependencyError\n"
@@ -143,7 +143,7 @@ def test_missing_fastembed_is_named_with_its_extra() -> None:
 
 @needs_model
 def test_embedding_loads_no_torch(tmp_path: Path) -> None:
-    """Nor transformers."""
+    """Transformers is not loaded either."""
     folder = folder_of_minilm(tmp_path / "model")
     script = (
         "import asyncio, sys\n"

@@ -25,7 +25,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Remembering:
 async def test_hybrid_is_as_good_as_the_better_of_the_two_on_every_class(
     store: KnowledgeStore, model: Remembering
 ) -> None:
-    """And better than vectors on identifiers, than words on paraphrases."""
+    """It beats vectors on identifiers, and words on paraphrases."""
     made = corpus()
     knowledge = await filled(store, model, made)
     questions = [
@@ -58,7 +58,7 @@ async def test_hybrid_is_as_good_as_the_better_of_the_two_on_every_class(
 
 
 def test_the_corpus_is_the_same_each_time_and_its_questions_have_one_answer() -> None:
-    """Else figures could not be compared."""
+    """Otherwise figures could not be compared."""
     made = corpus()
     assert made == corpus()
     assert made != corpus(8)

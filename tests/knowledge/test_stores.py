@@ -71,7 +71,7 @@ MODES: list[Any] = ["vector", "keyword", "hybrid"]
 def test_a_search_gives_exactly_what_passes_the_filter(
     documents: list[Any], trees: list[FilterExpr], url: str | None
 ) -> None:
-    """With Python's rules for case and types in every database."""
+    """Every database follows Python's rules for case and types."""
 
     async def look() -> None:
         store: KnowledgeStore = (
@@ -95,12 +95,12 @@ def test_a_search_gives_exactly_what_passes_the_filter(
 
 @pytest.fixture(params=["sqlite", "postgres"], scope="module")
 def url(request: pytest.FixtureRequest) -> str | None:
-    """Where the server is; None: SQLite."""
+    """The server's address; None: SQLite."""
     return None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
 
 
 async def test_a_document_is_found_by_meaning_by_words_and_by_both(knowledge: Knowledge) -> None:
-    """With source, score and metadata."""
+    """Hits have source, score and metadata."""
     await knowledge.add("Lemongrass soup from Bangkok", source="soup", metadata={"cuisine": "thai"})
     await knowledge.add("Error ERR-4012: payment declined", source="errors")
     for mode in MODES:
@@ -114,7 +114,7 @@ async def test_a_document_is_found_by_meaning_by_words_and_by_both(knowledge: Kn
 async def test_the_same_document_is_added_once(
     knowledge: Knowledge, embedder: HashingEmbedder
 ) -> None:
-    """And embedded once; a new version takes the place of the old one."""
+    """It is embedded once; a new version replaces the old one."""
     first = await knowledge.add("old text", source="a", metadata={"n": 1})
     asked = len(embedder.texts)
     again = await knowledge.add("old text", source="a", metadata={"n": 1})
@@ -140,7 +140,7 @@ async def test_the_document_of_another_tenant_is_not_replaced(knowledge: Knowled
 
 
 async def test_removed_documents_are_not_found(knowledge: Knowledge) -> None:
-    """By source, by filter; nothing is removed by mistake."""
+    """Documents are removed by source or by filter, and no others."""
     for name, kind in (("a", "x"), ("b", "x"), ("c", "y")):
         await knowledge.add(f"text {name}", source=name, metadata={"kind": kind})
     with pytest.raises(ConfigurationError, match="a source or filters"):
@@ -219,7 +219,7 @@ async def test_a_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
 
 
 async def test_an_unreachable_database_is_named_without_its_password() -> None:
-    """At once."""
+    """The error comes at once."""
     with pytest.raises(ConfigurationError, match="connections"):
         PostgresKnowledge("", connections=0)
     with pytest.raises(KnowledgeError, match="nowhere"):
@@ -254,7 +254,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 
 
 def test_processes_that_write_one_file_lose_nothing(tmp_path: Path) -> None:
-    """Also the one that makes the file; what several of them add is there once."""
+    """The file is made by one of them; a document that several add is there once."""
     path, count, names = tmp_path / "documents.db", 10, ("a", "b", "c")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("COV")}
     processes = [
@@ -356,7 +356,7 @@ async def test_an_invalid_filter_is_refused_by_search_and_remove(given: Any) -> 
 
 
 async def test_the_score_of_a_hybrid_search_is_1_for_the_text_itself(knowledge: Knowledge) -> None:
-    """And less for the others, in their order."""
+    """Other hits have less, in their order."""
     for name in ("one soup", "another soup with noodles", "no such thing"):
         await knowledge.add(name, source=name)
     hits = await knowledge.search("another soup with noodles", mode="hybrid")

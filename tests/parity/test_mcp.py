@@ -72,7 +72,7 @@ def without_tools(body: dict[str, Json]) -> Json:
 
 @pytest.mark.parametrize("name", WORKING)
 def test_every_scenario_runs_though_a_plain_install_of_typescripts_does_not(name: str) -> None:
-    """And the tools reach the model under the recorded names, with the servers' own schemas."""
+    """The tools reach the model under the recorded names, with the servers' own schemas."""
     vector = recording(name)
     played = play(vector.spec, replies(vector))
     assert [run["error"] for run in vector.expected["runs"]] != []
@@ -146,7 +146,7 @@ def expected_result(theirs: Json) -> Json:
 
 
 def test_a_server_that_does_not_list_its_tools_is_no_silent_loss() -> None:
-    """Not required, it is what TypeScript has for every server: a warning."""
+    """Without ``required`` it is a warning, like every such server in TypeScript."""
     vector = recording("mcp.list_fails")
     played = play(vector.spec, replies(vector))
     error = played.observed["runs"][0]["error"]

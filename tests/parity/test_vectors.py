@@ -39,7 +39,7 @@ def test_recording(vector: Vector, record_property: Record) -> None:
 
 
 def test_each_divergence_makes_a_difference(vectors: list[Vector], is_known: bool) -> None:
-    """To some recording at least; what only recordings show that we do not have says so.
+    """A recording meets it, or its entry names recordings outside the folder.
 
     A folder of others may lack what is rare, and may show what ours do not.
     """

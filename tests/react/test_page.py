@@ -40,7 +40,7 @@ def browser() -> Generator[Browser]:
 
 @pytest.fixture(scope="module", params=["in-process", "inngest"])
 def mode(request: pytest.FixtureRequest) -> Mode:
-    """Where runs happen."""
+    """The place where runs happen."""
     return request.param
 
 

@@ -202,7 +202,7 @@ def reduced(node: str, packages: Path) -> Callable[[list[list[Chunk]]], list[dic
 async def test_the_hook_shows_what_our_own_consumer_reads(
     reduced: Callable[[list[list[Chunk]]], list[dict[str, Any]]],
 ) -> None:
-    """In whatever order chunks come, also if some come twice."""
+    """Chunks come in any order, and some of them twice."""
     known = await conversations()
     rows = [(name, chunks, row) for name, chunks in known.items() for row in orders(chunks)]
     threads = reduced([[for_hook(chunk) for chunk in row] for _, _, row in rows])

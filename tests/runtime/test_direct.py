@@ -106,7 +106,7 @@ async def ask(
 
 @pytest.mark.parametrize("provider", ALL)
 async def test_every_provider_answers(serve: Any, provider: str) -> None:
-    """With the right key, in its own place."""
+    """Each gets the right key, in the right place."""
     fake, how = serve("hi", api_keys={provider: KEY})
     assert await ask(fake, how, provider) == ("hi", [])
     assert fake.requests[0].headers["content-type"] == "application/json"
@@ -154,7 +154,7 @@ async def test_what_the_strict_provider_refuses_is_a_bad_request(serve: Any) -> 
 
 
 async def test_a_rate_limit_is_waited_out_as_long_as_the_provider_asks(serve: Any) -> None:
-    """Not as long as we would."""
+    """The provider's time overrides our own."""
     limited = error(429, "Slow down.", headers={"retry-after": "7"})
     fake, how = serve(limited, limited, "hi")
     assert await ask(fake, how) == ("hi", [7.0, 7.0])
@@ -178,7 +178,7 @@ async def test_a_longer_wait_than_allowed_fails_at_once_and_says_how_long(serve:
 
 
 async def test_waits_of_our_own_grow_within_their_bounds(serve: Any) -> None:
-    """With jitter, so that clients do not come back together."""
+    """Jitter keeps clients from coming back together."""
     fake, how = serve(*[error(500, "Oops.")] * 5, "hi")
     retry = RetryPolicy(attempts=6, min_wait=1, max_wait=3)
     answer, waits = await ask(fake, how, retry=retry)
@@ -189,7 +189,7 @@ async def test_waits_of_our_own_grow_within_their_bounds(serve: Any) -> None:
 
 @pytest.mark.parametrize("status", [500, 502, 503, 529])
 async def test_a_provider_that_keeps_failing_is_given_up(serve: Any, status: int) -> None:
-    """After as many attempts as the policy says."""
+    """The policy limits the attempts."""
     fake, how = serve(*[error(status, "Oops.")] * 3, "hi")
     with pytest.raises(ProviderUnavailableError) as caught:
         await ask(fake, how)
@@ -198,7 +198,7 @@ async def test_a_provider_that_keeps_failing_is_given_up(serve: Any, status: int
 
 
 async def test_one_attempt_means_no_retry(serve: Any) -> None:
-    """For callers who retry themselves."""
+    """Callers that retry themselves use it."""
     fake, how = serve(error(500, "Oops."), "hi")
     with pytest.raises(ProviderUnavailableError):
         await ask(fake, how, retry=RetryPolicy(attempts=1))
@@ -222,7 +222,7 @@ async def test_a_broken_connection_is_tried_again(serve: Any) -> None:
 
 
 async def test_a_connection_that_keeps_breaking_is_given_up(serve: Any) -> None:
-    """With what was tried."""
+    """The error has the address."""
     fake, how = serve(*[Raw(disconnect=True)] * 3)
     with pytest.raises(ModelConnectionError, match="could not reach http"):
         await ask(fake, how)
@@ -272,7 +272,7 @@ async def test_an_answer_that_no_api_promises_is_a_response_error(
 
 
 async def test_the_beginning_of_a_bad_answer_is_kept_beside_the_message(serve: Any) -> None:
-    """At most 500 characters of it."""
+    """At most 500 characters are kept."""
     fake, how = serve(Raw(text="x" * 1000))
     with pytest.raises(ModelResponseError) as caught:
         await ask(fake, how)
@@ -293,7 +293,7 @@ async def test_without_a_key_anywhere_the_error_names_the_variable(provider: str
 @pytest.mark.parametrize("provider", ALL)
 @pytest.mark.parametrize("written", [KEY, f"{KEY}\n", f" {KEY} "])
 async def test_a_key_in_the_environment_is_used(provider: str, written: str) -> None:
-    """Without the white space that files and shells leave around it."""
+    """White space around it, common in files and shells, is removed."""
     fake = FakeProvider(["hi"], api_keys={provider: KEY})
     environment = {VARIABLES[provider]: written}
     runtime = DirectRuntime(transport=fake.transport, environment=environment)
@@ -439,7 +439,7 @@ def test_direct_runtime_has_the_shape_of_the_port() -> None:
 
 
 async def test_parallel_runs_all_to_their_end_and_gives_errors_as_values() -> None:
-    """In the order given."""
+    """The results keep the order of the calls."""
     meeting = asyncio.Barrier(2)
 
     async def one() -> str:
@@ -457,7 +457,7 @@ async def test_parallel_runs_all_to_their_end_and_gives_errors_as_values() -> No
 
 
 async def test_publish_hands_chunks_to_whoever_listens() -> None:
-    """Or to nobody."""
+    """Chunks without a listener are dropped."""
     got: list[dict[str, Any]] = []
 
     async def listen(chunk: dict[str, Any]) -> None:

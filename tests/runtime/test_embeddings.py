@@ -61,7 +61,7 @@ async def test_texts_become_vectors_in_their_order() -> None:
 
 
 async def test_another_model_address_and_length() -> None:
-    """And a key that says so."""
+    """The embedder's key names them."""
     server = Server()
     one = embedder(
         server, model="bge-m3", base_url="http://localhost:1/v1/", dimensions=8, api_key=None

@@ -82,7 +82,7 @@ def seen_of(failure: BaseException | None) -> Iterator[str]:
 async def test_no_failure_shows_the_key(
     provider: str, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In messages, attributes, causes, tracebacks, events and logs of every level."""
+    """Messages, attributes, causes, tracebacks, events and logs of every level are searched."""
     key = KEYS[provider]
     caplog.set_level(logging.DEBUG)
     log = EventLog()

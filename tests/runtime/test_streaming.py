@@ -140,7 +140,7 @@ async def test_a_streamed_reply_is_the_plain_one(provider: str) -> None:
 
 @pytest.mark.parametrize("provider", ALL)
 async def test_the_request_asks_for_a_stream(provider: str, fake: FakeProvider) -> None:
-    """By field or by URL; OpenAI's format also asks for the usage, once a stream is wanted."""
+    """A field or the URL asks for it; OpenAI's format also asks for the usage."""
     fake.reply("one", "two")
     model = make(provider, fake)
     await infer(model, None)
@@ -334,7 +334,7 @@ async def test_a_stream_that_cannot_be_unpacked_is_a_stream_that_broke_off(
 
 
 async def test_the_key_that_was_sent_is_in_no_error(fake: FakeProvider) -> None:
-    """Also where it came from the environment and a stream repeats it."""
+    """This includes a key from the environment that a stream repeats."""
     fake.reply(Raw(sse=[{"error": {"message": "Bad key topsecret"}}]))
     model = replace(make("openai", fake), api_key=None)
     runtime = DirectRuntime(environment={"OPENAI_API_KEY": "topsecret"})

@@ -145,7 +145,7 @@ def kill_writers(make: MakeStore, folder: Path, kills: int, rng: random.Random) 
 
 
 def _wait_for_a_save(log: Path, rng: random.Random) -> None:
-    """Until the writer has saved something since it began, and then a random moment."""
+    """Wait until the writer has saved something since it began, and then a random time."""
     size = log.stat().st_size if log.exists() else 0
     end = time.monotonic() + 30
     while not (log.exists() and log.stat().st_size > size):

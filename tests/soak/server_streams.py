@@ -322,7 +322,7 @@ class Load:
             reader.take(kind, data, event_id)
 
     async def until_idle(self, reader: Reader) -> None:
-        """Until the user's runs are over; nobody of theirs listens."""
+        """Wait until the user's runs are over, without listening."""
         for number in range(reader.messages):
             while not await self.answered(reader, number):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.5)

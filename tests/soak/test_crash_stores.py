@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).with_name("crash_stores.py")
 @pytest.mark.skipif(sys.platform == "win32", reason="it forks")
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_nothing_that_was_acknowledged_is_lost_when_writers_are_killed(store: str) -> None:
-    """And nothing is doubled though each successor repeats its predecessor's last save."""
+    """Nothing is doubled either, though each successor repeats its predecessor's last save."""
     command = [sys.executable, str(SCRIPT), "--kills", "25", "--store", store]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"

@@ -34,7 +34,7 @@ def _made(request: pytest.FixtureRequest, tmp_path: Path) -> HistoryStore:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where an SQLite file may be made."""
+    """A path for an SQLite file."""
     return tmp_path / "threads.db"
 
 

@@ -33,7 +33,7 @@ class Forgetful(MemoryHistory):
 
 
 async def test_a_store_that_breaks_promises_fails_the_checks_of_these() -> None:
-    """Without pytest; the report names the checks and what was found."""
+    """The report, made without pytest, names the checks and what was found."""
     report = await run_checks(Forgetful)
     assert "saving_twice_is_once" in report.failed
     assert "pages_hold_the_last_results_before_a_position" in report.failed

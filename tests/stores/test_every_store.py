@@ -185,7 +185,7 @@ async def test_a_new_thread_is_titled_by_its_first_message(store: HistoryStore) 
 async def test_an_empty_thread_is_titled_by_its_first_user_message(
     store: HistoryStore, reply: Callable[[str], AgentResult]
 ) -> None:
-    """Also after other messages; a title that was given stays."""
+    """Other messages may come first; an explicit title stays."""
     for name in ("t", "greeted", "shown"):
         await store.add_thread(name)
     await store.append("t", [AgentResult.from_user("Where is\n my order?\0", id="1")])

@@ -185,7 +185,7 @@ def test_a_lazy_store_shows_a_model_what_an_eager_one_does(
 async def test_each_database_shows_what_loading_all_does(
     store: HistoryStore, bound: HistoryProcessor
 ) -> None:
-    """Also where the first turn has made a summary."""
+    """This holds after a first turn that made a summary, too."""
     chain = [ToolCallFilter(exclude=["pay"]), bound]
     lazy = await seen(store, chain, 5, 3)
     assert lazy == await seen(MemoryHistory(lazy=False), chain, 5, 3)
@@ -211,7 +211,7 @@ async def test_what_needs_no_more_says_so(bound: HistoryProcessor) -> None:
 
 
 async def test_what_was_loaded_later_is_in_the_state_too() -> None:
-    """In its place, so that nothing looks different from loading all; a run's own come last."""
+    """It takes its place before the run's own entries, like with eager loading."""
     store = MemoryHistory()
     await seen(store, [], 3)
     agent = Agent(name="desk", system="S", model=ScriptedModel("hello"))
@@ -241,7 +241,7 @@ class Watched(MemoryHistory):
 
 
 async def test_a_store_that_makes_threads_in_its_own_way_is_asked_in_each_run() -> None:
-    """To look for a thread by loading it is the library's own way."""
+    """Only the library's own way looks for a thread by loading it."""
     store, plain = Watched(), MemoryHistory()
     hooks: list[str | None] = []
     made = plain.create_thread
@@ -263,7 +263,7 @@ async def test_a_store_that_makes_threads_in_its_own_way_is_asked_in_each_run() 
 
 
 async def test_a_run_on_the_thread_of_another_user_is_refused(store: HistoryStore) -> None:
-    """Also where the thread is looked for by loading it."""
+    """This holds for lazy loading, too."""
     await store.add_thread("t", user_id="ada")
     for user, count in (("ada", 2), ("bob", 2)):
         seen = for_user(store, user)
@@ -284,7 +284,7 @@ class Silent(HistoryProcessor):
 
 
 async def test_a_processor_that_says_nothing_gets_everything() -> None:
-    """So does a model that nothing is kept from."""
+    """A model without processors gets everything, too."""
     for chain in ([], [Silent()], [Silent(), TokenLimiter(60)], [RecentToolCalls(3)]):
         store = Counting(lazy=True)
         await seen(store, chain, 1)

@@ -82,7 +82,7 @@ class NetworkRun:
         self._ended()
 
     def _offer(self) -> None:
-        """Somebody has to be enabled."""
+        """Fail unless an agent is enabled."""
         try:
             if self.enabled_agents():
                 return
