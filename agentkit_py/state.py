@@ -160,9 +160,22 @@ class State(Generic[D]):
         self.set_transcript([entry.on_side(past=True) for entry in entries])
 
     def mark_past(self) -> None:
-        """Mark all messages as from before the run that begins."""
-        self._messages = tuple([dataclasses.replace(m, from_history=True) for m in self._messages])
-        self._transcript = [entry.on_side(past=True) for entry in self._transcript]
+        """Mark the messages of earlier runs as from before the run that begins.
+
+        Messages that are not marked count as past anyway, so a long state needs no call for each.
+        """
+        seeds = self._messages
+        if [m for m in seeds if m.from_history is False]:
+            self._messages = tuple([dataclasses.replace(m, from_history=True) for m in seeds])
+        entries = self._transcript
+        earlier = {
+            id(entry)
+            for entry in entries
+            for m in (*entry.output, *entry.tool_calls)
+            if m.from_history is False
+        }
+        if earlier:
+            self._transcript = [e.on_side(past=True) if id(e) in earlier else e for e in entries]
 
     def mark_present(self, ids: Collection[str]) -> None:
         """Mark the entries with these ids as of the run that goes on.

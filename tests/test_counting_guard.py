@@ -21,6 +21,7 @@ from agentkit_py import (
     Agent,
     AgentResult,
     SqliteHistory,
+    State,
     TextMessage,
     TokenLimiter,
     tool,
@@ -192,6 +193,20 @@ async def test_a_new_thread_is_looked_for_made_and_loaded(tmp_path: Path) -> Non
         asked.append(profile.functions["_database"])
     assert asked == [6, 3]
     await store.close()
+
+
+async def test_a_long_state_costs_no_more_calls_than_a_short_one() -> None:
+    """Past messages are read in one pass, without a Python call for each."""
+    calls: list[int] = []
+    for length in (400, 10_000):
+        remembered = past(length)
+        processors = [TokenLimiter(400, use_tiktoken=False)]
+        model = ScriptedModel("It arrives tomorrow.")
+        agent = Agent(name="support", system="s", model=model, processors=processors)
+        with Profile() as profile:
+            await agent.run("Where is my parcel?", state=State(results=remembered))
+        calls.append(profile.calls)
+    assert calls[1] - calls[0] < 50
 
 
 async def test_an_event_that_nobody_hears_is_not_made() -> None:

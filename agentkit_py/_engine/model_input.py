@@ -203,7 +203,9 @@ class ModelInputBuilder:
     ) -> ModelInput:
         agent = self.agent
         joined, prefill = join(prompt, history, self.run.mode)
-        joined = tuple(_valid(joined, entries, agent))
+        sent = self.run.sent
+        known = len(sent) if joined[: len(sent)] == sent else 0
+        joined = self.run.sent = tuple(_valid(joined, entries, agent, known))
         report = ContextReport(
             agent=agent.name,
             entries=tuple(entries),
@@ -316,9 +318,9 @@ def _frozen(run: RunContext) -> RunContext:
 
 
 def _valid(
-    messages: Sequence[Message], entries: list[ReportEntry], agent: AgentSpec
+    messages: Sequence[Message], entries: list[ReportEntry], agent: AgentSpec, known: int = 0
 ) -> Sequence[Message]:
-    valid, repairs = ensure_valid(messages)
+    valid, repairs = ensure_valid(messages, known)
     if repairs:
         reason = "; ".join(str(repair) for repair in repairs)
         entries.append(_entry("validity", "validity", messages, valid, agent, reason))

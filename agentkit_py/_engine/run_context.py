@@ -180,6 +180,9 @@ class RunContext:
     sources: SourceBook = field(default_factory=SourceBook)
     """The tools that servers of the agents have."""
 
+    sent: tuple[Message, ...] = ()
+    """The messages of the last model call: calls and results in them are whole."""
+
     _specs: dict[int, tuple[AgentLike, AgentSpec]] = field(
         default_factory=dict[int, tuple[AgentLike, AgentSpec]]
     )

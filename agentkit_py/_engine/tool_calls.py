@@ -177,7 +177,7 @@ class ToolRunner:
     async def run_one(self, one: Prepared, state: State[Any]) -> ToolResultMessage:
         """Run one call on a state; return its result."""
         content = await self._content(one, state)
-        result = ToolResultMessage(one.call, content, agent=self.agent.name)
+        result = ToolResultMessage(one.call, content, agent=self.agent.name, from_history=False)
         if self.run.monitor.is_active:
             await self.run.monitor.emit(ToolFinished(**self.turn.facts, result=result))
         return result

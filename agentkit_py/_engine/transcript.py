@@ -28,6 +28,12 @@ class Transcript:
     added: list[AgentResult] = field(default_factory=list[AgentResult])
     """The results of this run."""
 
+    _entries: list[AgentResult] = field(default_factory=list[AgentResult], init=False, repr=False)
+    _past: list[Message] = field(default_factory=list[Message], init=False, repr=False)
+    _present: list[Message] = field(default_factory=list[Message], init=False, repr=False)
+    _is_present: bool = field(default=False, init=False, repr=False)
+    """True if the message that was read last is of this run."""
+
     def begin(self) -> None:
         """Mark everything in the state as from before this run."""
         self.state.mark_past()
@@ -55,24 +61,40 @@ class Transcript:
 
     def history(self) -> tuple[Message, ...]:
         """Return the history of the next model call: past messages, then those of this run."""
-        # A run of a tool on the same state has marked everything before it as past.
-        self.state.mark_present(self._own_ids())
-        return (*self.past(), *self.present())
+        self._read()
+        older = [m for e in self.older for m in (*e.output, *e.tool_calls)]
+        return (*self.state.messages, *older, *self._past, *self._present)
 
-    def past(self) -> tuple[Message, ...]:
-        """Return the messages from before this run."""
-        entries = [*self.older, *self._entries()]
-        found = [m for entry in entries for m in entry.messages if m.from_history is not False]
-        return (*self.state.messages, *found)
+    def _read(self) -> None:
+        """Sort the messages of entries that were added since the last call.
 
-    def present(self) -> tuple[Message, ...]:
-        """Return the messages of this run, without what the user said."""
-        entries = self._entries()
-        return tuple([m for e in entries for m in e.messages if m.from_history is False])
+        Everything is sorted anew where a tool or hook changed what was read, as the run of another
+        agent on the same state does, or added messages of this run that do not say so.
+        """
+        entries = self.state.transcript
+        count = len(self._entries)
+        is_changed = list(map(id, entries[:count])) != list(map(id, self._entries))
+        if is_changed or self._has_unmarked(entries[count:]):
+            self.state.mark_present(self._own_ids())
+            entries, count = self.state.transcript, 0
+            self._past, self._present = [], []
+        for entry in entries[count:]:
+            for message in (*entry.output, *entry.tool_calls):
+                self._is_present = message.from_history is False
+                # The user message of this run stands in the prompt.
+                if entry.agent_name != USER or entry.id != self.question:
+                    (self._present if self._is_present else self._past).append(message)
+        self._entries = entries
 
-    def _entries(self) -> Sequence[AgentResult]:
-        question = self.question
-        return [e for e in self.state.transcript if e.agent_name != USER or e.id != question]
+    def _has_unmarked(self, entries: Sequence[AgentResult]) -> bool:
+        """Return whether a message without a side follows one of this run."""
+        is_present = self._is_present
+        for entry in entries:
+            for message in (*entry.output, *entry.tool_calls):
+                if message.from_history is None and is_present:
+                    return True
+                is_present = message.from_history is False
+        return False
 
     def fork(self, state: State) -> Transcript:
         """Return the transcript of an agent that runs in parallel to others, on its own state."""
