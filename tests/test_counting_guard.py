@@ -14,7 +14,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-import inngest
 import pytest
 
 from agentkit_py import (
@@ -26,12 +25,10 @@ from agentkit_py import (
     TokenLimiter,
     tool,
 )
-from agentkit_py.inngest import AgentKitMiddleware
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.models import Model
 from agentkit_py.stores import StoredResult
 from agentkit_py.testing import ScriptedModel, tool_call
-from agentkit_py.testing.executor import ReplayExecutor
 
 ROUNDS = 10
 MESSAGES = (ToolCallMessage, ToolResultMessage, TextMessage)
@@ -219,16 +216,3 @@ async def test_an_event_that_nobody_hears_is_not_made() -> None:
         await agent_of(ScriptedModel(*asking(1)), max_iter=2).run("q?", observer=events.append)
     assert not silent.made.keys() & {type(event).__name__ for event in events}
     assert observed.made["RunStarted"] == observed.made["RunCompleted"] == 1
-
-
-def replayed(model: Model) -> ReplayExecutor:
-    """An executor with a function that runs an agent with one tool."""
-    agent = agent_of(model, max_iter=ROUNDS + 1)
-
-    async def function(ctx: inngest.Context) -> str:
-        return (await agent.run("Where are my parcels?")).text
-
-    middleware: Any = AgentKitMiddleware.configured(inference="local")
-    client = inngest.Inngest(app_id="app", is_production=False, middleware=[middleware])
-    make = client.create_function(fn_id="f", trigger=inngest.TriggerEvent(event="e"), retries=0)
-    return ReplayExecutor(client, [make(function)])

@@ -107,9 +107,6 @@ async def test_a_network_reads_its_agents_and_processors_when_a_run_begins(runne
     model = ScriptedModel("one", "two", "three")
 
     def route(context: RouterContext) -> str | None:
-        return context.stack[0] if context.stack else _next(context)
-
-    def _next(context: RouterContext) -> str | None:
         names = list(context.network.agents)
         return names[context.call_count] if context.call_count < len(names) else None
 
