@@ -31,7 +31,6 @@ from agentkit_py.stores import StoredResult
 from agentkit_py.testing import ScriptedModel, tool_call
 
 ROUNDS = 10
-MESSAGES = (ToolCallMessage, ToolResultMessage, TextMessage)
 
 
 class CountingTokenizer:
