@@ -267,10 +267,14 @@ def _state(data: Mapping[str, Any], item: Agent | Network) -> State[Any]:
         )
     else:
         state = default.clone() if default is not None else State()
-    thread = data.get("threadId")
-    if isinstance(thread, str) and thread:
-        state.thread_id = thread
+    state.thread_id = _thread(data.get("threadId")) or _thread(state.thread_id)
     return state
+
+
+def _thread(given: object) -> str | None:
+    if given is not None and not isinstance(given, str):
+        raise ConfigurationError(f"event.data.threadId must be a text, got {given!r:.80}")
+    return given or None
 
 
 _STATE_KEYS = {"data", "messages", "_messages", "results", "_results"}

@@ -119,6 +119,22 @@ async def test_a_user_that_is_no_text_is_refused(user: object) -> None:
     assert "event.data.userId must be a text" in run.error["message"]
 
 
+@pytest.mark.parametrize("thread", [7, True, ["t1"], {"id": "t1"}])
+async def test_a_thread_id_that_is_no_text_is_refused(thread: object) -> None:
+    """At once: no other thread is begun in its place."""
+    desk = Desk(store := MemoryHistory())
+    places: list[dict[str, Any]] = [
+        {"threadId": thread},
+        {"threadId": None, "state": {"data": {}, "threadId": thread}},
+    ]
+    for given in places:
+        run = await desk.run("hi", userId="ada", **given)
+        assert (run.status, run.requests) == ("failed", 1)
+        assert run.error is not None
+        assert "event.data.threadId must be a text" in run.error["message"]
+    assert await store.list_threads() == []
+
+
 async def test_processors_of_a_store_that_agents_share_with_their_network_run_once() -> None:
     """A run with a user must not add the shared processors twice."""
 
