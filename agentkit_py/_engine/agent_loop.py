@@ -245,7 +245,7 @@ class _AgentLoop:
         )
         hook = turn.agent.lifecycle.on_response
         if hook is not None:
-            result = _in_place_of(result, await resolve(hook(self._context(result))))
+            result = await resolve(hook(self._context(result))) or result
         if run.monitor.is_active:
             replied = ModelReplied(**turn.facts, messages=result.output, usage=result.usage)
             await run.monitor.emit_now(replied)
@@ -290,7 +290,7 @@ class _AgentLoop:
         hook = self.turn.agent.lifecycle.on_finish
         if hook is not None:
             with self.run.runtime.within(f"{self.turn.path}.finish"):
-                result = _in_place_of(result, await resolve(hook(self._context(result))))
+                result = await resolve(hook(self._context(result))) or result
         return result if result.stop_reason == reason else replace(result, stop_reason=reason)
 
     def _context(self, result: AgentResult) -> ResultContext:
@@ -298,13 +298,6 @@ class _AgentLoop:
         return ResultContext(
             agent=self.turn.agent.agent, network=run.network, state=run.state, result=result
         )
-
-
-def _in_place_of(result: AgentResult, made: AgentResult | None) -> AgentResult:
-    """Return what a hook made of a result; one made anew gets its id."""
-    if made is None:
-        return result
-    return replace(made, id=result.id) if made.id is None else made
 
 
 @dataclass(frozen=True, slots=True)

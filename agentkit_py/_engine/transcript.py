@@ -47,13 +47,12 @@ class Transcript:
 
     def results(self) -> list[AgentResult]:
         """Return the results of this run that are in the state, in order."""
-        own = self._own_ids()
-        return [result for result in self.state.results if result.id in own]
+        return [entry for entry in self.of_this_run() if entry.agent_name != USER]
 
     def of_this_run(self) -> list[AgentResult]:
         """Return the user turn and the results of this run, in order."""
-        own = self._own_ids()
-        return [entry for entry in self.state.transcript if entry.id in own]
+        own, added = self._own_ids(), set(map(id, self.added))  # a hook's result may have no id
+        return [e for e in self.state.transcript if e.id in own or id(e) in added]
 
     def _own_ids(self) -> set[str]:
         ids = (self.question, *(result.id for result in self.added))

@@ -18,7 +18,7 @@ from .handlers import error_of
 from .journal import Journal, message_record, result_record, short_result, snapshot
 from .vectors import Json
 
-_ONLY_OURS = {"system": {"agent", "state"}, "hook": {"state"}}
+_ONLY_OURS = {"system": {"agent", "state"}, "hook": {"state"}, "router": {"state"}}
 """Members of our contexts that TypeScript's arguments lack, which is no difference."""
 
 

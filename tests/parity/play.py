@@ -142,7 +142,7 @@ class _Player:
         record["networkRun"] = {
             "name": outcome.name,
             "class": type(outcome).__name__,
-            "counter": outcome.counter,
+            "counter": outcome.call_count,
             "remainingStack": list(outcome.stack),
             "state": state_record(outcome.state),
         }

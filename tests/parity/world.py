@@ -71,7 +71,7 @@ class World:
     def _agent(self, spec: dict[str, Json]) -> Agent:
         name = spec["name"]
         kind = RoutingAgent if spec["type"] == "routing" else Agent
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"max_iter": 1}  # TypeScript's default, as `create_agent` has it
         if "toolChoice" in spec:
             options["tool_choice"] = spec["toolChoice"]
         if spec.get("history"):
