@@ -333,4 +333,7 @@ def _with_one_inference(kind: Callable[P, Agent]) -> Callable[P, Agent]:
 
 
 create_agent = _with_one_inference(Agent)
+"""Make an agent as TypeScript's ``createAgent`` does: ``max_iter`` is 1 unless given."""
+
 create_routing_agent = RoutingAgent
+"""Make a routing agent, under TypeScript's name."""

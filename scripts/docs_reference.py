@@ -37,7 +37,7 @@ def _names_of(module: str) -> list[str]:
         for name, member in members
         if not name.startswith("_")
         and not member.is_alias
-        and (member.is_class or member.is_function)
+        and (member.is_class or member.is_function or name.startswith("create_"))
         and member.has_docstring
     )
 
