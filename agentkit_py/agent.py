@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import update_wrapper
-from typing import ClassVar, ParamSpec, Unpack
+from typing import Any, ClassVar, ParamSpec, Unpack
 
 from agentkit_py._engine.agent_loop import TurnOptions, run_agent, warn_of_unread_results
 from agentkit_py._engine.agent_spec import AgentSpec, System
@@ -320,20 +320,24 @@ class RoutingAgent(Agent):
 _DEFAULT_TOKENIZER = default_tokenizer()
 
 
-def _with_one_inference(kind: Callable[P, Agent]) -> Callable[P, Agent]:
-    """Return a maker of agents with TypeScript's default of one inference in a turn."""
+def _takes_arguments_of(
+    kind: Callable[P, Agent],
+) -> Callable[[Callable[..., Agent]], Callable[P, Agent]]:
+    """Return a decorator that gives a function the signature of ``kind``."""
 
-    def create_agent(*args: P.args, **options: P.kwargs) -> Agent:
-        """Make an agent as TypeScript's ``createAgent`` does: ``max_iter`` is 1 unless given."""
-        options.setdefault("max_iter", 1)
-        return kind(*args, **options)
+    def decorate(function: Callable[..., Agent]) -> Callable[P, Agent]:
+        update_wrapper(function, kind, assigned=(), updated=())  # for `inspect.signature`
+        return function
 
-    update_wrapper(create_agent, kind, assigned=(), updated=())  # for `inspect.signature`
-    return create_agent
+    return decorate
 
 
-create_agent = _with_one_inference(Agent)
-"""Make an agent as TypeScript's ``createAgent`` does: ``max_iter`` is 1 unless given."""
+@_takes_arguments_of(Agent)
+def create_agent(*args: Any, **options: Any) -> Agent:
+    """Make an agent as TypeScript's ``createAgent`` does: ``max_iter`` is 1 unless given."""
+    options.setdefault("max_iter", 1)
+    return Agent(*args, **options)
+
 
 create_routing_agent = RoutingAgent
 """Make a routing agent, under TypeScript's name."""

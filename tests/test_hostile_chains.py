@@ -433,4 +433,5 @@ def test_every_request_is_taken_whatever_histories_and_processors_are(
         assert isinstance(event.report, ContextReport)
         assert faults(event.report.sent) == []
     after = state.format_history()
-    assert [id(m) for m in after[: len(before)]] == [id(m) for m in before]
+    # A run marks what an earlier run said as past; that mark is no part of equality.
+    assert after[: len(before)] == before

@@ -199,7 +199,7 @@ class GT(Ordered):
 
     __slots__ = ()
     op = "GT"
-    compare = operator.gt
+    compare: ClassVar[Callable[[Any, Any], bool]] = operator.gt
 
 
 class GTE(Ordered):
@@ -207,7 +207,7 @@ class GTE(Ordered):
 
     __slots__ = ()
     op = "GTE"
-    compare = operator.ge
+    compare: ClassVar[Callable[[Any, Any], bool]] = operator.ge
 
 
 class LT(Ordered):
@@ -215,7 +215,7 @@ class LT(Ordered):
 
     __slots__ = ()
     op = "LT"
-    compare = operator.lt
+    compare: ClassVar[Callable[[Any, Any], bool]] = operator.lt
 
 
 class LTE(Ordered):
@@ -223,7 +223,7 @@ class LTE(Ordered):
 
     __slots__ = ()
     op = "LTE"
-    compare = operator.le
+    compare: ClassVar[Callable[[Any, Any], bool]] = operator.le
 
 
 class CONTAINS(Comparison):

@@ -73,7 +73,7 @@ class RunSlots:
     def __init__(self, most: int) -> None:
         self._permits = asyncio.Semaphore(most)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.working = 0
+        self.working: int = 0
         """Number of runs that have a permit."""
 
     @property

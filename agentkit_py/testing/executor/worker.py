@@ -21,8 +21,8 @@ from agentkit_py.errors import ConfigurationError, MissingDependencyError
 
 try:
     import fastapi
-except ModuleNotFoundError as error:
-    raise MissingDependencyError("fastapi", "serve", "ReplayExecutor") from error
+except ModuleNotFoundError as _error:
+    raise MissingDependencyError("fastapi", "serve", "ReplayExecutor") from _error
 
 with warnings.catch_warnings():
     # The SDK's handler uses something of pydantic's that is deprecated; nothing to do about here.
