@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test parity-mutants soak durable-recorded lint types docs bench bench-peers check constraints clean setup-demo setup-dev
+.PHONY: help demo test attacks parity-mutants soak durable-recorded lint types docs bench bench-peers check constraints clean setup-demo setup-dev
 
 PYTHON := .venv/bin/python
 ARGS ?=
@@ -29,9 +29,15 @@ durable-recorded: setup-dev  ## Replay recorded conversations as Inngest functio
 	@AGENTKIT_RECORDINGS="$(FILE)" AGENTKIT_RECORDED=$(COUNT) \
 	  $(PYTHON) -m pytest -q -o faulthandler_timeout=1800 tests/durable/test_recorded.py $(ARGS)
 
+attacks: setup-dev  ## Feed what strangers may write to every entry (time by size and shape); secrets in 100,000 networks (hours)
+	@$(PYTHON) -m tests.attacks.growth $(ARGS)
+	@$(PYTHON) -m tests.attacks.isolation
+
 lint: setup-dev  ## Check style, format and the direction of imports
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
+	.venv/bin/codespell *.md docs agentkit_py examples scripts
+	$(PYTHON) scripts/pages.py --check
 	.venv/bin/lint-imports --no-cache
 
 types: setup-dev  ## Check types: pyright strict, and that the public ones are complete

@@ -7,27 +7,29 @@ has one home: `agentkit_py.processors`, `agentkit_py.models`, `agentkit_py.store
 `agentkit_py.inngest`, fakes for tests in `agentkit_py.testing`.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from agentkit_py._core.lazy import Finder as _Finder
 from agentkit_py._core.lazy import lazily as _lazily
-from agentkit_py.agent import Agent, RoutingAgent, create_agent, create_routing_agent
-from agentkit_py.errors import AgentKitError
-from agentkit_py.history.config import HistoryConfig
-from agentkit_py.lifecycle import Lifecycle
-from agentkit_py.messages import Message, TextMessage, UserMessage
-from agentkit_py.models import anthropic, gemini, openai
-from agentkit_py.network import Network, NetworkRun, create_network, explain
-from agentkit_py.processors.base import HistoryProcessor
-from agentkit_py.results import AgentResult
-from agentkit_py.routing import RouterContext
-from agentkit_py.runs import RunLimits
-from agentkit_py.state import State, create_state
-from agentkit_py.tools import Tool, ToolContext, create_tool, tool
 
 if TYPE_CHECKING:
+    from agentkit_py.agent import Agent, RoutingAgent, create_agent, create_routing_agent
+    from agentkit_py.errors import AgentKitError
+    from agentkit_py.history.config import HistoryConfig
+    from agentkit_py.lifecycle import Lifecycle
+    from agentkit_py.messages import Message, TextMessage, UserMessage
+    from agentkit_py.models import anthropic, gemini, openai
+    from agentkit_py.network import Network, NetworkRun, create_network, explain
     from agentkit_py.processors import TokenLimiter, ToolCallFilter
+    from agentkit_py.processors.base import HistoryProcessor
+    from agentkit_py.results import AgentResult
+    from agentkit_py.routing import RouterContext
+    from agentkit_py.runs import RunLimits
+    from agentkit_py.state import State, create_state
     from agentkit_py.stores import MemoryHistory, PostgresHistory, SqliteHistory
+    from agentkit_py.tools import Tool, ToolContext, create_tool, tool
 
 __all__ = [
     "Agent",
@@ -67,7 +69,24 @@ __all__ = [
 __getattr__: _Finder = _lazily(
     __name__,
     {
+        "agentkit_py.agent": "Agent RoutingAgent create_agent create_routing_agent",
+        "agentkit_py.errors": "AgentKitError",
+        "agentkit_py.history.config": "HistoryConfig",
+        "agentkit_py.lifecycle": "Lifecycle",
+        "agentkit_py.messages": "Message TextMessage UserMessage",
+        "agentkit_py.models": "anthropic gemini openai",
+        "agentkit_py.network": "Network NetworkRun create_network explain",
         "agentkit_py.processors": "TokenLimiter ToolCallFilter",
+        "agentkit_py.processors.base": "HistoryProcessor",
+        "agentkit_py.results": "AgentResult",
+        "agentkit_py.routing": "RouterContext",
+        "agentkit_py.runs": "RunLimits",
+        "agentkit_py.state": "State create_state",
         "agentkit_py.stores": "MemoryHistory PostgresHistory SqliteHistory",
+        "agentkit_py.tools": "Tool ToolContext create_tool tool",
     },
 )
+
+
+def __dir__() -> list[str]:
+    return __all__

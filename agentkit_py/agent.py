@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import dataclasses
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import update_wrapper
-from typing import Any, ClassVar, ParamSpec, Unpack
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from agentkit_py._engine.agent_loop import TurnOptions, run_agent, warn_of_unread_results
-from agentkit_py._engine.agent_spec import AgentSpec, System
-from agentkit_py._engine.checks import HISTORY, MODEL, expect, expect_count, expect_list
+from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, System
+from agentkit_py._engine.checks import HISTORY, expect, expect_count, expect_list, expect_model
+from agentkit_py._engine.handoffs import Handoff, handoff_map
 from agentkit_py._engine.knowledge import (
     FilterPrecedence,
     KnowledgeBase,
     KnowledgeFilters,
     KnowledgeSearch,
 )
-from agentkit_py._engine.lifecycle import NO_HOOKS, AgentContext, Lifecycle
+from agentkit_py._engine.lifecycle import NO_HOOKS, Lifecycle
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
 from agentkit_py._engine.network_run import AgentLike
+from agentkit_py._engine.output_types import EndStrategy, OutputSpec, OutputType, OutputValidator
+from agentkit_py._engine.pausing import PENDING, Beginning, may_pause, take_answered
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunContext, RunOptions, begin_run
 from agentkit_py._engine.tool import Tool, ToolLike, as_tool
@@ -32,21 +46,25 @@ from agentkit_py._engine.tool_sources import (
     check_sources,
     may_have,
 )
-from agentkit_py.errors import ConfigurationError, MissingModelError
+from agentkit_py.errors import ConfigurationError, MissingModelError, OutputError
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.messages import UserMessage
-from agentkit_py.models.base import Model, ToolChoice, ToolSpec
-from agentkit_py.processors.apply import as_processor
-from agentkit_py.processors.base import HistoryProcessor, Processor, Tokenizer
+from agentkit_py.models.base import HostedTool, ToolChoice, ToolSpec
+from agentkit_py.processors.apply import as_processors
+from agentkit_py.processors.base import HistoryProcessor, Processors, Tokenizer
 from agentkit_py.processors.tokenizers import CustomTokenizer, as_tokenizer, default_tokenizer
-from agentkit_py.results import AgentResult
-from agentkit_py.runs import Runnable
+from agentkit_py.results import NO_VALUE, AgentResult, AgentRunResult, OutputT, text_of_output
+from agentkit_py.runs import Runnable, RunStream
+from agentkit_py.runtime.journal import RunPaused
+from agentkit_py.state import StateT
 
 P = ParamSpec("P")
+A = TypeVar("A")
+T = TypeVar("T")
 
 
 @dataclass(eq=False, kw_only=True)
-class Agent(AgentLike, Runnable[AgentResult]):
+class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     """An agent: who it is, what it can do, and what it may see.
 
     An agent is configuration: it holds nothing of a run, and may run in many at the same time. What
@@ -56,7 +74,7 @@ class Agent(AgentLike, Runnable[AgentResult]):
     name: str
     """Unique within a network; routers and histories call the agent by it."""
 
-    system: System
+    system: System[StateT]
     """The system prompt, or a function of the context that gives it."""
 
     description: str = ""
@@ -87,10 +105,31 @@ class Agent(AgentLike, Runnable[AgentResult]):
     """``"user"``: where there are ``knowledge_filters``, the model's own are ignored."""
 
     tool_choice: ToolChoice = "auto"
-    lifecycle: Lifecycle = NO_HOOKS
-    model: Model | Callable[[AgentContext], Model | Awaitable[Model]] | None = None
-    """A model, or a function of the context that chooses one at each turn (for pictures, for code,
-    a cheap one); None: the model of the run or of the network."""
+    lifecycle: Lifecycle[StateT] = NO_HOOKS
+    output_type: OutputType[OutputT] | None = None
+    """What a run ends with: a type, a function that is called with what the model gives, a list of
+    these, or one of `ToolOutput`, `NativeOutput` and `PromptedOutput`; None: whatever it says."""
+
+    output_retries: int = 1
+    """The number of times that the model may answer again where its answer does not fit."""
+
+    output_validators: Sequence[Callable[..., Any]] = ()
+    """Functions that check an output, or change it; see `output_validator`."""
+
+    end_strategy: EndStrategy = "early"
+    """``"early"``: tools that are called beside a valid output are not run; ``"exhaustive"``: they
+    are run."""
+
+    handoffs: Sequence[AgentLike[Any] | Handoff[Any]] = ()
+    """The agents that it may hand the conversation over to, in a network: agents, or `Handoff`s."""
+
+    state_type: type[StateT] | None = None
+    """The type of its runs' state data; a run that is given none begins with ``state_type()``."""
+
+    model: ModelChoice = None
+    """A model, its name (``"openai:gpt-4.1"``), or a function of the context that chooses one at
+    each turn (for pictures, for code, a cheap one); None: the model of the run or of the network.
+    """
 
     allowed_tools: AllowedTools | None = None
     """Which of its tools are offered and may be called: names, or a function of the context that
@@ -99,14 +138,18 @@ class Agent(AgentLike, Runnable[AgentResult]):
     history: HistoryConfig | None = None
     """Where its threads are kept when it runs by itself; its processors apply in networks too."""
 
-    processors: Sequence[Processor] = ()
-    """Processors of the history sent to this agent's model; they run after the network's."""
+    processors: Processors = ()
+    """Processors of the history sent to this agent's model, or a function of the run's context that
+    gives them; they run after the network's."""
 
     max_iter: int = 10
     """Inferences in one turn at the most, each with the tools it asks for; 0 and 1 mean one."""
 
     stream_before_response: bool = False
     """Stream replies before `on_response` has seen them; otherwise such an agent's text waits."""
+
+    hosted_tools: Sequence[HostedTool] = ()
+    """Tools that the provider runs, beside its own: ``["web_search"]``, or the provider's JSON."""
 
     parallel_tools: bool = False
     """Run the calls of one reply at the same time, each on its own fork of the state."""
@@ -121,7 +164,7 @@ class Agent(AgentLike, Runnable[AgentResult]):
 
     def __post_init__(self) -> None:
         """Check what was given."""
-        if not isinstance(self.name, str) or not self.name:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(self.name, str) or not self.name:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may pass anything
             raise ConfigurationError(
                 f"An agent's name must be a non-empty string, got {self.name!r}"
             )
@@ -141,7 +184,7 @@ class Agent(AgentLike, Runnable[AgentResult]):
     @property
     def chain(self) -> tuple[HistoryProcessor, ...]:
         """Its processors, functions among them made processors."""
-        return tuple(as_processor(processor) for processor in self.processors)
+        return as_processors(self.processors, f"Agent {self.name!r}")
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -193,22 +236,70 @@ class Agent(AgentLike, Runnable[AgentResult]):
             tokenizer=self.tokenizer,
             max_iter=self.max_iter,
             parallel_tools=self.parallel_tools,
+            hosted_tools=tuple(self.hosted_tools),
             stream_before_response=self.stream_before_response,
+            output=self._output(tools),
+            handoffs=handoff_map(self.name, self.handoffs),
         )
+
+    def output_validator(
+        self, function: OutputValidator[StateT, OutputT]
+    ) -> OutputValidator[StateT, OutputT]:
+        """Add a function that checks each output, or changes it; for use as a decorator.
+
+        It gets the context and the output, or the output alone, and returns the output. Where it
+        raises `ModelRetry` the model reads why, and answers again. Sync or async; a durable run
+        calls it once for each answer.
+        """
+        self.output_validators = [*self.output_validators, function]
+        return function
+
+    def _output(self, tools: Mapping[str, Tool]) -> OutputSpec | None:
+        if self.output_type is None:
+            return None
+        from agentkit_py._engine.output_schema import output_spec  # noqa: PLC0415 - loads pydantic
+
+        where = f"Agent {self.name!r}"
+        expect_count(where, "output_retries", self.output_retries)
+        if self.end_strategy not in ("early", "exhaustive"):
+            raise ConfigurationError(
+                f"{where}: end_strategy must be 'early' or 'exhaustive', got {self.end_strategy!r}"
+            )
+        found = output_spec(
+            self.name,
+            self.output_type,
+            self.output_validators,
+            self.output_retries,
+            self.end_strategy,
+        )
+        for member in found.members:
+            if member.tool.name in tools:
+                raise ConfigurationError(
+                    f"{where}: its tool {member.tool.name!r} has the name of its output's; "
+                    "give that another one with ToolOutput(…, name=…)"
+                )
+        return found
 
     def _check_kinds(self) -> None:
         where = f"Agent {self.name!r}"
+        if isinstance(self.hosted_tools, str) or not all(
+            isinstance(one, str | Mapping)  # pyright: ignore[reportUnnecessaryIsInstance] - callers may pass anything
+            for one in self.hosted_tools
+        ):
+            raise ConfigurationError(
+                f"{where}: hosted_tools must be a list of names and dicts, "
+                f"got {self.hosted_tools!r:.80}"
+            )
         if not isinstance(self.system, str) and not callable(self.system):
             raise ConfigurationError(
                 f"{where}: system must be a text or a function that gives one, "
                 f"got {self.system!r:.80}"
             )
-        if not isinstance(self.model, Model) and not callable(self.model):
-            expect(where, "model", self.model, Model, MODEL)
+        expect_model(where, "model", self.model)
         expect(where, "history", self.history, HistoryConfig, HISTORY)
         expect(where, "lifecycle", self.lifecycle, Lifecycle, "a Lifecycle(…)")
         expect_list(where, "tools", self.tools)
-        expect_list(where, "processors", self.processors)
+        expect_list(where, "handoffs", self.handoffs)
         expect_count(where, "max_iter", self.max_iter)
 
     def _knowledge_search(self) -> KnowledgeSearch | None:
@@ -227,7 +318,7 @@ class Agent(AgentLike, Runnable[AgentResult]):
             precedence=self.filter_precedence,
         )
 
-    def with_model(self, model: Model) -> Agent:
+    def with_model(self, model: ModelChoice) -> Self:
         """Return the agent with another model; everything else is kept."""
         return dataclasses.replace(self, model=model)
 
@@ -259,7 +350,7 @@ class Agent(AgentLike, Runnable[AgentResult]):
                 parent_run_id=call.parent_run_id,
             )
             result = await run_agent(context, context.spec_of(agent), turn)
-            return result.text, result.stop_reason
+            return text_of_output(result), result.stop_reason
 
         return Nested(
             name=self.name,
@@ -272,20 +363,91 @@ class Agent(AgentLike, Runnable[AgentResult]):
     def _servers(self) -> Iterable[ToolSource]:
         return self.mcp_servers
 
-    async def _run(
-        self, given: str | UserMessage, options: RunOptions, *, tokens: bool
-    ) -> AgentResult:
+    if TYPE_CHECKING:
+
+        @overload
+        async def run(
+            self: Agent[Any, None], input: str | UserMessage, **options: Unpack[RunOptions]
+        ) -> AgentResult: ...
+        @overload
+        async def run(
+            self: Agent[Any, T], input: str | UserMessage, **options: Unpack[RunOptions]
+        ) -> AgentRunResult[T]: ...
+        async def run(  # noqa: D102 - the base's
+            self,
+            input: str | UserMessage,  # noqa: A002 - TypeScript's name
+            **options: Unpack[RunOptions],
+        ) -> Any: ...
+
+        @overload
+        def run_sync(  # pyright: ignore[reportOverlappingOverload]
+            self: Agent[Any, None], input: str | UserMessage, **options: Unpack[RunOptions]
+        ) -> AgentResult: ...
+        @overload
+        def run_sync(
+            self: Agent[Any, T], input: str | UserMessage, **options: Unpack[RunOptions]
+        ) -> AgentRunResult[T]: ...
+        def run_sync(  # noqa: D102 - the base's
+            self,
+            input: str | UserMessage,  # noqa: A002 - TypeScript's name
+            **options: Unpack[RunOptions],
+        ) -> Any: ...
+
+        @overload
+        def stream(  # pyright: ignore[reportOverlappingOverload]
+            self: Agent[Any, None], input: str | UserMessage, **options: Unpack[RunOptions]
+        ) -> RunStream[AgentResult]: ...
+        @overload
+        def stream(
+            self: Agent[Any, T], input: str | UserMessage, **options: Unpack[RunOptions]
+        ) -> RunStream[AgentRunResult[T]]: ...
+        def stream(  # noqa: D102 - the base's
+            self,
+            input: str | UserMessage,  # noqa: A002 - TypeScript's name
+            **options: Unpack[RunOptions],
+        ) -> Any: ...
+
+    async def _run(self, given: str | UserMessage, options: RunOptions, *, tokens: bool) -> Any:
+        if options.get("router") is not None:
+            raise ConfigurationError(
+                f"run() of agent {self.name!r} got router=…, but only networks have routers: "
+                "use Network(name=…, agents=[…], router=…)"
+            )
+        options = may_pause(options, self.history, [self])
         context = begin_run(
-            self.name, given, options, history=self.history, mode=self.history_mode, tokens=tokens
+            self.name,
+            given,
+            options,
+            history=self.history,
+            mode=self.history_mode,
+            state_type=self.state_type,
+            tokens=tokens,
         )
+        begun = Beginning.of(context, "agent", self.name)
+        try:
+            return await self._run_to_end(context, options)
+        except RunPaused as paused:
+            assert begun is not None
+            pending = await begun.pause(context, paused)
+        answered = await take_answered(self.history, pending)
+        if answered is not None:
+            return await self.go_on(answered, options)
+        key = f"{context.prefix}/pending"
+        when, new_id = context.runtime.now(key), context.runtime.new_id(key)
+        waiting = AgentResult(self.name, (), (), when, id=new_id, stop_reason=PENDING)
+        return self._ended(context, context.spec_of(self), waiting)
+
+    async def _run_to_end(self, context: RunContext, options: RunOptions) -> Any:
         turn = TurnOptions(context.prefix, options.get("model"), max_iter=options.get("max_iter"))
         if turn.model is None and self.model is None:
             raise MissingModelError(self.name)  # before a thread is made for nothing
         await context.open([self])
+        spec = context.spec_of(self)
         if context.thread.outcome is not None:
-            return context.earlier_result()
+            return self._ended(context, spec, context.earlier_result())
         try:
-            result = await run_agent(context, context.spec_of(self), turn)
+            result = await run_agent(context, spec, turn)
+            ended = self._ended(context, spec, result)
             if context.thread.config is not None:
                 await context.thread.end(stop_reason=result.stop_reason)
         except CancelledError as error:
@@ -295,12 +457,26 @@ class Agent(AgentLike, Runnable[AgentResult]):
             await context.finalize(error)
             context.raise_to_caller(error)
             raise
-        warn_of_unread_results(result)
-        return result
+        if spec.output is None:
+            warn_of_unread_results(result)
+        return ended
+
+    def _ended(self, context: RunContext, spec: AgentSpec, result: AgentResult) -> Any:
+        """Return what the run gives to its caller.
+
+        Raises:
+            OutputError: A limit ended it before there was an output.
+        """
+        if spec.output is None:
+            return result
+        if result.value is NO_VALUE:
+            raise OutputError(self.name, result.stop_reason or "earlier run", result=result)
+        results = tuple(context.transcript.results())
+        return AgentRunResult(result.value, result, results, context.meter.usage)
 
 
 @dataclass(eq=False, kw_only=True)
-class RoutingAgent(Agent):
+class RoutingAgent(Agent[StateT, OutputT]):
     """An agent whose answer says which agents are next; its lifecycle needs `on_route`."""
 
     is_routing: ClassVar[bool] = True
@@ -320,20 +496,20 @@ class RoutingAgent(Agent):
 _DEFAULT_TOKENIZER = default_tokenizer()
 
 
-def _takes_arguments_of(
-    kind: Callable[P, Agent],
-) -> Callable[[Callable[..., Agent]], Callable[P, Agent]]:
+def takes_arguments_of(
+    kind: Callable[P, A],
+) -> Callable[[Callable[..., Any]], Callable[P, A]]:
     """Return a decorator that gives a function the signature of ``kind``."""
 
-    def decorate(function: Callable[..., Agent]) -> Callable[P, Agent]:
+    def decorate(function: Callable[..., Any]) -> Callable[P, A]:
         update_wrapper(function, kind, assigned=(), updated=())  # for `inspect.signature`
-        return function
+        return cast("Callable[P, A]", function)
 
     return decorate
 
 
-@_takes_arguments_of(Agent)
-def create_agent(*args: Any, **options: Any) -> Agent:
+@takes_arguments_of(Agent)
+def create_agent(*args: Any, **options: Any) -> Any:
     """Make an agent as TypeScript's ``createAgent`` does: ``max_iter`` is 1 unless given."""
     options.setdefault("max_iter", 1)
     return Agent(*args, **options)

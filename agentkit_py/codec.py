@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import InvalidRecordError
@@ -16,18 +16,22 @@ from agentkit_py.messages import (
     FileContent,
     ImageContent,
     Message,
+    OpaqueMessage,
     ReasoningMessage,
+    StopReason,
     TextContent,
     TextMessage,
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
+    part_to_json,
 )
 
 Record = Mapping[str, Any]
 
 _ROLES = ("system", "user", "assistant")
-_STOPS = (None, "tool", "stop")
+_STOPS = (None, *get_args(StopReason))
+_PARTS = ("call", "result", "whole", "")
 
 _STOP_BY_DEFAULT = ("tool_call", "tool_result")
 
@@ -63,24 +67,23 @@ def _body(message: Message) -> dict[str, Any]:
             }
         case ReasoningMessage(content=content):
             return {"type": "reasoning", "role": "assistant", "content": content}
+        case OpaqueMessage():
+            facts: dict[str, str] = {
+                "host": message.host,
+                "toolName": message.tool,
+                "callId": message.call_id,
+            }
+            known = {
+                name: value for name, value in (*facts.items(), ("part", message.part)) if value
+            }
+            own = {"content": message.content, "format": message.format}
+            return {"type": "opaque", "role": "assistant", **own, **known}
 
 
 def _content_to_json(content: object) -> object:
     if isinstance(content, str):
         return content
-    return [_part_to_json(part) for part in cast("list[ContentPart]", content)]
-
-
-def _part_to_json(part: ContentPart) -> dict[str, str]:
-    match part:
-        case TextContent():
-            return {"type": "text", "text": part.text}
-        case ImageContent():
-            own = {"detail": part.detail}
-        case FileContent():
-            own = {"name": part.name}
-    found = {"data": part.data, "url": part.url, "mediaType": part.media_type, **own}
-    return {"type": part.type, **{k: v for k, v in found.items() if v is not None}}
+    return [part_to_json(part) for part in cast("list[ContentPart]", content)]
 
 
 def _common(message: Message) -> dict[str, Any]:
@@ -144,6 +147,22 @@ def _reasoning(reader: _Reader) -> Message:
     return ReasoningMessage(reader.string("content"), **reader.common())
 
 
+def _opaque(reader: _Reader) -> Message:
+    host, tool, call_id = map(reader.text_or_empty, ("host", "toolName", "callId"))
+    part = reader.text_or_empty("part")
+    if part:
+        reader.one_of("part", _PARTS)
+    return OpaqueMessage(
+        reader.object("content"),
+        reader.string("format"),
+        host,
+        tool,
+        call_id,
+        cast("Any", part),
+        **reader.common(),
+    )
+
+
 class _Reader:
     """Reads fields of one JSON object; its errors name the field that is wrong."""
 
@@ -167,6 +186,15 @@ class _Reader:
         if not isinstance(value, str):
             raise self._wrong(name, f"expected a string, got {value!r:.80}")
         return value
+
+    def text_or_empty(self, name: str) -> str:
+        return self._maybe(name) or ""
+
+    def object(self, name: str) -> dict[str, JsonValue]:
+        value = self.value(name)
+        if not isinstance(value, dict):
+            raise self._wrong(name, f"expected an object, got {value!r:.80}")
+        return cast("dict[str, JsonValue]", value)
 
     def one_of(self, name: str, allowed: tuple[str, ...]) -> str:
         value = self.value(name)
@@ -241,7 +269,8 @@ class _Reader:
     def common(self) -> dict[str, Any]:
         stop = self._record.get("stop_reason")
         if stop not in _STOPS:
-            raise self._wrong("stop_reason", f"expected tool or stop, got {stop!r:.80}")
+            words = ", ".join(get_args(StopReason))
+            raise self._wrong("stop_reason", f"expected one of {words}, got {stop!r:.80}")
         agent = self._record.get("agent")
         if agent is not None and not isinstance(agent, str):
             raise self._wrong("agent", f"expected a string, got {agent!r:.80}")
@@ -268,4 +297,5 @@ _READERS: dict[str, Callable[[_Reader], Message]] = {
     "tool_call": _tool_call,
     "tool_result": _tool_result,
     "reasoning": _reasoning,
+    "opaque": _opaque,
 }

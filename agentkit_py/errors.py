@@ -6,7 +6,11 @@
     ├── ConfigurationError          something the developer passed cannot work (also a ValueError)
     │   ├── MissingModelError       neither run, agent nor network has a model
     │   ├── ToolDefinitionError     a tool's name, signature or schema cannot be used
-    │   └── MissingDependencyError  an optional package is not installed
+    │   ├── MissingDependencyError  an optional package is not installed
+    │   ├── StepLimitError          a durable run is larger than Inngest allows
+    │   └── ReplayError             a durable run would do something twice, or go on wrongly
+    │       ├── OverlapError            two steps at the same time, outside of a group
+    │       └── VersionMismatchError    the run began under another definition
     ├── ModelError                  something about one model call
     │   ├── ModelHTTPError          the provider answered with an error status
     │   │   ├── AuthenticationError     401, 403
@@ -16,10 +20,15 @@
     │   │   └── ProviderUnavailableError    5xx
     │   ├── ModelTimeoutError       no answer within the model's time-out
     │   ├── ModelConnectionError    the provider could not be reached
+    │   ├── ModelNotAskedError      a breaker or a limit of one's own kept the request back
     │   └── ModelResponseError      the answer is not what the provider's API promises
+    │       ├── EmptyReplyError     the reply was cut or refused before it said anything
     │       └── ModelStreamError    a streamed answer broke off in the middle
+    ├── BudgetExceededError         a user or tenant has used up a budget
     ├── NonRetriableError           raised by users: stop, and do not try this again
     ├── RetryAfterError             raised by users: stop, and try again after a while
+    ├── ModelRetry                  raised by users: tell the model what is wrong with its answer
+    ├── OutputError                 an agent or network ended without its output
     ├── ProcessorError              a history processor failed or returned nonsense
     ├── ToolSourceError             a server that has tools cannot be reached or used
     ├── NestingError                agents or networks as tools are nested too deep
@@ -29,6 +38,7 @@
     ├── HistoryError                a thread could not be loaded or saved
     │   ├── ThreadNotFoundError
     │   ├── ThreadBusyError         another run is working on the thread
+    │   ├── NotPendingError         nobody waits for this answer
     │   ├── StoreVersionError       the database was written by a newer version
     │   └── InvalidRecordError      stored or imported JSON does not hold what it should
     ├── KnowledgeError              documents could not be read, stored or searched
@@ -46,45 +56,19 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-__all__ = [
-    "AgentKitError",
-    "AuthenticationError",
-    "BadRequestError",
-    "ConfigurationError",
-    "ContextOverflowError",
-    "FilterError",
-    "HistoryError",
-    "InvalidRecordError",
-    "KnowledgeError",
-    "MissingDependencyError",
-    "MissingModelError",
-    "ModelConnectionError",
-    "ModelError",
-    "ModelHTTPError",
-    "ModelResponseError",
-    "ModelStreamError",
-    "ModelTimeoutError",
-    "NestingError",
-    "NonRetriableError",
-    "ProcessorError",
-    "ProviderUnavailableError",
-    "RateLimitError",
-    "RetryAfterError",
-    "RoutingError",
-    "ScriptError",
-    "StateConflictError",
-    "StateError",
-    "StoreVersionError",
-    "ThreadBusyError",
-    "ThreadNotFoundError",
-    "ToolDefinitionError",
-    "ToolSourceError",
-    "is_control_error",
-]
+from agentkit_py._core.untrusted import clean
 
 
 class AgentKitError(Exception):
-    """Base of every error that this library raises."""
+    """Base of every error that this library raises.
+
+    Its text is clean: what strangers wrote in it (a provider's words, a name, a title) holds no
+    escape sequences, controls and format characters. The facts that it keeps stay as they are.
+    """
+
+    def __str__(self) -> str:
+        """Return the message as it may be shown."""
+        return clean(super().__str__())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Keep message and facts: `Exception` itself would call the constructor with the text."""
@@ -144,6 +128,69 @@ class MissingDependencyError(ConfigurationError):
         )
         self.package = package
         self.extra = extra
+
+
+class StepLimitError(ConfigurationError):
+    """A durable run, or one of its steps, is larger than Inngest allows.
+
+    Attributes:
+        limit: ``"steps"``, ``"output"``, ``"request"`` or ``"state"``.
+        size: The number of steps, or of bytes.
+        most: How many are allowed.
+    """
+
+    def __init__(self, message: str, *, limit: str, size: int, most: int) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.size = size
+        self.most = most
+
+
+class ReplayError(ConfigurationError):
+    """A durable run would do something twice, or go on with a wrong record; so it ends.
+
+    Attributes:
+        step: The step at which that was seen; None at the end of the run.
+        remembered: Names of remembered steps that nobody asked for again, as far as they are known.
+    """
+
+    def __init__(
+        self, message: str, *, step: str | None = None, remembered: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message)
+        self.step = step
+        self.remembered: tuple[str, ...] = tuple(remembered)
+
+
+class OverlapError(ReplayError):
+    """A step was begun while another one was under way, outside of a group.
+
+    Attributes:
+        steps: The step that was under way, and the one that was begun.
+    """
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(
+            f"Step {second!r} was begun while step {first!r} was under way. Inngest keeps one of "
+            "them and does the other again. Run one after the other, or in a group: "
+            "ctx.step.parallel(…) in tools, together(…) for agents, parallel_tools=True for tools, "
+            "and ctx.group.parallel(…) for whole runs in a function of your own.",
+            step=second,
+        )
+        self.steps: tuple[str, str] = (first, second)
+
+
+class VersionMismatchError(ReplayError):
+    """The code has changed under a run so that it cannot go on.
+
+    Nothing was done. The request is tried again, as a worker with the run's own version may take
+    it, and fails for good when the function's attempts are used up.
+
+    Attributes:
+        changes: What differs from the definition that the run began with.
+    """
+
+    changes: tuple[str, ...] = ()
 
 
 # --------------------------------------------------------------------------- model calls
@@ -241,6 +288,20 @@ class ModelConnectionError(ModelError):
     retriable = True
 
 
+class ModelNotAskedError(ModelError):
+    """A guard of this process kept the request back: nothing was sent.
+
+    Attributes:
+        retry_after: Seconds after which it may be sent.
+    """
+
+    retriable = True
+
+    def __init__(self, reason: str, *, provider: str, model: str, retry_after: float) -> None:
+        super().__init__(f"not asked: {reason}", provider=provider, model=model)
+        self.retry_after = retry_after
+
+
 class ModelResponseError(ModelError):
     """The provider answered 200 with something its API does not promise.
 
@@ -251,6 +312,50 @@ class ModelResponseError(ModelError):
     def __init__(self, message: str, *, provider: str, model: str, excerpt: str = "") -> None:
         super().__init__(message, provider=provider, model=model)
         self.excerpt: str = excerpt[:500]
+
+
+class EmptyReplyError(ModelResponseError):
+    """The model's reply says nothing, and not because the model was done.
+
+    Attributes:
+        finish_reason: Why it ended: ``"length"``, ``"refusal"``, ``"content_filter"``, … .
+        provider_reason: The provider's own word for that.
+        details: What the provider said beside it, e.g. the category of a refusal; may be None.
+        usage: The tokens it cost all the same (`agentkit_py.messages.Usage`); None: not known.
+    """
+
+    def __init__(
+        self,
+        finish_reason: str,
+        *,
+        provider: str,
+        model: str,
+        provider_reason: str = "",
+        details: Any = None,
+        usage: Any = None,
+        excerpt: str = "",
+    ) -> None:
+        word = f" ({provider_reason})" if provider_reason not in ("", finish_reason) else ""
+        said = f" {details}" if details else ""
+        cure = _CURES.get(finish_reason, "")
+        super().__init__(
+            f"the reply says nothing: it ended with {finish_reason}{word}.{said[:500]}{cure}",
+            provider=provider,
+            model=model,
+            excerpt=excerpt,
+        )
+        self.finish_reason: str = finish_reason
+        self.provider_reason: str = provider_reason
+        self.details: Any = details
+        self.usage: Any = usage
+
+
+_CURES = {
+    "length": " Give it more tokens: reasoning counts, too.",
+    "context_window": " Send it less, e.g. with TokenLimiter.",
+    "refusal": " Ask another model, or ask otherwise.",
+    "content_filter": " Ask otherwise, or change the provider's filter settings.",
+}
 
 
 class ModelStreamError(ModelResponseError):
@@ -278,6 +383,29 @@ class ModelStreamError(ModelResponseError):
 # --------------------------------------------------------------------------- runs
 
 
+class BudgetExceededError(AgentKitError):
+    """A user or tenant has used up what its budget allows; nothing was sent.
+
+    Attributes:
+        scope: Whose budget it is, e.g. ``"user:u1"``.
+        limit: ``"tokens"``, ``"cost"`` or ``"runs"``.
+        most: How much is allowed in a period.
+        used: How much is used, calls under way included.
+        resets_at: The end of the period (ISO 8601, UTC); None: it has none.
+    """
+
+    def __init__(
+        self, *, scope: str, limit: str, most: float, used: float, resets_at: str | None
+    ) -> None:
+        until = f"; the next period begins at {resets_at}" if resets_at else ""
+        super().__init__(f"The budget of {scope!r} is used up: {used:g} of {most:g} {limit}{until}")
+        self.scope = scope
+        self.limit = limit
+        self.most = most
+        self.used = used
+        self.resets_at = resets_at
+
+
 class NonRetriableError(AgentKitError):
     """Raise it in a tool, router or hook to fail the run without another attempt."""
 
@@ -293,6 +421,41 @@ class RetryAfterError(AgentKitError):
         super().__init__(message)
         seconds = retry_after.total_seconds() if isinstance(retry_after, timedelta) else retry_after
         self.retry_after: float = float(seconds)
+
+
+class ModelRetry(AgentKitError):  # noqa: N818 - pydantic-ai's name
+    """Raise it in a function or validator of an output: the model reads why, and answers again."""
+
+
+class OutputError(AgentKitError):
+    """An agent or network ended without its output.
+
+    Attributes:
+        name: Its name.
+        reason: ``"retries"`` (no answer fitted), why the last reply was cut (``"length"``,
+            ``"refusal"``, …), or the limit or stop reason that ended the turn or run.
+        result: The last result (`AgentResult`), with the reply; None if no model has replied.
+        problems: What was wrong with each answer, in order.
+    """
+
+    def __init__(
+        self, name: str, reason: str, *, result: Any = None, problems: Sequence[str] = ()
+    ) -> None:
+        wrong = f" The last problem: {problems[-1][:500]}" if problems else ""
+        cure = _OUTPUT_CURES.get(reason, "")
+        super().__init__(f"{name!r} ended without its output: {reason}.{wrong}{cure}")
+        self.name = name
+        self.reason = reason
+        self.result: Any = result
+        self.problems: tuple[str, ...] = tuple(problems)
+
+
+_OUTPUT_CURES = {
+    "retries": " Give it more tries with output_retries=…, or ask for a simpler type.",
+    "length": " Give it more tokens.",
+    "max_iter": " Give it more inferences with max_iter=….",
+    "refusal": " Ask another model, or ask otherwise.",
+}
 
 
 class ProcessorError(AgentKitError):
@@ -418,6 +581,27 @@ class ThreadBusyError(HistoryError):
     def __init__(self, thread_id: str) -> None:
         super().__init__(f"Another run is working on thread {thread_id!r}.")
         self.thread_id = thread_id
+
+
+class NotPendingError(HistoryError):
+    """No run of the thread `thread_id` waits for the answer to `question_id`.
+
+    `status` says what became of the question, if there is one.
+    """
+
+    def __init__(
+        self,
+        thread_id: str,
+        problem: str,
+        *,
+        question_id: str | None = None,
+        status: str | None = None,
+    ) -> None:
+        what = "" if question_id is None else f", question {question_id!r}"
+        super().__init__(f"Thread {thread_id!r}{what}: {problem}; nobody waits for an answer.")
+        self.thread_id = thread_id
+        self.question_id = question_id
+        self.status = status
 
 
 class StoreVersionError(HistoryError):

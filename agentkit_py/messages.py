@@ -1,6 +1,7 @@
 """The messages of a conversation, with the JSON shapes of the TypeScript package.
 
-A message is text, a model's tool calls, one tool's result, or a model's reasoning::
+A message is text, a model's tool calls, one tool's result, a model's reasoning, or a block of a
+reply for which the library has no type (`OpaqueMessage`)::
 
     TextMessage("user", "Where is my parcel?")
     ToolCallMessage((ToolCall("call-1", "track", {"parcel": 17}),))
@@ -17,21 +18,30 @@ makes a rewritten message once, so that it is counted once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from operator import is_
 from typing import Any, Literal, TypeAlias, cast
 
-from agentkit_py._core.json import JsonObject, JsonValue, dumps
+from agentkit_py._core.json import JsonObject, JsonValue, as_list, as_object, dumps
 from agentkit_py.errors import ConfigurationError
 
 __all__ = [
+    "CITATIONS",
+    "CONTINUES",
+    "ORIGIN",
     "ContentPart",
     "Delta",
     "FileContent",
+    "Finish",
+    "FinishReason",
     "ImageContent",
     "MediaContent",
     "Message",
+    "Messages",
+    "OpaqueMessage",
     "ReasoningDelta",
     "ReasoningMessage",
     "StopReason",
@@ -46,13 +56,89 @@ __all__ = [
     "UserMessage",
     "counter",
     "derived",
-    "origin_of",
+    "goes_on",
+    "lineage",
+    "medium_in",
+    "part_to_json",
+    "result_parts",
     "text_of",
     "text_of_parts",
     "token_memo",
+    "with_media",
+    "without_ciphers",
 ]
 
-StopReason: TypeAlias = Literal["tool", "stop"]
+StopReason: TypeAlias = Literal[
+    "tool",
+    "stop",
+    "length",
+    "content_filter",
+    "refusal",
+    "pause",
+    "context_window",
+    "compaction",
+    "error",
+]
+"""Why a reply ended: for a tool, because it was done (both are TypeScript's words), or else."""
+
+FinishReason: TypeAlias = Literal[
+    "stop",
+    "tool_calls",
+    "length",
+    "content_filter",
+    "refusal",
+    "pause",
+    "context_window",
+    "compaction",
+    "error",
+]
+"""Why a reply ended, in one vocabulary for all providers.
+
+The model was done, calls tools, reached a limit of tokens, was stopped by a filter, refused, pauses
+and goes on if asked, filled its context window, wrote a compaction, or made an error.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The end of a reply: the reason, the provider's own word for it, and what it said beside."""
+
+    reason: FinishReason
+    word: str = ""
+    """The provider's own word, e.g. ``"end_turn"``; empty: it gave none."""
+
+    details: JsonObject | None = None
+    """Facts beside it under the provider's names: stop details, safety ratings, a refusal."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether the reply was stopped before the model was done with it."""
+        return self.reason in ("length", "content_filter", "refusal", "context_window", "error")
+
+    @property
+    def stop(self) -> StopReason:
+        """The reason as messages say it."""
+        return "tool" if self.reason == "tool_calls" else self.reason
+
+    def __str__(self) -> str:
+        """The reason, and the provider's word where it is another."""
+        return self.reason if self.word in ("", self.reason) else f"{self.reason} ({self.word})"
+
+
+ORIGIN = "origin"
+"""The key in `provider_metadata` under which it says what made the block: ``{"host": …}``."""
+
+CITATIONS = "citations"
+"""The key in `provider_metadata` of sources that the provider names beside a text, not in it."""
+
+CONTINUES = "continues"
+"""The key in the origin that says: this text goes on with the one before it."""
+
+
+def goes_on(message: Message) -> bool:
+    """Return whether a text goes on with the text before it: the provider split one in two."""
+    origin = as_object((message.provider_metadata or {}).get(ORIGIN))
+    return origin is not None and origin.get(CONTINUES) is True
 
 
 # --------------------------------------------------------------------------- content
@@ -137,6 +223,106 @@ def text_of_parts(content: str | Sequence[ContentPart]) -> str:
     return "".join(part.text for part in content if isinstance(part, TextContent))
 
 
+def part_to_json(part: ContentPart) -> dict[str, JsonValue]:
+    """Return a content part as JSON."""
+    match part:
+        case TextContent():
+            return {"type": "text", "text": part.text}
+        case ImageContent():
+            own = {"detail": part.detail}
+        case FileContent():
+            own = {"name": part.name}
+    found = {"data": part.data, "url": part.url, "mediaType": part.media_type, **own}
+    return {"type": part.type, **{k: v for k, v in found.items() if v is not None}}
+
+
+# Images and files in tools' results, which are JSON: as `part_to_json` writes them, as dataclasses
+# become, and as MCP servers give them.
+
+_TYPE_KEYS = frozenset({"mediaType", "mimeType", "media_type"})
+_MEDIA_KEYS = _TYPE_KEYS | {"type", "data", "url", "detail", "name", "annotations", "_meta"}
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+
+
+def medium_in(value: object) -> MediaContent | None:
+    """Return the image or file that a JSON object stands for; None: it stands for none."""
+    found = as_object(value)
+    if found is None:
+        return None
+    kind = found.get("type")
+    resource = as_object(found.get("resource")) if kind == "resource" else None
+    if resource is not None:  # of an MCP server
+        found = {"data": resource.get("blob"), "name": resource.get("uri"), **resource}
+        return _medium("file", {k: v for k, v in found.items() if k != "url"})
+    if kind not in ("image", "file", "audio") or not found.keys() <= _MEDIA_KEYS:
+        return None
+    return _medium("image" if kind == "image" else "file", found)
+
+
+def _medium(kind: str, found: dict[str, Any]) -> MediaContent | None:
+    data, url = found.get("data"), found.get("url")
+    typed = found.get("mediaType") or found.get("mimeType") or found.get("media_type")
+    if not isinstance(typed, str):
+        typed = None
+    is_data = isinstance(data, str) and typed is not None and _BASE64.fullmatch(data) is not None
+    if not (url is None if is_data else data is None and isinstance(url, str)):
+        return None
+    if kind == "image" or (typed or "").startswith("image/"):
+        detail = found.get("detail")
+        return ImageContent(data, url, typed, detail if detail in ("low", "high", "auto") else None)
+    name = found.get("name")
+    return FileContent(data, url, typed, name if isinstance(name, str) else None)
+
+
+def result_parts(content: JsonValue) -> list[ContentPart] | None:
+    """Return a tool's result as content parts; None: there is no image or file in it.
+
+    A result that is a list of parts stays one. In any other JSON each image or file is named where
+    it stood (`[image 1]`), and follows after it.
+    """
+    wrapped = as_object(content) or {}
+    inner: Any = wrapped["data"] if list(wrapped) == ["data"] else content
+    items = as_list(inner) or [inner]
+    if any(medium_in(item) is not None for item in items):
+        return [_part_in(item) for item in items]
+    found: list[MediaContent] = []
+
+    def name(medium: MediaContent) -> JsonValue:
+        found.append(medium)
+        return f"[{medium.type} {len(found)}]"
+
+    text = dumps(with_media(content, name))
+    return [TextContent(text), *found] if found else None
+
+
+def _part_in(item: Any) -> ContentPart:
+    medium = medium_in(item)
+    if medium is not None:
+        return medium
+    match item:
+        case {"type": "text", "text": str(text)} | str(text):
+            return TextContent(text)
+        case _:
+            return TextContent(dumps(item))
+
+
+def with_media(value: JsonValue, change: Callable[[MediaContent], JsonValue]) -> JsonValue:
+    """Return a tool's result with what ``change`` gives for each image and file in it.
+
+    What holds none stays the same object.
+    """
+    medium = medium_in(value)
+    if medium is not None:
+        return change(medium)
+    if isinstance(value, dict):
+        fields = {key: with_media(item, change) for key, item in value.items()}
+        return value if all(fields[key] is value[key] for key in fields) else fields
+    if isinstance(value, list | tuple):
+        items = [with_media(item, change) for item in value]
+        return value if all(map(is_, items, value)) else items
+    return value
+
+
 # --------------------------------------------------------------------------- messages
 
 
@@ -145,7 +331,7 @@ class _Base:
     """The fields of all messages."""
 
     stop_reason: StopReason | None = None
-    """Why the model stopped after this message: for a tool, or because it was done."""
+    """Why the reply ended that this message is of; all but `tool` and `stop`: it is not whole."""
 
     from_history: bool | None = field(default=None, compare=False)
     """True if the message is older than the current run; unset: like the message before it."""
@@ -168,14 +354,29 @@ def _restore(kind: type[Any], facts: dict[str, Any]) -> Any:
     return kind(**facts)
 
 
+_ROLES = ("system", "user", "assistant")
+
+
 @dataclass(frozen=True, slots=True)
 class TextMessage(_Base):
-    """Text of the system, the user or a model."""
+    """Text of the system, the user or a model.
+
+    Raises:
+        ConfigurationError: There is no such role.
+    """
 
     role: Literal["system", "user", "assistant"]
     content: str | Sequence[ContentPart]
 
     type: Literal["text"] = field(default="text", kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Refuse roles that no provider knows."""
+        if self.role not in _ROLES:
+            raise ConfigurationError(
+                f"TextMessage(role={self.role!r:.80}): there is no such role. Use 'system', 'user' "
+                "or 'assistant'; tools' calls and results have messages of their own."
+            )
 
     @property
     def text(self) -> str:
@@ -200,6 +401,11 @@ class ToolCall:
     provider_metadata: JsonObject | None = None
 
     type: Literal["tool"] = field(default="tool", kw_only=True)
+
+    @property
+    def written(self) -> str:
+        """The arguments as text: JSON, or what the model wrote where that was none."""
+        return dumps(self.arguments) if self.malformed is None else self.malformed
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +446,68 @@ class ReasoningMessage(_Base):
     type: Literal["reasoning"] = field(default="reasoning", kw_only=True)
 
 
-Message: TypeAlias = TextMessage | ToolCallMessage | ToolResultMessage | ReasoningMessage
+@dataclass(frozen=True, slots=True)
+class OpaqueMessage(_Base):
+    """A block of a reply for which the library has no type, e.g. the call of a hosted tool.
+
+    It stands in its place in the reply and goes back to the host that made it, as long as nobody
+    changed it into something else; other hosts get the model's texts and calls without it.
+    """
+
+    content: JsonObject
+    """The block as it came."""
+
+    format: str
+    """The wire format that it is of, e.g. ``"anthropic"``."""
+
+    host: str = ""
+    """The host that made it, e.g. ``"api.anthropic.com"``; empty: not known, so nobody gets it."""
+
+    tool: str = ""
+    """The hosted tool whose activity it is; empty: none's."""
+
+    call_id: str = ""
+    """The id that the call of a hosted tool shares with its result."""
+
+    part: Literal["call", "result", "whole", ""] = ""
+    """Of a tool's activity: its call, its result, or both in one; empty: it is none."""
+
+    role: Literal["assistant"] = field(default="assistant", kw_only=True)
+
+    type: Literal["opaque"] = field(default="opaque", kw_only=True)
+
+    @property
+    def kind(self) -> str:
+        """The provider's word for it, e.g. ``"web_search_call"``."""
+        kind = self.content.get("type")
+        return kind if isinstance(kind, str) else next(iter(self.content), "")
+
+    @property
+    def medium(self) -> MediaContent | None:
+        """The picture or file that the model made, if the block is one."""
+        match self.content:
+            case {"inlineData": {"mimeType": str(kind), "data": str(data)}}:
+                made = {"mediaType": kind, "data": data}
+                return _medium("image" if kind.startswith("image/") else "file", made)
+            case {"type": "image_generation_call", "result": str(data)}:
+                kind = self.content.get("output_format") or "png"
+                return _medium("image", {"mediaType": f"image/{kind}", "data": data})
+            case _:
+                return None
+
+    def __str__(self) -> str:
+        """A short description in square brackets."""
+        what = {"call": "call of ", "result": "result of ", "whole": "", "": ""}[self.part]
+        return f"[{what}{self.tool or self.kind}]"
+
+
+Message: TypeAlias = (
+    TextMessage | ToolCallMessage | ToolResultMessage | ReasoningMessage | OpaqueMessage
+)
 """Every kind of message; match on the class or on ``type``, and end with `assert_never`."""
+
+Messages: TypeAlias = Sequence[Message]
+"""Messages in order: a history, or a part of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,9 +647,29 @@ def _countable(message: Message) -> str:
         case "tool_call":
             return dumps([_countable_call(call) for call in message.tools])
         case "tool_result":
-            return dumps(message.content)
+            return dumps(with_media(message.content, lambda medium: {"type": medium.type}))
         case "reasoning":
             return message.content
+        case "opaque":
+            return dumps(without_ciphers(message.content))
+
+
+_CIPHERS = frozenset({"encrypted_content", "encrypted_index", "signature", "thoughtSignature"})
+_LONGEST_BYTES = 4_000
+
+
+def without_ciphers(value: JsonValue) -> JsonValue:
+    """Return JSON without what no model reads as text: signatures, encrypted data, long bytes."""
+    if isinstance(value, dict):
+        return {k: without_ciphers(v) for k, v in value.items() if k not in _CIPHERS}
+    if isinstance(value, list | tuple):
+        return [without_ciphers(item) for item in value]
+    if isinstance(value, str) and len(value) > _LONGEST_BYTES and _LONG_BASE64.match(value):
+        return ""
+    return value
+
+
+_LONG_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{4000}")
 
 
 def _countable_call(call: ToolCall) -> dict[str, JsonValue]:
@@ -404,14 +690,14 @@ def token_memo(message: Message) -> dict[str, float]:
 
 
 def counter(
-    key: str, count: Callable[[str], float], media: Callable[[TextMessage], float]
+    key: str, count: Callable[[str], float], media: Callable[[Message], float]
 ) -> Callable[[Message], float]:
     """Return a function that gives the tokens of a message, counted once per message and key.
 
     Args:
         key: Names the way of counting.
         count: Counts a text. It gives whole numbers unless a user's own tokenizer gives fractions.
-        media: The tokens of the images and files of a content list, without its text.
+        media: The tokens of the images and files of a message, without its text.
     """
 
     def tokens(message: Message) -> float:
@@ -419,7 +705,8 @@ def counter(
         known = memo.tokens.get(key)
         if known is None:
             known = count(text_of(message))
-            if isinstance(message, TextMessage) and not isinstance(message.content, str):
+            is_list = not isinstance(message, TextMessage) or not isinstance(message.content, str)
+            if is_list and isinstance(message, TextMessage | ToolResultMessage):
                 known += media(message)
             memo.tokens[key] = known
         return known
@@ -431,7 +718,7 @@ def derived(message: Message, key: Hashable, make: Callable[[], Message]) -> Mes
     """Return ``make()``, made once per message and key.
 
     So a message that a processor rewrites for every model call is one object in all of them, and
-    counted once. `origin_of` finds the message that it was made of.
+    counted once. `lineage` finds the message that it was made of.
 
     Args:
         message: The message that is rewritten.
@@ -449,7 +736,10 @@ def derived(message: Message, key: Hashable, make: Callable[[], Message]) -> Mes
     return memo.derived[key] or message
 
 
-def origin_of(message: Message) -> Message | None:
-    """Return the message that this one was derived from, if it was."""
-    memo = message._memo  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
-    return None if memo is None else memo.origin
+def lineage(message: Message) -> Iterator[Message]:
+    """Yield the message, then the one that it was derived from, and so on to the first."""
+    current: Message | None = message
+    while current is not None:
+        yield current
+        memo = current._memo  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
+        current = None if memo is None else memo.origin

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Unpack
+from typing import Any, Generic, Literal, Unpack
 
 from agentkit_py._engine.agent_loop import TurnOptions, choose_model, offered_tools
-from agentkit_py._engine.agent_spec import NetworkSpec, Turn
-from agentkit_py._engine.checks import HISTORY, MODEL, expect, expect_count, expect_list
+from agentkit_py._engine.agent_spec import ModelChoice, NetworkSpec, PrefixMode
+from agentkit_py._engine.checks import (
+    HISTORY,
+    expect,
+    expect_count,
+    expect_function,
+    expect_list,
+    expect_model,
+)
 from agentkit_py._engine.model_input import ModelInputBuilder
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
-from agentkit_py._engine.network_loop import NetworkLoop
-from agentkit_py._engine.network_run import DONE, NetworkRun
+from agentkit_py._engine.network_loop import NetworkLoop, RouterContext
+from agentkit_py._engine.network_run import DONE, NetworkRun, RunOutputT
+from agentkit_py._engine.pausing import PENDING, Beginning, may_pause, take_answered
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunContext, RunOptions, begin_run
 from agentkit_py._engine.tool import Tool
 from agentkit_py._engine.tool_sources import ToolSource
-from agentkit_py.agent import Agent
+from agentkit_py.agent import Agent, takes_arguments_of
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.messages import UserMessage
-from agentkit_py.models.base import Model
-from agentkit_py.processors.apply import as_processor
-from agentkit_py.processors.base import HistoryProcessor, Processor
+from agentkit_py.processors.apply import as_processors
+from agentkit_py.processors.base import HistoryProcessor, Processors
 from agentkit_py.processors.report import ContextReport
+from agentkit_py.processors.tool_results import ToolCallFilter
 from agentkit_py.routing import Router, check_router, get_default_routing_agent
 from agentkit_py.runs import Runnable
-from agentkit_py.state import State
+from agentkit_py.runtime.journal import RunPaused
+from agentkit_py.state import State, StateT
 
 __all__ = ["DEFAULT_MAX_ITER", "Network", "NetworkRun", "create_network", "explain"]
 
@@ -37,7 +46,7 @@ DEFAULT_MAX_ITER = 50
 
 
 @dataclass(eq=False, kw_only=True)
-class Network(Runnable[NetworkRun]):
+class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutputT]):
     """Agents that share a state, and a router that says who is next.
 
     A network is configuration: each `run` works on agents, state and stack of its own. What is
@@ -45,28 +54,54 @@ class Network(Runnable[NetworkRun]):
     """
 
     name: str
-    agents: Sequence[Agent]
+    agents: Sequence[Agent[StateT, Any]]
     description: str = ""
-    default_model: Model | None = None
+    default_model: ModelChoice = None
     """The model of agents that have none, and of the default routing agent."""
 
-    router: Router | None = None
+    router: Router[StateT] | None = None
     """A function, a routing agent, or None: the default routing agent."""
 
     max_iter: int | None = DEFAULT_MAX_ITER
     """Agent turns in one run at the most; 0 or None: no limit."""
 
-    default_state: State[Any] | None = None
+    default_state: State[StateT] | None = None
     """Copied for each run that is given no state."""
+
+    state_type: type[StateT] | None = None
+    """The type of the state's data; a run that is given no state begins with ``state_type()``."""
+
+    output: (
+        Agent[StateT, RunOutputT]
+        | Callable[[RouterContext[StateT]], RunOutputT | Awaitable[RunOutputT]]
+        | None
+    ) = None
+    """What a run ends with once the router is done: an agent that takes the last turn and gives its
+    output, or a function of the run; None: the output of the agent that was the last."""
 
     history: HistoryConfig | None = None
     """Where threads are kept, e.g. ``SqliteHistory("support.db")``."""
 
-    processors: Sequence[Processor] = ()
-    """Processors of the history sent to any agent's model; they run before the agents' own."""
+    processors: Processors = ()
+    """Processors of the history sent to any agent's model, or a function of the run's context that
+    gives them; they run before the agents' own."""
+
+    isolation: Literal["own_tools"] | None = None
+    """``"own_tools"``: each agent sees the words of all and calls of its own tools only, as with
+    ``ToolCallFilter(include="own")`` before all other processors of the network."""
 
     history_mode: HistoryMode = "chronological"
     """The order of prompt and history; ``"typescript"``: as in the TypeScript package."""
+
+    output_type: type[RunOutputT] | None = None
+    """The type of that output, if the last agent is to give it; what it gives is checked."""
+
+    prefix: PrefixMode = "auto"
+    """``"shared"``: the requests of all agents begin alike, with the tools of all and each agent's
+    instructions where its turn begins, so that providers' caches and signed reasoning hold from
+    agent to agent. Agents that processors hide something from, or whose prompt or tools are not
+    fixed, keep a beginning of their own, as all do with ``"own"``. ``"auto"``: shared where all
+    agents have the same model, which signs its reasoning, and nothing is hidden from any."""
 
     _opened: list[AsyncExitStack] = field(init=False, repr=False)
 
@@ -78,8 +113,9 @@ class Network(Runnable[NetworkRun]):
 
     @property
     def chain(self) -> tuple[HistoryProcessor, ...]:
-        """Its processors, functions among them made processors."""
-        return tuple(as_processor(processor) for processor in self.processors)
+        """Its processors, that of its isolation first, functions among them made processors."""
+        own = () if self.isolation is None else (ToolCallFilter(include="own"),)
+        return (*own, *as_processors(self.processors, f"Network {self.name!r}"))
 
     def resolve(self, options: RunOptions | None = None) -> NetworkSpec:
         """Return the network as it is now, ready to run.
@@ -91,16 +127,23 @@ class Network(Runnable[NetworkRun]):
         expect_list(where, "agents", self.agents)
         for agent in self.agents:
             expect(where, "each of agents", agent, Agent, "an Agent")
-        expect(where, "default_model", self.default_model, Model, MODEL)
+        expect_model(where, "default_model", self.default_model)
         expect(where, "default_state", self.default_state, State, "a State(…)")
         expect(where, "history", self.history, HistoryConfig, HISTORY)
-        expect_list(where, "processors", self.processors)
+        if self.isolation not in (None, "own_tools"):
+            raise ConfigurationError(
+                f'{where}: isolation must be None or "own_tools", got {self.isolation!r:.80}'
+            )
         expect_count(where, "max_iter", self.max_iter)
+        self._check_prefix(where)
         names = [agent.name for agent in self.agents]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ConfigurationError(f"{where} has two agents called {twice[0]!r}")
         options = options or {}
+        output: object = self.output
+        if output is not None and not isinstance(output, Agent):
+            expect_function(where, "output", output)
         given = options.get("max_iter")
         return NetworkSpec(
             name=self.name,
@@ -109,7 +152,21 @@ class Network(Runnable[NetworkRun]):
             max_iter=self.max_iter if given is None else given,
             history=self.history,
             chain=self.chain,
+            output=self.output,
+            output_type=self.output_type,
+            prefix=self.prefix,
         )
+
+    def _check_prefix(self, where: str) -> None:
+        if self.prefix not in ("auto", "shared", "own"):
+            raise ConfigurationError(
+                f"{where}: prefix must be 'auto', 'shared' or 'own', got {self.prefix!r:.80}"
+            )
+        if self.prefix == "shared" and self.history_mode == "typescript":
+            raise ConfigurationError(
+                f"{where}: prefix='shared' needs requests that grow at the end, which "
+                "history_mode='typescript' puts elsewhere; leave one of them out"
+            )
 
     def as_tool(self, **options: Unpack[AsToolOptions]) -> Tool:
         """Return this network as a tool of agents: each call is a run of its own.
@@ -138,7 +195,8 @@ class Network(Runnable[NetworkRun]):
                 history=context.history,
             )
             done = await _loop(network, context, {"model": call.model}).run_to_end()
-            return done.text, None if done.stop_reason == DONE else done.stop_reason
+            stopped = None if done.stop_reason == DONE else done.stop_reason
+            return done.text, stopped
 
         return Nested(
             name=self.name,
@@ -153,14 +211,29 @@ class Network(Runnable[NetworkRun]):
 
     async def _run(
         self, given: str | UserMessage, options: RunOptions, *, tokens: bool
-    ) -> NetworkRun:
+    ) -> NetworkRun[StateT, RunOutputT]:
         check_router(self.name, options.get("router"))
+        options = may_pause(options, self.history, self.agents)
         context = _begin(self, given, options, tokens=tokens)
-        return await _loop(self, context, options).run_to_end()
+        loop, begun = _loop(self, context, options), Beginning.of(context, "network", self.name)
+        try:
+            return await loop.run_to_end()
+        except RunPaused as paused:
+            assert begun is not None
+            loop.run.pending = await begun.pause(context, paused)
+        answered = await take_answered(self.history, loop.run.pending)
+        if answered is not None:
+            return await self.go_on(answered, options)
+        loop.run.stop_reason = PENDING
+        return loop.run
 
 
 def _begin(
-    network: Network, given: str | UserMessage, options: RunOptions, *, tokens: bool = False
+    network: Network[Any, Any],
+    given: str | UserMessage,
+    options: RunOptions,
+    *,
+    tokens: bool = False,
 ) -> RunContext:
     return begin_run(
         network.name,
@@ -169,23 +242,24 @@ def _begin(
         history=network.history,
         mode=network.history_mode,
         default_state=network.default_state,
+        state_type=network.state_type,
         tokens=tokens,
     )
 
 
-def _loop(network: Network, context: RunContext, options: RunOptions) -> NetworkLoop:
+def _loop(network: Network[Any, Any], context: RunContext, options: RunOptions) -> NetworkLoop:
     router = options.get("router") or network.router or get_default_routing_agent()
     return NetworkLoop(network, network.resolve(options), context, router)
 
 
 async def explain(
-    target: Agent | Network,
+    target: Agent[Any, Any] | Network[Any, Any],
     agent: str | None = None,
     *,
     thread_id: str | None = None,
     input: str | UserMessage = "",  # noqa: A002 - as in run()
     state: State[Any] | Mapping[str, Any] | None = None,
-    model: Model | None = None,
+    model: ModelChoice = None,
 ) -> ContextReport:
     """Return what an agent would be sent now, level by level.
 
@@ -198,7 +272,7 @@ async def explain(
         agent: Which agent of the network.
         thread_id: The stored thread.
         input: What the user would say.
-        state: State to go on with.
+        state: State to go on with; it stays as it is.
         model: Overrides the agent's.
 
     Raises:
@@ -206,7 +280,8 @@ async def explain(
         MissingModelError: The agent has no model, whose name and window matter here.
         ThreadNotFoundError: There is no such thread.
     """
-    options: RunOptions = {"state": state, "thread_id": thread_id, "model": model}
+    own = state.clone() if isinstance(state, State) else state
+    options: RunOptions = {"state": own, "thread_id": thread_id, "model": model}
     chosen = _chosen(target, agent)
     if isinstance(target, Network):
         context = _begin(target, input, options)
@@ -219,12 +294,14 @@ async def explain(
     await context.open(agents, dry=True)
     spec = context.spec_of(chosen)
     found = await choose_model(context, spec, TurnOptions("explain", model, default))
-    turn = Turn(spec, found, "explain", "explain", "explain")
+    plan = spec.plan_output(found)
+    turn = context.turn_of(spec, found, "explain", "explain", "explain")
     tools = await offered_tools(context, spec, "explain.tools")
+    tools = tools if plan is None else {**tools, **plan.tools}
     return (await ModelInputBuilder(run=context, turn=turn, tools=tools).build()).report
 
 
-def _chosen(target: Agent | Network, name: str | None) -> Agent:
+def _chosen(target: Agent[Any, Any] | Network[Any, Any], name: str | None) -> Agent[Any, Any]:
     if isinstance(target, Agent):
         if name not in (None, target.name):
             raise ConfigurationError(f"The agent is {target.name!r}, not {name!r}")
@@ -239,4 +316,8 @@ def _chosen(target: Agent | Network, name: str | None) -> Agent:
     return found
 
 
-create_network = Network
+@takes_arguments_of(Network)
+def create_network(*args: Any, **options: Any) -> Network:
+    """Make a network as TypeScript's ``createNetwork`` does: ``prefix`` is "own" unless given."""
+    options.setdefault("prefix", "own")
+    return Network(*args, **options)

@@ -7,21 +7,43 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, cast
+from enum import Enum
+from typing import Any, Generic, cast, get_args
 
-from agentkit_py._core.json import dumps
+from typing_extensions import TypeVar
+
+from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
 from agentkit_py.codec import escape_surrogates, message_from_dict, message_to_dict
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.messages import (
+    CITATIONS,
     ContentPart,
+    Finish,
+    FinishReason,
+    MediaContent,
     Message,
+    OpaqueMessage,
     ReasoningMessage,
     TextMessage,
     ToolCallMessage,
     ToolResultMessage,
     Usage,
+    goes_on,
 )
 from agentkit_py.processors.report import ContextReport
+
+
+class _NoValue(Enum):
+    """A kind of its own, since None may be an output; an enum, so that copies are the same."""
+
+    NO_VALUE = "no value"
+
+
+NO_VALUE: Any = _NoValue.NO_VALUE
+"""The value of a result that holds no output."""
+
+OutputT = TypeVar("OutputT", default=None)
+"""The type of an agent's output; None: its results are plain `AgentResult`s."""
 
 USER = "user"
 """Agent name of the results that hold what the user said."""
@@ -53,11 +75,19 @@ class AgentResult:
 
     id: str | None = field(default=None, kw_only=True)
     usage: Usage | None = field(default=None, kw_only=True)
+    finish: Finish | None = field(default=None, kw_only=True, compare=False)
+    """Why the model's reply ended, with the provider's word and details; None: not known."""
+
     stop_reason: str | None = field(default=None, kw_only=True, compare=False)
-    """Which limit ended the agent's turn after this result; None: it ended by itself."""
+    """Which limit ended the agent's turn after this result, or why its last reply was cut
+    (``"length"``, ``"refusal"``, …); None: it ended by itself."""
 
     context: ContextReport | None = field(default=None, repr=False, kw_only=True, compare=False)
     """The changes of each level of processors to the messages sent to the model."""
+
+    value: Any = field(default=NO_VALUE, repr=False, kw_only=True, compare=False)
+    """The output of the agent's turn, after its last result: an object of its ``output_type``, or
+    the text. `NO_VALUE` where there is none; stores do not keep it."""
 
     def __post_init__(self) -> None:
         """Normalise lists to tuples, the time to UTC, and sign the messages."""
@@ -87,9 +117,44 @@ class AgentResult:
 
     @property
     def text(self) -> str:
-        """The assistant's text, its messages joined by line breaks."""
-        texts = [m.text for m in self.output if m.type == "text" and m.role == "assistant"]
-        return "\n".join(texts)
+        """The assistant's text as the provider means it.
+
+        Texts that the provider split are one; others are joined by line breaks. A reply of nothing
+        but images or other blocks is said in words, e.g. ``[image]``.
+        """
+        pieces: list[str] = []
+        last: Message | None = None
+        for message in self.output:
+            if message.type == "text" and message.role == "assistant":
+                if last is not None:
+                    pieces.append("" if last.type == "text" and goes_on(message) else "\n")
+                pieces.append(message.text)
+                last = message
+            elif last is not None:
+                last = message
+        text = "".join(pieces)
+        return text if text.strip() else text or _in_words(self.output)
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """Why the model's reply ended, in one vocabulary for all providers."""
+        return None if self.finish is None else self.finish.reason
+
+    @property
+    def cut(self) -> Finish | None:
+        """The end of a reply that is not whole; None: it is, or that is not known."""
+        return self.finish if self.finish is not None and self.finish.is_cut else None
+
+    @property
+    def citations(self) -> tuple[JsonObject, ...]:
+        """The sources that the reply names, in its order, as the provider gives them."""
+        return tuple([one for message in self.output for one in _cited(message.provider_metadata)])
+
+    @property
+    def media(self) -> tuple[MediaContent, ...]:
+        """The pictures and files that the model made, in their order."""
+        found = [m.medium for m in self.output if isinstance(m, OpaqueMessage)]
+        return tuple(medium for medium in found if medium is not None)
 
     @property
     def raw(self) -> str | None:
@@ -113,8 +178,8 @@ class AgentResult:
             return self
         return replace(
             self,
-            output=tuple([replace(m, from_history=past) for m in self.output]),
-            tool_calls=tuple([replace(m, from_history=past) for m in self.tool_calls]),
+            output=tuple([sided(m, past=past) for m in self.output]),
+            tool_calls=tuple([sided(m, past=past) for m in self.tool_calls]),
         )
 
     def with_sides(self, *, past: bool) -> AgentResult:
@@ -129,8 +194,8 @@ class AgentResult:
         calls = zip(self.tool_calls, sides[len(self.output) :], strict=True)
         return replace(
             self,
-            output=tuple([replace(m, from_history=side) for m, side in output]),
-            tool_calls=tuple([replace(m, from_history=side) for m, side in calls]),
+            output=tuple([sided(m, past=side) for m, side in output]),
+            tool_calls=tuple([sided(m, past=side) for m, side in calls]),
         )
 
     def __str__(self) -> str:
@@ -160,6 +225,8 @@ class AgentResult:
             record["id"] = self.id
         if self.usage is not None:
             record["usage"] = _usage_to_dict(self.usage)
+        if self.finish is not None:
+            record |= _finish_to_dict(self.finish)
         if full:
             record["prompt"] = [message_to_dict(message) for message in self.prompt]
             record["history"] = [message_to_dict(message) for message in self.history]
@@ -190,9 +257,103 @@ class AgentResult:
             reply=_raw_reply(fields) if "raw" in fields else None,
             id=None if fields.get("id") is None else _string(fields, "id", where),
             usage=None if usage is None else _usage_from_dict(usage, where),
+            finish=_finish_from_dict(fields, where) if "finishReason" in fields else None,
         )
 
     export = to_dict
+
+
+@dataclass(frozen=True)
+class AgentRunResult(Generic[OutputT]):
+    """The end of a run of an agent that has an ``output_type``."""
+
+    output: OutputT
+    """The output, of the agent's ``output_type``."""
+
+    result: AgentResult
+    """The last model call's result."""
+
+    results: Sequence[AgentResult] = field(default=(), repr=False)
+    """All results of the run, in order."""
+
+    usage: Usage = field(default_factory=Usage)
+    """The tokens of all model calls of the run."""
+
+    @property
+    def text(self) -> str:
+        """The output as text: itself, or its JSON."""
+        return _text_of(self.output)
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the turn ended; None: by itself."""
+        return self.result.stop_reason
+
+    def __str__(self) -> str:
+        """The author and the output."""
+        return f"{self.result.agent_name}: {self.text}"
+
+
+def text_of_output(result: AgentResult) -> str:
+    """Return the output that a result holds as text, else its text."""
+    return result.text if result.value is NO_VALUE else _text_of(result.value)
+
+
+def _text_of(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    from pydantic_core import to_json  # noqa: PLC0415 - slow to load
+
+    return to_json(value, fallback=str).decode("utf-8", "replace")
+
+
+def _objects(value: object) -> list[JsonObject]:
+    """Return the objects of a JSON array; nothing where it is none."""
+    found = (as_object(item) for item in as_list(value) or ())
+    return [item for item in found if item is not None]
+
+
+def _cited(metadata: JsonObject | None) -> list[JsonObject]:
+    """Return the citations in a message's own block (Claude, Responses), or kept beside it."""
+    found = _objects((metadata or {}).get(CITATIONS))
+    for kept in (metadata or {}).values():
+        block = as_object(kept) or {}
+        found += _objects(block.get("citations"))
+        for part in _objects((as_object(block.get("item")) or {}).get("content")):
+            found += _objects(part.get("annotations"))
+    return found
+
+
+def _in_words(messages: Sequence[Message]) -> str:
+    """Return what a reply without text holds: its media, and blocks that are no tool's activity."""
+    found: list[str] = []
+    for message in messages:
+        if isinstance(message, TextMessage) and not isinstance(message.content, str):
+            found += [f"[{part.type}]" for part in message.content if part.type != "text"]
+        elif isinstance(message, OpaqueMessage):
+            found.append(str(message))
+    return "\n".join(found)
+
+
+def _finish_to_dict(finish: Finish) -> dict[str, Any]:
+    record: dict[str, Any] = {"finishReason": finish.reason}
+    if finish.word:
+        record["providerReason"] = finish.word
+    if finish.details:
+        record["finishDetails"] = finish.details
+    return record
+
+
+def _finish_from_dict(fields: Mapping[str, Any], where: str) -> Finish:
+    reason, details = fields["finishReason"], fields.get("finishDetails")
+    if reason not in get_args(FinishReason):
+        problem = f"expected one of {', '.join(get_args(FinishReason))}, got {reason!r:.80}"
+        raise InvalidRecordError(problem, where=where, field="finishReason")
+    if details is not None and not isinstance(details, Mapping):
+        problem = f"expected an object, got {details!r:.80}"
+        raise InvalidRecordError(problem, where=where, field="finishDetails")
+    word = _string(fields, "providerReason", where) if "providerReason" in fields else ""
+    return Finish(reason, word, cast("JsonObject | None", details))
 
 
 def _line_of(message: Message) -> str:
@@ -206,6 +367,8 @@ def _line_of(message: Message) -> str:
             return f"{tool.name} → {dumps(content)[:200]}"
         case ReasoningMessage():
             return ""
+        case OpaqueMessage():
+            return str(message)
 
 
 def _signed(messages: Sequence[Message], agent: str) -> tuple[Any, ...]:
@@ -268,7 +431,7 @@ def _raw_reply(fields: Mapping[str, Any]) -> object:
         return raw
     try:
         return json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return raw
 
 
@@ -297,3 +460,8 @@ def _tokens(value: object, where: str, name: str) -> int:
         problem = f"expected a whole number, got {value!r:.80}"
         raise InvalidRecordError(problem, where=where, field=f"usage.{name}")
     return value
+
+
+def sided(message: Message, *, past: bool) -> Message:
+    """Return the message marked as from before the current run or of it: itself if it is so."""
+    return message if message.from_history is past else replace(message, from_history=past)

@@ -9,30 +9,38 @@ from typing import Any, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import dumps
+from agentkit_py._engine.handoffs import HandedOver, Handoff, HandoffHistory
 from agentkit_py._engine.lifecycle import AgentContext, Lifecycle, ResultContext
 from agentkit_py._engine.network_loop import Routed, RouterContext, RouterFunction, Together
 from agentkit_py._engine.tool import ToolContext, create_tool
 from agentkit_py.agent import Agent, RoutingAgent
 from agentkit_py.errors import ConfigurationError, RoutingError
 from agentkit_py.models.base import ToolSpec
+from agentkit_py.state import StateT
 
 __all__ = [
+    "HandedOver",
+    "Handoff",
+    "HandoffHistory",
     "Routed",
     "Router",
     "RouterContext",
     "RouterFunction",
     "Together",
     "get_default_routing_agent",
+    "handoffs",
     "mention_router",
     "mentioned",
+    "once",
+    "sequence",
     "together",
 ]
 
-Router: TypeAlias = RouterFunction | RoutingAgent
+Router: TypeAlias = RouterFunction[StateT] | RoutingAgent[StateT, Any]
 """A network's ``router``: a function, or a routing agent."""
 
 
-def together(*agents: Agent | str) -> Together:
+def together(*agents: Agent[Any, Any] | str) -> Together:
     """Return a router's choice of several agents that run at the same time.
 
     Each gets its own copy of the state and sees the conversation as it was before. Results join
@@ -55,11 +63,34 @@ def check_router(network: str, router: object) -> None:
         )
 
 
+def once(agent: Agent[StateT, Any] | str) -> RouterFunction[StateT]:
+    """Return a router that gives one agent one turn."""
+    return sequence(agent)
+
+
+def sequence(*agents: Agent[StateT, Any] | Together | str) -> RouterFunction[StateT]:
+    """Return a router that gives each agent one turn, in this order."""
+
+    def route(context: RouterContext[StateT]) -> Routed:
+        return list(agents) if context.call_count == 0 else None
+
+    return route
+
+
+def handoffs(start: Agent[StateT, Any] | str) -> RouterFunction[StateT]:
+    """Return a router that begins with one agent; the agents' ``handoffs`` say who goes on.
+
+    The run ends with the agent who answers instead of handing over. Agents that hand over in
+    circles end it with the stop reason ``"handoff_loop"``; see `Handoff`.
+    """
+    return sequence(start)
+
+
 _BEFORE, _AFTER = r"(?<![\w@.])@", r"(?![\w-])(?!\.\w)"
 
 
 def mention_router(
-    fallback: Router | Agent | str | None = None,
+    fallback: Router[Any] | Agent[Any, Any] | str | None = None,
 ) -> Callable[[RouterContext], Awaitable[Routed]]:
     """A router that gives each agent mentioned as ``@name`` one turn, in the order of mention.
 
@@ -72,9 +103,9 @@ def mention_router(
     Raises:
         ConfigurationError: ``fallback`` is none of these.
     """
-    one = fallback if isinstance(fallback, str | Agent) else None
-    if one is None:
-        check_router("mention_router", fallback)
+    given: Any = fallback
+    if not isinstance(fallback, str | Agent):
+        check_router("mention_router", given)
 
     async def route(context: RouterContext) -> Routed:
         agents = await context.network.available_agents()
@@ -82,9 +113,9 @@ def mention_router(
         if named:
             return named if context.call_count == 0 else None
         if isinstance(fallback, RoutingAgent):
-            return fallback
+            return given
         if isinstance(fallback, str | Agent):
-            return fallback if context.call_count == 0 else None
+            return given if context.call_count == 0 else None
         return None if fallback is None else await resolve(fallback(context))
 
     return route
@@ -159,6 +190,8 @@ async def _done(finished: Any) -> str:
 
 
 def _on_route(context: ResultContext) -> list[str] | None:
+    if context.result.cut is not None:  # so the name may be the beginning of one
+        return None
     for result in context.result.tool_calls:
         if result.tool.name == DONE:
             return None

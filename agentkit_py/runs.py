@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
 from agentkit_py._core.interrupting import run_interruptibly
 from agentkit_py._engine.instrumentation import StreamingConfig
 from agentkit_py._engine.limits import RunLimits
+from agentkit_py._engine.pausing import Resumption, resume_with
 from agentkit_py._engine.run_context import RunOptions
 from agentkit_py._engine.tool import Approver
 from agentkit_py._engine.tool_sources import ToolSource, opened
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.events.approvals import Answered
 from agentkit_py.events.types import Event, Observer
+from agentkit_py.history.config import HistoryConfig
+from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.messages import UserMessage
 from agentkit_py.runtime.current import close_shared_runtime
+from agentkit_py.state import State
 
 __all__ = ["Approver", "RunLimits", "RunOptions", "RunStream", "Runnable", "StreamingConfig"]
 
@@ -27,6 +31,7 @@ T = TypeVar("T")
 class Runnable(Generic[T]):
     """The base of agents and networks: `run`, `run_sync`, `stream` and their servers."""
 
+    history: HistoryConfig | None
     _opened: list[AsyncExitStack]
 
     async def run(
@@ -50,6 +55,58 @@ class Runnable(Generic[T]):
             HistoryError: The thread could not be loaded or saved.
         """
         return await self._run(input, options, tokens=False)
+
+    async def resume(
+        self,
+        thread_id: str,
+        answers: Mapping[str, Answered] | None = None,
+        /,
+        *,
+        by: str | None = None,
+        **options: Unpack[RunOptions],
+    ) -> T:
+        """Go on with a run that waits for a person, in this process or any other.
+
+        The run's code runs again up to its question: steps that are done (model calls, tools,
+        ``ctx.step``) are not done again, while prompts, routers and hooks are called again and must
+        decide as they did.
+
+        Args:
+            thread_id: The thread of the run.
+            answers: An answer, True or False to each question, by its id; the first one counts.
+                Without any, a run goes on whose questions were answered elsewhere, or have expired.
+            by: The id of the person who answers.
+            options: Those that `run` was given (see `RunOptions`), with a ``state`` of its type
+                where it was given one of a type of its own.
+
+        Returns:
+            What `run` returns; the run may wait for other answers again.
+
+        Raises:
+            NotPendingError: There is no such question, or nobody waits for its answer.
+            ConfigurationError: The history keeps no questions.
+            ReplayError: The code has changed, so that the run would not come to its question again.
+        """
+        taken = await resume_with(self.history, thread_id, answers, by)
+        return await self.go_on(taken, options)
+
+    async def pending(self, thread_id: str) -> list[Question]:
+        """Return the open questions of a thread, the oldest first."""
+        store: object = self.history
+        if not isinstance(store, QuestionStore):
+            return []
+        return await store.list_questions(thread_id=thread_id, limit=None)
+
+    async def go_on(self, taken: Resumption, options: RunOptions) -> T:
+        """Go on with a run that this process has taken, as servers do; see `resume`."""
+        state: State[Any] | None = getattr(self, "default_state", None)
+        try:
+            found = await self._run(taken.message, taken.options(options, state), tokens=False)
+        except (Exception, asyncio.CancelledError):
+            await taken.end("failed")
+            raise
+        await taken.end("completed")
+        return found
 
     def run_sync(
         self,
@@ -98,12 +155,7 @@ class Runnable(Generic[T]):
         self._opened.append(await opened(self._servers()))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Disconnect its servers."""
         await self._opened.pop().aclose()
 

@@ -6,22 +6,31 @@ import copy
 import dataclasses
 import logging
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeGuard, cast
 
 from typing_extensions import TypeVar
 
 from agentkit_py._core.json import JsonValue, find_non_json
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import InvalidRecordError, StateConflictError, StateError
 from agentkit_py.messages import Message
-from agentkit_py.results import USER, AgentResult
+from agentkit_py.results import USER, AgentResult, sided
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter
 
-logger: logging.Logger = logging.getLogger("agentkit_py")
+logger: logging.Logger = get_logger("agentkit_py")
 
 _PLAIN_KEYS = frozenset(
     {"data", "messages", "_messages", "results", "_results", "threadId", "kv", "_kv", "_data"}
@@ -30,6 +39,9 @@ _PLAIN_KEYS = frozenset(
 """The keys of a plain state, in the TypeScript package's spellings too."""
 
 D = TypeVar("D", default=dict[str, Any])
+
+StateT = TypeVar("StateT", default=Any)
+"""The type of the data that agents, tools, hooks and routers share."""
 
 
 class State(Generic[D]):
@@ -69,6 +81,11 @@ class State(Generic[D]):
         self.not_loaded: int = 0
         self._messages = tuple(messages)
         self._transcript = list(results)
+
+    @property
+    def kv(self) -> MutableMapping[str, Any]:
+        """The data as a mapping, of whatever kind it is: ``state.kv["plan"] = "gold"``."""
+        return DataView(self.data)
 
     @property
     def messages(self) -> list[Message]:
@@ -166,7 +183,9 @@ class State(Generic[D]):
         """
         seeds = self._messages
         if [m for m in seeds if m.from_history is False]:
-            self._messages = tuple([dataclasses.replace(m, from_history=True) for m in seeds])
+            self._messages = tuple(
+                [m if m.from_history is None else sided(m, past=True) for m in seeds]
+            )
         entries = self._transcript
         earlier = {
             id(entry)
@@ -298,6 +317,48 @@ class State(Generic[D]):
         )
         state.not_loaded = _count(plain, "notLoaded")
         return state
+
+
+class DataView(MutableMapping[str, Any]):
+    """The members of a state's data by name; a change is a change of the data."""
+
+    def __init__(self, data: object) -> None:
+        """Look at the data."""
+        self._data: Any = data
+        self._items = cast("dict[str, Any]", data) if isinstance(data, dict) else None
+
+    def __getitem__(self, key: str) -> Any:
+        if self._items is not None:
+            return self._items[key]
+        if key not in self._names():
+            raise KeyError(key)
+        return getattr(self._data, key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if self._items is not None:
+            self._items[key] = value
+        elif key in self._names():
+            setattr(self._data, key, value)
+        else:
+            raise KeyError(f"{type(self._data).__name__} has no field {key!r}")
+
+    def __delitem__(self, key: str) -> None:
+        if self._items is None:
+            raise TypeError(f"{type(self._data).__name__} has fixed fields; set {key!r} instead")
+        del self._items[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def _names(self) -> Collection[str]:
+        if self._items is not None:
+            return self._items
+        if dataclasses.is_dataclass(self._data):
+            return [field.name for field in dataclasses.fields(self._data)]
+        return list(cast("type[BaseModel]", type(self._data)).model_fields)
 
 
 def _identity(result: AgentResult) -> int | str:
@@ -477,6 +538,22 @@ def fields_of(data: object) -> dict[str, Any]:
         return {**dict(data), **(data.model_extra or {})}
     assert dataclasses.is_dataclass(data)
     return {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
+
+
+def user_of(state: State[Any]) -> str | None:
+    """Return the user that a state's data name: ``user_id`` or ``userId``."""
+    return _text_in(state, ("user_id", "userId"))
+
+
+def tenant_of(state: State[Any]) -> str | None:
+    """Return the tenant that a state's data name: ``tenant``, ``tenant_id`` or ``tenantId``."""
+    return _text_in(state, ("tenant", "tenant_id", "tenantId"))
+
+
+def _text_in(state: State[Any], keys: Iterable[str]) -> str | None:
+    fields = fields_of(state.data)
+    found = next((value for key in keys if (value := fields.get(key))), None)
+    return found if isinstance(found, str) else None
 
 
 def changed_keys(base: object, fork: object) -> list[str]:

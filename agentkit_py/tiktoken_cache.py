@@ -25,7 +25,6 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentkit_py.runtime.tiktoken_loader import FILES, cached_name
@@ -40,51 +39,33 @@ _TIMEOUT = 300
 """Seconds that one download may take."""
 
 
-@dataclass(frozen=True)
-class _Encoding:
-    """One vocabulary file as tiktoken looks for it."""
-
-    name: str
-    cache_name: str
-    """The file's name in the cache folder: the SHA-1 of the address tiktoken would ask."""
-    sha256: str
-
-    def fits(self, data: bytes) -> bool:
-        """Return whether ``data`` is this vocabulary."""
-        return hashlib.sha256(data).hexdigest() == self.sha256
-
-
-def _encodings(names: Sequence[str]) -> list[_Encoding]:
-    """Return the files that tiktoken expects for ``names``."""
-    return [_Encoding(name, cached_name(url), sha) for name in names for url, sha in FILES[name]]
-
-
-def _fill(folder: Path, wanted: list[_Encoding], *, extra: list[_Encoding]) -> list[_Encoding]:
-    """Put ``wanted`` (and what else of ``extra`` turns up on the way) into ``folder``.
+def _lacking(folder: Path, names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the files of encodings that are not in the folder, or damaged.
 
     Returns:
-        The encodings of ``wanted`` that are still missing.
+        By the name under which tiktoken looks for the file (the SHA-1 of the address that it would
+        ask): the encoding, and the file's SHA-256.
     """
-    missing = _missing(folder, wanted)
+    files = {cached_name(url): (name, sha) for name in names for url, sha in FILES[name]}
+    return {file: about for file, about in files.items() if not _fits(folder / file, about[1])}
+
+
+def _fits(path: Path, sha256: str) -> bool:
+    return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256
+
+
+def _fill(folder: Path, names: Sequence[str]) -> list[str]:
+    """Put the encodings into the folder, and others that turn up; return those still missing."""
     for source, label in _sources():
-        if not missing:
+        if not _lacking(folder, names):
             break
         with tempfile.TemporaryDirectory(prefix="tiktoken-cache-") as scratch:
             archive = source(Path(scratch))
             if archive is None:
                 _say(f"{label}: could not be downloaded")
-                continue
-            _take(archive, folder, [*missing, *_missing(folder, extra)], label)
-        missing = _missing(folder, wanted)
-    return missing
-
-
-def _missing(folder: Path, wanted: list[_Encoding]) -> list[_Encoding]:
-    return [e for e in wanted if not _is_there(folder / e.cache_name, e)]
-
-
-def _is_there(path: Path, encoding: _Encoding) -> bool:
-    return path.is_file() and encoding.fits(path.read_bytes())
+            else:
+                _take(archive, folder, label)
+    return [name for name, _ in _lacking(folder, names).values()]
 
 
 def _sources() -> Iterator[tuple[Callable[[Path], Path | None], str]]:
@@ -127,18 +108,21 @@ def _run(command: list[str]) -> bool:
     return done.returncode == 0
 
 
-def _take(archive: Path, folder: Path, wanted: list[_Encoding], label: str) -> None:
-    by_name = {key: e for e in wanted for key in (e.cache_name, f"{e.name}.tiktoken")}
+def _take(archive: Path, folder: Path, label: str) -> None:
+    """Write the files that the folder lacks; packages name them as tiktoken does or by encoding."""
+    lacking = _lacking(folder, _NEEDED + _EXTRA)
+    by_encoding = {f"{name}.tiktoken": file for file, (name, _) in lacking.items()}
     for member, read in _members(archive):
-        encoding = by_name.get(Path(member).name)
-        if encoding is None:
+        base = Path(member).name
+        file = by_encoding.get(base, base)
+        if file not in lacking:
             continue
-        data = read()
-        if encoding.fits(data):
-            _write(folder / encoding.cache_name, data)
-            _say(f"{encoding.name} from {label}")
+        (name, sha256), data = lacking[file], read()
+        if hashlib.sha256(data).hexdigest() == sha256:
+            _write(folder / file, data)
+            _say(f"{name} from {label}")
         else:
-            _say(f"{label}: {member} is not the {encoding.name} that tiktoken expects, left out")
+            _say(f"{label}: {member} is not the {name} that tiktoken expects, left out")
 
 
 def _members(archive: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
@@ -201,18 +185,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--encodings", nargs="+", default=_NEEDED, choices=_NEEDED + _EXTRA)
     parser.add_argument("--require", action="store_true", help="status 1 if one is missing")
     options = parser.parse_args(arguments)
-    wanted = _encodings(options.encodings)
-    extra = [e for e in _encodings(_EXTRA) if e not in wanted]
-    if not _missing(options.folder, wanted):
+    if not _lacking(options.folder, options.encodings):
         return 0
     if refused := _make(options.folder):
         parser.error(f"argument folder: {refused}")
-    missing = _fill(options.folder, wanted, extra=extra)
+    missing = _fill(options.folder, options.encodings)
     if not missing:
         _say(f"complete; use it with TIKTOKEN_CACHE_DIR={options.folder}")
         return 0
-    names = ", ".join(e.name for e in missing)
-    _say(f"NOT available: {names}. Without them token counts are approximate.")
+    _say(f"NOT available: {', '.join(missing)}. Without them token counts are approximate.")
     return 1 if options.require else 0
 
 

@@ -122,18 +122,15 @@ class Timed:
     def sample(self, count: int) -> Sample:
         """Call it once untimed, then ``count`` times with the clock running.
 
-        Async calls are awaited one after another in one coroutine, as in a server that has been
-        running for a while: worker threads and caches are there when the clock starts.
+        The calls follow one another in one coroutine, as in a server that has been running for a
+        while: worker threads and caches are there when the clock starts.
         """
         began = time.perf_counter()
         inputs = [self.prepare() if self.prepare else None for _ in range(count + 1)]
         prepared = (time.perf_counter() - began) / (count + 1)
         gc.collect()
         gc.freeze()  # only garbage of the calls themselves is collected
-        if inspect.iscoroutinefunction(self.do):
-            wall, cpu = self.loop.run(self._run_async(inputs))
-        else:
-            wall, cpu = self._run(inputs)
+        wall, cpu = self.loop.run(self._run(inputs))
         gc.unfreeze()
         self.done += count + 1
         return Sample(wall / count, cpu / count, prepared)
@@ -143,22 +140,12 @@ class Timed:
         if self.verify is not None:
             self.verify(self._last, self.done)
 
-    def _run(self, inputs: Sequence[Any]) -> tuple[float, float]:
-        do, last = self.do, None
-        do(inputs[0])
+    async def _run(self, inputs: Sequence[Any]) -> tuple[float, float]:
+        do, waits, last = self.do, inspect.iscoroutinefunction(self.do), None
+        _ = await do(inputs[0]) if waits else do(inputs[0])
         start, cpu = time.perf_counter(), time.process_time()
         for item in inputs[1:]:
-            last = do(item)
-        end, used = time.perf_counter(), time.process_time()
-        self._last = last
-        return end - start, used - cpu
-
-    async def _run_async(self, inputs: Sequence[Any]) -> tuple[float, float]:
-        do, last = self.do, None
-        await do(inputs[0])
-        start, cpu = time.perf_counter(), time.process_time()
-        for item in inputs[1:]:
-            last = await do(item)
+            last = await do(item) if waits else do(item)
         end, used = time.perf_counter(), time.process_time()
         self._last = last
         return end - start, used - cpu

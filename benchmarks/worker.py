@@ -47,10 +47,8 @@ class Worker:
 
     def open(self, work: str, count: int | None, effort: dict[str, Any]) -> dict[str, Any]:
         """Set a work up."""
-        contender = self.works[work](Session(self.loop, self.stack))
-        found = calibrate(contender, count, Effort(**effort))
-        self.contender = contender
-        return {"count": found}
+        self.contender = self.works[work](Session(self.loop, self.stack))
+        return {"count": calibrate(self.contender, count, Effort(**effort))}
 
     def sample(self, count: int) -> dict[str, Any]:
         """Measure it once."""

@@ -11,10 +11,10 @@ STOPS = [{"stop": stop, "note": "on time " * 4} for stop in range(12)]
 
 def conversation(count: int) -> list[Message]:
     """``count`` new messages: question, call, result, answer, and again."""
-    found: list[Message] = []
+    made: list[Message] = []
     for number in range(-(-count // 4)):
-        found += turn(number)
-    return found[:count]
+        made += turn(number)
+    return made[:count]
 
 
 def turn(number: int) -> tuple[TextMessage, ToolCallMessage, ToolResultMessage, TextMessage]:

@@ -20,7 +20,7 @@ billing = Agent(
     system="You answer questions on invoices.",
     tools=[list_invoices],
     max_iter=5,
-    processors=[ToolCallFilter(include=["list_invoices"])],  # 3. this agent
+    processors=[ToolCallFilter(include="own")],  # 3. this agent
 )
 concierge = Agent(
     name="concierge",
@@ -75,6 +75,20 @@ def newest_twenty(messages: Sequence[Message]) -> Sequence[Message]:
 
 careful = Agent(name="careful", system="…", processors=[HideNumbers(), newest_twenty])
 # --8<-- [end:own]
+
+# --8<-- [start:chosen]
+from agentkit_py import State
+from agentkit_py.lifecycle import AgentContext
+from agentkit_py.processors import MessageWindow, Processor
+
+
+def policy(context: AgentContext) -> list[Processor]:
+    """Customers of the free plan are sent less; the tenant is `tenant` of the state's data."""
+    return [MessageWindow(2)] if context.tenant == "free" else []
+
+
+plans = Agent(name="plans", system="You help.", processors=policy)
+# --8<-- [end:chosen]
 
 # --8<-- [start:apply]
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
@@ -145,6 +159,10 @@ async def main() -> None:
     await brief.run("Is it open?", model=answer)
     answer.assert_saw("You are helpful.", "Answer in one sentence.", "Is it open?")
     await careful.run("Hello", model=ScriptedModel("Hello."))
+    state = State({"tenant": "free"}, messages=history)
+    result = await plans.run("Hello", state=state, model=ScriptedModel("Hello."))
+    assert result.context is not None
+    assert result.context.entries[0].name == "MessageWindow"
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ async def respond(body: dict[str, Any]) -> object:
     return {"choices": [{"message": {"role": "assistant", "content": said.upper()}}]}
 
 
-echo = replace(openai("gpt-4o", api_key="none"), respond=respond)
+echo = replace(openai("gpt-4o", api_key="none"), answers=respond)
 # --8<-- [end:respond]
 
 # --8<-- [start:errors]

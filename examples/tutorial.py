@@ -101,14 +101,14 @@ def support_network(model: ScriptedModel) -> Network:
                 system="You find parcels.",
                 tools=[find_parcel],
                 max_iter=3,
-                processors=[ToolCallFilter(include=["find_parcel"])],
+                processors=[ToolCallFilter(include="own")],
             ),
             Agent(
                 name="refunds",
                 system="You decide on refunds.",
                 tools=[refund],
                 max_iter=3,
-                processors=[ToolCallFilter(include=["refund"])],
+                processors=[ToolCallFilter(include="own")],
             ),
         ],
         router=lambda ctx: (

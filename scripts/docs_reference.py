@@ -1,14 +1,16 @@
-"""A mkdocs hook that keeps the reference complete.
+"""A mkdocs hook that keeps the reference complete, and shows files of the root as pages.
 
 A line ``<!-- public names: agent network -->`` on a page becomes one entry for each public name of
 ``agentkit_py.agent`` and ``agentkit_py.network``, except those that the page has an entry for. A
-name of ``agentkit_py.__all__`` that no page takes fails the build.
+name of ``agentkit_py.__all__`` that no page takes fails the build. A page that begins with
+``<!-- whole file: CHANGELOG.md -->`` shows that file instead of its own text.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import griffe
@@ -17,6 +19,8 @@ from mkdocs.exceptions import PluginError
 PACKAGE = "agentkit_py"
 MARK = re.compile(r"^<!-- public names: (?P<modules>[\w ]+) -->$", re.MULTILINE)
 ENTRY = re.compile(rf"^::: {PACKAGE}\.(?P<path>[\w.]+)$", re.MULTILINE)
+
+WHOLE = re.compile(r"\A<!-- whole file: (?P<file>[\w.]+) -->")
 
 _placed: set[str] = set()
 
@@ -48,7 +52,10 @@ def _target(path: str) -> str:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put the entries in the place of the mark."""
+    """Put the entries in the place of the mark, or the file in the place of the page."""
+    whole = WHOLE.match(markdown)
+    if whole:
+        return Path(whole["file"]).read_text(encoding="utf-8")
     own = {match["path"] for match in ENTRY.finditer(markdown)}
     _placed.update(_target(path) for path in own if "." in path)
 

@@ -28,6 +28,7 @@ from agentkit_py.processors import (
     Chain,
     ClearToolResults,
     CompressToolResults,
+    ContextPolicy,
     Deduplicate,
     DropUnanswered,
     HandoffView,
@@ -39,12 +40,23 @@ from agentkit_py.processors import (
     Redact,
     StripImages,
     Summarize,
+    TableResults,
     Threshold,
     TruncateToolResults,
     default_tokenizer,
 )
 from agentkit_py.testing import HashingEmbedder
-from agentkit_py.testing.replay import Figures, Pass, RecordedNetwork, Replay, read_conversations
+from agentkit_py.testing.replay import (
+    STOCK,
+    Conversation,
+    Figures,
+    Pass,
+    RecordedNetwork,
+    Replay,
+    Survival,
+    read_conversations,
+    survival,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -56,7 +68,7 @@ def summariser() -> Model:
         message = {"role": "assistant", "content": "The customer asked for a change. " * 20}
         return {"choices": [{"message": message, "finish_reason": "stop"}]}
 
-    return replace(openai("gpt-4o", api_key="none"), respond=respond)
+    return replace(openai("gpt-4o", api_key="none"), answers=respond)
 
 
 POLICIES: dict[str, Callable[[], list[HistoryProcessor]]] = {
@@ -90,6 +102,9 @@ POLICIES: dict[str, Callable[[], list[HistoryProcessor]]] = {
     ],
     "Recall(3, keep_recent=10)": lambda: [Recall(HashingEmbedder(), 3, keep_recent=10)],
     "Budget(8000)": lambda: [Budget(context_window=8000)],
+    "TableResults()": lambda: [TableResults()],
+    "TableResults(used_rows=True, keep_recent=1)": lambda: [TableResults(used_rows=True)],
+    "ContextPolicy.balanced(128000)": lambda: [ContextPolicy.balanced(128_000)],
 }
 """Several settings are far below what one would use, since these conversations are short."""
 
@@ -104,6 +119,20 @@ network of four agents. The provider refuses what the real one does.
 | --- | ---: | ---: | ---: | ---: |
 """
 
+COST = """\
+
+## What a policy costs
+
+Of the ids, dates, amounts and names in later tool calls and answers that stood in the full request,
+how many still stand in the request that a policy makes: strictly, with their key and on one line
+with the id of their record, or in their whole line of text; a list of bare values counts as lost.
+A call that lacks one could not have been made. Characters are those of messages without system
+prompts. `agentkit replay --survival` measures your own conversations.
+
+| Policy | One agent: characters | Calls whole | Values | Four: characters | Calls whole | Values |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+"""
+
 TAIL = """\
 
 Tokens are those of the messages, system prompts included, counted by `{tokenizer}`. Prompts are
@@ -111,7 +140,9 @@ long and the conversations short ({each:,} tokens a request without any policy),
 each request cannot be saved; several limits are set far below what one would use, to have
 something to do. What is stored is the same with every policy. What making summaries and vectors
 costs is not in these figures.
+"""
 
+END = """
 `scripts/policy_table.py` makes this page from a file of conversations.
 """
 
@@ -138,7 +169,29 @@ async def figures(file: Path, limit: int | None) -> tuple[dict[str, Figures], Re
     return dict(zip(POLICIES, (one.figures for one in passes), strict=True)), job
 
 
-def page(found: dict[str, Figures], tokenizer: str) -> str:
+async def costs(file: Path, limit: int | None) -> dict[str, tuple[Survival, Survival]]:
+    """Print the share that each policy keeps, for one agent and for the network of four."""
+    feed = [one for one in read_conversations(file) if isinstance(one, Conversation)][:limit]
+    policies = {**STOCK, **POLICIES}
+    return {
+        name: (await survival(feed, make), await survival(feed, make, network=True))
+        for name, make in policies.items()
+        if not name.startswith(("Summarize", "none"))  # it needs a run's services
+    }
+
+
+def cost_rows(found: dict[str, tuple[Survival, Survival]]) -> str:
+    """The rows of the table of costs."""
+    rows = ""
+    for name, both in found.items():
+        shares = [s for f in both for s in (f.share_sent, f.share_of_calls, f.share_of_values)]
+        rows += f"| `{name}` | {' | '.join(f'{100 * share:.1f} %' for share in shares)} |\n"
+    return rows
+
+
+def page(
+    found: dict[str, Figures], cost: dict[str, tuple[Survival, Survival]], tokenizer: str
+) -> str:
     """The page."""
     none = found["none"]
     text = HEAD.format(
@@ -152,7 +205,7 @@ def page(found: dict[str, Figures], tokenizer: str) -> str:
         row = (f"`{name}`", f"{one.tokens_sent:,}", f"{share:.1f} %", str(one.rejected))
         text += f"| {' | '.join(row)} | {one.differing} |\n"
     each = round(none.tokens_sent / max(none.model_calls, 1))
-    return text + TAIL.format(tokenizer=tokenizer, each=each)
+    return text + TAIL.format(tokenizer=tokenizer, each=each) + COST + cost_rows(cost) + END
 
 
 def main() -> int:
@@ -166,7 +219,8 @@ def main() -> int:
     if cache.is_dir():
         os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(cache))
     found, job = asyncio.run(figures(options.file, options.limit))
-    options.output.write_text(page(found, default_tokenizer().key), encoding="utf-8")
+    cost = asyncio.run(costs(options.file, options.limit))
+    options.output.write_text(page(found, cost, default_tokenizer().key), encoding="utf-8")
     print(f"wrote {options.output}")
     for name, one in found.items():
         if one.rejected or one.differing:

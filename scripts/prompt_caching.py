@@ -87,7 +87,7 @@ def reply(message: dict[str, Any]) -> object:
 
 def model(respond: Callable[[dict[str, Any]], Any]) -> Model:
     """A model that is answered in this process."""
-    return replace(openai("gpt-4o", api_key="none"), respond=respond)
+    return replace(openai("gpt-4o", api_key="none"), answers=respond)
 
 
 Policy = Callable[[], Sequence[Processor]]

@@ -1,9 +1,7 @@
 """Every piece of Python that the README and the docs show is a file, and every such file runs.
 
-In ``docs/`` a fence includes its file (``--8<-- "examples/quickstart.py"``, or one marked section
-of it, ``"examples/quickstart.py:tools"``). GitHub does not resolve includes, so in the README a
-comment ``<!-- file: examples/quickstart.py -->`` (or ``…py:tools``) before the fence names the file
-whose text the fence repeats.
+A comment ``<!-- file: examples/quickstart.py -->`` (or ``….py:section``) before a fence names the
+file whose text the fence repeats, so that a page reads anywhere. ``scripts/pages.py`` writes them.
 """
 
 from __future__ import annotations
@@ -28,10 +26,11 @@ PROGRAMS = sorted(
         *ROOT.glob("examples/*/main.py"),
         *ROOT.glob("examples/processors/*.py"),
         *ROOT.glob("examples/porting/*.py"),
-        *ROOT.glob("docs_src/**/*.py"),
+        *ROOT.glob("examples/coming_from/*.py"),
+        *ROOT.glob("examples/recipes/*.py"),
     ]
 )
-SECONDS = 120
+SECONDS = 300
 """The time limit of one example."""
 
 FENCE = re.compile(
@@ -40,8 +39,6 @@ FENCE = re.compile(
     r"(?P<code>.*?)^(?P=indent)(?P=ticks)[ \t]*$",
     re.MULTILINE | re.DOTALL | re.IGNORECASE,
 )
-INCLUDE = re.compile(r'--8<-- "(?P<file>[^"]+)"')
-SECTION = r"^[^\n]*# --8<-- \[start:{0}\]\n(?P<text>.*?)^[^\n]*# --8<-- \[end:{0}\]"
 
 
 @dataclass(frozen=True)
@@ -68,39 +65,60 @@ def fences(path: Path) -> list[Fence]:
     ]
 
 
-def shown(reference: str) -> str:
-    """The text that ``examples/a.py`` or ``examples/a.py:section`` stands for."""
-    name, _, section = reference.partition(":")
-    path = ROOT / name
-    assert path.is_file(), f"{name} does not exist"
-    assert is_run(path), f"{name} is not run by a test: only examples and docs_src are"
-    text = path.read_text(encoding="utf-8")
-    if not section:
-        return text
-    match = re.search(SECTION.format(re.escape(section)), text, re.MULTILINE | re.DOTALL)
-    assert match is not None, f"{name} has no section {section!r}"
-    return dedent(match["text"])
-
-
 def is_run(path: Path) -> bool:
     """Return whether the file is a program below, or a module next to one."""
     return path in PROGRAMS or path.parent / "main.py" in PROGRAMS
 
 
-@pytest.mark.parametrize("fence", fences(README), ids=str)
-def test_the_readme_shows_a_file_that_runs(fence: Fence) -> None:
-    """Byte for byte."""
+@pytest.mark.parametrize("fence", [f for p in (README, *PAGES) for f in fences(p)], ids=str)
+def test_pages_show_files_that_run(fence: Fence) -> None:
+    """What other frameworks' users write cannot run here; its ending says so."""
     assert fence.file is not None, "put <!-- file: examples/….py --> before the fence"
-    assert fence.code == shown(fence.file)
+    path = ROOT / fence.file.partition(":")[0]
+    assert path.is_file()
+    assert is_run(path) or path.suffix == ".theirs", (
+        f"no test runs {path.name}: only examples are run"
+    )
 
 
-@pytest.mark.parametrize("fence", [f for p in PAGES for f in fences(p)], ids=str)
-def test_the_docs_include_files_that_run(fence: Fence) -> None:
-    """Nothing on a page is typed twice."""
-    for line in fence.code.strip().splitlines():
-        match = INCLUDE.fullmatch(line.strip())
-        assert match is not None, f'include a file (--8<-- "examples/….py"), not {line!r}'
-        assert shown(match["file"])
+def test_pages_show_what_their_files_say() -> None:
+    """Byte for byte."""
+    done = subprocess.run(
+        [sys.executable, "scripts/pages.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_changed_example_is_written_into_the_page(tmp_path: Path) -> None:
+    """A section is named by its marks, which are not shown; a fence keeps its indentation."""
+    (tmp_path / "scripts").mkdir()
+    for name in ("pages.py", "tables.py"):
+        text = (ROOT / "scripts" / name).read_text(encoding="utf-8")
+        (tmp_path / "scripts" / name).write_text(text, encoding="utf-8")
+    (tmp_path / "a.py").write_text("x = 0\n# --8<-- [start:one]\nx = 1\n# --8<-- [end:one]\n")
+    page = tmp_path / "README.md"
+    page.write_text("- Item:\n\n  <!-- file: a.py:one -->\n  ```python\n  old\n  ```\nEnd.\n")
+    command = [sys.executable, str(tmp_path / "scripts" / "pages.py")]
+    assert subprocess.run([*command, "--check"], capture_output=True, check=False).returncode == 1
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert page.read_text() == (
+        "- Item:\n\n  <!-- file: a.py:one -->\n  ```python\n  x = 1\n  ```\nEnd.\n"
+    )
+    page.write_text("<!-- file: a.py:two -->\n```python\n```\n")
+    wrong = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "README.md: a.py has no section 'two'" in wrong.stderr
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *PAGES], ids=lambda page: page.name)
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    """Those of the site are checked when it is built; these are what GitHub shows."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    links = re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", text)
+    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 def test_porting_shows_each_typescript_program_beside_its_twin() -> None:
@@ -111,9 +129,32 @@ def test_porting_shows_each_typescript_program_beside_its_twin() -> None:
     assert len(names) >= 10
     assert names == sorted(path.stem for path in folder.glob("*.ts"))
     for name in names:
-        original = f'```ts\n--8<-- "examples/porting/{name}.ts"\n```\n'
-        twin = f'```python\n--8<-- "examples/porting/{name}.py:twin"\n```\n'
-        assert f"{original}\n{twin}" in page, name
+        original = page.index(f"<!-- file: examples/porting/{name}.ts -->\n```ts\n")
+        twin = page.index(f"<!-- file: examples/porting/{name}.py:twin -->\n```python\n")
+        assert page.count("<!-- file:", original, twin) == 1, name
+
+
+def test_the_front_page_has_a_real_models_line_and_says_what_each_agent_was_sent(
+    tmp_path: Path,
+) -> None:
+    """In at most 25 lines; only the model's line is another one here."""
+    text = (ROOT / "examples" / "front_page.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 25
+    line = 'default_model="openai:gpt-4.1",'
+    assert text.count(line) == 1
+    program = tmp_path / "front_page.py"
+    program.write_text(
+        "from agentkit_py.testing import ScriptedModel, tool_call\n\n"
+        + text.replace(
+            line,
+            "default_model=ScriptedModel("
+            'tool_call("get_invoice", {"number": 7}), "Open.", "Bye."),',
+        )
+    )
+    done = run_program(program, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "billing: Open." in done.stdout
+    assert "concierge was sent 3 messages" in done.stdout
 
 
 def test_the_readme_shows_code_and_there_are_examples() -> None:
@@ -187,12 +228,11 @@ def offline() -> dict[str, str]:
     return {**kept, **proxies, "NO_PROXY": local, "no_proxy": local}
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_every_example_runs_without_network_and_keys(program: Path, tmp_path: Path) -> None:
-    """Started as a user would, in a folder of its own."""
-    done = subprocess.run(
+def run_program(program: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Start a program as a user would, in a folder of its own."""
+    return subprocess.run(
         [sys.executable, str(program)],
-        cwd=tmp_path,
+        cwd=folder,
         env=offline(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -200,4 +240,20 @@ def test_every_example_runs_without_network_and_keys(program: Path, tmp_path: Pa
         timeout=SECONDS,
         check=False,
     )
+
+
+@pytest.mark.parametrize(
+    "program",
+    [p for p in PROGRAMS if p.name != "front_page.py"],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_every_example_runs_without_network_and_keys(program: Path, tmp_path: Path) -> None:
+    """The front page's asks a real model; it has a test of its own."""
+    done = run_program(program, tmp_path)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("examples/**/*.theirs")), ids=lambda p: p.name)
+def test_programs_of_other_frameworks_are_python(path: Path) -> None:
+    """At least that much can be said of them without installing them."""
+    compile(path.read_text(encoding="utf-8"), path.name, "exec")

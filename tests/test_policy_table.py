@@ -36,7 +36,9 @@ def test_the_page_has_a_row_for_each_policy_and_nothing_of_the_conversations(
     )
     assert done.returncode == 0, done.stderr
     text = page.read_text(encoding="utf-8")
-    rows = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
+    figures, costs = text.split("## What a policy costs")
+    rows = [line.split("|") for line in figures.splitlines() if line.startswith("| `")]
     assert len(rows) >= 20
+    assert sum(line.startswith("| `") for line in costs.splitlines()) >= 20
     assert {(row[-3].strip(), row[-2].strip()) for row in rows} == {("0", "0")}
     assert "zebra" not in text

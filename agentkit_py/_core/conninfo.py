@@ -1,4 +1,4 @@
-"""A check of PostgreSQL addresses."""
+"""PostgreSQL addresses: a check, and a name for errors."""
 
 from __future__ import annotations
 
@@ -24,3 +24,16 @@ def conninfo_problem(conninfo: str) -> str | None:
             "is percent-encoded, or key=value pairs."
         )
     return None
+
+
+def database_name(conninfo: str) -> str:
+    """Return words for the database: its name and host, without secrets."""
+    import psycopg  # an extra
+    from psycopg.conninfo import conninfo_to_dict  # an extra
+
+    try:
+        found = conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError:
+        return "The PostgreSQL database"
+    host = found.get("host", "localhost")
+    return f"The PostgreSQL database {found.get('dbname', '')!r} at {host}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias, cast
 
 JsonValue: TypeAlias = (
     "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
@@ -66,6 +66,129 @@ def _find_in_object(value: dict[object, object], path: str) -> str | None:
         if found is not None:
             return found
     return None
+
+
+MAX_DEPTH = 100
+"""The levels of objects and arrays that values of others may have."""
+
+
+def is_too_deep(value: object) -> bool:
+    """Return whether objects and arrays are nested in more than `MAX_DEPTH` levels."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        # Each container once: one that holds itself twice would double with every level.
+        inside: dict[int, Any] = {id(one): one for one in level if _is_container(one)}
+        level = [item for one in inside.values() for item in _items(one)]
+        if not level:
+            return False
+    return any(map(_is_container, level))
+
+
+def _is_container(value: object) -> bool:
+    return isinstance(value, dict | list | tuple)
+
+
+def _items(container: Any) -> Iterable[Any]:
+    fields = as_object(container)
+    return container if fields is None else fields.values()
+
+
+def strict_loads(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: It is no JSON, holds NaN, an infinity or a number too large for any (``1e999``),
+            or is nested in more than `MAX_DEPTH` levels.
+    """
+    try:
+        value = _strict.decode(text)
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
+    if _may_be_too_deep(text) and is_too_deep(value):
+        raise ValueError(_TOO_DEEP)
+    return value
+
+
+def _may_be_too_deep(text: str) -> bool:
+    return text.count("{") + text.count("[") > MAX_DEPTH
+
+
+_TOO_DEEP = f"nested in more than {MAX_DEPTH} levels"
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+class _TooLargeError(ValueError):
+    """A number is too large for any."""
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise _TooLargeError(f"{text} is too large for a number")
+    return number
+
+
+_strict = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+
+
+def loads_tamed(text: str) -> Any:
+    """Return the value of a JSON text that somebody else wrote, `tamed`.
+
+    Raises:
+        ValueError: It is no JSON, or holds NaN or an infinity by name.
+    """
+    try:
+        value = _strict.decode(text)
+    except _TooLargeError:
+        return tamed(json.loads(text, parse_constant=_refuse))
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
+    return tamed(value) if _may_be_too_deep(text) else value
+
+
+def tamed(body: Any) -> Any:
+    """Return JSON that somebody else wrote, without what we could not write again.
+
+    Objects under ``input`` and ``args`` (a model's arguments) become the text they were, so that
+    they count as malformed. Elsewhere numbers that are none become texts, and what is nested too
+    deeply is left out.
+    """
+    if not is_too_deep(body) and find_non_json(body) is None:
+        return body
+    return _tamed(body, 0)
+
+
+_ARGUMENTS = ("input", "args")
+
+
+def _tamed(value: Any, level: int) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return json.dumps(value)
+    if not isinstance(value, dict | list):
+        return value
+    if level >= MAX_DEPTH:
+        return f"({_TOO_DEEP})"
+    if isinstance(value, list):
+        return [_tamed(one, level + 1) for one in cast("list[Any]", value)]
+    found = cast("dict[str, Any]", value)
+    return {
+        name: _text(one) if name in _ARGUMENTS and _is_wild(one) else _tamed(one, level + 1)
+        for name, one in found.items()
+    }
+
+
+def _is_wild(value: Any) -> bool:
+    return as_object(value) is not None and (is_too_deep(value) or find_non_json(value) is not None)
+
+
+def _text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return f"({_TOO_DEEP})"
 
 
 def copied(value: Any) -> Any:

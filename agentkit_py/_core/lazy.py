@@ -1,4 +1,4 @@
-"""Packages whose names are loaded on first use (PEP 562)."""
+"""Names of a package that load another library, and so only on first use (PEP 562)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Finder: TypeAlias = Callable[[str], Any]
 
 
 def lazily(package: str, modules: Mapping[str, str]) -> Finder:
-    """Return the ``__getattr__`` of a package that offers more than most programs use.
+    """Return the ``__getattr__`` of a package with names that load what most programs do not use.
 
     Args:
         package: The package's ``__name__``.

@@ -3,35 +3,59 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py._engine.agent_spec import AgentSpec, Turn
+from agentkit_py._core.json import JsonValue
+from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, Turn, chosen_model
+from agentkit_py._engine.answers import AnswerReader
+from agentkit_py._engine.checks import RESULT, expect
+from agentkit_py._engine.definition import digest_of_messages
+from agentkit_py._engine.handoffs import handed_over
 from agentkit_py._engine.instrumentation import Monitor, logger
 from agentkit_py._engine.lifecycle import ResultContext
 from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder, TurnServices
+from agentkit_py._engine.reasoning import bound_reply, can_heal, fallback_entry
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool import Tool
 from agentkit_py._engine.tool_calls import ToolRunner, calls_of
-from agentkit_py.errors import ContextOverflowError, MissingModelError
+from agentkit_py._engine.tool_values import error_content
+from agentkit_py.errors import (
+    BadRequestError,
+    ContextOverflowError,
+    EmptyReplyError,
+    MissingModelError,
+    ModelError,
+    OutputError,
+)
 from agentkit_py.events.types import (
     ContextBuilt,
+    ModelFailedOver,
     ModelReplied,
+    OutputDelta,
     ReplyDelta,
     RunCompleted,
     RunFailed,
     RunInterrupted,
     RunStarted,
 )
-from agentkit_py.messages import Delta
-from agentkit_py.models.base import Model
-from agentkit_py.results import AgentResult
+from agentkit_py.messages import Delta, ToolCall
+from agentkit_py.models.base import Model, ModelReply
+from agentkit_py.processors.report import ReportEntry
+from agentkit_py.results import NO_VALUE, AgentResult
+from agentkit_py.runtime.asking import first_answer, say_failover
+
+if TYPE_CHECKING:
+    from agentkit_py._engine.output_schema import PartialOutput
 
 MAX_ITER = "max_iter"
 """The stop reason of a turn, or of a network, that used up its iterations."""
+
+MAX_PAUSES = 10
+"""The most times that a turn goes on with a paused reply; these do not count otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +65,10 @@ class TurnOptions:
     path: str
     """Step id prefix, unique in the run."""
 
-    model: Model | None = None
+    model: ModelChoice = None
     """Overrides the agent's."""
 
-    default_model: Model | None = None
+    default_model: ModelChoice = None
     """The model if neither the run nor the agent has one."""
 
     max_iter: int | None = None
@@ -61,15 +85,12 @@ async def choose_model(run: RunContext, agent: AgentSpec, options: TurnOptions) 
     Raises:
         MissingModelError: There is none.
     """
-    model = options.model
-    if model is None and isinstance(agent.model, Model):
-        model = agent.model
-    elif model is None and agent.model is not None:
-        model = await agent.choose_model(run.context_of(agent))
-    model = model or options.default_model
-    if model is None:
-        raise MissingModelError(agent.name)
-    return model
+    context, where = run.context_of(agent), f"Agent {agent.name!r}"
+    for choice in (options.model, agent.model, options.default_model):
+        model = await chosen_model(choice, context, where)
+        if model is not None:
+            return run.guarded(model)
+    raise MissingModelError(agent.name)
 
 
 async def offered_tools(run: RunContext, agent: AgentSpec, step_id: str) -> Mapping[str, Tool]:
@@ -88,18 +109,31 @@ async def offered_tools(run: RunContext, agent: AgentSpec, step_id: str) -> Mapp
         tools = await run.sources.tools(
             agent.servers, tools, lambda ask: run.runtime.effect(step_id, ask, run.changes)
         )
-    if agent.allowed_tools is None:
-        return tools
-    return await agent.allowed(tools, run.context_of(agent))
+    if agent.allowed_tools is not None:
+        tools = await agent.allowed(tools, run.context_of(agent))
+    return {**tools, **await _offered_handoffs(run, agent)} if agent.handoffs else tools
+
+
+async def _offered_handoffs(run: RunContext, agent: AgentSpec) -> Mapping[str, Tool]:
+    """Return the tools by which the agent may hand over now; only networks follow."""
+    network, found = run.network, dict[str, Tool]()
+    for name, (handoff, tool) in agent.handoffs.items():
+        target = None if network is None else network.agents.get(handoff.target)
+        if target is None:
+            continue
+        spec = run.spec_of(target)
+        may = handoff.when is None or await resolve(handoff.when(run.context_of(agent)))
+        if may and await spec.is_enabled(run.context_of(spec)):
+            found[name] = tool
+    return found
 
 
 async def run_agent(run: RunContext, agent: AgentSpec, options: TurnOptions) -> AgentResult:
     """Run one agent's turn with its events; return its last result."""
     model = await choose_model(run, agent, options)
     path, runtime, monitor = options.path, run.runtime, run.monitor
-    turn = Turn(
-        agent, model, path, runtime.new_id(f"{path}/run"), runtime.new_id(f"{path}/message")
-    )
+    run_id, message_id = runtime.new_id(f"{path}/run"), runtime.new_id(f"{path}/message")
+    turn = run.turn_of(agent, model, path, run_id, message_id)
     facts: dict[str, Any] = {**turn.facts, "scope": "agent"}
     if monitor.is_active:
         started = RunStarted(
@@ -138,6 +172,34 @@ def warn_of_unread_results(last: AgentResult | None) -> None:
         )
 
 
+class _Answer(NamedTuple):
+    """The request and reply of a model call."""
+
+    model: Model
+    made: ModelInput
+    body: object
+    reply: ModelReply
+
+
+_FINAL = ("refusal", "content_filter", "error")
+"""Ends of replies after which another try would end alike."""
+
+
+@dataclass(slots=True)
+class _Inference:
+    """One inference with its tools, and what the turn does next."""
+
+    result: AgentResult
+    goes_on: bool
+    """True if the model has to see what became of its reply."""
+
+    counts: bool = True
+    """False for one that goes on with a paused reply, or that gave an output that did not fit."""
+
+    failed: str | None = None
+    """Why there will be no output."""
+
+
 @dataclass(slots=True)
 class _AgentLoop:
     """The loop of one turn."""
@@ -145,6 +207,11 @@ class _AgentLoop:
     run: RunContext
     turn: Turn
     options: TurnOptions
+    reader: AnswerReader | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        plan = self.turn.output
+        self.reader = None if plan is None else AnswerReader(self.run, self.turn, plan)
 
     async def take_turn(self) -> AgentResult:
         """Infer until the model asks for no tools, or a limit is reached."""
@@ -154,22 +221,35 @@ class _AgentLoop:
         if reached is not None:
             return await self._stop(reached)
         last: AgentResult | None = None
-        for iteration in range(limit):
-            result = await self._iterate(iteration)
-            if result is None:  # `on_start` stopped the turn before this inference
+        counted = pauses = iteration = 0
+        while True:
+            made = await self._iterate(iteration, last)
+            if made is None:  # `on_start` stopped the turn before this inference
                 break
-            wants_more = bool(calls_of(result.output))
-            reason = None
-            if wants_more:
-                is_last = iteration + 1 >= limit
-                reason = MAX_ITER if is_last else self._limit_reached(f"{iteration}.after")
-            is_over = reason is not None or not wants_more
+            result = made.result
+            paused = result.finish_reason == "pause" and not calls_of(result.output)
+            counted, pauses = counted + made.counts, pauses + paused
+            reason = made.failed
+            if reason is None and not made.goes_on:
+                reason = result.cut.reason if result.cut else None
+            elif reason is None and (pauses >= MAX_PAUSES if paused else counted >= limit):
+                reason = "pause" if paused else MAX_ITER
+            elif reason is None:
+                reason = self._limit_reached(f"{iteration}.after")
+            iteration += 1
+            is_over = reason is not None or not made.goes_on
             if is_over:
                 result = await self._finish(result, reason)
             last = await self.run.add(result) if options.keep else result
+            if made.failed is not None:
+                raise self._no_output(made.failed, last)
             if is_over:
                 return last
         return last or await self._stop("on_start")
+
+    def _no_output(self, reason: str, last: AgentResult | None) -> OutputError:
+        problems = () if self.reader is None else self.reader.problems
+        return OutputError(self.turn.agent.name, reason, result=last, problems=problems)
 
     def _limit_reached(self, name: str) -> str | None:
         run, key = self.run, f"{self.turn.path}.{name}"
@@ -190,12 +270,14 @@ class _AgentLoop:
             return await self.run.add(result)
         return result
 
-    async def _iterate(self, iteration: int) -> AgentResult | None:
+    async def _iterate(self, iteration: int, last: AgentResult | None) -> _Inference | None:
         """Run one inference with its tools; None if `on_start` ended the turn."""
         run, turn = self.run, self.turn
         path = f"{turn.path}.{iteration}"
         with run.runtime.within(path):
             tools = await offered_tools(run, turn.agent, f"{path}.tools")
+            if turn.output is not None and turn.output.tools:
+                tools = {**tools, **turn.output.tools}
             services = TurnServices(run=run, turn=turn, path=path)
             builder = ModelInputBuilder(
                 run=run, turn=turn, tools=tools, path=path, services=services
@@ -204,13 +286,76 @@ class _AgentLoop:
             await self._announce(made)
             if made.stop:
                 return None
-            result = await self._infer(builder, made, is_first=iteration == 0)
+            try:
+                result = await self._infer(builder, made, is_first=iteration == 0)
+            except EmptyReplyError as error:
+                if self.reader is None:
+                    raise
+                raise self._no_output(error.finish_reason, last) from error
             calls = calls_of(result.output)
+            if self.reader is not None:
+                return await self._read(self.reader, result, calls, tools, path)
             if not calls:
-                return result
-            results = await ToolRunner(run, turn, tools, path).run_all(calls)
-            run.sources.called(call.name for call in calls)
-            return replace(result, tool_calls=results)
+                paused = result.finish_reason == "pause"
+                return _Inference(result, goes_on=paused, counts=not paused)
+            result = await self._run_tools(result, calls, tools, path, {})
+            return _Inference(result, goes_on=not self._hands_over(result))
+
+    async def _read(
+        self,
+        reader: AnswerReader,
+        result: AgentResult,
+        calls: Sequence[ToolCall],
+        tools: Mapping[str, Tool],
+        path: str,
+    ) -> _Inference:
+        """Read the reply of an agent that has an output, and run the tools beside it."""
+        answer = await reader.read(path, result, calls)
+        if calls:
+            result = await self._run_tools(result, calls, tools, path, answer.settled)
+        if answer.value is not NO_VALUE:
+            await self._announce_output(answer.value)
+            return _Inference(replace(result, value=answer.value), goes_on=False)
+        if self._hands_over(result):
+            return _Inference(result, goes_on=False)
+        if answer.problem is None:  # tools, or a pause
+            return _Inference(result, goes_on=True, counts=bool(calls))
+        reason = result.cut.reason if result.cut else None
+        if reason in _FINAL or len(reader.problems) > reader.plan.spec.retries:
+            return _Inference(result, goes_on=False, failed=reason or "retries")
+        return _Inference(reader.corrected(result, answer), goes_on=True, counts=False)
+
+    def _hands_over(self, result: AgentResult) -> bool:
+        handoffs = self.turn.agent.handoffs
+        return bool(handoffs) and handed_over(result, dict(handoffs)) is not None
+
+    async def _announce_output(self, value: Any) -> None:
+        """Emit the whole output, as its pieces were emitted."""
+        if self.run.monitor.wants_tokens:
+            from pydantic_core import to_jsonable_python  # noqa: PLC0415 - loads pydantic
+
+            json = to_jsonable_python(value, fallback=str)
+            await self.run.monitor.emit(OutputDelta(**self.turn.facts, json=json, output=value))
+
+    async def _run_tools(
+        self,
+        result: AgentResult,
+        calls: Sequence[ToolCall],
+        tools: Mapping[str, Tool],
+        path: str,
+        settled: Mapping[int, JsonValue],
+    ) -> AgentResult:
+        run = self.run
+        reply = run.open_reply(result) if self.options.keep else None
+        handoffs = self.turn.agent.handoffs
+        again = [i for i, call in enumerate(calls) if call.name in handoffs and call.name in tools]
+        if len(again) > 1:
+            refused = error_content("HandoffError", "Only one agent can go on: the first named.")
+            settled = {**dict.fromkeys(again[1:], refused), **settled}
+        runner = ToolRunner(run, self.turn, tools, path, reply, result.cut, settled)
+        results = await runner.run_all(calls)
+        run.sources.called(call.name for call in calls)
+        return replace(result, tool_calls=results)
 
     async def _announce(self, made: ModelInput) -> None:
         if self.run.monitor.is_active:
@@ -220,51 +365,84 @@ class _AgentLoop:
         self, builder: ModelInputBuilder, made: ModelInput, *, is_first: bool
     ) -> AgentResult:
         run, turn, path = self.run, self.turn, builder.path
-        refused: ContextOverflowError | None = None
-        body: object = None
-        try:
-            body = await self._send(builder, made, f"{path}.infer")
-        except ContextOverflowError as error:
-            refused = error
-        if refused is not None:
-            body, made = await self._send_less(builder, made, refused)
-        reply = turn.model.decode(body)
-        run.meter.add(turn.model.model, reply.usage)
+        failures: list[ReportEntry] = []
+
+        async def ask(model: Model, step: str) -> _Answer:
+            own, input_ = builder, made
+            if model is not turn.model:
+                own, input_ = builder.for_model(made, model, failures)
+            return await self._ask(own, input_, f"{path}.infer{step}")
+
+        async def failed(other: Model, error: ModelError) -> None:
+            failures.append(fallback_entry(made.report, other, error))
+            await self._failed_over(other, error)
+
+        model, sent, body, reply = await first_answer(turn.model, ask, failed)
         name = turn.agent.name
+        output = [replace(m, agent=m.agent or name, from_history=False) for m in reply.messages]
         result = AgentResult(
             name,
-            tuple([replace(m, agent=m.agent or name, from_history=False) for m in reply.messages]),
+            bound_reply(model, sent.request, output, healed=sent.healed),
             (),
             run.runtime.now(path),
-            made.report.prompt,
-            made.history,
+            sent.report.prompt,
+            sent.history,
             reply=body,
             id=turn.message_id if is_first else run.runtime.new_id(path),
             usage=reply.usage,
-            context=made.report,
+            finish=reply.finish,
+            context=sent.report,
         )
         hook = turn.agent.lifecycle.on_response
         if hook is not None:
-            result = await resolve(hook(self._context(result))) or result
+            result = self._taken("on_response", await resolve(hook(self._context(result))), result)
+            self._decide(f"{path}.on_response", result)
         if run.monitor.is_active:
-            replied = ModelReplied(**turn.facts, messages=result.output, usage=result.usage)
+            replied = ModelReplied(
+                **turn.facts, messages=result.output, usage=result.usage, finish=result.finish
+            )
             await run.monitor.emit_now(replied)
         return result
 
+    async def _ask(self, builder: ModelInputBuilder, made: ModelInput, step_id: str) -> _Answer:
+        """Ask one model; return what was sent and answered."""
+        refused: BadRequestError | None = None
+        body: object = None
+        try:
+            body = await self._send(builder, made, step_id)
+        except BadRequestError as error:
+            refused = error
+        if refused is not None:
+            body, made = await self._send_less(builder, made, refused, step_id)
+        model = builder.turn.model
+        return _Answer(model, made, body, self.run.meter.read(model, body))
+
+    async def _failed_over(self, other: Model, error: ModelError) -> None:
+        name = self.turn.agent.name
+        say_failover("Agent %r: %s; %s model %r is asked instead", other, error, name)
+        if self.run.monitor.is_active:
+            named = f"{other.provider}:{other.model}"
+            event = ModelFailedOver(**self.turn.facts, error=error, model=named)
+            await self.run.monitor.emit(event)
+
     async def _send_less(
-        self, builder: ModelInputBuilder, made: ModelInput, refused: ContextOverflowError
+        self, builder: ModelInputBuilder, made: ModelInput, refused: BadRequestError, step_id: str
     ) -> tuple[object, ModelInput]:
-        """Send less than the provider could not take; return the answer and what was sent."""
-        if self.run.mode == "typescript":
+        """Send less than the provider refused; return the answer and what was sent."""
+        if can_heal(refused, made.request):
+            healed = builder.build_unsigned(made)
+            await self._announce(healed)
+            return await self._send(builder, healed, f"{step_id}.unsigned"), healed
+        if self.run.mode == "typescript" or not isinstance(refused, ContextOverflowError):
             raise refused
         shorter = await builder.build_shorter(made)
         if shorter.request.messages == made.request.messages:
             raise refused
         await self._announce(shorter)
-        return await self._send(builder, shorter, f"{builder.path}.infer.shorter"), shorter
+        return await self._send(builder, shorter, f"{step_id}.shorter"), shorter
 
     async def _send(self, builder: ModelInputBuilder, made: ModelInput, step_id: str) -> object:
-        run, model, on_delta = self.run, self.turn.model, self._on_delta()
+        run, model, on_delta = self.run, builder.turn.model, self._on_delta()
         if not run.monitor.is_active:
             return await run.runtime.infer(
                 step_id, model, lambda: model.encode(made.request), on_delta
@@ -283,15 +461,34 @@ class _AgentLoop:
         waits = agent.lifecycle.on_response is not None and not agent.stream_before_response
         if waits or not self.run.monitor.wants_tokens:
             return None
-        return _Deltas(self.run.monitor, self.turn)
+        if self.turn.output is None:
+            return _Deltas(self.run.monitor, self.turn)
+        from agentkit_py._engine.output_schema import PartialOutput  # noqa: PLC0415 - loads pydantic
+
+        return _Deltas(self.run.monitor, self.turn, PartialOutput(self.turn.output))
 
     async def _finish(self, result: AgentResult, reason: str | None) -> AgentResult:
         """Return the last result of the turn, as `on_finish` wants it, with its stop reason."""
         hook = self.turn.agent.lifecycle.on_finish
         if hook is not None:
             with self.run.runtime.within(f"{self.turn.path}.finish"):
-                result = await resolve(hook(self._context(result))) or result
+                found = await resolve(hook(self._context(result)))
+            result = self._taken("on_finish", found, result)
+            self._decide(f"{self.turn.path}.on_finish", result)
         return result if result.stop_reason == reason else replace(result, stop_reason=reason)
+
+    def _taken(self, hook: str, found: AgentResult | None, result: AgentResult) -> AgentResult:
+        """Return the result that a hook gave, or the one it was given."""
+        where = f"Agent {self.turn.agent.name!r}"
+        expect(where, f"what {hook} returns", found, AgentResult, RESULT)
+        return result if found is None else found
+
+    def _decide(self, key: str, result: AgentResult) -> None:
+        self.run.runtime.decide(
+            key,
+            lambda: digest_of_messages(result.output, result.tool_calls),
+            f"{key.rpartition('.')[2]} of {self.turn.agent.name!r} returned a result with digest",
+        )
 
     def _context(self, result: AgentResult) -> ResultContext:
         run = self.run
@@ -302,13 +499,22 @@ class _AgentLoop:
 
 @dataclass(frozen=True, slots=True)
 class _Deltas:
-    """Emits the pieces of a reply."""
+    """Emits the pieces of a reply, and the output as it grows."""
 
     monitor: Monitor
     turn: Turn
+    partial: PartialOutput | None = None
 
     async def __call__(self, delta: Delta, /) -> None:
         await self.monitor.emit(ReplyDelta(**self.turn.facts, delta=delta))
+        found = None if self.partial is None else self.partial.feed(delta)
+        if found is not None:
+            grown = OutputDelta(
+                **self.turn.facts,
+                json=found.json,
+                output=None if found.value is NO_VALUE else found.value,
+            )
+            await self.monitor.emit(grown)
 
     async def skip(self, delta: Delta, count: int, /) -> None:
         await self.monitor.skip(ReplyDelta(**self.turn.facts, delta=delta), count)

@@ -4,27 +4,39 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py._engine.handoffs import Handoff
 from agentkit_py._engine.knowledge import KnowledgeSearch
 from agentkit_py._engine.lifecycle import AgentContext, Lifecycle
 from agentkit_py._engine.network_run import AgentLike
+from agentkit_py._engine.output_types import OutputPlan, OutputSpec
 from agentkit_py._engine.tool import Tool
 from agentkit_py._engine.tool_sources import AllowedTools, ToolSource, allowed_names, may_have
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.models.base import Model, ToolChoice, ToolSpec
+from agentkit_py.models.base import HostedTool, Model, ToolChoice, ToolSpec
+from agentkit_py.models.named import model_named
 from agentkit_py.processors.base import HistoryProcessor, Tokenizer
+from agentkit_py.runtime.keys import bind_keys
+from agentkit_py.state import StateT
 
 System: TypeAlias = (
-    str | Callable[[], str | Awaitable[str]] | Callable[[AgentContext], str | Awaitable[str]]
+    str
+    | Callable[[], str | Awaitable[str]]
+    | Callable[[AgentContext[StateT]], str | Awaitable[str]]
 )
 """A system prompt, or a function that gives one at every inference, with or without context."""
 
-ModelChoice: TypeAlias = Model | Callable[[AgentContext], Model | Awaitable[Model]] | None
-"""A model, a function of the context that chooses one, or None: the run's or the network's."""
+PrefixMode: TypeAlias = Literal["auto", "shared", "own"]
+"""The sharing of requests' beginnings by a network's agents; see `Network.prefix`."""
+
+ModelChoice: TypeAlias = (
+    Model | str | Callable[[AgentContext], Model | str | Awaitable[Model | str]] | None
+)
+"""A model, its name (``"openai:gpt-4.1"``), a function of the context that chooses one, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +45,9 @@ class AgentSpec:
 
     agent: AgentLike
     name: str
-    system: System
+    system: System[Any]
     assistant: str
-    lifecycle: Lifecycle
+    lifecycle: Lifecycle[Any]
     model: ModelChoice
     tools: Mapping[str, Tool]
     """Its own tools by name; what its servers have is found out when it runs."""
@@ -50,11 +62,30 @@ class AgentSpec:
     max_iter: int
     parallel_tools: bool
     stream_before_response: bool
+    hosted_tools: tuple[HostedTool, ...] = ()
+    output: OutputSpec | None = None
+    """The type of its outputs; None: text."""
+
+    handoffs: Mapping[str, tuple[Handoff[Any], Tool]] = field(
+        default_factory=dict[str, tuple[Handoff[Any], Tool]]
+    )
+    """Its handoffs and their tools, by the tools' names."""
 
     @property
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """Definitions of its own tools, for models and routers."""
         return tuple([tool.spec for tool in self.tools.values()])
+
+    def plan_output(self, model: Model) -> OutputPlan | None:
+        """Return how a model is asked for the output.
+
+        Raises:
+            ConfigurationError: The model cannot be asked in the way that was chosen.
+        """
+        if self.output is None:
+            return None
+        has_tools = bool(self.tools or self.servers or self.hosted_tools or self.handoffs)
+        return self.output.plan(model, has_tools=has_tools, prefill=bool(self.assistant))
 
     def may_have(self, tool: str) -> bool:
         """Return whether it has a tool of this name, or one of its servers may have it."""
@@ -66,21 +97,6 @@ class AgentSpec:
         if isinstance(system, str):
             return system
         return await resolve(system(context) if _takes_context(system) else system())
-
-    async def choose_model(self, context: AgentContext) -> Model | None:
-        """Return the agent's own model for this turn.
-
-        Raises:
-            ConfigurationError: A function returned something that is no model.
-        """
-        if self.model is None or isinstance(self.model, Model):
-            return self.model
-        chosen = await resolve(self.model(context))
-        if not isinstance(chosen, Model):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(
-                f"Agent {self.name!r}: its model function returned {chosen!r:.80}, no Model"
-            )
-        return chosen
 
     async def is_enabled(self, context: AgentContext) -> bool:
         """Return whether its lifecycle lets it run now."""
@@ -104,6 +120,26 @@ class AgentSpec:
         return {name: tool for name, tool in tools.items() if name in names}
 
 
+async def chosen_model(choice: ModelChoice, context: AgentContext, where: str) -> Model | None:
+    """Return the model that was given, by itself, by name or by a function; None: none was.
+
+    Keys that are functions of the context are bound to it.
+
+    Raises:
+        ConfigurationError: A function returned something that is no model.
+    """
+    found: Any = choice
+    if found is None:
+        return None
+    if not isinstance(found, Model | str):
+        found = await resolve(found(context))
+    if isinstance(found, str):
+        found = model_named(found)
+    if not isinstance(found, Model):
+        raise ConfigurationError(f"{where}: its model function returned {found!r:.80}, no Model")
+    return bind_keys(found, context)
+
+
 def _takes_context(function: Callable[..., Any]) -> bool:
     # An optional parameter is the function's own (`lambda name=name: …`), unless it says otherwise.
     return any(
@@ -117,15 +153,21 @@ class NetworkSpec:
     """A network in one run, resolved when the run begins."""
 
     name: str
-    model: Model | None
+    model: ModelChoice
     """Overrides the agents' models in this run."""
 
-    default_model: Model | None
+    default_model: ModelChoice
     max_iter: int | None
     """Agent turns at the most; 0 or None: no limit."""
 
     history: HistoryConfig | None
     chain: Sequence[HistoryProcessor]
+    output: Any = None
+    """Its own output: an agent, a function, or None."""
+
+    output_type: Any = None
+
+    prefix: PrefixMode = "own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +181,11 @@ class Turn:
 
     run_id: str
     message_id: str
+    output: OutputPlan | None = None
+    """The way in which the model is asked for the agent's output."""
+
+    shares_prefix: bool = False
+    """Its requests begin as those of the network's other agents."""
 
     @property
     def facts(self) -> dict[str, Any]:

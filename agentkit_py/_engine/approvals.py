@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -15,11 +16,17 @@ from agentkit_py._core.json import JsonValue
 from agentkit_py._engine.agent_spec import Turn
 from agentkit_py._engine.call_steps import CallSteps
 from agentkit_py._engine.run_context import RunContext
-from agentkit_py._engine.tool import DEFAULT_APPROVAL_TIMEOUT, Approver
+from agentkit_py._engine.tool import (
+    DEFAULT_APPROVAL_TIMEOUT,
+    NOBODY_NAMED,
+    Approver,
+    Approvers,
+)
 from agentkit_py._engine.tool_values import error_content
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.events.types import HitlRequested, HitlResolved
+from agentkit_py.history.thread import QuestionRecord
 from agentkit_py.messages import ToolCall
 
 
@@ -55,34 +62,77 @@ class CallDesk:
         calls: Sequence[ToolCall] = (),
         message: str = "",
         timeout: timedelta = DEFAULT_APPROVAL_TIMEOUT,
+        about: Sequence[int] = (),
+        approvers: Approvers = NOBODY_NAMED,
     ) -> ApprovalAnswer | None:
         """Ask, and wait for the answer; None if none came in time.
+
+        The question's id says which calls it is ``about``: an answer is never taken for others.
 
         Nothing is locked while a person thinks: what depends on the answer is checked again after.
         """
         run = self.run
+        asked_at = run.runtime.now(step_id)
+        after = approvers.escalate_after
         request = ApprovalRequest(
-            id=run.runtime.new_id(step_id),
+            id=run.runtime.new_id(f"{step_id}{list(about)}" if about else step_id),
             agent=self.turn.agent.name,
             calls=tuple(calls),
             message=message,
             timeout=timeout.total_seconds(),
-            asked_at=run.runtime.now(step_id),
+            asked_at=asked_at,
+            approvers=approvers.names,
+            escalates_at=None if after is None else asked_at + after,
+            escalate_to=approvers.escalate_to,
         )
         facts = self.turn.facts
-        await run.monitor.emit(HitlRequested(**facts, request=request))
+        record = run.thread.question_record(request)
+        if record is not None and not run.runtime.durable:
+            # Before anybody hears of it: whoever answers at once must find it.
+            await record.open()
+        with run.runtime.published_by_next_step(record is not None and run.approver is None):
+            await run.monitor.emit(HitlRequested(**facts, request=request))
         answer = await run.thread.released_while(step_id, partial(self._answer, step_id, request))
         await run.monitor.emit(HitlResolved(**facts, request=request, answer=answer))
         return answer
 
     async def _answer(self, step_id: str, request: ApprovalRequest) -> ApprovalAnswer | None:
-        approver, runtime = self.run.approver, self.run.runtime
-        if approver is None:
-            return await runtime.ask(step_id, request)
-        ask = partial(_ask_here, approver, request)
+        run, runtime = self.run, self.run.runtime
+        record = run.thread.question_record(request)
+        if run.approver is None:
+            opening = None if record is None else record.open
+            answer = await runtime.ask(step_id, request, opening)
+            if record is not None:
+                close = partial(record.close, answer)
+                first = await runtime.effect(f"{step_id}.closed", close, run.changes)
+                answer = answer if first is None else ApprovalAnswer.from_dict(first)
+            return answer
+        ask = partial(_ask_here, run.approver, request)
+        if record is not None:
+            ask = partial(_recorded, record, ask, lasting=runtime.durable)
         # A step, so that a durable run does not ask its person again on each replay.
-        given = await runtime.effect(step_id, ask, self.run.changes)
+        given = await runtime.effect(step_id, ask, run.changes)
         return None if given is None else ApprovalAnswer.from_dict(given)
+
+
+async def _recorded(
+    record: QuestionRecord,
+    ask: Callable[[], Awaitable[dict[str, Any] | None]],
+    *,
+    lasting: bool,
+) -> dict[str, Any] | None:
+    """Ask, and keep the question with its answer; a durable run that is stopped asks again."""
+    if lasting:
+        await record.open()
+    try:
+        given = await ask()
+    except CancelledError:
+        if not lasting:
+            with anyio.CancelScope(shield=True):
+                await record.stop()
+        raise
+    await record.close(None if given is None else ApprovalAnswer.from_dict(given))
+    return given
 
 
 async def _ask_here(approver: Approver, request: ApprovalRequest) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.chunks import Chunk
 from agentkit_py.events.project import Projector
@@ -29,8 +30,8 @@ from agentkit_py.runtime.port import Runtime
 from agentkit_py.runtime.watch import Watch, watched
 from agentkit_py.state import State
 
-logger: logging.Logger = logging.getLogger("agentkit_py")
-_context_logger: logging.Logger = logging.getLogger("agentkit_py.context")
+logger: logging.Logger = get_logger("agentkit_py")
+_context_logger: logging.Logger = get_logger("agentkit_py.context")
 
 CallTool: TypeAlias = Callable[[], Awaitable[JsonValue]]
 """Carries a tool call out; returns what the model reads."""
@@ -209,6 +210,10 @@ class StreamingConfig:
     publish: Publish | None = None
     """Gets each chunk, in order; None: the runtime's own way, e.g. Inngest realtime."""
 
+    repeat: bool = False
+    """Where a run goes on that paused, send again what it sent before, for listeners that have not
+    heard it."""
+
     tokens: bool = True
     """Stream replies as the model writes them, where provider and runtime can."""
 
@@ -222,11 +227,14 @@ class StreamingConfig:
 class ObserverInstrumentation(Instrumentation):
     """Hands each event to a user's observer."""
 
-    def __init__(self, observer: Observer, *, tokens: bool) -> None:
+    def __init__(self, observer: Observer, runtime: Runtime, *, tokens: bool) -> None:
         self.observer = observer
         self.wants_tokens = tokens
+        self._runtime = runtime
 
     async def event(self, event: Event) -> None:
+        if self._runtime.replaying:
+            return
         try:
             await resolve(self.observer(event))
         except Exception:
@@ -239,6 +247,7 @@ class ChunkPublisher(Instrumentation):
     def __init__(self, config: StreamingConfig, runtime: Runtime) -> None:
         self.wants_tokens = config.tokens
         self._runtime = runtime
+        self._repeat = config.repeat
         self._publish = config.publish or runtime.publish
         self._projector = Projector(config.simulate_chunking, config.extended)
         self._failed = False
@@ -255,6 +264,8 @@ class ChunkPublisher(Instrumentation):
 
     async def _publish_all(self, chunks: Iterable[Chunk]) -> None:
         for chunk in chunks:
+            if self._runtime.replaying and not self._repeat:
+                continue
             now = self._runtime.now("chunk")
             try:
                 await resolve(self._publish(chunk.to_dict(int(now.timestamp() * 1000))))
@@ -317,7 +328,7 @@ class Monitor:
         """Return the monitor of a run that begins now."""
         found: list[Instrumentation] = [*_of_block.get()]
         if observer is not None:
-            found.append(ObserverInstrumentation(observer, tokens=tokens))
+            found.append(ObserverInstrumentation(observer, runtime, tokens=tokens))
         if streaming is not None:
             found.append(ChunkPublisher(streaming, runtime))
         if tracing is not None or _of_process:

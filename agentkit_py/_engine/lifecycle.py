@@ -4,30 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from agentkit_py._engine.network_run import AgentLike, NetworkRun
-from agentkit_py.messages import Message
+from agentkit_py.messages import Message, Messages
+from agentkit_py.processors.apply import apply_processors
+from agentkit_py.processors.base import Processor, ProcessorContext
 from agentkit_py.results import AgentResult
-from agentkit_py.state import State
+from agentkit_py.state import State, StateT, tenant_of, user_of
 
 T = TypeVar("T")
 MaybeAwaitable: TypeAlias = T | Awaitable[T]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentContext:
+class AgentContext(Generic[StateT]):
     """The argument of every hook, and of a system prompt that is a function."""
 
     agent: AgentLike
-    network: NetworkRun | None
+    network: NetworkRun[StateT] | None
     """The network run the agent is in; None when it runs by itself."""
 
-    state: State[Any]
+    state: State[StateT]
+
+    @property
+    def user_id(self) -> str | None:
+        """The user for whom the run is: ``user_id`` of the state's data."""
+        return user_of(self.state)
+
+    @property
+    def tenant(self) -> str | None:
+        """The tenant for whom the run is: ``tenant`` or ``tenant_id`` of the state's data."""
+        return tenant_of(self.state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartContext(AgentContext):
+class StartContext(AgentContext[StateT]):
     """The argument of `on_start`: everything that is about to be sent."""
 
     input: str
@@ -37,9 +49,21 @@ class StartContext(AgentContext):
     history: Sequence[Message]
     """The history as the processors left it, calls and results whole."""
 
+    processing: ProcessorContext = field(default_factory=ProcessorContext, repr=False)
+    """The context that the processors had: who asks, the agent's tools, what is protected."""
+
+    async def apply(self, *processors: Processor) -> Messages:
+        """Return what processors leave of the history; what is protected stays.
+
+        Raises:
+            ConfigurationError: One of them is no processor.
+            ProcessorError: One of them failed.
+        """
+        return await apply_processors(self.history, processors, self.processing)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResultContext(AgentContext):
+class ResultContext(AgentContext[StateT]):
     """The argument of `on_response`, `on_finish` and `on_route`."""
 
     result: AgentResult
@@ -55,25 +79,27 @@ class Start:
     """End the agent's turn without asking the model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lifecycle:
+# No slots: `Lifecycle[Desk](…)` cannot make a frozen object that has them (Python 3.11).
+@dataclass(frozen=True, kw_only=True)
+class Lifecycle(Generic[StateT]):
     """Hooks into an agent's turn; each may be sync or async, and all are optional."""
 
-    enabled: Callable[[AgentContext], MaybeAwaitable[bool]] | None = None
+    enabled: Callable[[AgentContext[StateT]], MaybeAwaitable[bool]] | None = None
     """Returns whether the agent may run now; a disabled agent is not offered to routers."""
 
-    on_start: Callable[[StartContext], MaybeAwaitable[Start | None]] | None = None
-    """Before each inference, after the processors; None leaves everything as it is."""
+    on_start: Callable[[StartContext[StateT]], MaybeAwaitable[Start | None]] | None = None
+    """Before each inference, after the processors; None leaves everything as it is. Calls that the
+    agent made in this run, and their results, are put back if it drops them."""
 
-    on_response: Callable[[ResultContext], MaybeAwaitable[AgentResult | None]] | None = None
+    on_response: Callable[[ResultContext[StateT]], MaybeAwaitable[AgentResult | None]] | None = None
     """After each inference, before tools; may return another result (None: the same)."""
 
-    on_finish: Callable[[ResultContext], MaybeAwaitable[AgentResult | None]] | None = None
+    on_finish: Callable[[ResultContext[StateT]], MaybeAwaitable[AgentResult | None]] | None = None
     """At the end of the agent's turn, after tools; may return another last result."""
 
-    on_route: Callable[[ResultContext], MaybeAwaitable[Sequence[str] | None]] | None = None
+    on_route: Callable[[ResultContext[StateT]], MaybeAwaitable[Sequence[str] | None]] | None = None
     """Routing agents only: names of the agents that are next; None or empty ends the run."""
 
 
-NO_HOOKS = Lifecycle()
+NO_HOOKS: Lifecycle[Any] = Lifecycle()
 """The default lifecycle of agents: no hooks."""

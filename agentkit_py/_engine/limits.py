@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
-from agentkit_py.errors import ConfigurationError
+from agentkit_py.errors import ConfigurationError, EmptyReplyError
 from agentkit_py.messages import Usage
+from agentkit_py.models.base import CallGuard, Model, ModelReply
 
-LIMITS = frozenset({"max_inferences", "max_tokens", "max_cost", "deadline"})
+LIMITS = frozenset({"max_inferences", "max_tokens", "max_cost", "max_steps", "deadline"})
 """Names of the limits that end a run."""
 
 
@@ -36,12 +38,16 @@ class RunLimits:
     max_cost: float | None = None
     """Cost of all model calls, in the currency of `price`."""
 
+    max_steps: int | None = None
+    """Durable steps of the function that the run is in; only those before parallel calls count
+    while such are under way. A direct run has none."""
+
     price: Callable[[str, Usage], float] | None = None
     """Returns the cost of a model call from the model's name and the usage; `max_cost` needs it."""
 
     def __post_init__(self) -> None:
         """Refuse limits that cannot be meant."""
-        for name in ("tool_timeout", "max_inferences", "max_tokens", "max_cost"):
+        for name in ("tool_timeout", "max_inferences", "max_tokens", "max_cost", "max_steps"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ConfigurationError(f"RunLimits({name}={value!r}): must be positive, or None")
@@ -55,6 +61,23 @@ class RunLimits:
             )
 
 
+class RunBudget(Protocol):
+    """The budget that a run's calls count for, e.g. of `agentkit_py.budgets`."""
+
+    @property
+    def guard(self) -> CallGuard:
+        """Counts each model call."""
+        ...
+
+    async def begin(self) -> None:
+        """Count the run, once.
+
+        Raises:
+            BudgetExceededError: There may be no further one now.
+        """
+        ...
+
+
 NO_LIMITS = RunLimits()
 _NOTHING = Usage()
 
@@ -65,6 +88,9 @@ class Meter:
 
     limits: RunLimits
     started: datetime
+    steps: Callable[[], int] = int
+    """Returns the number of durable steps so far."""
+
     inferences: int = 0
     usage: Usage = _NOTHING
     cost: float = 0.0
@@ -77,6 +103,20 @@ class Meter:
         self.usage = usage if self.usage is _NOTHING else self.usage + usage
         if self.limits.price is not None:
             self.cost += self.limits.price(model, usage)
+
+    def read(self, model: Model, body: object) -> ModelReply:
+        """Return a model's answer as messages, counted; one that says nothing costs tokens, too.
+
+        Raises:
+            ModelResponseError: The answer is not what the API promises.
+        """
+        try:
+            reply = model.decode(body)
+        except EmptyReplyError as error:
+            self.add(model.model, error.usage)
+            raise
+        self.add(model.model, reply.usage)
+        return reply
 
     def add_forks(self, forks: Sequence[Meter]) -> None:
         """Add the counts of copies of this meter, one for each agent that ran in parallel."""
@@ -97,6 +137,8 @@ class Meter:
             return "max_tokens"
         if limits.max_cost is not None and self.cost >= limits.max_cost:
             return "max_cost"
+        if limits.max_steps is not None and self.steps() >= limits.max_steps:
+            return "max_steps"
         if limits.deadline is not None and now() - self.started >= _span(limits.deadline):
             return "deadline"
         return None

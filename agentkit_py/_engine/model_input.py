@@ -10,24 +10,32 @@ from typing import Any
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
 from agentkit_py._engine.agent_spec import AgentSpec, Turn
+from agentkit_py._engine.checks import START, expect
+from agentkit_py._engine.definition import digest_of_messages
 from agentkit_py._engine.instrumentation import CallEdit, Chains, ModelCall, Monitor, Rehearsal
 from agentkit_py._engine.lifecycle import Start, StartContext
 from agentkit_py._engine.overflow import NAME as OVERFLOW
 from agentkit_py._engine.overflow import halved
 from agentkit_py._engine.prompt import join
+from agentkit_py._engine.reasoning import LEVEL as REASONING
+from agentkit_py._engine.reasoning import reasoning_left_out, refused_reasoning, without_reasoning
 from agentkit_py._engine.run_context import RunContext, RunInput
+from agentkit_py._engine.shared_prefix import SYSTEM, SharedPrefix
 from agentkit_py._engine.state_changes import NoChanges
 from agentkit_py._engine.tool import Tool
 from agentkit_py.events.types import ContextActivity
 from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, ToolSpec
 from agentkit_py.models.capabilities import window_of
-from agentkit_py.processors.apply import is_enough, run_chain
+from agentkit_py.processors.apply import Restored, is_enough, put_back, run_chain
 from agentkit_py.processors.base import ProcessorContext, Stage, SummaryStore
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages
 from agentkit_py.processors.validity import ensure_valid
 from agentkit_py.processors.vectors import VectorIndex
+from agentkit_py.runtime.asking import first_answer
+from agentkit_py.runtime.keys import bind_keys
+from agentkit_py.state import tenant_of
 
 _CHOICES = ("auto", "any")
 
@@ -42,6 +50,9 @@ class ModelInput:
     request: ModelRequest
     stop: bool = False
     """True if `on_start` ends the turn without a model call."""
+
+    healed: bool = False
+    """True if it leaves out reasoning that the provider has just refused."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,14 +83,17 @@ class TurnServices:
         self, step_id: str, model: Model, messages: Sequence[Message]
     ) -> ModelReply:
         """Ask a model; the run's meter counts it."""
-        run = self.run
-        request = ModelRequest(messages=tuple(messages), agent=self.turn.agent.name)
-        call = ModelCall(run_id=self.turn.run_id, step_id=step_id, model=model, request=request)
-        with run.monitor.model_call(call):
-            body = await run.runtime.infer(step_id, model, lambda: model.encode(request))
-        reply = model.decode(body)
-        run.meter.add(model.model, reply.usage)
-        return reply
+        run, agent = self.run, self.turn.agent
+        request = ModelRequest(messages=tuple(messages), agent=agent.name)
+
+        async def ask(one: Model, step: str) -> ModelReply:
+            step = f"{step_id}{step}"
+            call = ModelCall(run_id=self.turn.run_id, step_id=step, model=one, request=request)
+            with run.monitor.model_call(call):
+                body = await run.runtime.infer(step, one, lambda: one.encode(request))
+            return run.meter.read(one, body)
+
+        return await first_answer(run.guarded(bind_keys(model, run.context_of(agent))), ask)
 
     async def once(self, step_id: str, handler: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
         """Run ``handler`` in a step."""
@@ -120,6 +134,13 @@ class ModelInputBuilder:
         return tuple([tool.spec for tool in self.tools.values()])
 
     @property
+    def own_tools(self) -> frozenset[str]:
+        """Names of all tools that the agent has, whether they are offered now or not."""
+        agent = self.agent
+        known = self.run.sources.known(agent.servers, agent.tools)
+        return frozenset((*known, *(one for one in agent.hosted_tools if isinstance(one, str))))
+
+    @property
     def chains(self) -> Chains:
         """The processors, level by level."""
         if self.other_chains is not None:
@@ -129,22 +150,35 @@ class ModelInputBuilder:
     async def build(self) -> ModelInput:
         """Return what the model is to see now."""
         agent = self.agent
+        await self.run.choose_processors(agent, dry=self.services is None)
         prompt = await self._prompt()
         entries: list[ReportEntry] = []
         history = full = await self._load(prompt)
-        chains = self.chains
+        chains, context = self.chains, self._context(prompt, full)
+        self._say_if_apart(full, entries)
         if chains:
             around = None if self.services is None else self.run.monitor.processors(self.path)
-            context = self._context(prompt, full)
             outcome = await run_chain(full, chains, context, around)
-            history, entries = outcome.messages, list(outcome.entries)
+            history, entries = outcome.messages, [*entries, *outcome.entries]
+            context = replace(context, protected=outcome.protected)
         if agent.lifecycle.on_start is None:
             return self._input(prompt, history, entries, full)
         before = history = _valid(history, entries, agent)
-        start = await self._on_start(prompt, history)
+        start = await self._on_start(prompt, history, context)
         prompt, history = tuple(start.prompt), tuple(start.history)
-        if history != tuple(before):
-            entries.append(_entry("on_start", "on_start", before, history, agent))
+        # Without its own calls the model would make them again and again.
+        held = context.protected.difference(map(id, prompt))
+        restored = put_back(before, history, held) if held else Restored(history)
+        history = restored.messages
+        if self.services is not None:  # it is no rehearsal
+            self.run.runtime.decide(
+                f"{self.path}.on_start",
+                lambda: digest_of_messages(prompt, history, stop=start.stop),
+                f"on_start of {agent.name!r} returned messages with digest",
+            )
+        if restored.count or history != tuple(before):
+            entry = _entry("on_start", "on_start", before, history, agent)
+            entries.append(replace(entry, kept_back=restored.count))
         return self._input(prompt, history, entries, full, stop=start.stop)
 
     async def build_shorter(self, refused: ModelInput) -> ModelInput:
@@ -160,6 +194,34 @@ class ModelInputBuilder:
         history, reason = await halved(refused.history, sent, prompt, context)
         entry = _entry("overflow", OVERFLOW, refused.history, history, agent, reason)
         return self._input(refused.prompt, history, [*refused.report.entries, entry], full)
+
+    def for_model(
+        self, made: ModelInput, model: Model, entries: Sequence[ReportEntry] = ()
+    ) -> tuple[ModelInputBuilder, ModelInput]:
+        """Return the same input for another model, and what builds further ones for it.
+
+        Args:
+            made: The input.
+            model: The model that gets it.
+            entries: What the report says besides.
+        """
+        own = replace(self, turn=replace(self.turn, model=model))
+        kept = [entry for entry in made.report.entries if entry.level != REASONING]
+        report = replace(made.report, entries=(*kept, *entries))
+        account = self.run.runtime.account(model)
+        refused = refused_reasoning(self.run, model)
+        request = replace(made.request, account=account, refused=refused)
+        left_out = reasoning_left_out(model, request, report)
+        if left_out:
+            report = replace(report, entries=(*report.entries, left_out))
+        return own, replace(made, request=request, report=report, healed=False)
+
+    def build_unsigned(self, refused: ModelInput) -> ModelInput:
+        """Return an input without the reasoning for which a provider refused it."""
+        request, report = without_reasoning(
+            self.run, self.turn.model, refused.request, refused.report
+        )
+        return replace(refused, request=request, report=report, healed=True)
 
     def model_call(self, step_id: str, made: ModelInput) -> ModelCall:
         """Return the call of an input, as instrumentations get it."""
@@ -187,6 +249,8 @@ class ModelInputBuilder:
         run, turn = _frozen(self.run), self.turn
         if edit.system is not None:
             turn = replace(turn, agent=replace(turn.agent, system=edit.system))
+            if self._shared is not None:
+                run.shared = self._shared.with_system(turn.agent, edit.system)
         if edit.input is not None:
             run.input = RunInput(replace(run.input.message, content=edit.input))
         made = await replace(self, run=run, turn=turn, other_chains=edit.chains).build()
@@ -213,26 +277,57 @@ class ModelInputBuilder:
             history=full,
             sent=joined,
             tokenizer=agent.tokenizer,
+            own_tools=self.own_tools,
         )
-        choice = agent.tool_choice
+        choice, plan = agent.tool_choice, self.turn.output
+        if choice == "auto" and plan is not None and plan.is_forced:
+            choice = "any"
         request = ModelRequest(
             messages=joined,
             tools=self.specs,
+            hosted=agent.hosted_tools,
             # A tool that may not be called now cannot be asked for either.
             tool_choice=choice if choice in _CHOICES or choice in self.tools else "auto",
             agent=agent.name,
             prefill=prefill,
+            account=self.run.runtime.account(self.turn.model),
+            refused=refused_reasoning(self.run, self.turn.model),
+            output=None if plan is None else plan.format,
         )
+        if self._shared is not None:
+            request = self._shared.share(request)
+            report = replace(report, sent=request.messages)
+        left_out = reasoning_left_out(self.turn.model, request, report)
+        if left_out:
+            report = replace(report, entries=(*report.entries, left_out))
         return ModelInput(prompt=prompt, history=history, report=report, request=request, stop=stop)
+
+    @property
+    def _shared(self) -> SharedPrefix | None:
+        """The beginning that this agent's requests share with others; None: they share none."""
+        return self.run.shared if self.turn.shares_prefix else None
+
+    def _say_if_apart(self, history: Sequence[Message], entries: list[ReportEntry]) -> None:
+        """Report why the agent does not share the prefix where others do."""
+        shared = self.run.shared
+        if shared is None or self.turn.shares_prefix or self.agent.agent.is_routing:
+            return
+        reason = f"a prefix of its own: {shared.why_apart(self.agent, self.turn.model)}"
+        entries.append(_entry("prefix", "prefix", history, history, self.agent, reason))
 
     async def _prompt(self) -> tuple[Message, ...]:
         agent, run, system = self.agent, self.run, self.agent.system
+        if self._shared is not None:
+            return run.input.prompt(SYSTEM, "")
         if not isinstance(system, str):
             system = await agent.system_prompt(run.context_of(agent))
         search = agent.knowledge
         if search is not None and search.tool.name in self.tools:
             said = await self._knowledge_instructions()
             system = f"{system}\n\n{said}" if system else said
+        plan = self.turn.output
+        if plan is not None and plan.instructions:
+            system = f"{system}\n\n{plan.instructions}" if system else plan.instructions
         return run.input.prompt(system, agent.assistant)
 
     async def _knowledge_instructions(self) -> str:
@@ -268,6 +363,10 @@ class ModelInputBuilder:
             agent=agent.name,
             network=None if run.network is None else run.network.name,
             thread_id=run.state.thread_id,
+            state=run.state,
+            user_id=run.user_id,
+            tenant=tenant_of(run.state),
+            own_tools=self.own_tools,
             model=model.model,
             context_window=model.context_window or window_of(model.model),
             tokenizer=agent.tokenizer,
@@ -275,7 +374,8 @@ class ModelInputBuilder:
             protected=self._protected(history),
             steps=run.runtime.step,
             input=run.input.text,
-            tools=self.specs,
+            tools=self.specs if self._shared is None else self._shared.tools,
+            shares_prefix=self._shared is not None,
             services=self.services,
             summaries=store if store and isinstance(store, SummaryStore) else None,
             vectors=store if store and isinstance(store, VectorIndex) else None,
@@ -289,13 +389,16 @@ class ModelInputBuilder:
         if self.run.mode == "typescript":
             return frozenset()
         name = self.agent.name
+        shared = self._shared is not None  # all agents see the same then
         return frozenset(
             id(m)
             for m in history
-            if m.from_history is False and m.type != "text" and m.agent == name
+            if m.from_history is False and m.type != "text" and (shared or m.agent == name)
         )
 
-    async def _on_start(self, prompt: Sequence[Message], history: Sequence[Message]) -> Start:
+    async def _on_start(
+        self, prompt: Sequence[Message], history: Sequence[Message], processing: ProcessorContext
+    ) -> Start:
         hook, run = self.agent.lifecycle.on_start, self.run
         assert hook is not None
         context = StartContext(
@@ -305,8 +408,12 @@ class ModelInputBuilder:
             input=run.input.text,
             prompt=prompt,
             history=history,
+            processing=processing,
         )
-        return await resolve(hook(context)) or Start(prompt, history)
+        start = await resolve(hook(context))
+        where = f"Agent {self.agent.name!r}"
+        expect(where, "what on_start returns", start, Start, START)
+        return Start(prompt, history) if start is None else start
 
 
 def _frozen(run: RunContext) -> RunContext:

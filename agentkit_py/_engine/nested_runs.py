@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py._core.naming import slugify
+from agentkit_py._engine.agent_spec import ModelChoice, chosen_model
 from agentkit_py._engine.approvals import CallDesk
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import Nesting, RunContext, begin_run
@@ -16,7 +17,6 @@ from agentkit_py._engine.tool import Tool, ToolContext, create_tool
 from agentkit_py._engine.tool_sources import ToolSource, may_have
 from agentkit_py.errors import ConfigurationError, NestingError, is_control_error
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.models.base import Model
 from agentkit_py.state import State
 
 if TYPE_CHECKING:
@@ -56,8 +56,12 @@ class AsToolOptions(TypedDict, total=False):
     history: HistoryConfig | None
     """The store of its threads; its own history unless given."""
 
-    model: Model
+    model: ModelChoice
     """Another model than its own."""
+
+    inherit: bool
+    """True: processors of the run it is called in (its history's, its network's, and those given to
+    it) apply in it, too, before its own; not those of the calling agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +70,8 @@ class NestedCall:
 
     max_iter: int
     parent_run_id: str
-    model: Model | None
-    default_model: Model | None
+    model: ModelChoice
+    default_model: ModelChoice
     """The calling agent's, where the nested one has none."""
 
 
@@ -128,13 +132,20 @@ async def _invoke(nested: Nested, options: AsToolOptions, given: Any, ctx: ToolC
     if depth > most:
         raise NestingError(nested.name, depth=depth, most=most)
     run = _begin(nested, options, given.task, parent)
+    run.outer_call = desk.steps.open_call
     caller, network = desk.turn.agent, parent.network_spec
+    if options.get("inherit"):
+        levels = parent.chains_of(caller)
+        run.inherited = [(level, chain) for level, chain in levels if level != "agent"]
     shared = None if network is None else network.model or network.default_model
     call = NestedCall(
         max_iter=options.get("max_iter", MAX_LOOPS),
         parent_run_id=desk.turn.run_id,
         model=options.get("model"),
-        default_model=await caller.choose_model(parent.context_of(caller)) or shared,
+        default_model=await chosen_model(
+            caller.model, parent.context_of(caller), f"Agent {caller.name!r}"
+        )
+        or shared,
     )
     try:
         text, limit = await nested.run(run, call)
@@ -161,6 +172,7 @@ def _begin(nested: Nested, options: AsToolOptions, task: str, parent: RunContext
     )
     run.meter = parent.meter
     run.thread.outer_lease = parent.thread.lease or parent.thread.outer_lease
+    run.thread.outer_thread = parent.thread
     identity = parent.runtime.new_id(f"{run.prefix}/context").replace("-", "")
     run.nesting = Nesting(
         parent.nesting.depth + 1, f"subagent-{identity[:16]}", parent.nesting.context_id

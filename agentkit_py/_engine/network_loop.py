@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast, get_origin, is_typeddict, overload
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._engine.agent_loop import (
@@ -18,13 +19,14 @@ from agentkit_py._engine.agent_loop import (
 )
 from agentkit_py._engine.agent_spec import NetworkSpec
 from agentkit_py._engine.concurrency import run_in_parallel
+from agentkit_py._engine.handoffs import LOOP, HandedOverView, handed_over
 from agentkit_py._engine.instrumentation import Monitor, logger
 from agentkit_py._engine.lifecycle import ResultContext
 from agentkit_py._engine.limits import LIMITS
 from agentkit_py._engine.network_run import DONE, AgentLike, NetworkLike, NetworkRun
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.state_changes import Scheduled
-from agentkit_py.errors import RoutingError
+from agentkit_py.errors import OutputError, RoutingError
 from agentkit_py.events.types import (
     AgentsRouted,
     RunCompleted,
@@ -36,19 +38,21 @@ from agentkit_py.history.runs import RunRecord
 from agentkit_py.messages import UserMessage
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.results import AgentResult
-from agentkit_py.state import State
+from agentkit_py.state import State, StateT
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RouterContext:
+class RouterContext(Generic[StateT]):
     """The argument of a router function: the run so far, and what is scheduled."""
 
     input: str
     """The text of the user's message."""
 
     user_message: UserMessage
-    network: NetworkRun
-    state: State[Any]
+    network: NetworkRun[StateT]
+    state: State[StateT]
     """The run's state."""
 
     stack: Sequence[Scheduled]
@@ -59,6 +63,14 @@ class RouterContext:
 
     last_result: AgentResult | None
     """The last agent's last result; before the first turn of this run, that of an earlier one."""
+
+    @overload
+    def output_of(self, agent: AgentLike[None]) -> str | None: ...
+    @overload
+    def output_of(self, agent: AgentLike[T]) -> T | None: ...
+    def output_of(self, agent: AgentLike[Any]) -> Any:
+        """Return an agent's last output in this run; None: it has given none."""
+        return self.network.output_of(agent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +83,7 @@ class Together:
 Routed: TypeAlias = AgentLike | str | Together | Sequence[AgentLike | str | Together] | None
 """Agents, or their names; None or empty: the run is done. A routing agent is asked."""
 
-RouterFunction: TypeAlias = Callable[[RouterContext], Routed | Awaitable[Routed]]
+RouterFunction: TypeAlias = Callable[[RouterContext[StateT]], Routed | Awaitable[Routed]]
 
 
 class NetworkLoop:
@@ -96,11 +108,32 @@ class NetworkLoop:
         self._context = context
         self._router = router
         self._routings = 0
+        self._decisions = 0
+        self._is_handed = False
+        self._turns: Counter[str] = Counter()
         run_id = context.runtime.new_id(f"{context.prefix}/run")
         self.run = NetworkRun(network, run_id, context.transcript, context.meter, self)
+        self._add_targets()
         context.network, context.network_spec = self.run, spec
         context.thread.network = self.run
         context.changes.network = self.run
+
+    def _add_targets(self) -> None:
+        """Have the agents join that may be handed the conversation.
+
+        Raises:
+            RoutingError: One is named, and not in the network.
+        """
+        waiting = list(self.run.agents.values())
+        while waiting:
+            for handoff, _ in self._context.spec_of(waiting.pop()).handoffs.values():
+                if handoff.target in self.run.agents:
+                    continue
+                if isinstance(handoff.agent, str):
+                    problem = f"there is no agent {handoff.target!r} to hand over to"
+                    raise RoutingError(problem, network=self.run.name)
+                self.run.add_agent(handoff.agent)
+                waiting.append(handoff.agent)
 
     async def is_enabled(self, agent: Any, /) -> bool:
         """Return whether the agent's lifecycle lets it run now."""
@@ -117,7 +150,7 @@ class NetworkLoop:
         """Open the thread, run agents until the router is done, save what is not saved."""
         context, run = self._context, self.run
         monitor, runtime, thread = context.monitor, context.runtime, context.thread
-        await context.open(run.agents.values())
+        await context.open(run.agents.values(), router=self._router)
         if thread.outcome is not None:
             self._repeat(thread.outcome)
             return run
@@ -164,11 +197,73 @@ class NetworkLoop:
             raise RoutingError("no agent is enabled", network=run.name)
         await self._ask_router()
         while run.stack:
+            before = len(self._context.transcript.added)
             stop = await self._run_next(run.stack.pop(0))
+            stop = await self._follow(before) or stop
             if stop is not None:
                 return stop
-            await self._ask_router()
-        return run.limit_reached or DONE
+            if not run.stack or not self._is_handed:
+                await self._ask_router()
+        if run.limit_reached is None:
+            await self._give_output()
+        cut = None if run.last_result is None else run.last_result.cut
+        return run.limit_reached or (DONE if cut is None else cut.reason)
+
+    async def _follow(self, before: int) -> str | None:
+        """Schedule who was handed the conversation; return why the run ends, if it does.
+
+        Args:
+            before: The number of this run's results before the last turns.
+        """
+        context, run = self._context, self.run
+        found: list[str] = []
+        for result in context.transcript.added[before:]:
+            agent = run.agents.get(result.agent_name)
+            spec = None if agent is None else context.spec_of(agent)
+            taken = handed_over(result, dict(spec.handoffs)) if spec and spec.handoffs else None
+            if taken is None:
+                continue
+            handoff, handed = taken
+            run.handoffs.append(handed)
+            same = [
+                h for h in run.handoffs if (h.source, h.target) == (handed.source, handed.target)
+            ]
+            if len(same) > handoff.max_repeats:
+                run.stopped_at = handed.target
+                logger.warning(
+                    "Network %r was stopped: %r handed over to %r for the %dth time",
+                    *(run.name, handed.source, handed.target, len(same)),
+                )
+                return LOOP
+            context.handed.pop(handed.target, None)
+            if handed.history != "whole":
+                context.handed[handed.target] = HandedOverView(handed)
+            found.append(handed.target)
+        self._is_handed = bool(found)
+        run.stack[:0] = found
+        if found and context.monitor.is_active:
+            event = AgentsRouted(run_id=run.run_id, name=run.name, agents=tuple(found))
+            await context.monitor.emit(event)
+        return None
+
+    async def _give_output(self) -> None:
+        """Have the network's own output given, or check that of the last agent.
+
+        Raises:
+            OutputError: There is none of the network's ``output_type``.
+        """
+        run, own, wanted = self.run, self._spec.output, self._spec.output_type
+        if isinstance(own, AgentLike):
+            name = run.add_agent(cast("Any", own))
+            spec = self._context.spec_of(run.agents[name])
+            run.last_result = await run_agent(self._context, spec, self._options(name))
+            run.call_count += 1
+        elif own is not None:
+            with self._context.runtime.within(f"{self._context.prefix}.output"):
+                run.own_output = await resolve(own(self._router_context()))
+        if wanted is not None and not _is_of(wanted, run.output):
+            problem = f"{run.output!r:.200} is no {getattr(wanted, '__name__', wanted)}"
+            raise OutputError(run.name, "type", result=run.last_result, problems=[problem])
 
     async def _run_next(self, scheduled: Scheduled) -> str | None:
         """Run who is scheduled; return why the run ends, if it does."""
@@ -181,15 +276,18 @@ class NetworkLoop:
                 return "unknown_agent" if agent is None else "disabled_agent"
         if len(names) == 1:
             spec = self._context.spec_of(run.agents[names[0]])
-            run.last_result = await run_agent(self._context, spec, self._options(names[0], 0))
+            run.last_result = await run_agent(self._context, spec, self._options(names[0]))
         else:
             await self._run_together(names)
         run.call_count += len(names)
         return self._limit_reached()
 
-    def _options(self, name: str, index: int) -> TurnOptions:
+    def _options(self, name: str) -> TurnOptions:
+        """Return the options of an agent's next turn, numbered among its own turns."""
+        turn = self._turns[name]
+        self._turns[name] += 1
         return TurnOptions(
-            f"{self._context.prefix}.{name}.{self.run.call_count + index}",
+            f"{self._context.prefix}.{name}.{turn}",
             model=self._spec.model,
             default_model=self._spec.default_model,
             parent_run_id=self.run.run_id,
@@ -200,13 +298,14 @@ class NetworkLoop:
         context, run = self._context, self.run
         # A fork's monitor is the one of its branch, which is known when it runs.
         forks = [context.fork(context.monitor) for _ in names]
+        options = [self._options(name) for name in names]
         known = {name for entry in run.state.transcript for name in _names_of(entry)}
 
         async def turn(index: int, monitor: Monitor) -> AgentResult:
             fork = forks[index]
             fork.monitor = monitor
             spec = fork.spec_of(run.agents[names[index]])
-            return await run_agent(fork, spec, self._options(names[index], index))
+            return await run_agent(fork, spec, options[index])
 
         turns = [partial(turn, index) for index in range(len(names))]
         outcomes = await run_in_parallel(context.runtime, context.monitor, run, run.stack, turns)
@@ -242,6 +341,12 @@ class NetworkLoop:
     async def _ask_router(self) -> None:
         run, monitor = self.run, self._context.monitor
         scheduled = await self._route()
+        self._context.runtime.decide(
+            f"{self._context.prefix}.routed.{self._decisions}",
+            lambda: [name if isinstance(name, str) else list(name) for name in scheduled],
+            f"The router of {run.name!r} chose",
+        )
+        self._decisions += 1
         run.stack.extend(scheduled)
         if monitor.is_active:
             names = [n for item in scheduled for n in ((item,) if isinstance(item, str) else item)]
@@ -254,8 +359,8 @@ class NetworkLoop:
         if not isinstance(chosen, AgentLike):
             chosen = await resolve(chosen(self._router_context()))
         if isinstance(chosen, AgentLike) and chosen.is_routing:
-            chosen = await self._ask_routing_agent(chosen)
-        return [self._schedule(item) for item in self._as_list(chosen)]
+            chosen = await self._ask_routing_agent(cast("AgentLike", chosen))
+        return [self._schedule(item) for item in self._as_list(cast("object", chosen))]
 
     def _router_context(self) -> RouterContext:
         run, given = self.run, self._context.input
@@ -289,7 +394,10 @@ class NetworkLoop:
         hook = spec.lifecycle.on_route
         assert hook is not None
         seen = ResultContext(agent=agent, network=run, state=run.state, result=result)
-        return await resolve(hook(seen)) or ()
+        chosen = await resolve(hook(seen)) or ()
+        if not chosen and result.cut is not None:
+            run.limit_reached = result.cut.reason  # nor has it here: its reply is not whole
+        return chosen
 
     def _as_list(self, chosen: object) -> list[object]:
         if chosen is None:
@@ -319,7 +427,13 @@ class NetworkLoop:
                 f"its router returned the routing agent {item.name!r} in a list; return it alone",
                 network=self.run.name,
             )
-        return self.run.add_agent(item)
+        return self.run.add_agent(cast("Any", item))
+
+
+def _is_of(kind: Any, value: object) -> bool:
+    """Return whether a value is of a type, as far as `isinstance` can tell."""
+    kind = get_origin(kind) or kind
+    return not isinstance(kind, type) or is_typeddict(kind) or isinstance(value, kind)
 
 
 def _names_of(entry: AgentResult) -> set[int | str]:

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Generic, Protocol, Self, cast, overload
+
+from typing_extensions import TypeVar
 
 from agentkit_py._engine.concurrency import scheduled_in
 from agentkit_py._engine.limits import Meter
 from agentkit_py._engine.state_changes import Scheduled
 from agentkit_py._engine.transcript import Transcript
+from agentkit_py.errors import OutputError
+from agentkit_py.history.questions import Question
 from agentkit_py.messages import Usage
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.processors.report import ContextReport
-from agentkit_py.results import AgentResult
-from agentkit_py.state import State
+from agentkit_py.results import NO_VALUE, AgentResult
+from agentkit_py.state import State, StateT
 
 DONE = "done"
 
+AnswerT = TypeVar("AnswerT", default=Any)
+"""The type of an agent's output, None for plain text."""
 
-class AgentLike:
+RunOutputT = TypeVar("RunOutputT", default=Any)
+"""The type of a network's output."""
+
+T = TypeVar("T")
+
+
+class AgentLike(Generic[AnswerT]):
     """The base of agents: what the engine, hooks, tools and routers know of one."""
 
     is_routing: ClassVar[bool] = False
@@ -27,6 +39,7 @@ class AgentLike:
 
     name: str
     description: str
+    output_type: Any
 
     def resolve(self) -> Any:
         """Return the agent as it is now, ready to run."""
@@ -53,7 +66,7 @@ class RunServices(Protocol):
         ...
 
 
-class NetworkRun:
+class NetworkRun(Generic[StateT, RunOutputT]):
     """One run of a network.
 
     Attributes:
@@ -64,15 +77,21 @@ class NetworkRun:
         stack: Names of the agents that are scheduled, the next one first; a tuple of names where
             several run at the same time.
         call_count: How many agent turns there were.
-        stop_reason: Why the run ended: ``"done"`` (the router had nobody), ``"max_iter"``,
-            ``"unknown_agent"``, ``"disabled_agent"``, or the name of a limit; None while it runs.
-        limit_reached: The limit because of which a routing agent was not asked.
+        stop_reason: Why the run ended: ``"done"`` (the router had nobody), ``"pending"`` (it waits
+            for a person), ``"max_iter"``, ``"unknown_agent"``, ``"disabled_agent"``, the name of a
+            limit, or why the last reply was cut (``"length"``, ``"refusal"``, …); None while it
+            runs.
+        pending: The questions that it waits for; `Network.resume` takes the answers.
+        limit_reached: The limit because of which a routing agent was not asked, or why its reply
+            was cut before it chose.
         stopped_at: The agent name that was unknown or disabled.
         last_result: The last agent's last result.
         routing_results: Results of routing agents; they are no part of the state.
+        handoffs: What was handed over in this run, in order (`HandedOver`).
+        own_output: What the network's own ``output`` gave; `NO_VALUE` where it has none.
     """
 
-    state: State[Any]
+    state: State[StateT]
 
     def __init__(
         self,
@@ -85,15 +104,18 @@ class NetworkRun:
         """Begin with the network's agents and an empty stack."""
         self.network: Any = network
         self.run_id = run_id
-        self.state = transcript.state
+        self.state = cast("State[StateT]", transcript.state)
         self.agents: dict[str, Any] = {agent.name: agent for agent in network.agents}
         self.stack: list[Scheduled] = []
         self.call_count: int = 0
         self.stop_reason: str | None = None
+        self.pending: list[Question] = []
         self.limit_reached: str | None = None
         self.stopped_at: str | None = None
         self.last_result: AgentResult | None = None
         self.routing_results: list[AgentResult] = []
+        self.own_output: Any = NO_VALUE
+        self.handoffs: list[Any] = []
         self._transcript = transcript
         self._meter = meter
         self._services = services
@@ -124,6 +146,41 @@ class NetworkRun:
         return self.last_result.text if self.last_result is not None else ""
 
     @property
+    def output(self) -> RunOutputT:
+        """The network's own output, else that of the agent whose turn was the last.
+
+        Of an agent without ``output_type`` that is its text.
+
+        Raises:
+            OutputError: There is none: the run ended by a limit, or within a turn.
+        """
+        value = self.own_output
+        if value is NO_VALUE and self.last_result is not None:
+            value = self._value_of(self.last_result)
+        if value is NO_VALUE:
+            reason = self.stop_reason or "running"
+            raise OutputError(self.name, reason, result=self.last_result)
+        return cast("RunOutputT", value)
+
+    @overload
+    def output_of(self, agent: AgentLike[None]) -> str | None: ...
+    @overload
+    def output_of(self, agent: AgentLike[T]) -> T | None: ...
+    def output_of(self, agent: AgentLike[Any]) -> Any:
+        """Return an agent's last output in this run; None: it has given none."""
+        own = [r for r in self._transcript.results() if r.agent_name == agent.name]
+        values = (self._value_of(result) for result in reversed(own))
+        return next((value for value in values if value is not NO_VALUE), None)
+
+    def _value_of(self, result: AgentResult) -> Any:
+        """Return the output of a turn that ended with this result; `NO_VALUE`: it has none."""
+        agent = self.agents.get(result.agent_name)
+        is_open = result.stop_reason is not None or bool(result.tool_calls)
+        if result.value is not NO_VALUE or is_open or agent is None:
+            return result.value
+        return result.text if agent.output_type is None else NO_VALUE
+
+    @property
     def usage(self) -> Usage:
         """Tokens of all model calls of this run, those of routing agents included."""
         return self._meter.usage
@@ -151,9 +208,10 @@ class NetworkRun:
         """Return an agent's tools as far as they are known: servers are asked when it runs."""
         return self._services.known_tools(agent)
 
-    def frozen(self, transcript: Transcript) -> NetworkRun:
+    def frozen(self, transcript: Transcript) -> Self:
         """Return the run as it is now, on another state: what changes it changes only that."""
         found = copy.copy(self)
-        found.state, found._transcript = transcript.state, transcript  # noqa: SLF001 - own class
+        found.state = cast("State[StateT]", transcript.state)
+        found._transcript = transcript  # noqa: SLF001 - own class
         found.agents, found.stack = dict(self.agents), list(self.stack)
         return found

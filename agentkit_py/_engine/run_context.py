@@ -6,15 +6,17 @@ from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict, TypeVar, cast
+from typing import Any, TypedDict, TypeVar, cast, get_origin, is_typeddict
 
-from agentkit_py._engine.agent_spec import AgentSpec, NetworkSpec
+from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, NetworkSpec, Turn
 from agentkit_py._engine.checks import check_options
+from agentkit_py._engine.definition import definition_of
 from agentkit_py._engine.instrumentation import Instrument, Monitor, StreamingConfig, logger
 from agentkit_py._engine.lifecycle import AgentContext
-from agentkit_py._engine.limits import NO_LIMITS, Meter, RunLimits
+from agentkit_py._engine.limits import NO_LIMITS, Meter, RunBudget, RunLimits
 from agentkit_py._engine.network_run import AgentLike, NetworkRun
 from agentkit_py._engine.prompt import HistoryMode, assemble
+from agentkit_py._engine.shared_prefix import SharedPrefix, shared_prefix
 from agentkit_py._engine.state_changes import StateChanges
 from agentkit_py._engine.tool import Approver
 from agentkit_py._engine.tool_sources import SourceBook
@@ -22,15 +24,17 @@ from agentkit_py._engine.transcript import Transcript
 from agentkit_py.errors import ConfigurationError, HistoryError
 from agentkit_py.events.types import Observer
 from agentkit_py.history.config import HistoryConfig
+from agentkit_py.history.stopping import OpenCall, OpenReply
 from agentkit_py.history.thread import Thread
 from agentkit_py.messages import Message, TextMessage, UserMessage, text_of_parts
-from agentkit_py.models.base import Model
-from agentkit_py.processors.apply import is_bounded
-from agentkit_py.processors.base import Extent, HistoryProcessor, Level
+from agentkit_py.models.base import Model, copy_model
+from agentkit_py.models.fallback import FallbackModel
+from agentkit_py.processors.apply import ChosenProcessors, as_processors, is_bounded
+from agentkit_py.processors.base import Extent, HistoryProcessor, Level, Processors
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.runtime.current import choose_runtime
 from agentkit_py.runtime.port import Runtime
-from agentkit_py.state import State, fields_of
+from agentkit_py.state import State, user_of
 
 D = TypeVar("D")
 
@@ -44,8 +48,11 @@ class RunOptions(TypedDict, total=False):
     thread_id: str | None
     """The stored thread to go on with."""
 
-    model: Model | None
-    """Overrides the agents' models."""
+    model: ModelChoice
+    """Overrides the agents' models: a model, its name, or a function of the context."""
+
+    budget: RunBudget | None
+    """The budget that the run uses: ``Budgets(store).of(user="u1")``."""
 
     max_iter: int | None
     """Another number of inferences than the agent's, or of agent turns than the network's."""
@@ -73,6 +80,10 @@ class RunOptions(TypedDict, total=False):
 
     streaming: StreamingConfig | None
     """Streams the run to a front end."""
+
+    processors: Processors | None
+    """Processors for this run, in addition to those that are configured; they run after these, for
+    each agent."""
 
     tracing: Instrument | None
     """Measures the run, e.g. `agentkit_py.tracing.Tracing`; else whatever measures all runs."""
@@ -167,6 +178,7 @@ class RunContext:
     prefix: str
     """Unique prefix of this run's step ids."""
 
+    budget: RunBudget | None = None
     approver: Approver | None = None
     network: NetworkRun | None = None
     network_spec: NetworkSpec | None = None
@@ -180,11 +192,33 @@ class RunContext:
     sources: SourceBook = field(default_factory=SourceBook)
     """The tools that servers of the agents have."""
 
+    outer_call: OpenCall | None = None
+    """The call that this run is, where it is nested in another."""
+
+    open_replies: dict[str, OpenReply] = field(default_factory=dict[str, OpenReply])
+    """Replies with calls that are not in the transcript yet, by id; forks share them."""
+
+    chain: Sequence[HistoryProcessor] = ()
+    """Processors that were given to `run`."""
+
+    inherited: Sequence[tuple[Level, Sequence[HistoryProcessor]]] = ()
+    """Processors of the run that this one is nested in, where it inherits them."""
+
+    handed: dict[str, HistoryProcessor] = field(default_factory=dict[str, HistoryProcessor])
+    """The part of a handed-over conversation that agents see, by their names."""
+
     sent: tuple[Message, ...] = ()
     """The messages of the last model call: calls and results in them are whole."""
 
+    shared: SharedPrefix | None = None
+    """The beginning that the requests of the network's agents share; None: they share none."""
+
     _specs: dict[int, tuple[AgentLike, AgentSpec]] = field(
         default_factory=dict[int, tuple[AgentLike, AgentSpec]]
+    )
+
+    _chains: dict[int, list[tuple[Level, Sequence[HistoryProcessor]]]] = field(
+        default_factory=dict[int, list[tuple[Level, Sequence[HistoryProcessor]]]]
     )
 
     @property
@@ -195,9 +229,7 @@ class RunContext:
     @property
     def user_id(self) -> str | None:
         """The user that the state names; chunks carry it."""
-        fields = fields_of(self.state.data)
-        found = fields.get("user_id") or fields.get("userId")
-        return found if isinstance(found, str) else None
+        return user_of(self.state)
 
     def spec_of(self, agent: AgentLike) -> AgentSpec:
         """Return the agent as it was when this run first knew it."""
@@ -210,29 +242,95 @@ class RunContext:
         """Return what functions of the agent's configuration get."""
         return AgentContext(agent=agent.agent, network=self.network, state=self.state)
 
+    def guarded(self, model: Model) -> Model:
+        """Return the model, each call of which counts for the run's budget."""
+        if self.budget is None:
+            return model
+        guard = self.budget.guard
+        if isinstance(model, FallbackModel):
+            return model.map(lambda one: copy_model(one, guards=(*one.guards, guard)))
+        return copy_model(model, guards=(*model.guards, guard))
+
+    def turn_of(
+        self, agent: AgentSpec, model: Model, path: str, run_id: str, message_id: str
+    ) -> Turn:
+        """Return an agent's turn, with the prefix that it shares with others, if it does."""
+        shared, plan = self.shared, agent.plan_output(model)
+        if shared is None or plan is not None or not shared.takes_in(agent, model):
+            return Turn(agent, model, path, run_id, message_id, plan)
+        model = copy_model(model, adapter=model.adapter.for_shared_prefix())
+        return Turn(agent, model, path, run_id, message_id, shares_prefix=True)
+
     def chains_of(self, agent: AgentSpec) -> list[tuple[Level, Sequence[HistoryProcessor]]]:
-        """Return the processors that an agent's history goes through, level by level."""
+        """Return the processors that an agent's history goes through, level by level.
+
+        Those that a function chooses are there after `choose_processors`.
+        """
+        chosen = self._chains.get(id(agent))
+        if chosen is not None:
+            return chosen
         network = self.network_spec
         shared = () if network is None or network.history is None else network.history.chain
         own = () if agent.history is None else agent.history.chain
         levels: list[tuple[Level, Sequence[HistoryProcessor]]] = [
+            *self.inherited,
             ("history", shared),
             # A store that is wrapped for a user has the chain of the store itself.
             ("history", () if own is shared else own),
             ("network", () if network is None else network.chain),
             ("agent", agent.chain),
+            ("run", self.chain),
         ]
+        handed = self.handed.get(agent.name)
+        if handed is not None:
+            levels.insert(0, ("network", (handed,)))
         return [(level, chain) for level, chain in levels if chain]
 
-    async def open(self, agents: Iterable[AgentLike], *, dry: bool = False) -> None:
+    async def choose_processors(self, agent: AgentSpec, *, dry: bool = False) -> None:
+        """Ask functions for the processors that they choose for an agent, once in the run.
+
+        Args:
+            agent: The agent, whose turn begins.
+            dry: It is a rehearsal, which decides nothing.
+
+        Raises:
+            ConfigurationError: A function gave something else than a list of processors.
+        """
+        levels = self.chains_of(agent)
+        if id(agent) in self._chains or not any(
+            isinstance(one, ChosenProcessors) for _, chain in levels for one in chain
+        ):
+            return
+        context, chosen = self.context_of(agent), list[tuple[Level, list[HistoryProcessor]]]()
+        for level, chain in levels:
+            found: list[HistoryProcessor] = []
+            for one in chain:
+                is_choice = isinstance(one, ChosenProcessors)
+                found += await one.choose(context) if is_choice else (one,)
+            chosen.append((level, found))
+        self._chains[id(agent)] = [(level, tuple(chain)) for level, chain in chosen]
+        if not dry:
+            self.runtime.decide(
+                f"{self.prefix}.{agent.name}.processors",
+                lambda: [f"{level} {one!r}" for level, chain in chosen for one in chain],
+                f"The processors of {agent.name!r} were chosen as",
+            )
+
+    async def open(
+        self, agents: Iterable[AgentLike], *, router: object = None, dry: bool = False
+    ) -> None:
         """Load the thread, and keep and save what the user said.
 
         Args:
             agents: Those that may run: if none of them has a processor that bounds the history, all
                 of it is loaded.
+            router: What says which of them is next.
             dry: Save and create nothing.
         """
         specs = [self.spec_of(agent) for agent in agents]
+        chains = [(spec, self.chains_of(spec)) for spec in specs]
+        self.shared = shared_prefix(chains, self.network_spec, self.mode)
+        self.runtime.define(self.prefix, lambda: definition_of(specs, self.network_spec, router))
         if self.thread.config is not None:
             self.thread.load_all = not any(is_bounded(self.chains_of(spec)) for spec in specs)
         try:
@@ -257,6 +355,9 @@ class RunContext:
     async def _open(self, *, dry: bool) -> None:
         question, thread = self.input.message.id, self.thread
         self.transcript.begin()
+        if self.budget is not None and not dry and not self.nesting.depth:
+            step_id = f"{self.prefix}.budget"
+            await self.runtime.effect(step_id, self.budget.begin, self.changes)
         if dry:
             await thread.look()
         elif thread.config is not None:
@@ -298,6 +399,7 @@ class RunContext:
         thread = Thread(None, state, self.input.text, self.runtime, self.prefix, changes)
         thread.older = self.thread.older
         thread.outer_lease = self.thread.lease or self.thread.outer_lease
+        thread.outer_thread = self.thread
         return replace(
             self,
             transcript=self.transcript.fork(state),
@@ -309,10 +411,19 @@ class RunContext:
             sources=self.sources.copy(),
         )
 
+    def open_reply(self, result: AgentResult) -> OpenReply | None:
+        """Note that the calls of a reply are about to be carried out; None: nobody is told."""
+        if result.id is None or (self.history is None and self.outer_call is None):
+            return None
+        opened = self.open_replies[result.id] = OpenReply(result)
+        return opened
+
     def keep(self, result: AgentResult) -> AgentResult:
         """Append a result to the transcript; it is saved later."""
         added = self.transcript.add(result)
         self.thread.track(added)
+        if self.thread.config is not None and result.id is not None:
+            self.open_replies.pop(result.id, None)
         return added
 
     async def add(self, result: AgentResult) -> AgentResult:
@@ -354,6 +465,9 @@ class RunContext:
         """Save what was completed before ``error``, once nobody will try the run again."""
         if not self.runtime.is_final(error):
             return
+        if self.thread.config is not None:
+            for reply in [one for one in self.open_replies.values() if one.is_done_in_part]:
+                self.keep(reply.so_far())
         try:
             # A step here would be done with the first attempt of the next request, so that an
             # error that is not remembered would be tried again.
@@ -365,7 +479,7 @@ class RunContext:
             logger.exception("The completed results of a failed run could not be saved")
 
 
-def begin_run(
+def begin_run(  # noqa: PLR0913 - by name
     name: str,
     input: str | UserMessage,  # noqa: A002 - TypeScript's name
     options: RunOptions,
@@ -373,6 +487,7 @@ def begin_run(
     history: HistoryConfig | None,
     mode: HistoryMode,
     default_state: State[Any] | None = None,
+    state_type: type[Any] | None = None,
     tokens: bool = False,
     nested_in: RunContext | None = None,
 ) -> RunContext:
@@ -393,7 +508,10 @@ def begin_run(
     )
     prefix = runtime.claim(name)
     given = RunInput.of(input, runtime, prefix)
+    if default_state is None and state_type is not None:
+        default_state = new_state(name, state_type, options.get("state"))
     state = state_of(options.get("state"), default_state, options.get("thread_id"))
+    typed_state(name, state, state_type)
     changes = StateChanges(state)
     monitor = (
         Monitor.of_run(
@@ -414,11 +532,61 @@ def begin_run(
         history=history,
         monitor=monitor,
         changes=changes,
-        meter=Meter(options.get("limits") or NO_LIMITS, runtime.now(f"{prefix}/start")),
+        meter=Meter(
+            options.get("limits") or NO_LIMITS,
+            runtime.now(f"{prefix}/start"),
+            lambda: runtime.steps_taken,
+        ),
         mode=mode,
         prefix=prefix,
+        chain=as_processors(options.get("processors"), "run()"),
+        budget=options.get("budget") or (nested_in.budget if nested_in else None),
         approver=options.get("approver"),
         resumes=options.get("state") is None,
+    )
+
+
+def new_state(name: str, state_type: type[Any], given: object) -> State[Any] | None:
+    """Return the state with which runs of an agent or network begin that are given none.
+
+    Raises:
+        ConfigurationError: The type cannot be made without arguments, and no state was given.
+    """
+    if given is not None:
+        return None
+    try:
+        return State(state_type())
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"run() of {name!r} needs state=State({state_type.__name__}(…)), since "
+            f"{state_type.__name__}() alone does not work: {error}"
+        ) from error
+
+
+def typed_state(name: str, state: State[Any], state_type: type[Any] | None) -> None:
+    """Make the state's data one of ``state_type``: a dict, as clients send it, is validated.
+
+    Raises:
+        ConfigurationError: It is of another type, or does not fit.
+    """
+    data: object = state.data
+    wanted = get_origin(state_type) or state_type
+    # A TypedDict has no instances but dicts.
+    if wanted is None or is_typeddict(wanted) or isinstance(data, wanted):
+        return
+    if isinstance(data, dict):
+        from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - slow to load
+
+        try:
+            state.data = TypeAdapter(wanted).validate_python(data)
+        except ValidationError as error:
+            raise ConfigurationError(
+                f"run() of {name!r}: its state does not fit {wanted.__name__}: {error}"
+            ) from error
+        return
+    raise ConfigurationError(
+        f"run() of {name!r}: its state's data must be a {wanted.__name__} (state_type), "
+        f"got {data!r:.80}"
     )
 
 

@@ -5,10 +5,20 @@ from __future__ import annotations
 import importlib
 import inspect
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    Unpack,
+    get_origin,
+    overload,
+)
 
 from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.json import JsonValue, copied
@@ -20,8 +30,8 @@ from agentkit_py.events.approvals import Answered, ApprovalAnswer, ApprovalReque
 from agentkit_py.messages import ToolCall
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.models.schema import restore_arguments
-from agentkit_py.runtime.port import StepTools
-from agentkit_py.state import State
+from agentkit_py.runtime.port import ToolSteps
+from agentkit_py.state import State, StateT
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -53,17 +63,17 @@ class CallServices(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolContext:
+class ToolContext(Generic[StateT]):
     """The context of a tool's handler: the agent, the run's state, and its services."""
 
     agent: AgentLike
-    network: NetworkRun | None
+    network: NetworkRun[StateT] | None
     """The network run the agent is in; None when it runs by itself."""
 
-    state: State[Any]
+    state: State[StateT]
     """The run's state; with parallel tools, this tool's own fork of it."""
 
-    step: StepTools
+    step: ToolSteps
     """Durable steps, named anew for each call; for tools with ``steps=True``."""
 
     call: ToolCall
@@ -112,9 +122,29 @@ class ToolContext:
         step_id = self.services.next_id(f"wait.{event}")
         return await self.step.wait_for_event(step_id, event=event, if_exp=if_exp, timeout=timeout)
 
+    async def receive(self, event: str, *, key: str, timeout: timedelta) -> Any:
+        """Receive an event's data, also of one that came earlier; for tools with ``steps=True``.
+
+        See `ToolSteps.receive`.
+        """
+        step_id = self.services.next_id(f"receive.{event}")
+        return await self.step.receive(step_id, event=event, key=key, timeout=timeout)
+
 
 Condition: TypeAlias = Callable[[ToolContext], "bool | Awaitable[bool]"]
 Check: TypeAlias = Callable[[ToolContext], "str | Awaitable[str | None] | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Approvers:
+    """The people who may answer a tool's questions; the application's rule decides without them."""
+
+    names: tuple[str, ...] = ()
+    escalate_after: timedelta | None = None
+    escalate_to: tuple[str, ...] = ()
+
+
+NOBODY_NAMED = Approvers()
 
 
 class ToolTraits(TypedDict, total=False):
@@ -135,6 +165,27 @@ class ToolTraits(TypedDict, total=False):
 
     approval_timeout: timedelta
     """The time an approval waits for its answer; 4 hours unless given."""
+
+    approvers: Sequence[str]
+    """Who may answer: ids of users, or names that the application's rule knows, e.g. of groups;
+    ``"owner"`` is the user whose thread it is. Unless given, the application's rule decides."""
+
+    escalate_after: timedelta
+    """The time after which `escalate_to` may answer as well, if there is no answer yet."""
+
+    escalate_to: Sequence[str]
+
+    retries: int
+    """The number of times that a call which fails or takes too long is tried again before the model
+    reads the error; 0 unless given. An Inngest function makes as many of them as it has ``retries``
+    itself, and the rest inside the step."""
+
+    backoff: float
+    """Seconds before the first of the retries, twice as long before each further one; 1 unless
+    given."""
+
+    timeout: float | timedelta | None
+    """Seconds that one attempt may take; the run's ``tool_timeout`` holds too."""
 
 
 class _Invoke(Protocol):
@@ -160,6 +211,18 @@ class Tool:
     """Returns an objection to a call; see `ToolTraits`."""
 
     approval_timeout: timedelta = DEFAULT_APPROVAL_TIMEOUT
+    approvers: Approvers = NOBODY_NAMED
+    """The people who may answer; see `ToolTraits`."""
+
+    retries: int = 0
+    """The number of times that a call which fails is tried again."""
+
+    backoff: float = 1.0
+    """Seconds before the first of the retries; doubled for each further one."""
+
+    timeout: float | None = None
+    """Seconds that one attempt may take."""
+
     handler: Callable[..., Any] | None = field(default=None, repr=False)
     """The function as it was given."""
 
@@ -205,7 +268,8 @@ def create_tool(
         description: Tells the model when and how to use it.
         parameters: A pydantic model (the handler gets an instance), a JSON Schema (the handler
             gets the dict; needs the extra ``jsonschema``), or None (gets what the model passed).
-        traits: See `ToolTraits`: ``strict``, ``steps``, ``needs_approval``, ``check``.
+        traits: See `ToolTraits`: ``strict``, ``steps``, ``needs_approval``, ``check``, ``retries``,
+            ``timeout``.
 
     Raises:
         ToolDefinitionError: Name, parameters or handler cannot be used.
@@ -250,7 +314,8 @@ def tool(
         function: The function, when used without arguments.
         name: Another name than the function's.
         description: Another description than the docstring's first paragraph.
-        traits: See `ToolTraits`: ``strict``, ``steps``, ``needs_approval``, ``check``.
+        traits: See `ToolTraits`: ``strict``, ``steps``, ``needs_approval``, ``check``, ``retries``,
+            ``timeout``.
 
     Raises:
         ToolDefinitionError: The name or signature cannot be used.
@@ -260,7 +325,7 @@ def tool(
         from agentkit_py._engine.tool_schema import ModelArguments, model_of_signature  # noqa: PLC0415 - loads pydantic
 
         label = name or getattr(target, "__name__", type(target).__name__)
-        context = _context_parameter(target)
+        context = context_parameter(target)
         model = model_of_signature(label, target, frozenset({context} if context else ()))
         summary = description if description is not None else _summary(target)
         arguments = ModelArguments.of(label, model)
@@ -323,17 +388,62 @@ def _build(
         traits.get("needs_approval", False),
         traits.get("check"),
         traits.get("approval_timeout", DEFAULT_APPROVAL_TIMEOUT),
+        _approvers(name, traits),
+        *_attempts(name, traits),
         handler,
         ToolSpec(name, description, arguments.schema, traits.get("strict")),
     )
+
+
+def _approvers(name: str, traits: ToolTraits) -> Approvers:
+    """Return who may answer.
+
+    Raises:
+        ToolDefinitionError: Names are one text, or an escalation has nobody or no time.
+    """
+    names, further = traits.get("approvers", ()), traits.get("escalate_to", ())
+    after = traits.get("escalate_after")
+    if isinstance(names, str) or isinstance(further, str):
+        raise ToolDefinitionError(name, "approvers and escalate_to are lists of names")
+    if (after is None) != (not further):
+        raise ToolDefinitionError(name, "escalate_after and escalate_to need each other")
+    return Approvers(tuple(names), after, tuple(further)) if names or further else NOBODY_NAMED
+
+
+def _attempts(name: str, traits: ToolTraits) -> tuple[int, float, float | None]:
+    """Return retries, backoff and time-out.
+
+    Raises:
+        ToolDefinitionError: They make no sense.
+    """
+    retries, backoff = traits.get("retries", 0), traits.get("backoff", 1.0)
+    given = traits.get("timeout")
+    timeout = given.total_seconds() if isinstance(given, timedelta) else given
+    if retries < 0 or backoff < 0 or (timeout is not None and timeout <= 0):
+        raise ToolDefinitionError(
+            name,
+            f"retries={retries!r}, backoff={backoff!r}, timeout={given!r}: retries and backoff "
+            "must be 0 or more, a timeout more than 0 or None",
+        )
+    if traits.get("steps") and traits.keys() & {"retries", "backoff", "timeout"}:
+        raise ToolDefinitionError(
+            name,
+            "retries, backoff and timeout are for tools that are one step; with steps=True each "
+            "ctx.step.run is tried again by itself",
+        )
+    return retries, backoff, timeout
 
 
 def _by_position(name: str, handler: Callable[..., Any]) -> _Invoke:
     parameters = inspect.signature(handler).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = [p for p in parameters if p.kind in kinds]
+    if sum(p.default is p.empty for p in places) > 2:  # noqa: PLR2004 - input and context
+        raise ToolDefinitionError(name, "its handler must take (input, ctx); steps are ctx.step")
     if any(p.kind is p.VAR_POSITIONAL for p in parameters) or len(places) >= 2:  # noqa: PLR2004
         return handler
+    if len(places) == 1 and context_parameter(handler) is not None:
+        raise ToolDefinitionError(name, "its handler gets the input first: write (input, ctx)")
     if len(places) == 1:
         return lambda arguments, _context, /: handler(arguments)
     if any(p.default is p.empty and p.kind is p.KEYWORD_ONLY for p in parameters):
@@ -356,13 +466,17 @@ def _by_name(function: Callable[..., Any], context_name: str | None) -> _Invoke:
     return invoke
 
 
-def _context_parameter(function: Callable[..., Any]) -> str | None:
+_CONTEXTS = frozenset({"ToolContext", "AgentContext"})
+
+
+def context_parameter(function: Callable[..., Any]) -> str | None:
+    """Return the name of the parameter that gets the context: by its annotation, or ``ctx``."""
     for parameter in inspect.signature(function).parameters.values():
         hint = parameter.annotation
-        is_context = hint is ToolContext or (
-            isinstance(hint, str) and hint.split(".")[-1].strip("'\" ") == "ToolContext"
-        )
-        if is_context or parameter.name == "ctx":
+        if not isinstance(hint, str):
+            hint = getattr(get_origin(hint) or hint, "__name__", "")
+        name = hint.partition("[")[0].split(".")[-1].strip("'\" ")
+        if name in _CONTEXTS or parameter.name == "ctx":
             return parameter.name
     return None
 

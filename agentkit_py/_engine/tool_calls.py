@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py._core.json import JsonValue
+from agentkit_py._core.json import JsonValue, dumps
 from agentkit_py._engine.agent_spec import AgentSpec, Turn
 from agentkit_py._engine.approvals import CallDesk, refused_content
 from agentkit_py._engine.call_steps import CallSteps
@@ -18,11 +19,18 @@ from agentkit_py._engine.concurrency import in_thread, run_in_parallel
 from agentkit_py._engine.instrumentation import CallTool, Monitor
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.state_changes import StateChanges
-from agentkit_py._engine.tool import Tool, ToolContext
+from agentkit_py._engine.tool import (
+    DEFAULT_APPROVAL_TIMEOUT,
+    NOBODY_NAMED,
+    Approvers,
+    Tool,
+    ToolContext,
+)
 from agentkit_py._engine.tool_values import InvalidArguments, data_content, error_content
 from agentkit_py.errors import ConfigurationError, is_control_error
 from agentkit_py.events.types import ToolFinished, ToolStarted
-from agentkit_py.messages import Message, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.history.stopping import OpenCall, OpenReply
+from agentkit_py.messages import Finish, Message, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.state import State
 
 
@@ -36,11 +44,20 @@ class Prepared:
     """A call whose arguments were checked, to be carried out unless it was refused."""
 
     step_id: str
+    index: int
+    """Which of the reply's calls it is."""
+
     call: ToolCall
     tool: Tool | None
     arguments: Any
     refused: JsonValue | None = None
     """The error sent to the model instead of a result."""
+
+    edited: Mapping[str, Any] | None = None
+    """The arguments that a person put in place of the model's."""
+
+    result: ToolResultMessage | None = None
+    """The result, once there is one."""
 
 
 @dataclass(slots=True)
@@ -55,6 +72,15 @@ class ToolRunner:
     path: str
     """Step id prefix of the inference that asked."""
 
+    reply: OpenReply | None = None
+    """The reply, where what its calls do goes into a thread."""
+
+    cut: Finish | None = None
+    """Why the reply was cut; its calls are not run then, since they may be incomplete."""
+
+    settled: Mapping[int, JsonValue] = field(default_factory=dict[int, JsonValue])
+    """Results for calls that are not run, by their place in the reply."""
+
     @property
     def agent(self) -> AgentSpec:
         """The agent whose turn it is."""
@@ -68,72 +94,126 @@ class ToolRunner:
             StateConflictError: Two parallel tools changed the same key.
         """
         prepared = [self._prepare(index, call) for index, call in enumerate(calls)]
-        if any(map(_may_need_approval, prepared)):
-            await self._approve(prepared)
-        if self.agent.parallel_tools and len(calls) > 1:
-            return await self._run_together(prepared)
-        found: list[ToolResultMessage] = []
-        for one in prepared:
-            await self._announce(one)
-            found.append(await self.run_one(one, self.run.state))
-        return tuple(found)
+        asked = cast("list[int] | None", self.run.runtime.recorded(f"{self.path}.approve"))
+        if asked is not None or any(map(_may_need_approval, prepared)):
+            await self._approve(prepared, asked)
+        waiting = [one for one in prepared if one.result is None]
+        if self.agent.parallel_tools and len(waiting) > 1:
+            await self._run_together(waiting)
+        else:
+            for one in waiting:
+                await self._run(one)
+        return tuple([one.result for one in prepared if one.result is not None])
+
+    async def _run(self, one: Prepared) -> None:
+        await self._announce(one)
+        one.result = await self.run_one(one, self.run.state)
 
     def _prepare(self, index: int, call: ToolCall) -> Prepared:
         tool, step_id = self.tools.get(call.name), f"{self.path}.tool.{index}.{call.name}"
+        if index in self.settled:
+            return Prepared(step_id, index, call, None, None, self.settled[index])
+        if self.cut is not None and call.malformed is None:
+            return Prepared(step_id, index, call, None, None, _not_run(self.cut))
         if tool is None:
-            return Prepared(step_id, call, None, None, self._unknown(call))
+            return Prepared(step_id, index, call, None, None, self._unknown(call))
         if call.malformed is not None:
             text = f"The arguments are no JSON: {call.malformed[:200]}"
-            return Prepared(step_id, call, None, None, error_content("InvalidArgumentsError", text))
+            refused = error_content("InvalidArgumentsError", text)
+            return Prepared(step_id, index, call, None, None, refused)
+        plain = tool.needs_approval is False and tool.check is None
+        if plain and self.run.runtime.remembers(step_id):  # nobody reads its arguments again
+            return Prepared(step_id, index, call, tool, None)
         try:
             arguments = tool.validate(call)
         except InvalidArguments as error:
             refused = error_content("InvalidArgumentsError", str(error), issues=error.issues)
-            return Prepared(step_id, call, None, None, refused)
-        return Prepared(step_id, call, tool, arguments)
+            return Prepared(step_id, index, call, None, None, refused)
+        return Prepared(step_id, index, call, tool, arguments)
 
     def _unknown(self, call: ToolCall) -> JsonValue:
         listed = ", ".join(self.tools)
         offer = f"Available: {listed}." if listed else "There are no tools now."
+        shared = self.run.shared if self.turn.shares_prefix else None
+        owner = None if shared is None else shared.owner_of(call.name)
+        if owner is not None and not self.agent.may_have(call.name):
+            text = f"{call.name!r} is a tool of {owner!r}; you are {self.agent.name!r}. {offer}"
+            return error_content("ToolNotAllowedError", text)
         if self.agent.may_have(call.name):
             text = f"{call.name!r} may not be called now. {offer}"
             return error_content("ToolNotAllowedError", text)
         offer = offer if self.tools or self.agent.tools else "This agent has no tools."
         return error_content("UnknownToolError", f"There is no tool {call.name!r}. {offer}")
 
-    async def _approve(self, prepared: Sequence[Prepared]) -> None:
-        """Ask a person once for all calls that need it, and mark those that were refused."""
-        waiting = await self._needing_approval([one for one in prepared if _may_need_approval(one)])
-        tools = [one.tool for one in waiting if one.tool is not None]
-        if not tools:
-            return
-        thread = self.run.thread
-        steps = CallSteps(self.run.runtime.step, self.path, thread=thread, allowed=True)
-        answer = await CallDesk(self.run, self.turn, steps).ask(
-            steps.full_id("approve"),
-            calls=[one.call for one in waiting],
-            timeout=min(tool.approval_timeout for tool in tools),
-        )
-        for index, one in enumerate(waiting):
-            one.refused = refused_content(one.call, answer, index)
+    async def _approve(self, prepared: Sequence[Prepared], asked: list[int] | None) -> None:
+        """Ask a person once for all calls that need it, and mark those that were refused.
 
-    async def _needing_approval(self, candidates: Sequence[Prepared]) -> list[Prepared]:
+        Args:
+            prepared: The calls of the reply.
+            asked: The calls that a person was asked about when the run came here first, whatever
+                the tools say now; None: nobody was asked, or nothing was done since.
+        """
+        runtime = self.run.runtime
+        if asked is None and any(runtime.remembers(one.step_id) for one in prepared):
+            # Approval was added under the run: what it has come to without a question goes on.
+            for one in prepared:
+                if _may_need_approval(one) and not runtime.remembers(one.step_id):
+                    break
+                await self._run(one)
+        waiting = await self._needing_approval(prepared)
+        if asked is not None:
+            waiting = [one for one in prepared if one.index in asked]
+        indexes = [one.index for one in waiting]
+        step_id = f"{self.path}.approve"
+        runtime.decide(step_id, lambda: indexes, "The calls that a person is asked about")
+        if not waiting:
+            return
+        groups: dict[Approvers, list[Prepared]] = {}
+        for one in waiting:
+            groups.setdefault(one.tool.approvers if one.tool else NOBODY_NAMED, []).append(one)
+        for number, (approvers, group) in enumerate(groups.items()):
+            await self._ask(f"{step_id}.{number}" if number else step_id, group, approvers)
+
+    async def _ask(self, step_id: str, group: Sequence[Prepared], approvers: Approvers) -> None:
+        """Ask about calls that the same people decide on."""
+        run = self.run
+        steps = CallSteps(run.runtime, self.path, thread=run.thread, allowed=True)
+        timeouts = [one.tool.approval_timeout for one in group if one.tool is not None]
+        answer = await CallDesk(run, self.turn, steps).ask(
+            step_id,
+            calls=[one.call for one in group],
+            timeout=min(timeouts, default=DEFAULT_APPROVAL_TIMEOUT),
+            about=[one.index for one in group],
+            approvers=approvers,
+        )
+        for index, one in enumerate(group):
+            one.refused = refused_content(one.call, answer, index)
+            edited = None if answer is None else answer.on(index).arguments
+            if one.refused is None and edited is not None:
+                again = self._prepare(one.index, replace(one.call, arguments=dict(edited)))
+                one.arguments, one.refused, one.edited = again.arguments, again.refused, edited
+
+    async def _needing_approval(self, prepared: Sequence[Prepared]) -> list[Prepared]:
         """Return the calls that need approval; marks those that something stands against."""
-        if all(
+        candidates = [one for one in prepared if one.result is None and _may_need_approval(one)]
+        run, step_id = self.run, f"{self.path}.before"
+        if not run.runtime.remembers(step_id) and all(
             one.tool and one.tool.needs_approval is True and not one.tool.check
             for one in candidates
         ):
-            return list(candidates)
+            return candidates
         # One step for all, as a replay must come to the same question.
         examine = partial(self._examine_all, candidates)
-        run = self.run
-        found = await run.runtime.effect(f"{self.path}.before", examine, run.changes)
-        for one, word in zip(candidates, found, strict=True):
-            one.refused = word["refused"]
-        return [one for one, word in zip(candidates, found, strict=True) if word["ask"]]
+        found = {
+            word["index"]: word for word in await run.runtime.effect(step_id, examine, run.changes)
+        }
+        known = [one for one in prepared if one.index in found]
+        for one in known:
+            one.refused = found[one.index]["refused"]
+        return [one for one in known if found[one.index]["ask"]]
 
     async def _examine_all(self, candidates: Sequence[Prepared]) -> list[dict[str, Any]]:
-        return [await self._examine(one) for one in candidates]
+        return [{"index": one.index, **await self._examine(one)} for one in candidates]
 
     async def _examine(self, one: Prepared) -> dict[str, Any]:
         context = self._context(one, self.run.state, may_step=False)
@@ -150,7 +230,7 @@ class ToolRunner:
             return {"refused": error_content(type(error).__name__, str(error)), "ask": False}
         return {"refused": None, "ask": bool(ask)}
 
-    async def _run_together(self, prepared: Sequence[Prepared]) -> tuple[ToolResultMessage, ...]:
+    async def _run_together(self, prepared: Sequence[Prepared]) -> None:
         run = self.run
         for one in prepared:
             await self._announce(one)
@@ -168,7 +248,8 @@ class ToolRunner:
         if errors:
             raise errors[0]
         run.state.merge(forks)
-        return tuple(outcomes)
+        for one, result in zip(prepared, outcomes, strict=True):
+            one.result = result
 
     async def _announce(self, one: Prepared) -> None:
         if self.run.monitor.is_active:
@@ -176,19 +257,38 @@ class ToolRunner:
 
     async def run_one(self, one: Prepared, state: State[Any]) -> ToolResultMessage:
         """Run one call on a state; return its result."""
-        content = await self._content(one, state)
+        opened = self._opened(one)
+        content = await self._content(one, state, opened)
+        if one.edited is not None and isinstance(content, dict):
+            note = f"A person changed the arguments to {dumps(dict(one.edited))}"
+            content = {**content, "note": note}
+        if opened is not None:
+            opened.seen(content)
         result = ToolResultMessage(one.call, content, agent=self.agent.name, from_history=False)
         if self.run.monitor.is_active:
             await self.run.monitor.emit(ToolFinished(**self.turn.facts, result=result))
         return result
 
-    async def _content(self, one: Prepared, state: State[Any]) -> JsonValue:
-        if one.refused is not None or one.tool is None:
-            return one.refused
+    def _opened(self, one: Prepared) -> OpenCall | None:
+        run, reply = self.run, self.reply
+        if reply is None or one.refused is not None or one.tool is None:
+            return None
+        keeper = run.thread.keeper
+        if keeper is not None:
+            keeper.will_note()
+        return OpenCall(reply, one.index, keeper, run.outer_call)
+
+    async def _content(
+        self, one: Prepared, state: State[Any], opened: OpenCall | None
+    ) -> JsonValue:
         run = self.run
         changes = run.changes if state is run.state else StateChanges(state, run.network)
+        if run.runtime.remembers(one.step_id):  # it was made, whatever its tool says now
+            return await run.runtime.effect(one.step_id, _never, changes)
+        if one.refused is not None or one.tool is None:
+            return one.refused
         if not one.tool.steps:
-            call = self._watched(one, partial(self._checked, one, state))
+            call = self._watched(one, partial(self._checked, one, state, opened))
             return await run.runtime.effect(one.step_id, call, changes)
         if one.tool.check is not None:
             again = partial(_check, one, self._context(one, state, may_step=False))
@@ -197,7 +297,7 @@ class ToolRunner:
             if refused is not None:
                 return refused
         with run.runtime.within(one.step_id):
-            context = self._context(one, state, may_step=True)
+            context = self._context(one, state, may_step=True, opened=opened)
             return await self._watched(one, partial(self._invoke, one, context))()
 
     def _watched(self, one: Prepared, handler: CallTool) -> CallTool:
@@ -208,15 +308,28 @@ class ToolRunner:
             one.step_id, one.call, tool.description, handler, lasting=tool.steps
         )
 
-    async def _checked(self, one: Prepared, state: State[Any]) -> JsonValue:
+    async def _checked(
+        self, one: Prepared, state: State[Any], opened: OpenCall | None
+    ) -> JsonValue:
         """Carry the call out, unless something stands against it since a person agreed."""
         context = self._context(one, state, may_step=False)
         refused = await _check(one, context)
-        return await self._invoke(one, context) if refused is None else refused
+        if refused is not None:
+            return refused
+        if opened is None:
+            return await self._invoke(one, context)
+        await opened.begin()
+        content = await self._invoke(one, context)
+        await opened.finish(content)
+        return content
 
-    def _context(self, one: Prepared, state: State[Any], *, may_step: bool) -> ToolContext:
+    def _context(
+        self, one: Prepared, state: State[Any], *, may_step: bool, opened: OpenCall | None = None
+    ) -> ToolContext:
         run = self.run
-        steps = CallSteps(run.runtime.step, one.step_id, thread=run.thread, allowed=may_step)
+        steps = CallSteps(
+            run.runtime, one.step_id, thread=run.thread, allowed=may_step, open_call=opened
+        )
         return ToolContext(
             agent=self.agent.agent,
             network=run.network,
@@ -228,10 +341,24 @@ class ToolRunner:
         )
 
     async def _invoke(self, one: Prepared, context: ToolContext) -> JsonValue:
-        tool = one.tool
+        """Carry the call out, again where it fails and its tool says so."""
+        tool, runtime = one.tool, self.run.runtime
         assert tool is not None
+        tries = runtime.attempt
+        while True:
+            content, error = await self._attempt(tool, one, context)
+            if error is None or tries >= tool.retries:
+                return content
+            await runtime.try_again(min(tool.backoff * 2**tries, _LONGEST_BACKOFF), error)
+            tries += 1
+
+    async def _attempt(
+        self, tool: Tool, one: Prepared, context: ToolContext
+    ) -> tuple[JsonValue, Exception | None]:
+        """Carry the call out once; return what the model reads, and the error if it failed."""
         # A tool that waits, perhaps for a person, takes as long as it takes.
-        limit = None if tool.steps else self.run.meter.limits.tool_timeout
+        limits = [] if tool.steps else [tool.timeout, self.run.meter.limits.tool_timeout]
+        limit = min([one for one in limits if one is not None], default=None)
         value: object = None
         timer: anyio.CancelScope | None = None
         try:
@@ -245,10 +372,27 @@ class ToolRunner:
         except Exception as error:
             if is_control_error(error):
                 raise
-            return error_content(type(error).__name__, str(error))
+            return error_content(type(error).__name__, str(error)), error
         if timer is not None and timer.cancelled_caught:
-            return error_content("ToolTimeoutError", f"{tool.name} took more than {limit} s")
-        return data_content(tool.name, value)
+            late = f"{tool.name} took more than {limit} s"
+            return error_content("ToolTimeoutError", late), TimeoutError(late)
+        return data_content(tool.name, value), None
+
+
+_LONGEST_BACKOFF = 3600.0
+"""Seconds between two attempts at the most."""
+
+
+async def _never() -> JsonValue:
+    raise RuntimeError("a step that is remembered was asked for again")
+
+
+def _not_run(cut: Finish) -> JsonValue:
+    text = (
+        f"This call was not run: the reply was cut ({cut}), so its arguments may be incomplete. "
+        "Call again if it is still needed, with less text."
+    )
+    return error_content("IncompleteReplyError", text)
 
 
 def _may_need_approval(one: Prepared) -> bool:
@@ -287,5 +431,17 @@ def _call(tool: Tool, arguments: Any, context: ToolContext) -> Awaitable[Any]:
 async def _in_thread(tool: Tool, arguments: Any, context: ToolContext) -> Any:
     # A function that blocks must not stop everything else in this process; a thread that a
     # time-out leaves behind cannot be stopped, so the run does not wait for it.
-    call = partial(tool.invoke, arguments, context)
+    def call() -> Any:
+        try:
+            return tool.invoke(arguments, context)
+        except CancelledError as error:  # a thread is not cancelled: it is the function's own
+            raise _CancelledInTool(str(error)) from error
+
     return await resolve(await in_thread(call))
+
+
+class _CancelledInTool(Exception):  # noqa: N818 - the name that the model reads
+    """A sync tool raised `CancelledError`, which means nothing in a thread."""
+
+
+_CancelledInTool.__name__ = "CancelledError"

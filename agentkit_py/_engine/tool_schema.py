@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
@@ -46,10 +46,11 @@ class ModelArguments:
         try:
             return self.model.model_validate(given)
         except ValidationError as error:
-            raise InvalidArguments(_issues(error)) from error
+            raise InvalidArguments(issues_of(error)) from error
 
 
-def _issues(error: ValidationError) -> list[dict[str, JsonValue]]:
+def issues_of(error: ValidationError) -> list[dict[str, JsonValue]]:
+    """Return what did not fit, as the model reads it: paths and messages."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return [
         {"path": ".".join(map(str, item["loc"])) or "(arguments)", "message": item["msg"]}
@@ -217,6 +218,15 @@ def plain_schema(model: type[BaseModel]) -> JsonObject:
         PydanticUserError: The model has no JSON Schema.
     """
     return model.model_json_schema(mode="validation", schema_generator=_WithoutTitles)
+
+
+def plain_schema_of(adapter: TypeAdapter[Any]) -> JsonObject:
+    """Return the JSON Schema of what an adapter's type takes, as `plain_schema` does.
+
+    Raises:
+        PydanticUserError: The type has no JSON Schema.
+    """
+    return adapter.json_schema(mode="validation", schema_generator=_WithoutTitles)
 
 
 class _WithoutTitles(GenerateJsonSchema):

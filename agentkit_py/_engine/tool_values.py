@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol, cast
 
-from agentkit_py._core.json import JsonObject, JsonValue, find_non_json
+from agentkit_py._core.json import MAX_DEPTH, JsonObject, JsonValue, find_non_json, is_too_deep
 from agentkit_py.errors import ToolDefinitionError
 
 
@@ -132,11 +132,17 @@ def _plain_and_whole(value: object) -> Any:
 def data_content(tool: str, value: object) -> JsonValue:
     """A handler's value as the model reads it; None says that the tool succeeded.
 
+    A value that is nested too deeply to be kept is an error that the model reads: what is returned
+    may be what the model, or a stranger, wrote.
+
     Raises:
         ToolDefinitionError: The value has no JSON form.
     """
     if value is None:
         return {"data": f"{tool} successfully executed"}
+    if is_too_deep(value):
+        words = f"{tool} was carried out, but its result is nested in more than {MAX_DEPTH} levels"
+        return error_content("ResultTooDeepError", f"{words}, and cannot be kept. Ask for less.")
     try:
         try:
             plain = _plain(value)
@@ -147,4 +153,6 @@ def data_content(tool: str, value: object) -> JsonValue:
         raise ToolDefinitionError(
             tool, f"it returned {what!r:.60} at {path}, which has no JSON form: {error}"
         ) from error
+    if is_too_deep(plain):  # what a model of the handler's became
+        return data_content(tool, plain)
     return {"data": plain}

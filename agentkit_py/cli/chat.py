@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.text import Text
 
 from agentkit_py._core.interrupting import interruptible
-from agentkit_py.cli.console import RunPrinter, call_line, clean
+from agentkit_py._core.untrusted import clean
+from agentkit_py.cli.console import RunPrinter, call_line
 from agentkit_py.cli.explain import print_context
 from agentkit_py.cli.target import Target
 from agentkit_py.cli.threads import print_threads
@@ -31,6 +32,7 @@ from agentkit_py.results import USER
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.state import State
 from agentkit_py.stores import HistoryStore, MemoryHistory, for_user
+from agentkit_py.stores.rows import title_of
 
 _SHOWN = 6
 """Messages of a resumed thread that are shown."""
@@ -190,7 +192,7 @@ class Chat:
         state.thread_id = self.thread_id
         history = self.target.history
         if isinstance(history, HistoryStore) and self.user_id is not None:
-            await history.add_thread(self.thread_id, user_id=self.user_id, title=line[:80])
+            await history.add_thread(self.thread_id, user_id=self.user_id, title=title_of(line))
         try:
             await self.target.run(
                 line,

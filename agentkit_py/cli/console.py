@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import io
 import sys
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from agentkit_py._core.json import JsonValue, as_object, dumps
+from agentkit_py._core.untrusted import clean, escaped
 from agentkit_py.events.types import (
     Event,
     ModelReplied,
@@ -20,7 +21,7 @@ from agentkit_py.events.types import (
     ToolFinished,
     ToolStarted,
 )
-from agentkit_py.messages import Message, ToolCall, ToolResultMessage
+from agentkit_py.messages import Finish, Message, ToolCall, ToolResultMessage
 
 TYPING_DELAY = 0.012
 """Seconds between two words in a terminal."""
@@ -30,23 +31,47 @@ _WIDEST = 100
 
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
 _USER = "bold"
-_USUAL_ENDS = (None, "done", "on_start")
+_SHOWN_ENDS = ("length", "content_filter", "refusal", "context_window", "error")
+"""Why a reply was cut, which is shown where it was."""
+
+_USUAL_ENDS = (None, "done", "on_start", *_SHOWN_ENDS)
 
 
-def make_console(*, no_color: bool = False) -> Console:
+class CleanConsole(Console):
+    """A console whose texts cannot steer the terminal; its own styles stay."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Return what is printed, cleaned."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=clean(segment.text))
+
+
+def make_console(*, no_color: bool = False, stderr: bool = False) -> Console:
     """Return a console on standard output; the environment variable NO_COLOR counts too."""
     stdout: object = sys.stdout
     if isinstance(stdout, io.TextIOWrapper):
         # What the terminal's encoding lacks becomes "?", which beats a traceback.
         stdout.reconfigure(errors="replace")
-    console = Console(highlight=False, emoji=False, no_color=no_color or None)
+    console = CleanConsole(highlight=False, emoji=False, no_color=no_color or None, stderr=stderr)
     console.width = min(console.width, _WIDEST)
     return console
 
 
-def clean(text: str) -> str:
-    """Remove control characters: models and tools must not steer the terminal."""
-    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) != "Cc")
+class Terminal:
+    """The options that all commands share."""
+
+    def __init__(self, console: Console, *, debug: bool, no_color: bool) -> None:
+        self.console = console
+        self.debug = debug
+        self.flags: list[str] = [
+            flag for flag, given in (("--debug", debug), ("--no-color", no_color)) if given
+        ]
+
+    def delay(self, *, wanted: bool) -> float:
+        """Return the seconds between words: none where nobody watches."""
+        return TYPING_DELAY if wanted and self.console.is_terminal else 0.0
 
 
 def shorten(text: str, width: int) -> str:
@@ -58,8 +83,11 @@ def shorten(text: str, width: int) -> str:
 
 def wrap(console: Console, text: str, indent: int) -> list[str]:
     """Return ``text`` as lines that fit the console after an indent."""
-    whole = Text(clean(text).expandtabs(4))
-    return [line.plain.rstrip() for line in whole.wrap(console, max(console.width - indent, 20))]
+    width = max(console.width - indent, 20)
+    lines = (
+        Text(line.expandtabs(4)) for line in clean(text).split("\n")
+    )  # whole, it takes too long
+    return [piece.plain.rstrip() for line in lines for piece in line.wrap(console, width) or [line]]
 
 
 class RunPrinter:
@@ -82,6 +110,7 @@ class RunPrinter:
                 self._line(Text(f"● {event.name}", f"bold {self._colour(event.name)}"))
             case ModelReplied():
                 await self._reply(event.messages)
+                self._end(event.finish)
             case ToolStarted():
                 self._detail("→", call_line(event.call), "")
             case ToolFinished(result=result):
@@ -113,6 +142,19 @@ class RunPrinter:
                 await self._say(message.text)
             elif message.type == "reasoning":
                 self._detail("…", message.content)
+            elif message.type == "opaque":
+                self._detail("◇", str(message))
+
+    def _end(self, finish: Finish | None) -> None:
+        """Print why a reply ended, if it is not whole, and what the provider said of it."""
+        if finish is None or finish.reason in ("stop", "tool_calls"):
+            return
+        if finish.reason == "pause":
+            self._detail("■", "the reply was paused, and goes on", "yellow")
+            return
+        self._detail("■", f"the reply is not whole: {finish}", "yellow")
+        for line in wrap(self._console, dumps(finish.details), 4) if finish.details else ():
+            self._line(Text(f"    {line}", "dim"))
 
     async def _say(self, text: str) -> None:
         for line in wrap(self._console, text, 2):
@@ -134,13 +176,11 @@ class RunPrinter:
 
 
 def call_line(call: ToolCall) -> str:
-    """Return a call as it would be written in Python."""
+    r"""Return a call as it would be written in Python; what cannot be seen as ``\u`` escapes."""
     arguments = as_object(call.arguments)
-    if call.malformed is not None:
-        return f"{call.name}({call.malformed})"
-    if arguments is None:
-        return f"{call.name}({dumps(call.arguments)})"
-    return f"{call.name}({', '.join(f'{k}={dumps(v)}' for k, v in arguments.items())})"
+    if call.malformed is not None or arguments is None:
+        return escaped(f"{call.name}({call.written})")
+    return escaped(f"{call.name}({', '.join(f'{k}={dumps(v)}' for k, v in arguments.items())})")
 
 
 def result_line(result: ToolResultMessage) -> str:
@@ -164,6 +204,8 @@ def message_line(message: Message) -> str:
             return message.text
         case "reasoning":
             return message.content
+        case "opaque":
+            return str(message)
         case "tool_call":
             return ", ".join(map(call_line, message.tools))
         case "tool_result":

@@ -95,7 +95,7 @@ def dev(
     """
     needed = ("sse_starlette", "starlette", "uvicorn", "watchfiles")
     check_installed("dev", "playground", needed)
-    from agentkit_py.playground.prices import Prices  # noqa: PLC0415 - needs the extra
+    from agentkit_py.budgets.prices import Prices  # noqa: PLC0415 - needs the extra
     from agentkit_py.server.auth import is_loopback  # noqa: PLC0415 - needs the extra
 
     split_target(target)
@@ -183,9 +183,9 @@ def _serve(sock: socket.socket, options: DevOptions) -> None:
 
 
 def _playground(options: DevOptions) -> Playground | BrokenTarget:
+    from agentkit_py.budgets.prices import Prices  # noqa: PLC0415 - as above
     from agentkit_py.cli.demo.script import QUESTIONS  # noqa: PLC0415 - slow to load
     from agentkit_py.playground.app import BrokenTarget  # noqa: PLC0415 - needs the extra
-    from agentkit_py.playground.prices import Prices  # noqa: PLC0415 - as above
     from agentkit_py.playground.runs import Playground  # noqa: PLC0415 - as above
 
     try:

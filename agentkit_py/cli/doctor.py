@@ -37,6 +37,13 @@ def doctor(
     approve: Annotated[
         bool, typer.Option("--approve", help="Say yes to every question; otherwise no.")
     ] = False,
+    before: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME",
+            help="The code that is deployed now: what would become of its runs that wait?",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
 ) -> None:
     """Run a network as an Inngest function, on this machine, and report what would go wrong.
@@ -47,7 +54,10 @@ def doctor(
     from agentkit_py.testing.doctor import examine  # noqa: PLC0415 - loads the Inngest SDK
 
     chosen = None if model == _SCRIPTED else load_model(model)
-    examined = examine(load_target(target), input=text, model=chosen, approve=approve)
+    deployed = None if before is None else load_target(before)
+    examined = examine(
+        load_target(target), input=text, model=chosen, approve=approve, before=deployed
+    )
     report = run_interruptibly(examined)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=2))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -60,7 +59,7 @@ def explain(
         record = report.to_dict()
         if diff:
             record["messages"] = [_row_json(row, report) for row in rows]
-        typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
+        typer.echo(json.dumps(record, indent=2))
         return
     console: Console = ctx.obj.console
     print_context(console, [report], title="What the agent would be sent now")
@@ -114,6 +113,8 @@ def _text(message: Message) -> str:
         return "calls " + ", ".join(
             f"{call.name}({dumps(call.arguments)})" for call in message.tools
         )
+    if message.type == "opaque":
+        return f"{message} {text_of(message)}"
     if message.type == "tool_result":
         return f"{message.tool.name} gives {text_of(message)}"
     return text_of(message)
@@ -126,12 +127,12 @@ def print_context(
     last = {report.agent: report for report in reports}
     rows = [row for report in last.values() for row in _rows(report)]
     table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim")
-    for name in _COLUMNS:
+    for name in _COLUMNS[:-1]:
         table.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
-    # Shortened here: rich would take the room from the figures.
-    room = console.width - _width(cells[:-1] for cells, _ in rows)
+    table.add_column(_COLUMNS[-1])  # the only column that may become narrower
     for (agent, *cells, why), style in rows:
-        table.add_row(Text(agent, "bold"), *cells, shorten(why, room), style=style)
+        reason = Text(shorten(why, console.width), no_wrap=True, overflow="ellipsis")
+        table.add_row(Text(agent, "bold"), *cells, reason, style=style)
     console.print()
     console.print(Text(title, "bold"))
     console.print(table)
@@ -152,12 +153,6 @@ def _rows(report: ContextReport) -> Iterable[tuple[_Cells, str]]:
         agent = ""
     sent = (str(len(report.sent)), str(report.tokens_after))
     yield (agent, "", "= sent", *sent, "prompt included"), "bold"
-
-
-def _width(rows: Iterable[tuple[str, ...]]) -> int:
-    """Return the columns that everything but the last cell takes, gaps included."""
-    widths = [max(map(cell_len, column)) for column in zip(_COLUMNS[:-1], *rows, strict=True)]
-    return sum(widths) + _GAP * len(_COLUMNS)
 
 
 def _why(entry: ReportEntry) -> str:

@@ -6,7 +6,7 @@ import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentkit_py._core.interrupting import run_interruptibly
-from agentkit_py.cli.console import clean
+from agentkit_py.cli.console import make_console
 from agentkit_py.cli.target import load_target
 from agentkit_py.errors import AgentKitError, InvalidRecordError
 from agentkit_py.processors.tokenizers import default_tokenizer
@@ -34,6 +34,7 @@ from agentkit_py.stores.sqlite import SqliteHistory
 
 if TYPE_CHECKING:
     from agentkit_py.testing.replay import Conversation, Figures, Outcome, Pass, Replay
+    from agentkit_py.testing.replay.survival import Policy
 
 WRONG, UNUSABLE, INTERRUPTED = 1, 2, 130
 
@@ -59,7 +60,7 @@ def replay(  # noqa: PLR0913 - the options of the command
     ctx: typer.Context,
     file: Annotated[
         Path,
-        typer.Argument(help="JSON Lines, one conversation in OpenAI's chat format per line."),
+        typer.Argument(help="JSON Lines, a conversation or a provider's request per line."),
     ],
     *,
     db: Annotated[
@@ -89,6 +90,14 @@ def replay(  # noqa: PLR0913 - the options of the command
             "--live-tools", help="Really call your network's tools, with their side effects."
         ),
     ] = False,
+    survival: Annotated[
+        bool,
+        typer.Option(
+            "--survival",
+            help="Run nothing; measure what policies keep of the values that later calls and "
+            "answers needed, and list the calls that lost some. With --network: its processors.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Run recorded conversations again, and compare the threads with the recording.
@@ -101,9 +110,16 @@ def replay(  # noqa: PLR0913 - the options of the command
     Exit status: 0 if every line could be read, no request was refused and no thread differs, else
     1; 2 if nothing could be replayed; 130 if interrupted.
     """
+    from agentkit_py.cli.survival import print_survival  # noqa: PLC0415 - slow to load
     from agentkit_py.testing.replay import Replay, read_conversations  # noqa: PLC0415 - slow to load
 
     _check_file(file)
+    if survival:
+        policies = _policies(network)
+        feed = _limited(read_conversations(file), limit)
+        if not print_survival(ctx.obj.console, feed, policies, as_json=as_json):
+            _stop(f"{file} holds no conversation that could be read")
+        return
     passes = _passes(network, live_tools=live_tools, once=processors == "none")
     began = time.monotonic()
     with _database(db) as path, _progress(file, limit) as progress:
@@ -162,6 +178,19 @@ def _passes(network: str | None, *, live_tools: bool, once: bool) -> Sequence[Pa
     own = OwnNetwork(given, live_tools=live_tools)
     plain = Pass("none", OwnNetwork(given, strip=True, live_tools=live_tools))
     return [plain] if once or not own.has_processors else [plain, Pass("own", own)]
+
+
+def _policies(network: str | None) -> Mapping[str, Policy]:
+    """Return the policies to compare: those of the library, or a network's own."""
+    from agentkit_py.testing.replay import STOCK  # noqa: PLC0415 - slow to load
+
+    if network is None:
+        return STOCK
+    try:
+        chain = load_target(network).chain
+    except AgentKitError as error:
+        _stop(f"--network {error}")
+    return {"its processors": lambda: chain}
 
 
 @contextmanager
@@ -225,12 +254,12 @@ class _Progress:
         self.bar.advance(self.task)
 
     def _print(self, line: str) -> None:
-        self.bar.console.print(clean(line), markup=False, highlight=False, soft_wrap=True)
+        self.bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def _progress(file: Path, limit: int | None) -> Generator[_Progress]:
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     bar = Progress(
         TextColumn("replaying"),
         BarColumn(),

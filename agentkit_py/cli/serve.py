@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import ipaddress
 import os
 import socket
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ def serve(
     inference: Annotated[
         Inference,
         typer.Option(help="Who calls the models: the Inngest server, or this process in a step."),
-    ] = "offload",
+    ] = "local",
     realtime: Annotated[
         bool, typer.Option("--realtime", help="Stream to the channel user:{data.userId}.")
     ] = False,
@@ -62,6 +63,11 @@ def serve(
     """
     check_installed("serve", "serve", ("fastapi", "uvicorn"))
     if "INNGEST_DEV" not in os.environ and "INNGEST_SIGNING_KEY" not in os.environ:
+        if not _is_loopback(host):
+            raise ConfigurationError(
+                f"--host {host} is reached by other machines, and without INNGEST_SIGNING_KEY "
+                "anybody could start runs: set it, or INNGEST_DEV=1 if all of them are yours."
+            )
         os.environ["INNGEST_DEV"] = "1"  # the SDK's default is production, which needs a key
     serving = _load("agentkit_py.inngest.serving")
     name, _, path = target.partition(":")
@@ -76,6 +82,13 @@ def serve(
         _announce([f"App {served.client.app_id!r} at {url}", *functions])
         _announce(_next_steps(served.events, url))
         run_server(app, sock)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _next_steps(events: dict[str, str], url: str) -> list[str]:
@@ -120,8 +133,14 @@ def mcp(
     http: Annotated[
         bool, typer.Option("--http", help="Streamable HTTP on /mcp instead of stdin and stdout.")
     ] = False,
-    host: Annotated[str, typer.Option(help="Where to listen with --http.")] = LOCALHOST,
+    host: Annotated[
+        str, typer.Option(help="Where to listen with --http; 0.0.0.0: for other machines, too.")
+    ] = LOCALHOST,
     port: PortOption = 8000,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A name, no address, by which clients reach it."),
+    ] = None,
 ) -> None:
     """Serve an agent or a network as an MCP server with one tool.
 
@@ -137,7 +156,10 @@ def mcp(
             return
         with listen(host, port) as sock:
             typer.echo(f"{found.name!r} at {url_of(host, sock)}{serving.PATH}", err=True)
-            asyncio.run(serving.serve_http(found, sock))
+            if host != LOCALHOST:
+                hint = "Reach it by an address, or by a name that --allow-host names."
+                typer.echo(f"{hint} It has no authentication.", err=True)
+            asyncio.run(serving.serve_http(found, sock, [host, *(allow_host or ())]))
 
 
 def _load(module: str) -> Any:

@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, cast
 
 import typer
 
 from agentkit_py.agent import Agent
 from agentkit_py.errors import AgentKitError, ConfigurationError, MissingDependencyError
-from agentkit_py.models import anthropic, azure_openai, gemini, grok, openai
+from agentkit_py.models import azure_openai, model_named
 from agentkit_py.models.base import Model
 from agentkit_py.network import Network
 from agentkit_py.stores import MemoryHistory, SqliteHistory
 
-Target: TypeAlias = Network | Agent
+Target: TypeAlias = Network | Agent[Any, Any]
 
 TargetArgument = Annotated[
     str,
@@ -47,12 +47,6 @@ DEV_FOLDER = "AGENTKIT_DEV_FOLDER"
 """The environment variable with a folder that exists while `agentkit dev` runs."""
 
 _EXAMPLE = "e.g. support:network for the object `network` in support.py"
-_FACTORIES: dict[str, Callable[..., Model]] = {
-    "openai": openai,
-    "anthropic": anthropic,
-    "gemini": gemini,
-    "grok": grok,
-}
 _AZURE_ENDPOINT = "AZURE_OPENAI_ENDPOINT"
 
 
@@ -60,12 +54,12 @@ def load_target(spec: str) -> Target:
     """Return the network or agent that ``MODULE:OBJECT`` names; a function is called."""
     name, path = split_target(spec)
     found = find_object(spec, import_module(name), path)
-    if not isinstance(found, Target):
+    if not isinstance(found, Network | Agent):
         raise ConfigurationError(
             f"{spec!r} is {_kind(found)}; a Network, an Agent, or a function without arguments "
             "that returns one is needed."
         )
-    return found
+    return cast("Target", found)
 
 
 def split_target(spec: str) -> tuple[str, str]:
@@ -120,7 +114,7 @@ def _call(spec: str, factory: Callable[[], object]) -> object:
 
 
 def _suggestion(module: object) -> str:
-    names = [name for name, value in vars(module).items() if isinstance(value, Target)]
+    names = [name for name, value in vars(module).items() if isinstance(value, Network | Agent)]
     return f" It has {', '.join(map(repr, names))}." if names else ""
 
 
@@ -148,7 +142,7 @@ def with_history(target: Target, db: Path | None) -> tuple[Target, str]:
         return target, f"Threads are kept by its own history, {own}{ignored}."
     if db is not None:
         check_file(db)
-        return replace(target, history=SqliteHistory(db)), f"Threads are kept in {db}."
+        return replace(target, history=SqliteHistory(db)), f"Threads are kept in {db.absolute()}."
     sentence = "It keeps no threads, so this one ends with the chat; --db FILE would keep it."
     return replace(target, history=MemoryHistory()), sentence
 
@@ -162,25 +156,18 @@ def check_installed(command: str, extra: str, packages: Iterable[str]) -> None:
 
 def load_model(spec: str, *, base_url: str | None = None) -> Model:
     """Return the model that ``PROVIDER:NAME`` names, with its key from the environment."""
-    provider, colon, name = spec.partition(":")
-    if not (colon and provider and name):
-        raise ConfigurationError(f"{spec!r} is not PROVIDER:NAME, e.g. openai:gpt-4.1.")
-    model = _make(provider, name, base_url)
+    model = _make(spec, base_url)
     variable = model.adapter.key_variable
     if model.key_required and not os.environ.get(variable):
         raise ConfigurationError(f"{spec} needs an API key in the environment variable {variable}.")
     return model
 
 
-def _make(provider: str, name: str, base_url: str | None) -> Model:
-    if provider in ("azure", "azure_openai"):
+def _make(spec: str, base_url: str | None) -> Model:
+    provider, _, name = spec.partition(":")
+    if provider in ("azure", "azure_openai") and name:
         endpoint = base_url or os.environ.get(_AZURE_ENDPOINT)
         if not endpoint:
-            raise ConfigurationError(
-                f"{provider}:{name} needs {_AZURE_ENDPOINT} in the environment."
-            )
+            raise ConfigurationError(f"{spec} needs {_AZURE_ENDPOINT} in the environment.")
         return azure_openai(name, endpoint=endpoint)
-    if provider not in _FACTORIES:
-        known = ", ".join([*_FACTORIES, "azure_openai"])
-        raise ConfigurationError(f"There is no provider {provider!r}; known are {known}.")
-    return _FACTORIES[provider](name, base_url=base_url)
+    return model_named(spec, base_url=base_url)

@@ -13,17 +13,19 @@ from typing import IO, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
 from agentkit_py._core.interrupting import run_interruptibly
-from agentkit_py.cli.console import RunPrinter, clean, message_line, shorten
+from agentkit_py._core.private import create_private
+from agentkit_py._core.untrusted import clean, escaped
+from agentkit_py.cli.console import RunPrinter, make_console, message_line, shorten
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
 from agentkit_py.messages import text_of
 from agentkit_py.results import USER, AgentResult
-from agentkit_py.stores import HistoryStore, PostgresHistory, SqliteHistory, ThreadInfo, for_user
-from agentkit_py.stores.interchange import Format, export_threads, import_threads
+from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.rows import Format, ThreadInfo
+from agentkit_py.stores.sqlite import SqliteHistory
 from agentkit_py.stores.workspace import Workspace
 
 SCHEMA, PREFIX = "public", "agentkit_"
@@ -77,6 +79,8 @@ class StoreOptions:
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[HistoryStore]:
         """Open the store, as the user may see it."""
+        from agentkit_py.stores.wrappers import for_user  # noqa: PLC0415 - slow to load
+
         async with self._store() as store:
             yield store if self.user is None else for_user(store, self.user)
 
@@ -90,6 +94,8 @@ class StoreOptions:
             raise ConfigurationError(
                 f"--db: {scheme}:// is not known; give a file or postgresql://…."
             )
+        from agentkit_py.stores.postgres import PostgresHistory  # noqa: PLC0415 - slow to load
+
         return PostgresHistory(self.db, schema=self.schema, prefix=self.prefix, connections=2)
 
     def run(
@@ -164,6 +170,8 @@ def _show(printer: RunPrinter, console: Console, result: AgentResult) -> None:
     for message in result.messages:
         if message.type == "text":
             printer.past(name, message.text, is_user=is_user)
+        elif message.type == "opaque":
+            console.print(Text(f"  {clean(name)}: {clean(str(message))}", "dim"))
         elif message.type == "tool_call":
             calls = ", ".join(call.name for call in message.tools)
             console.print(Text(f"  {clean(name)} calls {clean(calls)}", "dim"))
@@ -230,6 +238,7 @@ def export(
             await _write(store, chosen, form, sys.stdout)
             return
         try:
+            create_private(output)
             with output.open("w", encoding="utf-8", newline="\n") as file:
                 await _write(store, chosen, form, file)
         except OSError as error:
@@ -241,11 +250,13 @@ def export(
 async def _write(
     store: HistoryStore, threads: Iterable[ThreadInfo], form: Format, file: IO[str]
 ) -> None:
+    from agentkit_py.stores.interchange import export_threads  # noqa: PLC0415 - slow to load
+
     chosen = list(threads)
     with _progress("export", len(chosen)) as advance:
         for thread in chosen:
             async for line in export_threads(store, [thread], form):
-                file.write(line)
+                file.write(f"{escaped(line.rstrip())}\n")
             advance(1)
 
 
@@ -255,7 +266,9 @@ def import_(
     file: Annotated[
         Path,
         typer.Argument(
-            exists=True, dir_okay=False, help="JSON Lines of any of the formats of export."
+            exists=True,
+            dir_okay=False,
+            help="JSON Lines of a format of export, or of requests.",
         ),
     ],
     db: Annotated[str, typer.Option("--db", metavar="FILE|DSN", help="Made if it is not there.")],
@@ -271,10 +284,15 @@ def import_(
     """
 
     async def work(store: HistoryStore, console: Console) -> None:
+        from agentkit_py.stores.interchange import import_threads  # noqa: PLC0415 - slow to load
+
         size = file.stat().st_size
         with file.open("rb") as opened, _progress("import", size) as advance:
-            found = await import_threads(store, _lines(opened, advance), user_id=user)
-        console.print(_threads(len(found)), style="dim")
+            added: list[int] = []
+            lines = _lines(opened, advance)
+            found = await import_threads(store, lines, user_id=user, on_added=added.append)
+        new = f"{sum(added)} result{'' if sum(added) == 1 else 's'} added"
+        console.print(f"{_threads(len(found))}, {new}", style="dim")
 
     StoreOptions(db, None, schema, prefix, create=True).run(ctx, work)
 
@@ -307,7 +325,7 @@ def delete(
     workspace: _Files = None,
     yes: _Yes = False,
 ) -> None:
-    """Delete threads, or everything of a user: messages, summaries, states and vectors.
+    """Delete threads, or everything of a user: messages, summaries, states, vectors and facts.
 
     Their files are deleted, too, where --workspace says in which folder they are.
     """
@@ -319,7 +337,8 @@ def delete(
             return [await store.get_thread(one) for one in threads]
         return await store.list_threads(None)
 
-    _delete(ctx, StoreOptions(db, user, schema, prefix), workspace, find, yes=yes)
+    options = StoreOptions(db, user, schema, prefix)
+    _delete(ctx, options, workspace, find, yes=yes, whole_user=not threads)
 
 
 @app.command("clean")
@@ -350,18 +369,22 @@ def _delete(
     find: Callable[[HistoryStore], Awaitable[list[ThreadInfo]]],
     *,
     yes: bool,
+    whole_user: bool = False,
 ) -> None:
     async def work(store: HistoryStore, console: Console) -> None:
         if workspace is not None:
             store.workspace = Workspace(workspace)
         found = await find(store)
-        if found and not yes:
-            typer.confirm(f"Delete {_threads(len(found))} for good?", abort=True)
+        if (found or whole_user) and not yes:
+            what = f"{_threads(len(found))} and what is remembered" if whole_user else ""
+            typer.confirm(f"Delete {what or _threads(len(found))} for good?", abort=True)
         gone = 0
         with _progress("delete", len(found)) as advance:
             for thread in found:
                 gone += await store.delete_thread(thread.id)
                 advance(1)
+        if whole_user and options.user is not None:
+            await store.delete_user(options.user)
         console.print(f"{_threads(gone)} deleted", style="dim")
         if gone and workspace is None:
             line = "Files of theirs, if there are any, stay: their folder is given by --workspace."
@@ -405,7 +428,9 @@ def _age(text: str) -> timedelta:
 @contextmanager
 def _progress(what: str, total: float) -> Generator[Callable[[float], None]]:
     """Show a bar on standard error, if that is a terminal; yield what advances it."""
-    console = Console(stderr=True)
+    from rich.progress import Progress  # noqa: PLC0415 - slow to load
+
+    console = make_console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.advance(task, done)

@@ -1,34 +1,19 @@
 """Events of a run, and the chunks that streaming makes of them."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from agentkit_py._core.lazy import Finder as _Finder
 from agentkit_py._core.lazy import lazily as _lazily
-from agentkit_py.events.approvals import (
-    APPROVAL_EVENT,
-    ApprovalAnswer,
-    ApprovalRequest,
-    Decision,
-)
-from agentkit_py.events.types import (
-    AgentsRouted,
-    ContextActivity,
-    ContextBuilt,
-    Event,
-    HitlRequested,
-    HitlResolved,
-    ModelReplied,
-    Observer,
-    ReplyDelta,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
-    RunStarted,
-    ToolFinished,
-    ToolStarted,
-)
 
 if TYPE_CHECKING:
+    from agentkit_py.events.approvals import (
+        APPROVAL_EVENT,
+        ApprovalAnswer,
+        ApprovalRequest,
+        Decision,
+    )
     from agentkit_py.events.chunks import Chunk, EventName
     from agentkit_py.events.consume import (
         ChunkReader,
@@ -38,6 +23,25 @@ if TYPE_CHECKING:
         assemble,
     )
     from agentkit_py.events.project import Projector
+    from agentkit_py.events.types import (
+        AgentsRouted,
+        ContextActivity,
+        ContextBuilt,
+        Event,
+        HitlRequested,
+        HitlResolved,
+        ModelFailedOver,
+        ModelReplied,
+        Observer,
+        OutputDelta,
+        ReplyDelta,
+        RunCompleted,
+        RunFailed,
+        RunInterrupted,
+        RunStarted,
+        ToolFinished,
+        ToolStarted,
+    )
 
 __all__ = [
     "APPROVAL_EVENT",
@@ -54,8 +58,10 @@ __all__ = [
     "HitlRequested",
     "HitlResolved",
     "MessageAssembler",
+    "ModelFailedOver",
     "ModelReplied",
     "Observer",
+    "OutputDelta",
     "Projector",
     "PublishedChunk",
     "ReplyDelta",
@@ -72,10 +78,18 @@ __all__ = [
 __getattr__: _Finder = _lazily(
     __name__,
     {
+        "agentkit_py.events.approvals": "APPROVAL_EVENT ApprovalAnswer ApprovalRequest Decision",
         "agentkit_py.events.chunks": "Chunk EventName",
-        "agentkit_py.events.consume": (
-            "ChunkReader MessageAssembler PublishedChunk StreamedPart assemble"
-        ),
+        "agentkit_py.events.consume": "ChunkReader MessageAssembler PublishedChunk "
+        "StreamedPart assemble",
         "agentkit_py.events.project": "Projector",
+        "agentkit_py.events.types": "AgentsRouted ContextActivity ContextBuilt Event "
+        "HitlRequested HitlResolved ModelFailedOver ModelReplied "
+        "Observer OutputDelta ReplyDelta RunCompleted RunFailed "
+        "RunInterrupted RunStarted ToolFinished ToolStarted",
     },
 )
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -32,6 +32,14 @@ class ApprovalRequest:
     """Seconds until the question lapses."""
 
     asked_at: datetime | None = None
+    approvers: tuple[str, ...] = ()
+    """Who may answer: ids of users or names of groups, ``"owner"`` for the thread's own user; the
+    application's rule decides where it is empty."""
+
+    escalates_at: datetime | None = None
+    """The time from which `escalate_to` may answer as well."""
+
+    escalate_to: tuple[str, ...] = ()
 
     @property
     def expires_at(self) -> datetime | None:
@@ -67,6 +75,17 @@ class Decision:
 
     approved: bool
     reason: str = ""
+    by: str | None = None
+    """The id of the person, where several answer one question."""
+
+    arguments: Mapping[str, Any] | None = None
+    """Arguments that the person put in place of the model's; None: as they are."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the decision as JSON."""
+        own = {"by": self.by, "arguments": self.arguments}
+        kept = {name: value for name, value in own.items() if value is not None}
+        return {"approved": self.approved, "reason": self.reason, **kept}
 
 
 Resolution: TypeAlias = Literal["approved", "denied", "partial", "expired"]
@@ -89,6 +108,12 @@ class ApprovalAnswer:
     calls: Mapping[int, Decision] = field(default_factory=dict[int, Decision])
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
+    @property
+    def by(self) -> str | None:
+        """The id of the person who answered, where it is known."""
+        who = self.data.get("resolvedBy") or self.data.get("answeredBy")
+        return who if isinstance(who, str) else None
+
     def on(self, index: int) -> Decision:
         """Return the decision on one call."""
         return self.calls.get(index, Decision(self.approved, self.reason))
@@ -98,7 +123,7 @@ class ApprovalAnswer:
         """Read an answer from an event's data.
 
         ``{approved, reason?, calls?}``, where ``calls`` names single calls by their index in the
-        request: ``{"0": {approved, reason?}}`` or ``[{index, approved, reason?}]``. Anything but
+        request: ``{"0": {approved, reason?, arguments?}}`` or ``[{index, …}]``. Anything but
         ``true`` is a refusal; if ``calls`` cannot be read, the calls it does not name are refused.
         """
         single = _decisions(record.get("calls"))
@@ -111,10 +136,7 @@ class ApprovalAnswer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as `from_dict` reads it."""
-        calls = {
-            str(index): {"approved": one.approved, "reason": one.reason}
-            for index, one in self.calls.items()
-        }
+        calls = {str(index): one.to_dict() for index, one in self.calls.items()}
         return {**self.data, "approved": self.approved, "reason": self.reason, "calls": calls}
 
 
@@ -156,7 +178,12 @@ def _decision(value: object) -> Decision:
     found = as_object(value)
     if found is None:
         return Decision(value is True)
-    return Decision(found.get("approved") is True, _text(found.get("reason")))
+    return Decision(
+        found.get("approved") is True,
+        _text(found.get("reason")),
+        _text(found.get("by")) or None,
+        as_object(found.get("arguments")),
+    )
 
 
 def _text(value: object) -> str:

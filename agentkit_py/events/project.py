@@ -26,7 +26,9 @@ from agentkit_py.events.types import (
     Event,
     HitlRequested,
     HitlResolved,
+    ModelFailedOver,
     ModelReplied,
+    OutputDelta,
     ReplyDelta,
     RunCompleted,
     RunFailed,
@@ -36,7 +38,9 @@ from agentkit_py.events.types import (
     ToolStarted,
 )
 from agentkit_py.messages import (
+    Finish,
     Message,
+    OpaqueMessage,
     ReasoningDelta,
     ReasoningMessage,
     TextDelta,
@@ -44,6 +48,7 @@ from agentkit_py.messages import (
     ToolCall,
     ToolCallDelta,
     ToolCallMessage,
+    without_ciphers,
 )
 
 _Draft = tuple[EventName, dict[str, Any]]
@@ -112,7 +117,8 @@ class Projector:
     Args:
         simulate_chunking: Cut texts that arrive whole into small deltas.
         extended: Also send what TypeScript declares and never sends: ``usage.updated`` after each
-            reply, and ``metadata.updated`` of type ``context_update`` with the report before it.
+            reply, and ``metadata.updated`` of type ``context_update`` with the report before it and
+            of type ``finish_update`` with why it ended.
     """
 
     simulate_chunking: bool = False
@@ -160,6 +166,8 @@ class Projector:
                 return self._context(event)
             case ReplyDelta():
                 return self._delta(event)
+            case ModelFailedOver():
+                return self._failed_over(event)
             case ModelReplied():
                 return self._reply(event)
             case ToolStarted():
@@ -168,6 +176,8 @@ class Projector:
                 return self._output(event)
             case HitlRequested() | HitlResolved() | AgentsRouted():
                 return self._aside(event)
+            case OutputDelta():
+                return iter(())  # front ends have the pieces themselves
 
     def _run(
         self, event: RunStarted | RunCompleted | RunFailed | RunInterrupted
@@ -254,6 +264,20 @@ class Projector:
             data["toolName"] = part.tool or ""
         return _DELTA_EVENTS[part.kind], data
 
+    def _failed_over(self, event: ModelFailedOver) -> Iterator[_Draft]:
+        for part in self._take_live(event.message_id):
+            yield self._failed(event, part, f"taken back: {event.error}")
+        if self.extended:
+            yield (
+                "metadata.updated",
+                {
+                    "runId": event.run_id,
+                    "messageId": event.message_id,
+                    "type": "model_fallback",
+                    "metadata": {"error": str(event.error), "model": event.model},
+                },
+            )
+
     def _reply(self, event: ModelReplied) -> Iterator[_Draft]:
         live = self._take_live(event.message_id)
         if live:
@@ -263,6 +287,8 @@ class Projector:
                 yield from self._whole(event, message)
         if self.extended and event.usage is not None:
             yield "usage.updated", _usage(event)
+        if self.extended and event.finish is not None:
+            yield "metadata.updated", _finish(event, event.finish)
 
     def _take_live(self, message_id: str) -> list[_Part]:
         live = [part for key, part in self._live.items() if key[0] == message_id]
@@ -278,8 +304,8 @@ class Projector:
             tool = None if call is None else call.name
             part = next((p for p in live if p.kind == kind and p.tool == tool), None)
             if part is None:
-                if tool is None:  # put in by a hook, or white space that was held back
-                    yield from self._text_part(event, kind, str(content))
+                if tool is None:  # put in by a hook, or what comes whole, as hosted tools' blocks
+                    yield from self._part(event, kind, content)
                 continue
             live.remove(part)
             if call is not None:
@@ -289,17 +315,17 @@ class Projector:
             yield self._failed(event, part, "removed from the reply")
 
     def _whole(self, event: ModelReplied, message: Message) -> Iterator[_Draft]:
-        if isinstance(message, TextMessage) and message.text:
-            yield from self._text_part(event, "text", message.text)
-        elif isinstance(message, ReasoningMessage) and message.content:
-            yield from self._text_part(event, "reasoning", message.content)
+        for kind, call, content in _contents([message]):
+            if call is None:
+                yield from self._part(event, kind, content)
 
-    def _text_part(self, event: ModelReplied, kind: str, text: str) -> Iterator[_Draft]:
+    def _part(self, event: ModelReplied, kind: str, content: JsonValue) -> Iterator[_Draft]:
         part, created = self._create(event, kind)
         yield created
+        text = content if isinstance(content, str) else dumps(content)
         for piece in self._pieces(text, TEXT_CHUNK):
             yield self._piece(event, part, piece)
-        yield self._completed(event, part, text)
+        yield self._completed(event, part, content)
 
     def _pieces(self, text: str, size: int) -> list[str]:
         return split_text(text, size) if self.simulate_chunking else [text]
@@ -314,7 +340,7 @@ class Projector:
         part, created = self._create(event, "tool-call", call.name)
         self._calls.add(event.message_id, call, part.id)
         pieces = [
-            self._piece(event, part, piece) for piece in self._pieces(_arguments(call), TEXT_CHUNK)
+            self._piece(event, part, piece) for piece in self._pieces(call.written, TEXT_CHUNK)
         ]
         return part.id, [created, *pieces, self._completed(event, part, call.arguments)]
 
@@ -356,6 +382,7 @@ _KINDS = {TextDelta: "text", ReasoningDelta: "reasoning", ToolCallDelta: "tool-c
 _DELTA_EVENTS: dict[str, EventName] = {
     "text": "text.delta",
     "reasoning": "reasoning.delta",
+    "data": "data.delta",
     "tool-call": "tool_call.arguments.delta",
     "tool-output": "tool_call.output.delta",
 }
@@ -414,6 +441,14 @@ def _usage(event: ModelReplied) -> dict[str, Any]:
     }
 
 
+def _finish(event: ModelReplied, finish: Finish) -> dict[str, Any]:
+    told: dict[str, Any] = {"finishReason": finish.reason}
+    told |= {"providerReason": finish.word} if finish.word else {}
+    told |= {"finishDetails": finish.details} if finish.details else {}
+    about = {"runId": event.run_id, "messageId": event.message_id}
+    return {**about, "type": "finish_update", "metadata": told}
+
+
 def _contents(messages: Any) -> Iterator[tuple[str, ToolCall | None, JsonValue]]:
     for message in messages:
         # An empty text is no part: e.g. a thought that the provider keeps to itself.
@@ -421,13 +456,19 @@ def _contents(messages: Any) -> Iterator[tuple[str, ToolCall | None, JsonValue]]
             yield "text", None, message.text
         elif isinstance(message, ReasoningMessage) and message.content:
             yield "reasoning", None, message.content
+        elif isinstance(message, OpaqueMessage):
+            yield "data", None, _block(message)
         elif isinstance(message, ToolCallMessage):
             for call in message.tools:
                 yield "tool-call", call, call.arguments
 
 
-def _arguments(call: ToolCall) -> str:
-    return call.malformed if call.malformed is not None else dumps(call.arguments)
+def _block(message: OpaqueMessage) -> dict[str, JsonValue]:
+    """Return what a front end gets of a block without a type: no signatures, no encrypted data."""
+    about = {"format": message.format, "kind": message.kind}
+    hosted = {"toolName": message.tool, "callId": message.call_id, "part": message.part}
+    known = {name: value for name, value in hosted.items() if value}
+    return {**about, **known, "content": without_ciphers(message.content)}
 
 
 def _base36(number: int) -> str:

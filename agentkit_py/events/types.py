@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
-from agentkit_py.messages import Delta, Message, ToolCall, ToolResultMessage, Usage
+from agentkit_py.messages import Delta, Finish, Message, ToolCall, ToolResultMessage, Usage
 
 Scope: TypeAlias = Literal["network", "agent"]
 
@@ -110,12 +110,39 @@ class ReplyDelta(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFailedOver(_Event):
+    """A model failed, and the next one of a `FallbackModel` is asked.
+
+    The pieces of the reply that were emitted (`ReplyDelta`) do not count any more.
+    """
+
+    message_id: str
+    error: Exception
+    model: str
+    """The provider and name of the model that is asked now, e.g. ``"openai:gpt-4.1"``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputDelta(_Event):
+    """The output of an agent with an ``output_type`` has grown; streamed replies only."""
+
+    message_id: str
+    json: Any
+    """Its JSON so far; texts in it may be cut."""
+
+    output: Any
+    """The object, where what has come makes one already; else None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReplied(_Event):
     """The model answered; messages as the `on_response` hook left them."""
 
     message_id: str
     messages: Sequence[Message]
     usage: Usage | None = None
+    finish: Finish | None = None
+    """Why the reply ended; None: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +187,8 @@ Event: TypeAlias = (
     | ContextBuilt
     | ContextActivity
     | ReplyDelta
+    | ModelFailedOver
+    | OutputDelta
     | ModelReplied
     | ToolStarted
     | ToolFinished

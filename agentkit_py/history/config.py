@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from agentkit_py.history.leases import ThreadLease
+from agentkit_py.history.runs import LeaseClaim
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.apply import as_processors
-from agentkit_py.processors.base import HistoryProcessor, Processor
+from agentkit_py.processors.base import HistoryProcessor, Processors
 from agentkit_py.results import AgentResult
 from agentkit_py.runtime.port import StepTools
 from agentkit_py.state import State
@@ -57,6 +58,9 @@ class HistoryContext:
     new_results: Sequence[AgentResult] = ()
     """In `append_results`: the results to save, in order."""
 
+    claim: LeaseClaim | None = None
+    """In the appends of a config that `renews_leases`: the lease to renew with what is saved."""
+
 
 CreateThread: TypeAlias = Callable[[HistoryContext], "Awaitable[str | None] | str | None"]
 """Creates the thread if it is not there, and returns its id (None: keep the one there is)."""
@@ -94,7 +98,7 @@ class HistoryConfig:
         get: GetResults | None = None,
         append_user_message: Append | None = None,
         append_results: Append | None = None,
-        processors: Sequence[Processor] = (),
+        processors: Processors = (),
         save_each: bool = False,
         lease: ThreadLease | None = None,
         lazy: bool = False,
@@ -104,11 +108,16 @@ class HistoryConfig:
         self.get = get
         self.append_user_message = append_user_message
         self.append_results = append_results
-        self.processors: tuple[Processor, ...] = tuple(processors)
-        self.chain: tuple[HistoryProcessor, ...] = as_processors(processors)
+        self.processors: Processors = processors if callable(processors) else tuple(processors)
+        self.chain: tuple[HistoryProcessor, ...] = as_processors(processors, type(self).__name__)
         self.save_each = save_each
         self.lease = lease
         self.lazy = lazy
+
+    @property
+    def renews_leases(self) -> bool:
+        """True if the appends renew `HistoryContext.claim`, or raise `ThreadBusyError`."""
+        return False
 
     @property
     def looks_first(self) -> bool:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Literal, Protocol, TypeVar
 
+from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ConfigurationError, ThreadBusyError
-from agentkit_py.history.runs import RunRecord, RunStore
+from agentkit_py.history.runs import (
+    LeaseClaim,
+    OpenedRun,
+    RunOpener,
+    RunRecord,
+    RunStore,
+    execution_of,
+)
+from agentkit_py.results import AgentResult
 from agentkit_py.runtime.port import Runtime
 
 T = TypeVar("T")
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0
+_LONGEST_WAIT = 60.0
+"""Seconds after which a run in line asks again, in case nobody could signal it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +73,13 @@ class HeldLease:
     """The id of the user's message."""
 
     owner: str
-    """This run's name in the lease; another run for the same message has another one."""
+    """This run's name in the lease, with the execution that it belongs to; another run for the same
+    message has another one."""
+
+    append: Callable[[Sequence[AgentResult]], Awaitable[None]]
+    """Adds results to the thread."""
+
+    _noted: bool = False
 
     async def acquire(self) -> None:
         """Wait for the lease.
@@ -74,17 +89,53 @@ class HeldLease:
         """
         await self._acquire("turn.1", waits=self.settings.on_busy == "wait")
 
+    async def open(self, store: RunOpener, limit: int) -> OpenedRun | None:
+        """Take the lease and read what a run begins with; None: another run has the lease."""
+        return await store.open_run(self.thread_id, self.claim, self.run_id, limit)
+
+    @property
+    def claim(self) -> LeaseClaim:
+        """The lease as it is taken and renewed."""
+        return LeaseClaim(owner=self.owner, seconds=self.settings.seconds)
+
     async def _acquire(self, name: str, *, waits: bool) -> None:
-        tries, wait = 0, _FIRST_WAIT
+        tries = 0
         while not await self.effect(f"{name}.{tries}", self._lock):
             if not waits:
                 raise ThreadBusyError(self.thread_id)
-            step = f"{self.prefix}.history.{name}.{tries}.wait"
-            await self.runtime.step.sleep(step, timedelta(seconds=wait))
-            tries, wait = tries + 1, min(2 * wait, _LONGEST_WAIT)
+            step = f"{self.prefix}.history.{name}.{tries}"
+            longest = min(self.settings.seconds, _LONGEST_WAIT)
+            if await self.runtime.wait_for_signal(step, self.owner, self._enter_line, longest):
+                return
+            tries += 1
 
     async def _lock(self) -> bool:
         return await self.store.lock_thread(self.thread_id, self.owner, self.settings.seconds)
+
+    async def _enter_line(self) -> bool:
+        return await self.store.wait_in_line(self.thread_id, self.owner, self.settings.seconds)
+
+    @property
+    def is_stoppable(self) -> bool:
+        """True if the run may be stopped from outside, where it cannot save anything itself."""
+        return execution_of(self.owner) is not None
+
+    def will_note(self) -> None:
+        """Remember that there are notes, which are to be dropped when the run has ended."""
+        self._noted = True
+
+    async def note(self, notes: Mapping[str, JsonObject]) -> bool:
+        """Keep notes of calls; False if the run was stopped."""
+        return await self.store.note_calls(self.thread_id, self.owner, notes)
+
+    async def land(self, result: AgentResult) -> None:
+        """Add a result that comes after the run was stopped."""
+        await self.append([result])
+
+    async def was_stopped(self) -> bool:
+        """Return whether the run was stopped from outside."""
+        execution = execution_of(self.owner)
+        return execution is not None and await self.store.is_stopped(execution)
 
     async def renew(self) -> None:
         """Begin the lease anew, before something is saved.
@@ -97,7 +148,11 @@ class HeldLease:
 
     async def release_now(self) -> None:
         """End the lease without a step, where nothing remembers steps any more."""
-        await self.store.unlock_thread(self.thread_id, self.owner)
+        await self._pass_on(await self.store.unlock_thread(self.thread_id, self.owner))
+
+    async def _pass_on(self, after: str | None) -> None:
+        if after is not None:
+            await self.runtime.signal(after)
 
     async def release(self, name: str = "turn.1.pause") -> None:
         """End the lease, in a step."""
@@ -148,7 +203,12 @@ class HeldLease:
         )
 
         async def close() -> None:
+            if isinstance(self.store, RunOpener):
+                await self._pass_on(await self.store.end_run(self.thread_id, self.owner, run))
+                return
             await self.store.save_run(self.thread_id, run)
+            if self._noted:
+                await self.store.drop_notes(self.thread_id, self.owner)
             await self.release_now()
 
         await (close() if lost else self.effect("turn.end", close))

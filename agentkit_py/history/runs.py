@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -18,7 +18,8 @@ class RunRecord:
     """The id of the user's message that began it."""
 
     status: str
-    """``"running"``, ``"completed"`` or ``"failed"``."""
+    """``"running"``, ``"paused"`` (it waits for a person), ``"completed"``, ``"failed"`` or
+    ``"stopped"``."""
 
     state: JsonObject | None = None
     """The state's data when it ended."""
@@ -27,6 +28,9 @@ class RunRecord:
     results: tuple[str, ...] = ()
     """Ids of its results, in order; they are in the thread."""
 
+    journal: JsonObject | None = None
+    """Everything that a paused run needs to go on: its message, target, state and steps so far."""
+
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON, without the id."""
         return {
@@ -34,6 +38,7 @@ class RunRecord:
             "state": self.state,
             "stopReason": self.stop_reason,
             "results": list(self.results),
+            **({} if self.journal is None else {"journal": self.journal}),
         }
 
     @classmethod
@@ -49,32 +54,125 @@ class RunRecord:
             raise InvalidRecordError("expected a string", where=where, field="status")
         if state is not None and not isinstance(state, Mapping):
             raise InvalidRecordError("expected an object", where=where, field="state")
+        journal = fields.get("journal")
+        if journal is not None and not isinstance(journal, Mapping):
+            raise InvalidRecordError("expected an object", where=where, field="journal")
         return cls(
             id=run_id,
             status=status,
             state=cast("JsonObject | None", state),
             stop_reason=fields.get("stopReason"),
             results=tuple(fields.get("results") or ()),
+            journal=cast("JsonObject | None", journal),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseClaim:
+    """A lease to take or to renew: whose, and for how many seconds from then on."""
+
+    owner: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedRun:
+    """The thread's rows that a run finds when it takes the lease."""
+
+    own: RunRecord | None
+    """The record of an earlier run for the same message."""
+
+    previous: RunRecord | None
+    """The newest record with a state."""
+
+    count: int
+    """Number of results."""
+
+    page: Sequence[Any]
+    """The last results with their places, oldest first."""
+
+
+CLAIM_SECONDS = 30.0
+"""Seconds that the first in line has to take a lease that was passed on to it."""
+
+LINE_SECONDS = 90.0
+"""Seconds after which a run that waits in line and does not ask again counts as dead."""
+
+
+def execution_of(owner: str) -> str | None:
+    """Return the execution in an owner's name, which is ``{execution}/{id}``; None: it has none."""
+    execution, slash, _ = owner.partition("/")
+    return execution if slash and execution else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """The work of a stopped execution on one thread."""
+
+    thread_id: str
+    owner: str
+    notes: Mapping[str, JsonObject]
+    """The notes that the run made of its calls, in order."""
 
 
 @runtime_checkable
 class RunStore(Protocol):
     """Lets one run at a time work on a thread, and records how runs ended.
 
-    A lease whose owner died ends by itself.
+    A lease whose owner died ends by itself. Runs that wait for one stand in line. The owner of a
+    lease is named ``{execution}/{id}`` where an execution may be stopped from outside: after
+    `stop_execution` it gets no lease any more.
     """
 
     async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:
         """Take the thread's lease, or renew it, for so many seconds from now.
 
         Returns:
-            Whether ``owner`` has it; False: somebody else does.
+            Whether ``owner`` has it; False: somebody else does or is first in line, or the owner
+            was stopped.
         """
         ...
 
-    async def unlock_thread(self, thread_id: str, owner: str) -> None:
-        """End the lease, if ``owner`` has it."""
+    async def wait_in_line(self, thread_id: str, owner: str, seconds: float) -> bool:
+        """Take the lease as `lock_thread` does, or else a place at the end of the line.
+
+        An owner in line keeps its place by calling this again within `LINE_SECONDS`.
+
+        Returns:
+            Whether ``owner`` has the lease.
+        """
+        ...
+
+    async def unlock_thread(self, thread_id: str, owner: str) -> str | None:
+        """End the lease, if ``owner`` has it, and its place in line.
+
+        Returns:
+            The first in line, which has the lease now for `CLAIM_SECONDS`; None: there is none.
+        """
+        ...
+
+    async def note_calls(self, thread_id: str, owner: str, notes: Mapping[str, JsonObject]) -> bool:
+        """Keep notes of what ``owner`` is doing, each in place of an earlier one of its key.
+
+        Returns:
+            Whether the owner may go on; False: it was stopped, and nothing was kept.
+        """
+        ...
+
+    async def drop_notes(self, thread_id: str, owner: str) -> None:
+        """Remove the notes of an owner."""
+        ...
+
+    async def stop_execution(self, execution: str) -> list[Unfinished]:
+        """Mark an execution as stopped; return what its owners have or wait for.
+
+        From now on it gets no lease and keeps no notes. What it has stays until `unlock_thread`
+        and `drop_notes`.
+        """
+        ...
+
+    async def is_stopped(self, execution: str) -> bool:
+        """Return whether the execution was stopped."""
         ...
 
     async def save_run(self, thread_id: str, run: RunRecord) -> None:
@@ -87,4 +185,30 @@ class RunStore(Protocol):
 
     async def load_run(self, thread_id: str, run_id: str | None = None) -> RunRecord | None:
         """Return a run, or the newest one that has a state; None if there is none."""
+        ...
+
+
+@runtime_checkable
+class RunOpener(RunStore, Protocol):
+    """Does at once what a run with a lease does together: in one transaction where it can."""
+
+    async def open_run(
+        self, thread_id: str, claim: LeaseClaim, run_id: str, limit: int
+    ) -> OpenedRun | None:
+        """Take the lease, and read records of runs and the last ``limit`` results.
+
+        Returns:
+            None: somebody else has the lease, and nothing was read.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+        """
+        ...
+
+    async def end_run(self, thread_id: str, owner: str, run: RunRecord) -> str | None:
+        """Save the record of a run, drop its notes, and end its lease; as `unlock_thread` returns.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+        """
         ...

@@ -5,22 +5,36 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
-from agentkit_py.errors import ThreadNotFoundError
-from agentkit_py.history.config import CreateThread, HistoryConfig, HistoryContext, RunView
+from agentkit_py.errors import ConfigurationError, ThreadBusyError, ThreadNotFoundError
+from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
+from agentkit_py.history.config import (
+    CreateThread,
+    GetResults,
+    HistoryConfig,
+    HistoryContext,
+    RunView,
+)
 from agentkit_py.history.leases import HeldLease
+from agentkit_py.history.mail import MailStore, mail_store
 from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore, is_paged
-from agentkit_py.history.runs import RunRecord, RunStore
+from agentkit_py.history.questions import Question, QuestionStore
+from agentkit_py.history.runs import RunOpener, RunRecord, RunStore
+from agentkit_py.history.stopping import NoteKeeper, late_reply
 from agentkit_py.messages import UserMessage
 from agentkit_py.results import AgentResult
 from agentkit_py.runtime.port import Codec, Recordable, Runtime
 from agentkit_py.state import State
 
 T = TypeVar("T")
+
+_ALL = 2**31 - 1
+"""More results than a thread has."""
 
 
 class _Results:
@@ -49,11 +63,62 @@ async def resolve_call(function: Callable[[HistoryContext], Any], context: Histo
     return await resolve(function(context))
 
 
+async def _results(get: GetResults, context: HistoryContext) -> Sequence[AgentResult]:
+    """Return what a hook loaded.
+
+    Raises:
+        ConfigurationError: It is no list of results.
+    """
+    found: object = await resolve_call(get, context)
+    if not isinstance(found, Sequence):
+        raise ConfigurationError(
+            f"get must return a list of AgentResult, [] for none, got {found!r:.80}."
+        )
+    for row in cast("Sequence[object]", found):
+        if not isinstance(row, AgentResult):
+            raise ConfigurationError(
+                f"get must return AgentResult objects, got {row!r:.80}: "
+                "AgentResult.from_dict(row) reads what to_dict() or TypeScript's export() wrote."
+            )
+    return cast("Sequence[AgentResult]", found)
+
+
 def _is_same(one: AgentResult | None, other: AgentResult | None) -> bool:
     """Return whether two results differ in the side of their messages at most."""
     if one is other or one is None or other is None:
         return one is other
     return one.id == other.id and one.on_side(past=True) == other.on_side(past=True)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRecord:
+    """The record of a question in the thread's store."""
+
+    store: QuestionStore
+    question: Question
+
+    async def open(self) -> None:
+        """Add the question."""
+        await self.store.save_question(self.question)
+
+    async def close(self, answer: ApprovalAnswer | None) -> dict[str, Any] | None:
+        """Save the answer, None where it has expired; return the one that counts: the first."""
+
+        def change(known: Question) -> Question | None:
+            return known.closed(answer, datetime.now(UTC)) if known.status == "open" else None
+
+        found = await self.store.change_question(self.question.id, change)
+        if found is not None and found.status == "answered":
+            answer = found.answer
+        return None if answer is None else answer.to_dict()
+
+    async def stop(self) -> None:
+        """Say that nobody waits for an answer any more."""
+
+        def change(known: Question) -> Question | None:
+            return replace(known, status="stopped") if known.status == "open" else None
+
+        await self.store.change_question(self.question.id, change)
 
 
 @dataclass(slots=True)
@@ -77,6 +142,12 @@ class Thread:
     outer_lease: HeldLease | None = field(default=None, init=False)
     """The lease of the outer run, in a part of it that saves nothing itself."""
 
+    outer_thread: Thread | None = field(default=None, init=False)
+    """The thread of the outer run, which keeps the questions of this part of it."""
+
+    message_id: str | None = field(default=None, init=False)
+    """The id of the user's message that began the run."""
+
     outcome: RunRecord | None = field(default=None, init=False)
     """The record of an earlier run for the same user message that completed."""
 
@@ -87,7 +158,9 @@ class Thread:
     """The part of the thread that is not loaded, where the store loads in pages."""
 
     _results: list[str] = field(default_factory=list[str], init=False)
-    _saves: int = field(default=0, init=False)
+    _saves: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    """The number of times that results were saved, by the author of the first of them."""
+
     _saved: int = field(default=0, init=False)
     _last: AgentResult | None = field(default=None, init=False)
     """The last result that is saved, or was there before; the one at `_saved` - 1."""
@@ -124,6 +197,7 @@ class Thread:
         Raises:
             ThreadBusyError: Another run has the thread, and this one is not to wait.
         """
+        self.message_id = message_id
         if self.config is None:
             return
         self.state.thread_id = self.state.thread_id or None  # empty is none, as in TypeScript
@@ -150,10 +224,10 @@ class Thread:
             prefix=self.prefix,
             thread_id=thread_id,
             run_id=message_id,
-            owner=self.runtime.new_id(f"{self.prefix}/turn"),
+            owner=self._owner(),
+            append=self._append_results_now,
         )
-        await self.lease.acquire()
-        own, newest = await self.lease.recorded_runs()
+        own, newest = await self._take(config, self.lease)
         done = own is not None and own.status == "completed"
         if own is not None:
             self._sought = frozenset(own.results if done else (message_id,))
@@ -164,10 +238,73 @@ class Thread:
             self.outcome = own
             await self.lease.release()
 
+    async def _take(
+        self, config: HistoryConfig, lease: HeldLease
+    ) -> tuple[RunRecord | None, RunRecord | None]:
+        """Wait for the lease; return the records that the run begins with."""
+        opened = None
+        if isinstance(config, RunOpener) and self._opens_at_once(config):
+            try:
+                opened = await lease.open(config, self._page)
+            except ThreadNotFoundError:
+                await self._create(config, look=False)
+                opened = await lease.open(config, self._page)
+        if opened is None:
+            await lease.acquire()
+            return await lease.recorded_runs()
+        self._found = opened.count, opened.page
+        return opened.own, opened.previous
+
+    def _opens_at_once(self, config: HistoryConfig) -> bool:
+        """Return whether lease, records and results are asked for together, the thread with them.
+
+        A durable run asks in steps, each by itself.
+        """
+        return (
+            config.lease is not None
+            and self.message_id is not None
+            and not self.runtime.durable
+            and config.looks_first
+            and isinstance(config, RunOpener)
+        )
+
+    def _owner(self) -> str:
+        name, execution = self.runtime.new_id(f"{self.prefix}/turn"), self.runtime.execution
+        return name if execution is None else f"{execution}/{name}"
+
+    async def _append_results_now(self, results: Sequence[AgentResult]) -> None:
+        if self.config is not None and self.config.append_results is not None:
+            await resolve(self.config.append_results(self._context(new_results=results)))
+
     async def release_lease(self) -> None:
         """Release the lease without a record of how this run ended."""
         if self.lease is not None:
             await self.lease.release_now()
+
+    def question_record(self, request: ApprovalRequest) -> QuestionRecord | None:
+        """Return the record of a question; None where the store keeps none."""
+        if self.outer_thread is not None:
+            return self.outer_thread.question_record(request)
+        store, thread_id = self.config, self.state.thread_id
+        if thread_id is None or not isinstance(store, QuestionStore):
+            return None
+        question = Question.of(
+            request,
+            thread_id=thread_id,
+            run_id=self.message_id,
+            execution=self.runtime.execution,
+            now=datetime.now(UTC),
+        )
+        return QuestionRecord(store, question)
+
+    @property
+    def mail(self) -> MailStore:
+        """The store that keeps events until a run receives them.
+
+        Raises:
+            ConfigurationError: The run's store keeps none.
+        """
+        return mail_store(self.config) if self.outer_thread is None else self.outer_thread.mail
 
     async def released_while(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
         """Wait for a person, an event or a time, the lease released meanwhile."""
@@ -175,6 +312,12 @@ class Thread:
             if lease is not None:
                 wait = partial(lease.released_while, step_id, wait)
         return await wait()
+
+    @property
+    def keeper(self) -> NoteKeeper | None:
+        """The lease that keeps notes of calls, where the run may be stopped from outside."""
+        lease = self.lease or self.outer_lease
+        return lease if lease is not None and lease.is_stoppable else None
 
     def _show(self, outcome: RunRecord) -> None:
         """Leave the state as that run left it: without later results."""
@@ -243,7 +386,15 @@ class Thread:
             self.older = replace(self.older, limit=self.older.position)
             await self.load_older()
 
-    async def _create(self, config: HistoryConfig) -> None:
+    async def _create(self, config: HistoryConfig, *, look: bool = True) -> None:
+        """Create the thread.
+
+        Args:
+            config: The store.
+            look: Whether one that has an id is there, perhaps, or will be looked for.
+        """
+        if look and self.state.thread_id is not None and self._opens_at_once(config):
+            return
         if config.create_thread is not None:
             offer = self.runtime.new_id(f"{self.prefix}/thread")
             context = self._context(new_thread_id=offer)
@@ -261,9 +412,20 @@ class Thread:
         thread_id = context.thread_id
         if thread_id is not None and self._may_look(config) and is_paged(config):
             with suppress(ThreadNotFoundError):
-                self._found = await config.newest(thread_id, FIRST_PAGE)
+                self._found = await config.newest(thread_id, self._page)
                 return thread_id
-        return await resolve_call(create, context)
+        created: object = await resolve_call(create, context)
+        if created is None or isinstance(created, str):
+            return created
+        raise ConfigurationError(
+            f"create_thread must return the thread's id itself, or None, got {created!r:.80}; "
+            "TypeScript's { threadId } is a plain string here."
+        )
+
+    @property
+    def _page(self) -> int:
+        """The number of results to load at first."""
+        return _ALL if self.load_all else FIRST_PAGE
 
     def _may_look(self, config: HistoryConfig) -> bool:
         """Return whether the newest results may be loaded when the thread is looked for."""
@@ -280,7 +442,7 @@ class Thread:
             while missing and self.older is not None:
                 missing.difference_update(result.id for result in await self.load_older())
         elif config.get is not None:
-            get = partial(resolve_call, config.get, self._context())
+            get = partial(_results, config.get, self._context())
             self.state.load_transcript(await self._effect("get", get, RESULTS))
 
     async def _newest(self, config: PagedStore, thread_id: str) -> list[AgentResult]:
@@ -289,11 +451,12 @@ class Thread:
 
         async def ask() -> int:
             known, self._found = self._found, None
-            count, page = known or await config.newest(thread_id, FIRST_PAGE)
+            count, page = known or await config.newest(thread_id, self._page)
             found.append(page)
             return count
 
-        older = Older(config, thread_id, await self._effect("count", ask))
+        count = await self._effect("count", ask)
+        older = Older(config, thread_id, count, limit=self._page)
         results, self.older = older.take(found[0]) if found else await older.load()
         return results
 
@@ -334,20 +497,31 @@ class Thread:
             return
         if lost and self._refused:
             return  # the store was asked, and that is why the run failed
+        author = new[0].agent_name
+        count = self._saves.get(author, 0)
         context = self._context(new_results=new)
         append = partial(self._append, self.config.append_results, context)
         self._refused = True
-        await (append() if lost else self._effect(f"append-results.{self._saves}", append))
+        await (append() if lost else self._effect(f"append-results.{author}.{count}", append))
         self._refused = False
         self._results += [result.id for result in new if result.id is not None]
-        self._saves += 1
+        self._saves[author] = count + 1
         self._remember()
 
     async def _append(
         self, function: Callable[[HistoryContext], Any], context: HistoryContext
     ) -> None:
         if self.lease is not None:
-            await self.lease.renew()
+            try:
+                if self.config is not None and self.config.renews_leases:
+                    await resolve(function(replace(context, claim=self.lease.claim)))
+                    return
+                await self.lease.renew()
+            except ThreadBusyError:
+                if not context.new_results or not await self.lease.was_stopped():
+                    raise
+                late = [late_reply(result) for result in context.new_results]
+                context = replace(context, new_results=late)
         await resolve(function(context))  # what an append returns does not matter
 
     async def _effect(

@@ -4,19 +4,27 @@
 your own functions find the steps by itself.
 """
 
-from agentkit_py.inngest.functions import FunctionOptions, create_functions, inngest_tool
+from agentkit_py.inngest.flow import FunctionOptions, per_customer, per_thread
+from agentkit_py.inngest.functions import create_functions, inngest_tool
 from agentkit_py.inngest.realtime import publisher, subscription_token
-from agentkit_py.inngest.runtime import AgentKitMiddleware, InngestRuntime, runtime_of
-from agentkit_py.inngest.sending import CANCEL_EVENT
+from agentkit_py.inngest.runtime import AgentKitMiddleware, InngestRuntime, patched, runtime_of
+from agentkit_py.inngest.sending import CANCEL_EVENT, answer_question
+from agentkit_py.inngest.signals import mailbox_function, stop_function
 
 __all__ = [
     "CANCEL_EVENT",
     "AgentKitMiddleware",
     "FunctionOptions",
     "InngestRuntime",
+    "answer_question",
     "create_functions",
     "inngest_tool",
+    "mailbox_function",
+    "patched",
+    "per_customer",
+    "per_thread",
     "publisher",
     "runtime_of",
+    "stop_function",
     "subscription_token",
 ]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import inngest
 from pydantic import BaseModel
@@ -17,13 +16,21 @@ from agentkit_py.agent import Agent
 from agentkit_py.codec import message_from_dict
 from agentkit_py.errors import AgentKitError, ConfigurationError, ToolDefinitionError
 from agentkit_py.events.chunks import for_hook, without_details
+from agentkit_py.inngest.exact import find_rounded, from_exact, refuse_rounded, to_exact
+from agentkit_py.inngest.flow import FunctionOptions
 from agentkit_py.inngest.realtime import Publish, publisher, unless_stopped
-from agentkit_py.inngest.runtime import AgentKitMiddleware, Inference, runtime_of
+from agentkit_py.inngest.runtime import (
+    AgentKitMiddleware,
+    Inference,
+    refuse_unencrypted,
+    runtime_of,
+)
 from agentkit_py.inngest.sending import cancel_by_event
+from agentkit_py.inngest.signals import stop_function
 from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.network import Network
 from agentkit_py.results import USER, AgentResult
-from agentkit_py.runs import StreamingConfig
+from agentkit_py.runs import RunLimits, StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.state import State
 from agentkit_py.stores.base import HistoryStore
@@ -33,38 +40,13 @@ from agentkit_py.tools import Tool, ToolContext, create_tool
 Handler: TypeAlias = Callable[[inngest.Context], Awaitable[dict[str, Any]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionOptions:
-    """Options of one function, in the SDK's own types; None: Inngest's default."""
-
-    batch_events: inngest.Batch | None = None
-    cancel: list[inngest.Cancel] | None = None
-    concurrency: list[inngest.Concurrency] | None = None
-    debounce: inngest.Debounce | None = None
-    idempotency: str | None = None
-    middleware: list[Any] | None = None
-    name: str | None = None
-    on_failure: Callable[[inngest.Context], Awaitable[Any]] | None = None
-    priority: inngest.Priority | None = None
-    rate_limit: inngest.RateLimit | None = None
-    retries: int | None = None
-    singleton: inngest.Singleton | None = None
-    throttle: inngest.Throttle | None = None
-    timeouts: inngest.Timeouts | None = None
-
-    def to_kwargs(self) -> dict[str, Any]:
-        """Return what was given, for ``client.create_function``."""
-        given = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {name: value for name, value in given.items() if value is not None}
-
-
 def create_functions(
     client: inngest.Inngest,
     *,
-    agents: Sequence[Agent] = (),
-    networks: Sequence[Network] = (),
+    agents: Sequence[Agent[Any, Any]] = (),
+    networks: Sequence[Network[Any, Any]] = (),
     options: Mapping[str, FunctionOptions] | None = None,
-    inference: Inference = "offload",
+    inference: Inference = "local",
     realtime: bool = False,
     local: DirectRuntime | None = None,
 ) -> list[inngest.Function[Any]]:
@@ -84,7 +66,11 @@ def create_functions(
     - ``state``: the state's data, or a whole state ``{data?, messages?, results?}``. Messages and
       results are the client's history, as in ``network.run(state=…)``: the thread is not loaded.
 
-    The event `CANCEL_EVENT` with the same thread and user stops the run.
+    The server rounds integers beyond 2^53: in ``input`` and ``state`` they are refused, unless they
+    are written as ``{"$number": "1150000000000000001"}``, as the output writes them.
+
+    The event `CANCEL_EVENT` with the same thread and user stops the run. Where a store has a
+    ``lease``, one more function frees the threads of stopped runs: see `stop_function`.
 
     Args:
         client: The SDK's client.
@@ -96,18 +82,26 @@ def create_functions(
         local: The runtime that sends local requests.
 
     Raises:
-        ConfigurationError: Options for a name that is none, or two names with one slug.
+        ConfigurationError: Options for a name that is none, two names with one slug, or encryption
+            that ``inference="offload"`` would go round.
     """
     named = [("agent", agent) for agent in agents] + [("network", net) for net in networks]
     chosen = dict(options or {})
     _check_names([item.name for _, item in named], chosen)
-    middleware = AgentKitMiddleware.configured(inference=inference, local=local)
-    return [
-        _function(
-            client, kind, item, chosen.get(item.name, FunctionOptions()), middleware, realtime
+    made: list[inngest.Function[Any]] = []
+    for kind, item in named:
+        own = chosen.get(item.name, FunctionOptions())
+        refuse_unencrypted(inference, [*client.middleware, *(own.middleware or ())])
+        middleware = AgentKitMiddleware.configured(
+            inference=inference,
+            local=local,
+            version=own.version,
+            on_version_mismatch=own.on_version_mismatch,
         )
-        for kind, item in named
-    ]
+        made.append(_function(client, kind, item, own, middleware, realtime))
+    stores = {id(item.history): item.history for _, item in named}
+    leased = [s for s in stores.values() if isinstance(s, HistoryStore) and s.lease is not None]
+    return [*made, stop_function(client, leased, made)] if leased else made
 
 
 def _check_names(names: list[str], options: Mapping[str, FunctionOptions]) -> None:
@@ -130,7 +124,7 @@ def _check_names(names: list[str], options: Mapping[str, FunctionOptions]) -> No
 def _function(
     client: inngest.Inngest,
     kind: str,
-    item: Agent | Network,
+    item: Agent[Any, Any] | Network[Any, Any],
     options: FunctionOptions,
     middleware: Any,
     realtime: bool,  # noqa: FBT001 - internal
@@ -144,10 +138,16 @@ def _function(
         fn_id=function_id,
         trigger=inngest.TriggerEvent(event=f"{client.app_id}/{function_id}"),
         **kwargs,
-    )(_handler(client, item, realtime=realtime))
+    )(_handler(client, item, realtime=realtime, most_steps=options.continue_as_new))
 
 
-def _handler(client: inngest.Inngest, item: Agent | Network, *, realtime: bool) -> Handler:
+def _handler(
+    client: inngest.Inngest,
+    item: Agent[Any, Any] | Network[Any, Any],
+    *,
+    realtime: bool,
+    most_steps: int | None,
+) -> Handler:
     async def handler(ctx: inngest.Context) -> dict[str, Any]:
         data = ctx.event.data
         given, state, user = _read(data, item)
@@ -161,13 +161,41 @@ def _handler(client: inngest.Inngest, item: Agent | Network, *, realtime: bool) 
                 publish=_held_back(ctx, send), extended=data.get("extended") is not False
             )
         options: dict[str, Any] = {"ctx": ctx, "state": state, "streaming": streaming}
+        if most_steps is not None:
+            options["limits"] = RunLimits(max_steps=most_steps)
         if isinstance(opened, Network):
             run = await opened.run(given, **options)
-            return _output(run.state, run.text, run.stop_reason, run.results)
-        result = await opened.run(given, **options)
-        return _output(state, result.text, result.stop_reason, _of_this_run(state))
+            output = _output(run.state, run.text, run.stop_reason, run.results)
+        else:
+            result = await opened.run(given, **options)
+            output = _output(state, result.text, result.stop_reason, _of_this_run(state))
+        if most_steps is None or output["stopReason"] != "max_steps":
+            return output
+        return {**output, "continuedAs": await _continue_as_new(client, ctx, opened, state)}
 
     return handler
+
+
+async def _continue_as_new(
+    client: inngest.Inngest,
+    ctx: inngest.Context,
+    item: Agent[Any, Any] | Network[Any, Any],
+    state: State[Any],
+) -> str:
+    """Start the function again where this run ends; return the event's id."""
+    kind = "network" if isinstance(item, Network) else "agent"
+    carried = {"data": state.dump()} if item.history is not None else state.to_dict()
+    data = {
+        **{key: value for key, value in ctx.event.data.items() if key != "input"},
+        "input": "",  # what the user said is in the thread
+        "threadId": state.thread_id,
+        "state": to_exact(carried, floats=False),
+    }
+    event = inngest.Event(
+        name=f"{client.app_id}/{kind}-{slugify(item.name)}", data=data, id=f"{ctx.run_id}-continued"
+    )
+    (event_id,) = await runtime_of(ctx).step.send_event("continue-as-new", [event])
+    return event_id
 
 
 def _for_hook(send: Publish) -> Publish:
@@ -191,7 +219,9 @@ def _held_back(ctx: inngest.Context, send: Any) -> Any:
     return runtime.publish
 
 
-def _for_user(item: Agent | Network, user_id: str) -> Agent | Network:
+def _for_user(
+    item: Agent[Any, Any] | Network[Any, Any], user_id: str
+) -> Agent[Any, Any] | Network[Any, Any]:
     """Return ``item`` on its store as one user may see it, and with nothing else changed."""
     if not isinstance(item.history, HistoryStore):
         return item
@@ -201,10 +231,12 @@ def _for_user(item: Agent | Network, user_id: str) -> Agent | Network:
 
 
 def _read(
-    data: Mapping[str, Any], item: Agent | Network
+    data: Mapping[str, Any], item: Agent[Any, Any] | Network[Any, Any]
 ) -> tuple[str | UserMessage, State[Any], str | None]:
     try:
-        return _input(data), _state(data, item), _user(data)
+        for key in ("input", "state"):
+            refuse_rounded(data.get(key), f"event.data.{key}")
+        return _input(data), _state(from_exact(data), item), _user(data)
     except AgentKitError as error:  # another attempt would read the same event
         raise inngest.NonRetriableError(f"{type(error).__name__}: {error}") from error
 
@@ -243,12 +275,12 @@ def _time(given: object) -> datetime | None:
     if given is None:
         return None
     try:
-        found = datetime.fromisoformat(str(given))
-    except ValueError:
+        found = datetime.fromisoformat(cast("str", given))
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
         raise ConfigurationError(
             f"event.data.input.clientTimestamp must be an ISO 8601 time, got {given!r:.80}"
         ) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _of_this_run(state: State[Any]) -> list[AgentResult]:
@@ -258,7 +290,7 @@ def _of_this_run(state: State[Any]) -> list[AgentResult]:
     return results[spoken[-1] + 1 :] if spoken else results
 
 
-def _state(data: Mapping[str, Any], item: Agent | Network) -> State[Any]:
+def _state(data: Mapping[str, Any], item: Agent[Any, Any] | Network[Any, Any]) -> State[Any]:
     plain = as_object(data.get("state"))
     default = item.default_state if isinstance(item, Network) else None
     if plain is not None:
@@ -294,13 +326,14 @@ def _given_state(given: State[Any], default: State[Any] | None) -> State[Any]:
 def _output(
     state: State[Any], text: str, stop_reason: str | None, results: Sequence[Any]
 ) -> dict[str, Any]:
-    return {
+    found = {
         "threadId": state.thread_id,
         "text": text,
         "stopReason": stop_reason,
         "state": state.dump(),
         "results": [result.to_dict() for result in results],
     }
+    return found if find_rounded(found, "") is None else to_exact(found, floats=False)
 
 
 def inngest_tool(

@@ -8,22 +8,15 @@ from typing import Any
 
 import inngest
 
-from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import (
-    AuthenticationError,
-    BadRequestError,
-    ContextOverflowError,
     ModelConnectionError,
     ModelError,
-    ModelHTTPError,
     ModelResponseError,
-    ModelStreamError,
     ModelTimeoutError,
-    ProviderUnavailableError,
-    RateLimitError,
 )
 from agentkit_py.models.base import Model
 from agentkit_py.models.http_errors import error_from_response
+from agentkit_py.runtime.recorded import MODEL_HTTP_ERRORS
 
 _FORMATS = {"anthropic": "anthropic", "gemini": "gemini"}
 """The gateway's formats; what it does not know it treats as OpenAI with a Bearer key."""
@@ -59,16 +52,6 @@ class GatewayAdapter:
 
 
 _STATUS = re.compile(r"(?:status code:?|HTTP)\s*(\d{3})")
-_TYPES: dict[str, type[ModelHTTPError]] = {
-    cls.__name__: cls
-    for cls in (
-        AuthenticationError,
-        BadRequestError,
-        ContextOverflowError,
-        RateLimitError,
-        ProviderUnavailableError,
-    )
-}
 
 
 def to_model_error(model: Model, error: inngest.StepError) -> ModelError:
@@ -80,8 +63,8 @@ def to_model_error(model: Model, error: inngest.StepError) -> ModelError:
     status = _STATUS.search(error.message or "")
     if error.name == "ModelTimeoutError":
         return ModelTimeoutError(**where, timeout=model.timeout)
-    if status is not None and error.name in _TYPES:
-        return _TYPES[error.name](_detail(error), **where, status=int(status[1]))
+    if status is not None and error.name in MODEL_HTTP_ERRORS:
+        return MODEL_HTTP_ERRORS[error.name](_detail(error), **where, status=int(status[1]))
     if status is not None:
         return error_from_response(model, int(status[1]), {}, error.stack or error.message or "")
     if error.name == "ModelResponseError":
@@ -93,32 +76,21 @@ def _detail(error: inngest.StepError) -> str:
     return (error.message or error.name)[:2000]
 
 
-def model_error_to_json(error: ModelError) -> dict[str, Any]:
-    """Return a model error that must not be tried again, as a step's output."""
-    return {
-        "name": type(error).__name__,
-        "message": error.args[0] if error.args else "",
-        "status": getattr(error, "status", None),
-        "detail": getattr(error, "detail", None),
-        "request_id": getattr(error, "request_id", None),
-        "excerpt": getattr(error, "excerpt", ""),
-        "messages": [message_to_dict(message) for message in getattr(error, "messages", ())],
+def usage_to_show(model: Model, body: object) -> dict[str, Any]:
+    """Return the tokens of a reply as the Inngest server shows them with a step, and their cost.
+
+    It knows no others than those of a reply as the Vercel AI SDK writes it
+    (inngest/pkg/tracing/metadata/extractors/ai.go).
+    """
+    try:
+        usage = model.decode(body).usage
+    except ModelError:
+        usage = None
+    if usage is None:
+        return {}
+    tokens = {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "totalTokens": usage.input_tokens + usage.output_tokens,
     }
-
-
-def model_error_from_json(model: Model, record: dict[str, Any]) -> ModelError:
-    """Return the model error that a step recorded."""
-    where: dict[str, Any] = {"provider": model.provider, "model": model.model}
-    kind = _TYPES.get(record["name"])
-    if kind is not None and isinstance(record.get("status"), int):
-        where.update(status=record["status"], request_id=record.get("request_id"))
-        return kind(record.get("detail") or "", **where)
-    message = str(record.get("message", "")).removeprefix(
-        f"{model.provider} model {model.model!r}: "
-    )
-    if record["name"] == "ModelStreamError":
-        partial = [message_from_dict(one) for one in record.get("messages", ())]
-        return ModelStreamError(message, **where, messages=partial)
-    if record["name"] == "ModelResponseError":
-        return ModelResponseError(message, **where, excerpt=record.get("excerpt") or "")
-    return ModelError(message, **where)
+    return {"totalUsage": tokens, "steps": [{"request": {"body": {"model": model.model}}}]}

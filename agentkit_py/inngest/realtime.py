@@ -18,7 +18,9 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import inngest
 from inngest.experimental import realtime
 
-logger: logging.Logger = logging.getLogger("agentkit_py.inngest")
+from agentkit_py._core.untrusted import get_logger
+
+logger: logging.Logger = get_logger("agentkit_py.inngest")
 
 T = TypeVar("T")
 
@@ -73,6 +75,7 @@ class LivePublisher:
         self._held: list[dict[str, Any]] = []
         self._calls: list[Callable[[], None]] = []
         self._groups = 0
+        self._holding = False
 
     @property
     def is_new(self) -> bool:
@@ -89,8 +92,17 @@ class LivePublisher:
         if self.send is None:
             return
         self._held.append(chunk)
-        if inside or self.is_new:
+        if inside or (self.is_new and not self._holding):
             await self._flush()
+
+    @contextmanager
+    def hold(self) -> Generator[None]:
+        """Hold what is published in the block, also if it is new, until a step begins."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
 
     def when_new(self, call: Callable[[], None]) -> None:
         """Make a call that belongs to new code only, now or when that is known."""

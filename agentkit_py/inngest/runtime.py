@@ -8,29 +8,54 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
+from math import ceil
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import inngest
 
-from agentkit_py.errors import AgentKitError, ModelError, ModelHTTPError, NonRetriableError
+from agentkit_py._core.json import JsonValue
+from agentkit_py.errors import (
+    AgentKitError,
+    ConfigurationError,
+    ModelError,
+    ModelHTTPError,
+    NonRetriableError,
+    ReplayError,
+    RetryAfterError,
+    VersionMismatchError,
+)
 from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer, ApprovalRequest
 from agentkit_py.inngest import steps
 from agentkit_py.inngest.gateway import (
     GatewayAdapter,
-    model_error_from_json,
-    model_error_to_json,
     to_model_error,
+    usage_to_show,
+)
+from agentkit_py.inngest.guard import (
+    GuardedGroup,
+    OnVersionMismatch,
+    StepMemory,
+    Versioning,
+    inside_step,
 )
 from agentkit_py.inngest.realtime import LivePublisher, Publish
-from agentkit_py.inngest.steps import DeltaLog, GuardedSteps, StepMemory
-from agentkit_py.models.base import Model, RetryPolicy
-from agentkit_py.runtime.current import set_ambient
+from agentkit_py.inngest.signals import SIGNAL_EVENT, send_signal
+from agentkit_py.inngest.steps import GuardedSteps
+from agentkit_py.models.base import Model, RetryPolicy, copy_model
+from agentkit_py.runtime.current import choose_runtime, set_ambient
 from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
-from agentkit_py.runtime.model_requests import copy_model
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
+from agentkit_py.runtime.recorded import (
+    DeltaLog,
+    model_error_from_json,
+    model_error_to_json,
+    scoped,
+    to_output,
+    within,
+)
 from agentkit_py.runtime.watch import take_watch
 
 T = TypeVar("T")
@@ -45,6 +70,12 @@ DEFAULT_ATTEMPTS = 5
 """Attempts of a function whose retries are not known: Inngest's default of four retries."""
 
 
+def _may_offload(model: Model) -> bool:
+    """Return whether the Inngest server may ask the model: nothing of the call is done here."""
+    here = (model.answers, model.signer, *model.guards)
+    return model.retry.durable and not callable(model.api_key) and not any(here)
+
+
 class InngestRuntime:
     """The runtime of agents inside an Inngest function.
 
@@ -56,25 +87,41 @@ class InngestRuntime:
         remembered: The steps that the SDK has outputs for, which only middleware gets to see.
             Without them each replay publishes its chunks again; consumers know them by their ids.
         attempts: How often the server tries.
+        client: Sends signals to other runs; without it they find out after a minute.
+        versioning: The version of the code.
     """
 
     durable = True
+    replaying = False
+    pauses = False
+
+    def recording(self, *_: object) -> InngestRuntime:
+        """Return itself: its function waits for the answer, and Inngest keeps what was done."""
+        return self
 
     def __init__(
         self,
         ctx: inngest.Context,
         *,
-        inference: Inference = "offload",
+        inference: Inference = "local",
         publish: Publish | None = None,
         local: DirectRuntime | None = None,
         remembered: inngest.StepMemos | None = None,
         attempts: int = DEFAULT_ATTEMPTS,
+        client: inngest.Inngest | None = None,
+        versioning: Versioning | None = None,
     ) -> None:
         self.ctx = ctx
+        self._client = client
         self._inference = inference
         self._local = local or shared_runtime()
         self._attempts = attempts
-        self._memory = StepMemory(remembered)
+        self._memory = StepMemory(remembered, versioning)
+        guarded: Any = ctx.group
+        if not isinstance(guarded, GuardedGroup):
+            guarded = GuardedGroup(ctx.group)
+            ctx.group = guarded
+        self._group = guarded
         self._live = LivePublisher(publish, self._memory)
         self._steps = GuardedSteps(ctx.step, self._memory, self._live)
         self._claims: dict[str, int] = {}
@@ -86,15 +133,40 @@ class InngestRuntime:
         """The steps that tools with ``steps=True`` and processors may use."""
         return self._steps
 
+    @property
+    def steps_taken(self) -> int:
+        """Number of steps that this function has asked for, in parallel calls those before them."""
+        return self._memory.steps_taken
+
     def within(self, step_id: str) -> AbstractContextManager[None]:
         """Give steps and runs that begin inside the block ids that start with ``step_id``."""
-        return steps.within(step_id)
+        return within(step_id)
 
     def claim(self, name: str) -> str:
         """Return ``name``, ``name:2``, …: no two runs in this function share step ids."""
-        name = steps.scoped(name, "/")
+        name = scoped(name, "/")
         count = self._claims[name] = self._claims.get(name, 0) + 1
         return name if count == 1 else f"{name}:{count}"
+
+    def define(self, prefix: str, parts: Callable[[], dict[str, str]]) -> None:
+        """Compare the definition of a run's agents with the one that the run began with."""
+        self._memory.define(prefix, parts)
+
+    def decide(self, key: str, value: Callable[[], JsonValue], what: str) -> None:
+        """Let the next step keep a decision; a replay that decides otherwise ends the run."""
+        self._memory.decide(key, value(), what)
+
+    def recorded(self, key: str) -> JsonValue:
+        """Return the decision that a step keeps; None: none does."""
+        return self._memory.recorded(key)
+
+    def remembers(self, step_id: str) -> bool:
+        """Return whether a step is done; with a dot at the end: one whose name begins so."""
+        return self._memory.remembers(step_id)
+
+    def patched(self, name: str) -> bool:
+        """Return whether the run takes the new way at the patch ``name``."""
+        return self._memory.patched(name)
 
     def new_id(self, key: str) -> str:
         """Return a UUID computed from the run's id and ``key``."""
@@ -105,6 +177,10 @@ class InngestRuntime:
         self._time += timedelta(microseconds=1)
         return self._time
 
+    def account(self, model: Model) -> str:
+        """Return a tag of the account that is asked."""
+        return self._local.account(model)
+
     async def infer(
         self,
         step_id: str,
@@ -113,7 +189,9 @@ class InngestRuntime:
         on_delta: DeltaSink | None = None,
     ) -> object:
         """Ask the model in a step: by the Inngest server, or here."""
-        if self._inference == "offload" and model.respond is None:
+        if inside_step() is not None:  # the call is a part of what that step does
+            return await self._local.infer(step_id, model, make_body, on_delta)
+        if self._inference == "offload" and _may_offload(model):
             return await self._infer_there(step_id, model, make_body)
         log = DeltaLog(on_delta) if on_delta is not None else None
         ask = partial(self._ask, step_id, model, make_body, log)
@@ -123,6 +201,8 @@ class InngestRuntime:
             raise to_model_error(model, error) from error
         if log is not None:
             await log.replay(found.get("deltas", []))
+        if "deltas" not in found:
+            return found  # the server asked, when the run began
         if "failed" in found:
             failed = found["failed"]
             raise model_error_from_json(model, failed) from steps.step_error(failed)
@@ -132,11 +212,9 @@ class InngestRuntime:
         self, step_id: str, model: Model, make_body: Callable[[], dict[str, Any]]
     ) -> object:
         watch = take_watch()
-        self._memory.enter(step_id)
         adapter = GatewayAdapter(model, self._local.api_key(model) or "")
-        asked = self.ctx.step.ai.infer(step_id, adapter=adapter, body=make_body())
         try:
-            body = await self._live.remembered(asked)
+            body = await self._steps.infer(step_id, adapter, make_body)
         except inngest.StepError as error:
             failure = to_model_error(model, error)
             if watch is not None:
@@ -155,17 +233,20 @@ class InngestRuntime:
     ) -> dict[str, Any]:
         """Ask the model from here; return what the step keeps of the answer."""
         deltas = log.rows if log is not None else []
-        once = copy_model(model, retry=_ONCE)  # Inngest tries the step again
+        retry = _ONCE if model.retry.durable else model.retry
+        once = copy_model(model, retry=retry)  # Inngest tries the step again
         try:
             body = await self._local.infer(step_id, once, make_body, log)
         except ModelError as error:
+            if not model.retry.durable:
+                return {"failed": model_error_to_json(error), "deltas": deltas}
             if isinstance(error, ModelHTTPError) and error.retriable and error.retry_after:
                 wait = timedelta(seconds=error.retry_after)
                 raise inngest.RetryAfterError(str(error), wait) from error
             if error.retriable:
                 raise
             return {"failed": model_error_to_json(error), "deltas": deltas}
-        return {"reply": body, "deltas": deltas}
+        return {"reply": body, "deltas": deltas, **usage_to_show(model, body)}
 
     async def effect(
         self,
@@ -194,14 +275,14 @@ class InngestRuntime:
 
         async def recorded() -> dict[str, Any]:
             try:
-                output = steps.check_output(step_id, await handler())
+                output = self._steps.output(step_id, await handler())
             except Exception as error:
                 if not steps.is_final(error):
                     raise self._memory.failed(steps.to_sdk_error(error)) from error
-                output = steps.check_output(step_id, steps.record_error(error))
+                output = self._steps.output(step_id, steps.record_error(error))
             return {**output, "at": datetime.now(UTC).timestamp()}
 
-        found = await self._steps.ask(step_id, recorded)
+        found = steps.restored(await self._steps.ask(step_id, recorded))
         self._time = max(self._time, datetime.fromtimestamp(found["at"], UTC))
         if "raised" in found:
             raised = found["raised"]
@@ -219,7 +300,7 @@ class InngestRuntime:
 
         with self._live.group():
             branches = tuple(partial(result_or_error, call) for call in calls)
-            outcomes = list(await self.ctx.group.parallel(branches))
+            outcomes = list(await self._group.parallel(branches))
         if len(outcomes) < len(calls):
             self._memory.raise_failure()
             await self._leave_group()
@@ -239,26 +320,46 @@ class InngestRuntime:
         self._skips += 1
         await self.ctx.step.run(f"agentkit.left-group.{self._skips}", never)
 
-    async def ask(self, step_id: str, request: ApprovalRequest) -> ApprovalAnswer | None:
+    def published_by_next_step(self, follows: bool, /) -> AbstractContextManager[None]:  # noqa: FBT001 - the port
+        """Hold what the block publishes until a step's handler is called, if one follows."""
+        return self._live.hold() if follows else nullcontext()
+
+    async def ask(
+        self,
+        step_id: str,
+        request: ApprovalRequest,
+        opening: Callable[[], Awaitable[None]] | None = None,
+    ) -> ApprovalAnswer | None:
         """Wait for the event `APPROVAL_EVENT` whose ``data.approvalId`` is the question's id.
 
         Where the event that began the run has ``data.answerableBy``, the answer's
-        ``data.answeredBy`` must be the same.
+        ``data.answeredBy`` must be the same. The question is made known in a step of the same
+        group as the wait: the server begins the wait first, so no answer comes too early.
         """
         wanted = f"async.data.approvalId == '{request.id}'"
         if "answerableBy" in self.ctx.event.data:
             wanted += " && async.data.answeredBy == event.data.answerableBy"
-        event = await self._steps.wait_for_event(
+        wait = partial(
+            self._steps.wait_for_event,
             step_id,
             event=APPROVAL_EVENT,
             if_exp=wanted,
             timeout=timedelta(seconds=request.timeout),
         )
-        return None if event is None else ApprovalAnswer.from_dict(event.data)
+        if opening is None:
+            event = await wait()
+        else:
+            event, _ = await self._while_waiting(wait, f"{step_id}.asked", opening)
+        if event is None:
+            return None
+        if event.data.get("approvalId") != request.id:
+            problem = f"The answer that step {step_id!r} remembers is about other calls."
+            raise self._memory.stop(problem, step_id)
+        return ApprovalAnswer.from_dict(event.data)
 
     async def publish(self, chunk: dict[str, Any]) -> None:
         """Publish a chunk unless a replay only repeats it."""
-        await self._live.publish(chunk, inside=steps.inside_step() is not None)
+        await self._live.publish(chunk, inside=inside_step() is not None)
 
     def publish_with(self, send: Publish) -> None:
         """Send the chunks of this execution with ``send``."""
@@ -288,14 +389,87 @@ class InngestRuntime:
         """Make the call once the handler of a step is called, or no remembered one is left."""
         self._live.when_new(call)
 
+    @property
+    def attempt(self) -> int:
+        """The number of earlier attempts, as the server counts them."""
+        return self.ctx.attempt
+
+    async def try_again(self, seconds: float, error: Exception) -> None:
+        """Let the server try the step again; this process, if the function's attempts are over."""
+        if self.ctx.attempt + 1 >= self._attempts:
+            await self._local.try_again(seconds, error)
+            return
+        raise RetryAfterError(f"{type(error).__name__}: {error}", seconds) from error
+
+    async def wait_for_signal(
+        self, step_id: str, key: str, enter: Callable[[], Awaitable[bool]], seconds: float
+    ) -> bool | None:
+        """Wait for `SIGNAL_EVENT` without using steps meanwhile.
+
+        The server begins the wait before it has ``enter`` called, which is in one group with it.
+        """
+
+        async def entered() -> bool:
+            found = await enter()
+            if found:
+                await self.signal(key)  # which ends the wait
+            return found
+
+        wait = partial(
+            self._steps.wait_for_event,
+            f"{step_id}.signal",
+            event=SIGNAL_EVENT,
+            if_exp=f"async.data.key == '{key}'",
+            timeout=timedelta(seconds=max(1, ceil(seconds))),
+        )
+        event, found = await self._while_waiting(wait, f"{step_id}.line", entered)
+        return found or (None if event is None else False)
+
+    async def _while_waiting(
+        self,
+        wait: Callable[[], Awaitable[Any]],
+        step_id: str,
+        handler: Callable[[], Awaitable[Any]],
+    ) -> tuple[Any, Any]:
+        """Wait for an event, and run a step once the server waits for it; return both outputs."""
+        outcomes = await self.parallel([wait, partial(self._steps.run, step_id, handler)])
+        errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+        if errors:
+            raise errors[0]
+        return outcomes[0], outcomes[1]
+
+    async def signal(self, key: str) -> None:
+        """Send `SIGNAL_EVENT`, and wake runs in this process."""
+        if self._client is None:
+            await self._local.signal(key)
+        else:
+            await send_signal(self._client, key)
+
     def is_final(self, error: BaseException) -> bool:
         """Return whether Inngest will not try again: a final error, or the last attempt."""
         if not isinstance(error, Exception):
             return False  # the worker is stopped, and the server will ask another
-        raised = self.to_caller_error(error)
+        raised = self.to_caller_error(self._memory.refused or error)
         if isinstance(raised, inngest.NonRetriableError | inngest.StepError):
             return True
         return self.ctx.attempt + 1 >= self._attempts
+
+    def check(self, result: inngest.TransformOutputResult) -> None:
+        """Check the answer to a request: a step that is new, or the function's output or error.
+
+        Raises:
+            Exception: The guard refuses it.
+        """
+        try:
+            if type(result.error).__name__ == "StepUnexpectedError":  # the SDK does not export it
+                problem = f"The server asked for a step that this code does not: {result.error}."
+                raise self._memory.stop(problem)
+            if result.step is not None:
+                self._memory.check_new(result.step.id)
+            elif result.error is None or self._memory.refused is not None:
+                self._memory.check_end()
+        except ReplayError as error:
+            raise self.to_caller_error(error) from error
 
     def repeats(self, error: Exception) -> bool:
         """Return whether ``error`` comes from a step that is done."""
@@ -305,7 +479,7 @@ class InngestRuntime:
 
     def to_caller_error(self, error: Exception) -> Exception:
         """Return the SDK's error for ``error``; what a replay only repeats is never retried."""
-        if isinstance(error, inngest.StepError):
+        if isinstance(error, inngest.StepError | VersionMismatchError):
             return error
         if isinstance(error, _NEVER_RETRIED) or self.repeats(error):
             return inngest.NonRetriableError(f"{type(error).__name__}: {error}")
@@ -318,7 +492,7 @@ async def _changing(
     """Run a callback, and return what a step keeps of its result and changes."""
     before = changes.begin()
     value = await handler()
-    return {**steps.to_output(value, codec), "changes": changes.record(before)}
+    return {**to_output(value, codec), "changes": changes.record(before)}
 
 
 _NEVER_RETRIED = (NonRetriableError, ModelError, *steps.NEVER_RETRIED)
@@ -340,6 +514,25 @@ def runtime_of(ctx: inngest.Context, **options: Any) -> InngestRuntime:
     return found
 
 
+def patched(name: str) -> bool:
+    """Return whether the run that asks takes the new way: True, unless it is already past here.
+
+    A run that came here before the patch was deployed goes the old way to its end; every other
+    run goes the new way, and keeps so in one step. Needs `AgentKitMiddleware`.
+
+    Example:
+        ::
+
+            if patched("ask-fraud-first"):
+                return fraud
+
+    Args:
+        name: A name of the change, used at this one place and never again.
+    """
+    runtime = choose_runtime()
+    return runtime.patched(name) if isinstance(runtime, InngestRuntime) else True
+
+
 class AgentKitMiddleware(inngest.Middleware):
     """Give it to the client, and `network.run(…)` inside its functions is durable.
 
@@ -351,31 +544,41 @@ class AgentKitMiddleware(inngest.Middleware):
     Use `AgentKitMiddleware.configured(…)` for other settings than the defaults.
     """
 
-    inference: Inference = "offload"
+    inference: Inference = "local"
     publish: Publish | None = None
     local: DirectRuntime | None = None
+    versioning: Versioning = Versioning()
     _runtime: InngestRuntime | None = None
 
     @classmethod
     def configured(
         cls,
         *,
-        inference: Inference = "offload",
+        inference: Inference = "local",
         publish: Publish | None = None,
         local: DirectRuntime | None = None,
+        version: str | None = None,
+        on_version_mismatch: OnVersionMismatch = "continue",
     ) -> Callable[[inngest.Inngest, object], AgentKitMiddleware]:
         """Return the middleware with settings of its own.
 
         Args:
-            inference: ``"offload"``: the Inngest server calls the model; ``"local"``: this process
+            inference: ``"offload"``: the Inngest server calls the model; prompts, replies and the
+                API key pass through it, and a provider that answers something else than JSON leaves
+                the run running for ever. ``"local"``: this process
                 does, inside a step (the key stays here, errors keep their body, tokens stream).
             publish: Sends streaming chunks, e.g. `agentkit_py.inngest.realtime.publisher(…)`.
             local: The runtime that sends local requests, with its own keys or transport.
+            version: The version of your code, as you count it. It is compared beside the
+                fingerprint of the agents' definitions, which cannot see everything.
+            on_version_mismatch: What a run does that began under another version or definition:
+                ``"continue"`` where nothing would be done twice or lost, or ``"fail"``.
         """
 
         def make(client: inngest.Inngest, raw_request: object) -> AgentKitMiddleware:
             made = cls(client, raw_request)
             made.inference, made.publish, made.local = inference, publish, local
+            made.versioning = Versioning(version, on_version_mismatch)
             return made
 
         return make
@@ -389,6 +592,7 @@ class AgentKitMiddleware(inngest.Middleware):
         """Make this execution's runtime the ambient one."""
         if isinstance(ctx, inngest.ContextSync):
             return  # agents are async; a sync function runs them with run_sync, undurably
+        refuse_unencrypted(self.inference, self.client.middleware)
         # A function's own middleware comes after the client's and wins.
         self._runtime = runtime_of(
             ctx,
@@ -397,17 +601,40 @@ class AgentKitMiddleware(inngest.Middleware):
             local=self.local,
             remembered=steps,
             attempts=_attempts(function),
+            client=self.client,
+            versioning=self.versioning,
         )
         set_ambient(self._runtime)
 
     async def transform_output(self, result: inngest.TransformOutputResult) -> None:
-        """Give the SDK its own errors for ours, also for those that the function raised."""
+        """Give the SDK its own errors for ours, also for those that the function raised.
+
+        What the guard refuses ends the request: an error that is raised here is the function's.
+        """
+        if self._runtime is None:
+            return
+        self._runtime.check(result)
         error = result.error
-        if not isinstance(error, AgentKitError) or self._runtime is None:
+        if not isinstance(error, AgentKitError):
             return
         # A step may be tried again for what ends a run, such as a model that is overloaded.
         if result.step is None or steps.is_final(error):
             result.error = self._runtime.to_caller_error(error)
+
+
+def refuse_unencrypted(inference: Inference, middleware: Sequence[object]) -> None:
+    """Refuse encryption where the server calls models, since it must read what they read.
+
+    Raises:
+        ConfigurationError: There is `EncryptionMiddleware`, and ``inference="offload"``.
+    """
+    names = [getattr(one, "__module__", "") for one in middleware]
+    if inference == "offload" and any(name.startswith("inngest_encryption") for name in names):
+        raise ConfigurationError(
+            "EncryptionMiddleware hides outputs of steps from the server, but with "
+            'inference="offload" the server asks the models, and sees prompts, replies and keys. '
+            'Use inference="local".'
+        )
 
 
 @lru_cache(maxsize=256)

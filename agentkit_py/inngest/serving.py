@@ -25,7 +25,7 @@ _WANTED = (
     "that gives them"
 )
 
-Item: TypeAlias = Network | Agent | inngest.Function[Any]
+Item: TypeAlias = Network | Agent[Any, Any] | inngest.Function[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class ServeOptions:
     """Options of functions that are made of networks and agents."""
 
     app_id: str | None = None
-    inference: Inference = "offload"
+    inference: Inference = "local"
     realtime: bool = False
 
 
@@ -68,7 +68,7 @@ def find_functions(
         ConfigurationError: There is nothing to serve, or it cannot be served so.
     """
     items = _items(name, chosen if chosen is not None else _default(module))
-    client = _client_of(module)
+    client = client_of(module)
     if client is not None and options.app_id not in (None, client.app_id):
         raise ConfigurationError(
             f"{name!r} has a client of its own, whose app id is {client.app_id!r}; leave --app-id "
@@ -118,8 +118,10 @@ def _default(module: object) -> object:
     if found is not None:
         return found
     values = {id(value): value for value in vars(module).values()}.values()
-    networks = [value for value in values if isinstance(value, Network)]
-    return networks or [value for value in values if isinstance(value, Agent)]
+    for kind in (Network, Agent):
+        if any(isinstance(value, kind) for value in values):
+            return [value for value in values if isinstance(cast("object", value), kind)]
+    return []
 
 
 def _items(name: str, found: object) -> list[Item]:
@@ -135,7 +137,12 @@ def _items(name: str, found: object) -> list[Item]:
     return items
 
 
-def _client_of(module: object) -> inngest.Inngest | None:
+def client_of(module: object) -> inngest.Inngest | None:
+    """Return the Inngest client of a module: its ``client``, else the only one it has.
+
+    Raises:
+        ConfigurationError: It has several.
+    """
     named = getattr(module, "client", None)
     if isinstance(named, inngest.Inngest):
         return named

@@ -9,142 +9,49 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from datetime import timedelta
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
 import inngest
 
-from agentkit_py._core.json import dumps, find_non_json
+from agentkit_py._core.json import find_non_json
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import (
     AgentKitError,
+    BudgetExceededError,
     ConfigurationError,
     MissingDependencyError,
     MissingModelError,
     NonRetriableError,
+    OutputError,
+    ReplayError,
     RetryAfterError,
     StateError,
+    StepLimitError,
     ThreadNotFoundError,
     ToolDefinitionError,
     is_control_error,
 )
+from agentkit_py.inngest.exact import from_exact, may_change, refuse_rounded, to_exact
+from agentkit_py.inngest.guard import KEY, WARN_AT, StepMemory, inside
 from agentkit_py.inngest.realtime import LivePublisher
-from agentkit_py.messages import Delta, ReasoningDelta, TextDelta, ToolCallDelta
-from agentkit_py.runtime.port import Codec, DeltaSink
+from agentkit_py.runtime.recorded import scoped
 
 T = TypeVar("T")
-logger: logging.Logger = logging.getLogger("agentkit_py.inngest")
-
-MAX_STEPS = 1000
-"""Steps of one run at the most (inngest/pkg/consts)."""
+logger: logging.Logger = get_logger("agentkit_py.inngest")
 
 MAX_OUTPUT = 4 * 1024 * 1024
 """Bytes of one step's output at the most (inngest/pkg/consts)."""
 
-MAX_INLINE = 256 * 1024
-"""Bytes of a loaded thread that are kept in a step's output; longer ones are read again."""
-
-WARN_AT = 0.8
-"""Share of a limit at which a warning is logged."""
-
-NEVER_RETRIED = (ConfigurationError, StateError, ThreadNotFoundError)
+NEVER_RETRIED = (
+    BudgetExceededError,
+    ConfigurationError,
+    OutputError,
+    StateError,
+    ThreadNotFoundError,
+)
 """Errors of steps that another attempt would only repeat."""
-
-_inside: ContextVar[str | None] = ContextVar("agentkit_inside_step", default=None)
-_scope: ContextVar[str] = ContextVar("agentkit_step_scope", default="")
-
-
-def inside_step() -> str | None:
-    """Return the name of the step whose handler runs now."""
-    return _inside.get()
-
-
-@contextmanager
-def inside(step_id: str) -> Generator[None]:
-    """Mark the block as the handler of a step."""
-    token = _inside.set(step_id)
-    try:
-        yield
-    finally:
-        _inside.reset(token)
-
-
-@contextmanager
-def within(step_id: str) -> Generator[None]:
-    """Give the steps and runs that begin in the block ids that start with ``step_id``."""
-    token = _scope.set(step_id)
-    try:
-        yield
-    finally:
-        _scope.reset(token)
-
-
-def scoped(name: str, separator: str) -> str:
-    """Return ``name`` behind the id set by `within`, unless it has it already."""
-    scope = _scope.get()
-    return name if not scope or name.startswith(scope) else f"{scope}{separator}{name}"
-
-
-class StepMemory:
-    """The steps of one execution of a function: their names, and what is still remembered.
-
-    Args:
-        remembered: The steps that the SDK has outputs for; None: not known, since the client has no
-            `AgentKitMiddleware`.
-    """
-
-    def __init__(self, remembered: inngest.StepMemos | None) -> None:
-        self._remembered = remembered
-        self._names: set[str] = set()
-        self._failure: Exception | None = None
-
-    @property
-    def left(self) -> int:
-        """Number of remembered steps that have not been asked for yet."""
-        return 0 if self._remembered is None else self._remembered.size
-
-    def enter(self, step_id: str) -> None:
-        """Check a step that is about to be asked for.
-
-        Raises:
-            ConfigurationError: It is inside another step, has another's name, or is one too many.
-        """
-        outer = _inside.get()
-        if outer is not None:
-            raise ConfigurationError(
-                f"Step {step_id!r} was begun inside the step {outer!r}, and Inngest knows no steps "
-                "in steps. A tool that uses ctx.step needs @tool(steps=True); hooks of a history "
-                "run inside a step as they are."
-            )
-        if step_id in self._names:
-            raise ConfigurationError(
-                f"Two steps of this function are called {step_id!r}. Inngest would number them by "
-                "the order in which they come, which a replay may change; name them differently."
-            )
-        self._names.add(step_id)
-        if len(self._names) > MAX_STEPS:
-            raise ConfigurationError(
-                f"This function has more than {MAX_STEPS} steps, Inngest's limit for one run. Let "
-                "the network end earlier (max_iter, RunLimits) and go on in another run."
-            )
-        if len(self._names) == int(MAX_STEPS * WARN_AT):
-            logger.warning("This function has %d of %d possible steps", len(self._names), MAX_STEPS)
-
-    def failed(self, error: Exception) -> Exception:
-        """Keep and return what the step that this execution really runs raises to the SDK."""
-        self._failure = error
-        return error
-
-    def raise_failure(self) -> None:
-        """Raise the error of this execution's own step.
-
-        The SDK (0.5.19) does not report a step's errors that say when to try again, or not to, but
-        the function's: one that stays inside a group is lost.
-        """
-        if self._failure is not None:
-            raise self._failure
 
 
 class GuardedSteps:
@@ -157,43 +64,96 @@ class GuardedSteps:
 
     async def ask(self, step_id: str, handler: Callable[[], Awaitable[T]]) -> T:
         """Ask the SDK for the step exactly as it is named."""
-        self._memory.enter(step_id)
 
         async def call() -> T:
+            try:
+                self._memory.check_new(step_id)
+            except ReplayError as error:  # the SDK ends the request with it, and not the step
+                raise inngest.NonRetriableError(str(error)) from error
             await self._live.begin()
             with inside(step_id):
                 return await handler()
 
-        return await self._live.remembered(self._step.run(step_id, call))
+        return await self._asked(step_id, lambda: self._step.run(step_id, call), recorded=True)
+
+    async def _asked(
+        self, step_id: str, step: Callable[[], Awaitable[T]], *, recorded: bool = False
+    ) -> T:
+        await self._memory.mark_patches(self.ask)
+        await self._memory.begin(step_id)
+        try:
+            found = await self._live.remembered(step())
+        except Exception:
+            self._memory.finish(step_id, recorded=False)  # its name is not in what it keeps
+            raise
+        self._memory.finish(step_id, found, recorded=recorded)
+        return found
 
     async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
         """Run ``handler`` once; what it returns is remembered and must be JSON."""
         named = scoped(step_id, ".")
 
-        async def call() -> T:
+        async def call() -> dict[str, Any]:
             try:
-                return check_output(named, await handler())
+                return self.output(named, {"value": await handler()})
             except Exception as error:
                 raised = to_sdk_error(error)
                 if is_final(error):
                     raised = inngest.NonRetriableError(f"{type(error).__name__}: {error}")
                 raise self._memory.failed(raised) from error
 
-        return await self.ask(named, call)
+        return restored(await self.ask(named, call))["value"]
+
+    def output(self, step_id: str, output: dict[str, Any]) -> dict[str, Any]:
+        """Return what a step keeps: its output in a form that survives, and what is guarded.
+
+        Raises:
+            StateError: It is no JSON.
+            StepLimitError: It is too large, or all of the run's outputs are.
+        """
+        checked, size = check_output(step_id, output)
+        return {**checked, KEY: {**checked.pop(KEY, {}), **self._memory.facts(step_id, size)}}
+
+    async def infer(self, step_id: str, adapter: Any, make_body: Callable[[], Any]) -> Any:
+        """Let the Inngest server ask a model; a body is made only for a step that may be new."""
+        memory = self._memory
+        await memory.mark_patches(self.ask)
+        body: dict[str, Any] = {}
+        if memory.is_grouped or not memory.left:
+            body = make_body()
+            refuse_rounded(body, f"The request of step {step_id!r}")
+            _check_request(step_id, body)
+        found = await self._asked(
+            step_id, lambda: self._step.ai.infer(step_id, adapter=adapter, body=body)
+        )
+        if memory.is_grouped or not memory.left:
+            refuse_rounded(found, f"The reply of step {step_id!r}")
+        return found
 
     async def sleep(self, step_id: str, duration: int | timedelta) -> None:
         """Sleep (milliseconds, or a timedelta) without using compute."""
-        named = self._enter(step_id)
-        await self._live.remembered(self._step.sleep(named, duration))
+        named = scoped(step_id, ".")
+        await self._asked(named, lambda: self._step.sleep(named, duration))
+
+    async def sleep_until(self, step_id: str, until: datetime) -> None:
+        """Sleep until a time without using compute."""
+        if until.tzinfo is None:
+            raise ConfigurationError(f"Step {step_id!r}: sleep_until needs a time with a time zone")
+        named = scoped(step_id, ".")
+        await self._asked(named, lambda: self._step.sleep_until(named, until))
 
     async def wait_for_event(
         self, step_id: str, *, event: str, if_exp: str | None = None, timeout: int | timedelta
     ) -> Any:
         """Wait for an event; None if it does not come in time."""
-        named = self._enter(step_id)
-        return await self._live.remembered(
-            self._step.wait_for_event(named, event=event, if_exp=if_exp, timeout=timeout)
+        named = scoped(step_id, ".")
+        found = await self._asked(
+            named,
+            lambda: self._step.wait_for_event(named, event=event, if_exp=if_exp, timeout=timeout),
         )
+        if found is not None:
+            refuse_rounded(found.data, f"event.data of step {named!r}")
+        return found
 
     async def invoke_by_id(
         self,
@@ -205,63 +165,93 @@ class GuardedSteps:
         timeout: int | timedelta | None = None,
     ) -> Any:
         """Call another Inngest function and wait for what it returns."""
-        named = self._enter(step_id)
-        return await self._live.remembered(
-            self._step.invoke_by_id(
+        named = scoped(step_id, ".")
+        refuse_rounded(data, f"data of step {named!r}")
+        _check_request(named, data)
+        found = await self._asked(
+            named,
+            lambda: self._step.invoke_by_id(
                 named, function_id=function_id, app_id=app_id, data=data, timeout=timeout
-            )
+            ),
         )
+        refuse_rounded(found, f"The result of step {named!r}")
+        return found
 
     async def send_event(self, step_id: str, events: Any) -> list[str]:
         """Send events once."""
-        named = self._enter(step_id)
-        return await self._live.remembered(self._step.send_event(named, events))
-
-    def _enter(self, step_id: str) -> str:
         named = scoped(step_id, ".")
-        self._memory.enter(named)
-        return named
+        given = cast("list[inngest.Event]", events if isinstance(events, list) else [events])
+        for event in given:
+            refuse_rounded(event.data, f"data of event {event.name!r}")
+            _check_request(named, event.data)
+        return await self._asked(named, lambda: self._step.send_event(named, given))
 
 
-def to_output(value: T, codec: Codec[T] | None) -> dict[str, Any]:
-    """Return what a step keeps of ``value``: itself, or where to find it again."""
-    if codec is None:
-        return {"value": value}
-    dumped = codec.dump(value)
-    if len(dumps(dumped).encode()) > MAX_INLINE:
-        return {"cursor": codec.cursor(value)}
-    return {"value": dumped}
-
-
-def check_output(step_id: str, output: T) -> T:
+def check_output(step_id: str, output: dict[str, Any]) -> tuple[dict[str, Any], int]:
     """Refuse what Inngest would not keep, or would give back changed.
 
     Returns:
-        The output, each half of a surrogate pair as U+FFFD: the server fails a run that holds one
-        ("error transforming request with JCS: Missing surrogate").
+        The output and its size in bytes. Each half of a surrogate pair is U+FFFD: the server fails
+        a run that holds one ("error transforming request with JCS: Missing surrogate"). Numbers
+        that the server would change are in a form that survives; `restored` reads it.
 
     Raises:
-        StateError: It is no JSON, or too large.
+        StateError: It is no JSON.
+        StepLimitError: It is too large.
     """
     path = find_non_json(output, "output")
     if path is not None:
         raise StateError(f"Step {step_id!r} gave something that is not JSON, at {path!r}")
     text = json.dumps(output)  # as the SDK sends it: spaces, and all in ASCII
+    if "\\ud" in text:
+        output = _without_surrogates(output, text)
+    exact = to_exact(output) if may_change(text) else output
+    if exact != output:
+        output = {**exact, KEY: {"exact": True}}
+        text = json.dumps(output)
     size = len(text)
     if size > MAX_OUTPUT:
-        raise StateError(
+        raise StepLimitError(
             f"Step {step_id!r} gave {size:,} bytes; Inngest keeps at most {MAX_OUTPUT:,}. Store "
-            "the data yourself and return a reference."
+            "the data yourself and return a reference.",
+            limit="output",
+            size=size,
+            most=MAX_OUTPUT,
         )
     if size > MAX_OUTPUT * WARN_AT:
         logger.warning("Step %r gave %d of at most %d bytes", step_id, size, MAX_OUTPUT)
-    return _without_surrogates(output, text) if "\\ud" in text else output
+    return output, size
 
 
-def _without_surrogates(output: T, text: str) -> T:
+def restored(output: dict[str, Any]) -> dict[str, Any]:
+    """Return what a step's handler gave, from what the step keeps."""
+    if not output[KEY].get("exact"):
+        return output
+    return {name: from_exact(value) for name, value in output.items() if name != KEY}
+
+
+def _check_request(step_id: str, body: object) -> None:
+    """Refuse what is too large to be sent to the server.
+
+    Raises:
+        StepLimitError: It is.
+    """
+    size = len(json.dumps(body, default=str))
+    if size > MAX_OUTPUT:
+        raise StepLimitError(
+            f"Step {step_id!r} would send {size:,} bytes to Inngest, which takes at most "
+            f"{MAX_OUTPUT:,}. Let processors shorten what the model sees, or ask it from here: "
+            'inference="local".',
+            limit="request",
+            size=size,
+            most=MAX_OUTPUT,
+        )
+
+
+def _without_surrogates(output: dict[str, Any], text: str) -> dict[str, Any]:
     joined = json.dumps(json.loads(text), ensure_ascii=False)  # halves that meet are whole now
     mended = _SURROGATE.sub("\ufffd", joined)
-    return output if mended == joined else cast("T", json.loads(mended))
+    return output if mended == joined else json.loads(mended)
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -310,7 +300,9 @@ def step_error(record: dict[str, Any]) -> inngest.StepError:
 _RECORDED: dict[str, type[AgentKitError]] = {
     kind.__name__: kind
     for kind in (
+        BudgetExceededError,
         StateError,
+        StepLimitError,
         ConfigurationError,
         MissingModelError,
         ToolDefinitionError,
@@ -318,39 +310,3 @@ _RECORDED: dict[str, type[AgentKitError]] = {
         ThreadNotFoundError,
     )
 }
-
-
-class DeltaLog:
-    """Passes the pieces of a streamed reply on, and counts them for replays.
-
-    A step keeps how many pieces of which kind there were; a replay skips them.
-    """
-
-    def __init__(self, sink: DeltaSink) -> None:
-        self._sink = sink
-        self.rows: list[list[Any]] = []
-        """``[kind, index, id, name, whether it had text, count]`` of each row of equal pieces."""
-
-    async def __call__(self, delta: Delta, /) -> None:
-        """Pass a piece on."""
-        await self._sink(delta)
-        identity, name = getattr(delta, "id", ""), getattr(delta, "name", "")
-        head = [type(delta).__name__, delta.index, identity, name, bool(delta.delta)]
-        if self.rows and self.rows[-1][:-1] == head:
-            self.rows[-1][-1] += 1
-        else:
-            self.rows.append([*head, 1])
-
-    async def skip(self, delta: Delta, count: int, /) -> None:
-        """Count pieces that were passed on before."""
-        await self._sink.skip(delta, count)
-
-    async def replay(self, rows: list[list[Any]]) -> None:
-        """Count what was passed on when the step ran."""
-        for kind, index, identity, name, had_text, count in rows:
-            text = "…" if had_text else ""
-            if kind == "ToolCallDelta":
-                delta: Delta = ToolCallDelta(index, identity, name, text)
-            else:
-                delta = (TextDelta if kind == "TextDelta" else ReasoningDelta)(index, text)
-            await self._sink.skip(delta, count)

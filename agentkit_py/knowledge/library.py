@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -32,7 +32,7 @@ from agentkit_py.knowledge.ranking import fused
 from agentkit_py.knowledge.reading import FORMATS, Chunking, Format, passages
 from agentkit_py.knowledge.search_tool import Precedence, SearchTool
 from agentkit_py.processors.settings import whole
-from agentkit_py.processors.vectors import Embedder, Vector, normalized
+from agentkit_py.processors.vectors import Embedder, embed_all, normalized
 
 Mode: TypeAlias = Literal["vector", "keyword", "hybrid"]
 Filters: TypeAlias = FilterExpr | Sequence[FilterExpr]
@@ -132,8 +132,10 @@ class Knowledge:
             )
         chunks: list[Chunk] = []
         with _reporting(progress) as report:
-            async for batch in self._embedded(texts):
-                chunks.extend(batch)
+            for start in range(0, len(texts), _BATCH):
+                batch = texts[start : start + _BATCH]
+                vectors = map(normalized, await embed_all(self.embedder, batch))
+                chunks.extend(map(Chunk, batch, vectors))
                 report(Progress(source=document.source, done=len(chunks), total=len(texts)))
         await self.store.put(document, chunks, self.embedder.key)
         return Added(id=document.id, chunks=len(chunks), changed=True)
@@ -170,7 +172,7 @@ class Knowledge:
         near: list[Hit] = []
         worded: list[Hit] = []
         if how != "keyword":
-            (vector,) = await self._vectors([query])
+            (vector,) = await embed_all(self.embedder, [query])
             near = await self.store.nearest(vector, self.embedder.key, wanted, most)
         if how != "vector":
             worded = await self.store.matching(query, wanted, most)
@@ -227,21 +229,6 @@ class Knowledge:
         named = digest.hexdigest()
         source = loaded.source or f"text-{named[:12]}"
         return Document(id=_id(source), source=source, hash=named, metadata=facts)
-
-    async def _embedded(self, texts: Sequence[str]) -> AsyncIterator[list[Chunk]]:
-        for start in range(0, len(texts), _BATCH):
-            batch = texts[start : start + _BATCH]
-            vectors = await self._vectors(batch)
-            yield [Chunk(text, normalized(v)) for text, v in zip(batch, vectors, strict=True)]
-
-    async def _vectors(self, texts: Sequence[str]) -> Sequence[Vector]:
-        vectors = await self.embedder.embed(texts)
-        if len(vectors) != len(texts):
-            raise ConfigurationError(
-                f"The embedder {self.embedder.key!r} gave {len(vectors)} vectors for {len(texts)} "
-                "texts; it must give one for each."
-            )
-        return vectors
 
 
 @dataclass(frozen=True, slots=True)

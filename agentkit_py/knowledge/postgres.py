@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio.to_thread
 
-from agentkit_py._core.conninfo import conninfo_problem
+from agentkit_py._core.conninfo import conninfo_problem, database_name
 from agentkit_py.errors import ConfigurationError, KnowledgeError, MissingDependencyError
 from agentkit_py.knowledge.documents import Chunk, Document
 from agentkit_py.knowledge.filters import FilterExpr
 from agentkit_py.knowledge.ranking import rarity, words
-from agentkit_py.knowledge.sql import FOUND, VERSION, Run, SqlStore, compiled
+from agentkit_py.knowledge.sql import FOUND, VERSION, Execute, SqlStore, compiled
 
 if TYPE_CHECKING:
     import psycopg
@@ -86,7 +86,7 @@ class PostgresKnowledge(SqlStore):
         if pool is not None:
             await anyio.to_thread.run_sync(pool.close)
 
-    def _transact(self, work: Callable[[Run], T], *, write: bool) -> T:
+    def _transact(self, work: Callable[[Execute], T], *, write: bool) -> T:
         import psycopg
         from psycopg_pool import PoolTimeout
 
@@ -98,7 +98,9 @@ class PostgresKnowledge(SqlStore):
                 return work(_runner(connection))
         except (psycopg.Error, PoolTimeout) as error:
             problem = f"{type(error).__name__}: {error}"
-            raise KnowledgeError(f"{self._where()} cannot be used: {problem}") from error
+            raise KnowledgeError(
+                f"{database_name(self._conninfo)} cannot be used: {problem}"
+            ) from error
 
     def _opened(self) -> ConnectionPool[psycopg.Connection[Any]]:
         import psycopg
@@ -160,10 +162,11 @@ class PostgresKnowledge(SqlStore):
         version = self._setting(run, "version")
         if version != str(VERSION):
             raise KnowledgeError(
-                f"{self._where()} has schema version {version}, this library knows {VERSION}."
+                f"{database_name(self._conninfo)} has schema version {version}, this library "
+                f"knows {VERSION}."
             )
 
-    def _make_tables(self, run: Run) -> None:
+    def _make_tables(self, run: Execute) -> None:
         super()._make_tables(run)
         run(
             "CREATE TABLE knowledge_chunks (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
@@ -181,17 +184,19 @@ class PostgresKnowledge(SqlStore):
         )
         run("INSERT INTO knowledge_facts_of_store VALUES ('version', ?)", [str(VERSION)])
 
-    def _put(self, run: Run, document: Document, chunks: Sequence[Chunk], embedder: str) -> None:
+    def _put(
+        self, run: Execute, document: Document, chunks: Sequence[Chunk], embedder: str
+    ) -> None:
         # Transactions that add the same document run one after the other.
         run("SELECT pg_advisory_xact_lock(?, hashtext(?))", [_LOCK + 1, document.id])
         super()._put(run, document, chunks, embedder)
 
-    def _claim(self, run: Run, embedder: str, dimensions: int) -> bool:
+    def _claim(self, run: Execute, embedder: str, dimensions: int) -> bool:
         if self._setting(run, "embedder") is None:
             run("SELECT pg_advisory_xact_lock(?, hashtext(?))", [_LOCK + 2, self.schema])
         return super()._claim(run, embedder, dimensions)
 
-    def _add(self, run: Run, number: int, chunks: Sequence[Chunk]) -> None:
+    def _add(self, run: Execute, number: int, chunks: Sequence[Chunk]) -> None:
         run(
             "INSERT INTO knowledge_chunks (document, position, text, words, embedding) "
             "SELECT ?, n.position, n.text, to_tsvector(?::text::regconfig, n.words), "
@@ -207,11 +212,11 @@ class PostgresKnowledge(SqlStore):
             ],
         )
 
-    def _remove(self, run: Run, numbers: Sequence[int]) -> None:
+    def _remove(self, run: Execute, numbers: Sequence[int]) -> None:
         run("DELETE FROM knowledge_documents WHERE id = ANY(?)", [list(numbers)])
 
     def _nearest(
-        self, run: Run, sought: array[float], filters: FilterExpr | None, k: int
+        self, run: Execute, sought: array[float], filters: FilterExpr | None, k: int
     ) -> list[Any]:
         condition, values = compiled(filters, self._dialect)
         return run(
@@ -222,7 +227,7 @@ class PostgresKnowledge(SqlStore):
         )
 
     def _matching(
-        self, run: Run, sought: Sequence[str], filters: FilterExpr | None, k: int
+        self, run: Execute, sought: Sequence[str], filters: FilterExpr | None, k: int
     ) -> list[Any]:
         found, perfect = self._weights(run, sought)
         if not found:
@@ -243,7 +248,7 @@ class PostgresKnowledge(SqlStore):
             ],
         )
 
-    def _weights(self, run: Run, sought: Sequence[str]) -> tuple[dict[str, float], float]:
+    def _weights(self, run: Execute, sought: Sequence[str]) -> tuple[dict[str, float], float]:
         """Return the weight of each stem that some chunk has, and that of the whole query."""
         total = run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
         rows = run(
@@ -263,15 +268,8 @@ class PostgresKnowledge(SqlStore):
                 weights[word] = rarity(total, have)
         return weights, perfect
 
-    def _where(self) -> str:
-        from psycopg.conninfo import conninfo_to_dict
 
-        found = conninfo_to_dict(self._conninfo)
-        host = found.get("host", "localhost")
-        return f"The PostgreSQL database {found.get('dbname', '')!r} at {host}"
-
-
-def _runner(connection: psycopg.Connection[Any]) -> Run:
+def _runner(connection: psycopg.Connection[Any]) -> Execute:
     def run(statement: str, values: Sequence[Any] = (), /) -> list[Any]:
         # Statements are ours, without a ? or % that is no place for a value.
         cursor = connection.execute(statement.replace("?", "%s").encode(), tuple(values))

@@ -13,12 +13,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentkit_py.knowledge.documents import Hit
+from agentkit_py.processors.hybrid import COMMON_WORDS, MAX_WORD
 
 MAX_WORDS = 32
 """Words of a query that are searched for."""
-
-MAX_WORD = 256
-"""Letters of a word that are searched for and kept; the rest of a longer one is cut off."""
 
 _MAX_JOINED = 64
 _WORD = re.compile(r"[^\W_]+")
@@ -29,13 +27,7 @@ _DIGIT = re.compile(r"\d")
 _MIN_NUMBER = 5
 _MIN_CODE = 4
 
-# Words of nearly every text: they cost time and distinguish nothing.
-_COMMON_WORDS = (
-    "a an and are as at be but by can could do does for from had has have how i if in into is it "
-    "its me my no not of on or our should so that the their them then there these they this to "
-    "was we were what when where which who why will with would you your"
-)
-_COMMON = frozenset(_COMMON_WORDS.split())
+_COMMON = frozenset(COMMON_WORDS.split())
 
 _MEANING = 0.2
 _WORDS = 0.8

@@ -96,9 +96,12 @@ def passages(content: str | bytes, kind: Format, source: str) -> list[str]:
     if kind not in _READERS:
         raise KnowledgeError(f"{source}: format={kind!r} is none of {', '.join(_READERS)}")
     try:
-        return [one for one in _READERS[kind](content) if one.strip()]
+        found = [one for one in _READERS[kind](content) if one.strip()]
     except (ValueError, csv.Error, RecursionError) as error:
         raise KnowledgeError(f"{source} cannot be read as {kind}: {error}") from error
+    if not all(map(is_storable, found)):  # JSON's escapes can say what no text can hold
+        raise KnowledgeError(f"{source} cannot be read as {kind}: it is not valid Unicode")
+    return found
 
 
 def _text(content: str | bytes) -> str:

@@ -59,7 +59,7 @@ _SIGNS = {"GT": ">", "GTE": ">=", "LT": "<", "LTE": "<="}
 _HAS = "EXISTS (SELECT 1 FROM knowledge_facts f WHERE f.document = d.id AND f.key = ? AND "
 
 
-class Run(Protocol):
+class Execute(Protocol):
     """Runs one statement inside the transaction; ``?`` stands for a value."""
 
     def __call__(self, statement: str, values: Sequence[Any] = (), /) -> list[Any]:
@@ -87,7 +87,7 @@ class SqlStore(KnowledgeStore):
     async def remove(self, filters: FilterExpr | None, ids: Sequence[str] | None = None) -> int:
         """Remove the documents that pass (of ``ids``, if given), and return how many there were."""
 
-        def work(run: Run) -> int:
+        def work(run: Execute) -> int:
             numbers = self._passing(run, filters, ids)
             self._remove(run, numbers)
             return len(numbers)
@@ -103,7 +103,7 @@ class SqlStore(KnowledgeStore):
             KnowledgeError: The store has vectors of another embedder, or cannot be used.
         """
 
-        def work(run: Run) -> list[Any]:
+        def work(run: Execute) -> list[Any]:
             known = self._setting(run, "embedder")
             if known is None:
                 return []
@@ -129,11 +129,11 @@ class SqlStore(KnowledgeStore):
         """Return the numbers of documents that pass and of their chunks."""
         return await self._do(lambda run: self._count(run, filters))
 
-    async def _do(self, work: Callable[[Run], T], *, write: bool = False) -> T:
+    async def _do(self, work: Callable[[Execute], T], *, write: bool = False) -> T:
         return await anyio.to_thread.run_sync(partial(self._transact, work, write=write))
 
     @abstractmethod
-    def _transact(self, work: Callable[[Run], T], *, write: bool) -> T:
+    def _transact(self, work: Callable[[Execute], T], *, write: bool) -> T:
         """Run ``work`` in a transaction; open the database if it is not open.
 
         Raises:
@@ -141,26 +141,26 @@ class SqlStore(KnowledgeStore):
         """
 
     @abstractmethod
-    def _add(self, run: Run, number: int, chunks: Sequence[Chunk]) -> None:
+    def _add(self, run: Execute, number: int, chunks: Sequence[Chunk]) -> None:
         """Store the chunks of a document."""
 
     @abstractmethod
-    def _remove(self, run: Run, numbers: Sequence[int]) -> None:
+    def _remove(self, run: Execute, numbers: Sequence[int]) -> None:
         """Remove documents by number, with their chunks."""
 
     @abstractmethod
     def _nearest(
-        self, run: Run, sought: array[float], filters: FilterExpr | None, k: int
+        self, run: Execute, sought: array[float], filters: FilterExpr | None, k: int
     ) -> list[Any]:
         """Return rows of `FOUND` and the likeness to a vector of length 1, best first."""
 
     @abstractmethod
     def _matching(
-        self, run: Run, sought: Sequence[str], filters: FilterExpr | None, k: int
+        self, run: Execute, sought: Sequence[str], filters: FilterExpr | None, k: int
     ) -> list[Any]:
         """Return rows of `FOUND` and the share of the words' weight, best first."""
 
-    def _make_tables(self, run: Run) -> None:
+    def _make_tables(self, run: Execute) -> None:
         """Create the tables that both databases have."""
         identity, text = _IDENTITY[self._dialect], _TEXT[self._dialect]
         run(
@@ -181,12 +181,12 @@ class SqlStore(KnowledgeStore):
         run("CREATE INDEX knowledge_facts_by_text ON knowledge_facts (key, text, document)")
         run("CREATE INDEX knowledge_facts_by_number ON knowledge_facts (key, number, document)")
 
-    def _setting(self, run: Run, name: str) -> str | None:
+    def _setting(self, run: Execute, name: str) -> str | None:
         """Return a setting of the store itself, e.g. its embedder."""
         rows = run("SELECT value FROM knowledge_facts_of_store WHERE name = ?", [name])
         return rows[0][0] if rows else None
 
-    def _claim(self, run: Run, embedder: str, dimensions: int) -> bool:
+    def _claim(self, run: Execute, embedder: str, dimensions: int) -> bool:
         """Name the embedder of the store's vectors; return True if it had none.
 
         Raises:
@@ -200,7 +200,7 @@ class SqlStore(KnowledgeStore):
         _check_comparable(known, mine)
         return False
 
-    def _get(self, run: Run, name: str) -> Document | None:
+    def _get(self, run: Execute, name: str) -> Document | None:
         rows = run(
             "SELECT name, source, hash, metadata FROM knowledge_documents WHERE name = ?", [name]
         )
@@ -209,7 +209,9 @@ class SqlStore(KnowledgeStore):
         row = rows[0]
         return Document(id=row[0], source=row[1], hash=row[2], metadata=_metadata(row[3]))
 
-    def _put(self, run: Run, document: Document, chunks: Sequence[Chunk], embedder: str) -> None:
+    def _put(
+        self, run: Execute, document: Document, chunks: Sequence[Chunk], embedder: str
+    ) -> None:
         if chunks:
             self._claim(run, embedder, len(chunks[0].vector))
         self._remove(run, self._passing(run, None, [document.id]))
@@ -233,7 +235,7 @@ class SqlStore(KnowledgeStore):
         self._add(run, number, chunks)
 
     def _passing(
-        self, run: Run, filters: FilterExpr | None, ids: Sequence[str] | None = None
+        self, run: Execute, filters: FilterExpr | None, ids: Sequence[str] | None = None
     ) -> list[int]:
         """Return the numbers of the documents that pass."""
         condition, values = compiled(filters, self._dialect)
@@ -242,7 +244,7 @@ class SqlStore(KnowledgeStore):
             return [row[0] for row in run(query, values)]
         return [row[0] for one in ids for row in run(f"{query} AND d.name = ?", [*values, one])]
 
-    def _keys(self, run: Run, filters: FilterExpr | None, most: int) -> dict[str, list[Scalar]]:
+    def _keys(self, run: Execute, filters: FilterExpr | None, most: int) -> dict[str, list[Scalar]]:
         condition, values = compiled(filters, self._dialect)
         rows = run(
             "SELECT DISTINCT f.key FROM knowledge_facts f JOIN knowledge_documents d "  # noqa: S608 - parameters
@@ -260,7 +262,7 @@ class SqlStore(KnowledgeStore):
             found[key] = [_scalar(*row) for row in some]
         return found
 
-    def _count(self, run: Run, filters: FilterExpr | None) -> tuple[int, int]:
+    def _count(self, run: Execute, filters: FilterExpr | None) -> tuple[int, int]:
         condition, values = compiled(filters, self._dialect)
         documents = f"SELECT COUNT(*) FROM knowledge_documents d WHERE {condition}"  # noqa: S608 - parameters
         chunks = (

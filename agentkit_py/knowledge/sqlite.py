@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import anyio.to_thread
 
 from agentkit_py._core.busy import retried
+from agentkit_py._core.private import create_private
 from agentkit_py.errors import KnowledgeError, MissingDependencyError
 from agentkit_py.knowledge.documents import Chunk
 from agentkit_py.knowledge.filters import FilterExpr
 from agentkit_py.knowledge.ranking import rarity, words
-from agentkit_py.knowledge.sql import FOUND, VERSION, Run, SqlStore, compiled
+from agentkit_py.knowledge.sql import FOUND, VERSION, Execute, SqlStore, compiled
 
 if TYPE_CHECKING:
     import apsw
@@ -54,7 +55,7 @@ class SqliteKnowledge(SqlStore):
         """Remember the file; it is made when the store is first used.
 
         Args:
-            path: The file, or ``":memory:"``.
+            path: The file, made with mode 0600; or ``":memory:"``.
             language: Whether words are reduced to their English stems; set when the file is made.
             busy_timeout: Seconds to wait while another process writes.
 
@@ -83,7 +84,7 @@ class SqliteKnowledge(SqlStore):
                 self._connection.close()
             self._connection = None
 
-    def _transact(self, work: Callable[[Run], T], *, write: bool) -> T:
+    def _transact(self, work: Callable[[Execute], T], *, write: bool) -> T:
         import apsw  # noqa: PLC0415 - an extra
 
         with self._lock:
@@ -106,6 +107,8 @@ class SqliteKnowledge(SqlStore):
         import apsw  # noqa: PLC0415 - an extra
 
         def connect() -> apsw.Connection:
+            if self.path not in ("", ":memory:") and not self.path.startswith("file:"):
+                create_private(Path(self.path))
             connection = apsw.Connection(self.path)
             try:
                 self._prepare(connection)
@@ -149,7 +152,7 @@ class SqliteKnowledge(SqlStore):
             )
         run("COMMIT")
 
-    def _make_tables(self, run: Run) -> None:
+    def _make_tables(self, run: Execute) -> None:
         super()._make_tables(run)
         run(
             "CREATE TABLE knowledge_chunks (id INTEGER PRIMARY KEY, document INTEGER NOT NULL "
@@ -164,7 +167,7 @@ class SqliteKnowledge(SqlStore):
         run(f"PRAGMA application_id = {APPLICATION_ID}")
         run(f"PRAGMA user_version = {VERSION}")
 
-    def _claim(self, run: Run, embedder: str, dimensions: int) -> bool:
+    def _claim(self, run: Execute, embedder: str, dimensions: int) -> bool:
         first = super()._claim(run, embedder, dimensions)
         if first:
             run(
@@ -173,7 +176,7 @@ class SqliteKnowledge(SqlStore):
             )
         return first
 
-    def _add(self, run: Run, number: int, chunks: Sequence[Chunk]) -> None:
+    def _add(self, run: Execute, number: int, chunks: Sequence[Chunk]) -> None:
         for position, chunk in enumerate(chunks):
             chunk_id = run(
                 "INSERT INTO knowledge_chunks (document, position, text) VALUES (?, ?, ?) "
@@ -187,7 +190,7 @@ class SqliteKnowledge(SqlStore):
                 "INSERT INTO knowledge_vectors (rowid, embedding) VALUES (?, ?)", [chunk_id, vector]
             )
 
-    def _remove(self, run: Run, numbers: Sequence[int]) -> None:
+    def _remove(self, run: Execute, numbers: Sequence[int]) -> None:
         for number in numbers:
             chunks = run("SELECT id FROM knowledge_chunks WHERE document = ?", [number])
             for (chunk,) in chunks:
@@ -196,7 +199,7 @@ class SqliteKnowledge(SqlStore):
             run("DELETE FROM knowledge_documents WHERE id = ?", [number])
 
     def _nearest(
-        self, run: Run, sought: array[float], filters: FilterExpr | None, k: int
+        self, run: Execute, sought: array[float], filters: FilterExpr | None, k: int
     ) -> list[Any]:
         condition, values = compiled(filters, self._dialect)
         among = ""
@@ -217,7 +220,7 @@ class SqliteKnowledge(SqlStore):
         )
 
     def _matching(
-        self, run: Run, sought: Sequence[str], filters: FilterExpr | None, k: int
+        self, run: Execute, sought: Sequence[str], filters: FilterExpr | None, k: int
     ) -> list[Any]:
         condition, values = compiled(filters, self._dialect)
         total = run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
@@ -234,7 +237,7 @@ class SqliteKnowledge(SqlStore):
         )
 
 
-def _runner(connection: apsw.Connection) -> Run:
+def _runner(connection: apsw.Connection) -> Execute:
     untyped: Any = connection
 
     def run(statement: str, values: Sequence[Any] = (), /) -> list[Any]:

@@ -10,14 +10,15 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import threading
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import anyio
 import httpx2
@@ -29,10 +30,14 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp_types import Implementation, ServerNotification, Tool, ToolListChangedNotification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from agentkit_py._core.untrusted import clean
 from agentkit_py.errors import ConfigurationError
 
 _HTTP_TIMEOUT = httpx2.Timeout(30.0, read=300.0)
 """A server may keep a stream open for long without an event. The SDK has the same."""
+
+_LONGEST_LINE = 4096
+"""Characters of a child's standard error that are passed on at once."""
 
 _MAX_PAGES = 100
 """The most pages of a list of tools, so that an endless list does not hang a run."""
@@ -56,7 +61,11 @@ class Stdio:
     @property
     def where(self) -> str:
         """The server as messages show it, without its arguments: they may be secret."""
-        return f"the command {self.command!r}"
+        return f"the command {self.command.partition(' ')[0]!r}"
+
+    def secrets(self) -> list[str]:
+        """Return what may be secret: arguments and values of the environment."""
+        return [*self.args, *self.env.values()]
 
     @asynccontextmanager
     async def streams(self) -> AsyncGenerator[Any, None]:
@@ -64,19 +73,26 @@ class Stdio:
         parameters = StdioServerParameters(
             command=self.command, args=list(self.args), env=dict(self.env), cwd=self.cwd
         )
-        with Path(os.devnull).open("w", encoding="utf-8") as nothing:  # noqa: ASYNC230 - no disk
-            log = _standard_error() or nothing
+        with clean_stderr() as log:
             async with stdio_client(parameters, errlog=log) as streams:
                 yield streams
 
 
-def _standard_error() -> TextIO | None:
-    """Return standard error, unless no process can write to it, as in a notebook."""
-    try:
-        sys.stderr.fileno()
-    except (AttributeError, OSError, ValueError):
-        return None
-    return sys.stderr
+@contextlib.contextmanager
+def clean_stderr() -> Generator[TextIO]:
+    """Give a file for a child's standard error; what is written there goes to ours, cleaned."""
+    reading, writing = os.pipe()
+
+    def pass_on() -> None:
+        with open(reading, encoding="utf-8", errors="replace") as lines:  # noqa: PTH123 - a descriptor
+            while text := lines.readline(_LONGEST_LINE):
+                with contextlib.suppress(OSError, ValueError):  # as in a notebook, or at the end
+                    sys.stderr.write(clean(text))
+                    sys.stderr.flush()
+
+    threading.Thread(target=pass_on, name="agentkit-mcp-stderr", daemon=True).start()
+    with open(writing, "w", encoding="utf-8") as log:  # noqa: PTH123 - a descriptor
+        yield log
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -98,6 +114,14 @@ class _Remote:
         """The server as messages show it, without user, password and query: they may be secret."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    def secrets(self) -> list[str]:
+        """Return what may be secret: user, password, query, fragment and headers."""
+        parts = urlsplit(self.url)
+        queries = [value for part in parts.query.split("&") for value in part.split("=", 1)[1:]]
+        login = parts.netloc.rpartition("@")[0].split(":", 1)
+        values = [*login, parts.query, *queries, parts.fragment, *self.headers.values()]
+        return [*values, *map(unquote, values)]
 
 
 class StreamableHTTP(_Remote):
@@ -144,9 +168,9 @@ def as_transport(server: str, given: Transport | str | Mapping[str, Any]) -> Tra
     if isinstance(given, Stdio | StreamableHTTP | SSE):
         return given
     if isinstance(given, str):
-        scheme = urlsplit(given).scheme.lower()
+        scheme = given.partition(":")[0].lower()
         if scheme in ("http", "https"):
-            return StreamableHTTP(given)
+            return as_transport(server, {"url": given})
         if scheme in ("ws", "wss"):
             raise _no_websocket(server)
         raise ConfigurationError(
@@ -165,10 +189,21 @@ def as_transport(server: str, given: Transport | str | Mapping[str, Any]) -> Tra
             "streamable-http and sse"
         )
     try:
-        return _KINDS[kind](**settings)
+        made = _KINDS[kind](**settings)
+        _ = made.where
+        return made
+    except ValueError:  # its text may quote the URL
+        raise ConfigurationError(f"MCP server {server!r}: its URL cannot be read") from None
     except TypeError as error:  # it names a wrong argument, and no value: that may be secret
         text = str(error).partition("() ")[2]
         raise ConfigurationError(f"MCP server {server!r}: its {kind} transport {text}") from None
+
+
+def hide_secrets(text: str, transport: Transport) -> str:
+    """Return a message of the SDK or of httpx without what may be secret, e.g. a URL's query."""
+    for secret in sorted(filter(None, transport.secrets()), key=len, reverse=True):
+        text = text.replace(secret, "[hidden]")
+    return text
 
 
 def _no_websocket(server: str) -> ConfigurationError:

@@ -107,5 +107,5 @@ def _is_repeated(structured: Any, blocks: Sequence[ContentBlock]) -> bool:
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

@@ -17,8 +17,9 @@ from pydantic import ValidationError
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonObject, JsonValue
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError, ToolDefinitionError, ToolSourceError
-from agentkit_py.mcp.connection import Connection, Transport, as_transport
+from agentkit_py.mcp.connection import Connection, Transport, as_transport, hide_secrets
 from agentkit_py.mcp.results import (
     MCPConnectionError,
     MCPProtocolError,
@@ -28,7 +29,7 @@ from agentkit_py.mcp.results import (
 from agentkit_py.mcp.tools import ServerArguments, fit_gemini, offered_name, spec_of
 from agentkit_py.tools import Condition, Tool, ToolContext
 
-logger: logging.Logger = logging.getLogger("agentkit_py.mcp")
+logger: logging.Logger = get_logger("agentkit_py.mcp")
 
 Progress: TypeAlias = Callable[[str, float, float | None, str | None], "Awaitable[None] | None"]
 """Gets a tool's name on the server, its progress, the total if known, and a message."""
@@ -165,9 +166,12 @@ class MCPServer:
                 reason = f"{self._transport.where} did not answer in {self.connect_timeout} s"
                 raise ToolSourceError(self.name, reason) from error
             except Exception as error:
-                reason = f"{self._transport.where} cannot be used: {_reason(error)}"
+                reason = f"{self._transport.where} cannot be used: {self._reason(error)}"
                 raise ToolSourceError(self.name, reason) from error
             return local.connection
+
+    def _reason(self, error: Exception) -> str:
+        return hide_secrets(_reason(error), self._transport)
 
     def _report(self, error: ToolSourceError) -> None:
         logger.warning("%s; going on without its tools (required=False)", error)
@@ -195,7 +199,7 @@ class MCPServer:
             if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED:
                 connection.ended = True
             raise ToolSourceError(
-                self.name, f"it does not list its tools: {_reason(error)}"
+                self.name, f"it does not list its tools: {self._reason(error)}"
             ) from error
         for name in sorted({*(self.include or ()), *self.exclude} - {one.name for one in found}):
             self._warn(f"include or exclude names {name!r}, which it does not have")

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
+from collections.abc import Collection
 from typing import Annotated, Any, TypeAlias
+from urllib.parse import urlsplit
 
 import uvicorn
 from mcp.server import MCPServer as Host
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, TextContent
 from pydantic import Field
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentkit_py._core.naming import TOOL_NAME, slugify
 from agentkit_py.agent import Agent
@@ -19,7 +26,7 @@ from agentkit_py.events.types import Event, RunStarted, ToolStarted
 from agentkit_py.network import Network
 from agentkit_py.state import State
 
-Target: TypeAlias = Agent | Network
+Target: TypeAlias = Agent | Network[Any, Any]
 
 PATH = "/mcp"
 """The path of `serve_http`'s endpoint."""
@@ -98,8 +105,59 @@ async def serve_stdio(target: Target) -> None:
         await make_host(target).run_stdio_async()
 
 
-async def serve_http(target: Target, listening: socket.socket) -> None:
-    """Serve streamable HTTP at `PATH` on a socket that listens."""
-    app = make_host(target).streamable_http_app(streamable_http_path=PATH)
+async def serve_http(target: Target, listening: socket.socket, hosts: Collection[str] = ()) -> None:
+    """Serve streamable HTTP at `PATH` on a socket that listens.
+
+    Args:
+        target: What is served.
+        listening: The socket.
+        hosts: Names by which clients reach it, in addition to ``localhost`` and all addresses.
+    """
+    checked_here = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    app = make_host(target).streamable_http_app(
+        streamable_http_path=PATH, transport_security=checked_here
+    )
+    config = uvicorn.Config(KnownHosts(app, hosts), log_level="warning")
     async with target:
-        await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve([listening])
+        await uvicorn.Server(config).serve([listening])
+
+
+class KnownHosts:
+    """Refuses requests for a host that nobody named, and those of other origins' pages.
+
+    A page in a browser can let its own name point to this machine (DNS rebinding), but it cannot
+    send a request whose Host is an address or a name of ours. So addresses need no list.
+    """
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        """Wrap an application; the server's names are compared in lower case."""
+        self._app = app
+        self._names = {"localhost", *(name.lower() for name in names)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if not self._is_known(host):
+            words = "Unknown host. Start the server with --allow-host NAME for this name."
+            await PlainTextResponse(words, 421)(scope, receive, send)
+        elif origin is not None and urlsplit(origin).netloc != host:
+            words = "Pages of other hosts are refused."
+            await PlainTextResponse(words, 403)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _is_known(self, host: str) -> bool:
+        if set(host) & set("@/?#"):  # what would move the name
+            return False
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+            if name in self._names:
+                return True
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True

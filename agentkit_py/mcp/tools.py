@@ -55,7 +55,7 @@ def offered_name(server: str, tool: str, taken: Collection[str]) -> str:
     candidate = name
     while len(candidate) > _MAX_NAME or candidate in taken:
         seed = f"{wanted}/{number}" if number else wanted
-        mark = hashlib.sha256(seed.encode()).hexdigest()[:8]
+        mark = hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         candidate = f"{name[: _MAX_NAME - 9]}_{mark}"
         number += 1
     return candidate

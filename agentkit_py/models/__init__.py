@@ -5,35 +5,51 @@ from __future__ import annotations
 from agentkit_py.models.anthropic import anthropic
 from agentkit_py.models.base import (
     Adapter,
+    ApiKey,
     Assembler,
+    CallGuard,
+    GuardedCall,
     Model,
     ModelOptions,
     ModelReply,
     ModelRequest,
     RetryPolicy,
+    Signer,
     ToolChoice,
     ToolSpec,
 )
+from agentkit_py.models.capabilities import Capabilities, capabilities_of
 from agentkit_py.models.compatible import azure_openai, grok, openai, openai_responses
+from agentkit_py.models.fallback import FallbackModel
 from agentkit_py.models.function_model import ModelFunction, function_model
 from agentkit_py.models.gemini import gemini
+from agentkit_py.models.named import compatible, model_named
 
 __all__ = [
     "Adapter",
+    "ApiKey",
     "Assembler",
+    "CallGuard",
+    "Capabilities",
+    "FallbackModel",
+    "GuardedCall",
     "Model",
     "ModelFunction",
     "ModelOptions",
     "ModelReply",
     "ModelRequest",
     "RetryPolicy",
+    "Signer",
     "ToolChoice",
     "ToolSpec",
     "anthropic",
     "azure_openai",
+    "capabilities_of",
+    "compatible",
     "function_model",
     "gemini",
     "grok",
+    "model_named",
     "openai",
     "openai_responses",
 ]

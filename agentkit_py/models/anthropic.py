@@ -7,22 +7,27 @@ refuses.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from typing_extensions import Unpack
 
-from agentkit_py._core.json import as_list, as_object, copied
+from agentkit_py._core.json import as_list, as_object, strict_loads
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import (
     Delta,
+    FinishReason,
     ImageContent,
     MediaContent,
     Message,
+    OpaqueMessage,
     ReasoningMessage,
     TextMessage,
+    ToolCall,
     ToolCallMessage,
     Usage,
 )
@@ -35,27 +40,64 @@ from agentkit_py.models.base import (
     ToolSpec,
     make_model,
 )
-from agentkit_py.models.capabilities import ANTHROPIC, IMAGE_TYPES, capabilities_of
+from agentkit_py.models.binding import (
+    Place,
+    Prefix,
+    Reason,
+    Standing,
+    binding_of,
+    bindings_of,
+    digest_of,
+    has_reasoning,
+    hold_chain,
+    missing,
+    number,
+    unmarked,
+    with_bindings,
+)
+from agentkit_py.models.blocks import (
+    Activity,
+    Block,
+    adjoined,
+    checked_reply,
+    finished,
+    host_of,
+    kept,
+    opaque,
+    opaque_block,
+    own_block,
+    sendable,
+    turn_mark,
+    with_turn_mark,
+)
+from agentkit_py.models.capabilities import ANTHROPIC, IMAGE_TYPES, Capabilities, reads_thinking
 from agentkit_py.models.encoding import (
-    EMPTY_TURN,
     OPENING_TURN,
-    PREFILL_TURN,
+    PREFILL,
     Entry,
+    Said,
     ToolExchange,
+    asks_for_call,
     clean,
     closing_turn,
     encoded_parts,
+    ends_with_assistant,
     entries,
+    exchanges_of,
     has_media,
+    is_continued,
     is_link_or,
     media_type,
     named_choice,
+    result_content,
     split_prefill,
+    text_in_file,
     texts,
+    tool_changes,
 )
+from agentkit_py.models.hosted import hosted_tools
 from agentkit_py.models.replies import (
     BaseAssembler,
-    calls_last,
     checked_body,
     count,
     join,
@@ -64,12 +106,21 @@ from agentkit_py.models.replies import (
     text_or_empty,
     unexpected,
 )
-from agentkit_py.models.schema import anthropic_form
+from agentkit_py.models.schema import anthropic_form, anthropic_output_form
 
 DEFAULT_MAX_TOKENS = 4096
 """``max_tokens`` where nobody said otherwise: Anthropic requires one."""
 
-Block = dict[str, Any]
+logger: logging.Logger = get_logger("agentkit_py")
+
+TOOL_CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
+"""The beta in which system messages inside a conversation add and remove tools.
+
+Source: platform.claude.com/docs/en/build-with-claude/change-tools-or-instructions (October 2026).
+"""
+
+FORMAT = "anthropic"
+"""The name of this format: of its opaque messages, and the key of its data in messages."""
 
 
 def anthropic(
@@ -96,6 +147,7 @@ def anthropic(
         raise ConfigurationError(f"max_tokens={max_tokens!r}: pass tokens, 1 or more.")
     adapter = AnthropicAdapter(ANTHROPIC, beta_headers=_checked_betas(beta_headers))
     made = make_model(adapter, model, base_url=base_url, **options)
+    _warn_of_refused(made)
     return made.with_parameters(**{"max_tokens": max_tokens, **made.default_parameters})
 
 
@@ -122,47 +174,115 @@ class AnthropicAdapter(Adapter):
         betas = {"anthropic-beta": ",".join(self.beta_headers)} if self.beta_headers else {}
         return {**betas, **Adapter.headers(self, model, api_key)}
 
+    def for_shared_prefix(self) -> AnthropicAdapter:
+        """Return the adapter of requests in which system messages add and remove tools."""
+        betas = dict.fromkeys((*self.beta_headers, TOOL_CHANGES_BETA))
+        return replace(self, beta_headers=tuple(betas))
+
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""
-        parameters = model.default_parameters
-        conversation, prefill = split_prefill(request)
-        turns = _Turns(request, keep_thinking=_thinking(parameters) != "disabled")
-        turns.read(entries(conversation))
-        messages = turns.finished(prefill, takes_prefill=_takes_prefill(model, request))
-        body: dict[str, Any] = {}
-        if turns.system:
-            body["system"] = "\n\n".join(turns.system)
-        body["model"] = model.model
-        body["max_tokens"] = DEFAULT_MAX_TOKENS
-        body["messages"] = messages
-        if request.tools:
-            body["tools"] = [_tool(spec) for spec in request.tools]
-            body["tool_choice"] = _choice(request)
-        body.update(parameters)
+        draft = self._draft(model, request)
+        body, turns = draft.body, draft.turns
+        messages = turns.finished(draft.places)
+        if "messages" not in model.default_parameters:
+            body["messages"] = messages
         if not body.get("tools"):
             body.pop("tool_choice", None)
         if "thinking" in body and _cannot_think(body, messages):
             del body["thinking"]
         return body
 
-    def decode(self, model: Model, body: object) -> ModelReply:
-        """Return the reply's messages: one per block, tool calls last, unknown blocks left out.
+    def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:  # noqa: ARG002 - the base's
+        """Return ``output_config.format``; None for a schema that it does not take."""
+        schema = anthropic_output_form(spec)
+        if schema is None:
+            return None
+        return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
 
-        Thinking blocks are kept whole in `ReasoningMessage.provider_metadata`, since they are
-        signed and must go back as they came.
+    def bind(
+        self, model: Model, request: ModelRequest, messages: Sequence[Message]
+    ) -> tuple[Message, ...]:
+        """Return a reply's messages, its thinking bound to all before it."""
+        reasons = any(isinstance(message, ReasoningMessage) for message in messages)
+        if not reasons and not ends_with_assistant(request):
+            return tuple(messages)
+        asked, host = self._draft(model, request), host_of(model)
+        mark = asked.turns.closed
+        made = with_turn_mark(messages, mark, host) if mark else tuple(messages)
+        if not reasons:
+            return made
+        draft = self._draft(model, request, made)
+        bindings = bindings_of(draft.places, asked.places, model, request, draft.head)
+        return with_bindings(made, bindings, host)
+
+    def left_out(self, model: Model, request: ModelRequest) -> Sequence[tuple[Message, Reason]]:
+        """Return the thinking that is not sent, each block with why."""
+        if not has_reasoning(request):
+            return ()
+        return missing(request, self._draft(model, request).places)
+
+    def _draft(self, model: Model, request: ModelRequest, reply: Sequence[Message] = ()) -> _Draft:
+        """Return a request's body without its messages, and these as turns.
+
+        Args:
+            model: Who is asked.
+            request: What is asked.
+            reply: What was answered, to see where its thinking stands.
+        """
+        takes = model.takes
+        parameters = _taken(model.default_parameters, takes)
+        hosted = hosted_tools(model, request, FORMAT)
+        conversation, prefill = split_prefill(request)
+        turns = _Turns(
+            request,
+            model,
+            keep_thinking=_thinking(parameters) != "disabled",
+            prefill=prefill if _takes_prefill(model, request) else "",
+        )
+        offered = _offered({"tools": hosted, **parameters})
+        every = sendable([*conversation, *reply], FORMAT, turns.host, _activity, offered)
+        turns.read(entries(every), goes_on=bool(reply))
+        if prefill and not _takes_prefill(model, request):
+            turns.system.append(PREFILL.format(text=prefill))
+        if not takes.forced_choice and (asked := asks_for_call(request)):
+            turns.system.append(asked)
+        body: dict[str, Any] = {}
+        if turns.system:
+            body["system"] = "\n\n".join(turns.system)
+        body["model"] = model.model
+        body["max_tokens"] = DEFAULT_MAX_TOKENS
+        body["messages"] = []
+        if request.tools or hosted:
+            body["tools"] = [*[_tool(spec) for spec in request.tools], *hosted]
+        if request.tools:
+            auto = replace(request, tool_choice="auto")
+            body["tool_choice"] = _choice(request if takes.forced_choice else auto)
+        body.update(parameters)
+        body = self.with_output(model, request, body)
+        return _Draft(body, turns, *turns.places([body.get("system"), body.get("tools")], reply))
+
+    def decode(self, model: Model, body: object) -> ModelReply:
+        """Return the reply's messages: one per block, in their order.
+
+        Blocks of which our own form would lose something are kept in `provider_metadata`, and those
+        for which there is no type as `OpaqueMessage`s, since they must go back as they came.
 
         Raises:
             ModelResponseError: The answer is no message.
+            EmptyReplyError: It says nothing, and the model was not done.
         """
         found = checked_body(model, body)
         if found.get("type", "message") != "message" or not {"type", "content"} & found.keys():
             raise unexpected(model, body, "the answer is no message")
-        read = [_read_block(model, body, block) for block in objects(found.get("content"))]
-        return ModelReply(
-            messages=calls_last(message for message in read if message is not None),
-            usage=_usage(as_object(found.get("usage"))),
-            finish_reason=text_or_empty(found.get("stop_reason")) or None,
-        )
+        read = _Blocks(model, body)
+        messages = [read.message(block) for block in objects(found.get("content"))]
+        word = text_or_empty(found.get("stop_reason"))
+        beside = {name: found.get(name) for name in ("stop_sequence", "stop_details")}
+        finish = finished(messages, _WORDS, word, beside)
+        # TypeScript's texts have stopped, also where calls follow.
+        stop = "stop" if finish.reason == "tool_calls" else None
+        usage = _usage(as_object(found.get("usage")))
+        return checked_reply(model, adjoined(model, messages), finish, usage, stop=stop)
 
     def assembler(self, model: Model) -> AnthropicAssembler:
         """Return the assembler of one reply."""
@@ -172,36 +292,65 @@ class AnthropicAdapter(Adapter):
 # The request's body.
 
 
+class _Draft(NamedTuple):
+    """A request's body before its messages are written."""
+
+    body: dict[str, Any]
+    turns: _Turns
+    places: list[Place]
+    head: str
+
+
 class _Turns:
     """Turns that alternate: what comes from one side in a row is one turn."""
 
-    def __init__(self, request: ModelRequest, *, keep_thinking: bool) -> None:
+    def __init__(
+        self, request: ModelRequest, model: Model, *, keep_thinking: bool, prefill: str
+    ) -> None:
+        self.host = host_of(model)
         self.found: list[dict[str, Any]] = []
         """Turns, their content in blocks."""
 
         self.system: list[str] = []
         """All system messages, wherever they stand: Anthropic has one place for them."""
 
-        self._request = request
-        self._keep_thinking = keep_thinking
-        self._thinking: list[Block] = []
+        self.closed = ""
+        """The mark of the user's turn that had to end the conversation; empty: none had to."""
 
-    def read(self, conversation: list[Entry]) -> None:
-        closing, closing_words = closing_turn(conversation, self._request.agent)
+        self._request = request
+        self._model = model.model
+        self._checks = model.takes.checks_prefix
+        self._restricts_tools = model.takes.restricts_tools
+        self._keep_thinking = keep_thinking
+        self._standing = Standing(model, request)
+        self._prefill = prefill
+        self._thinking: list[Block] = []
+        self._thoughts: dict[int, Place] = {}
+        """Places of thinking by the `id()` of their blocks."""
+
+        self._author: str | None = None
+        self._opened = ""
+        self._waits = False
+        """True while a call waits for its result: no user's turn may come between them."""
+
+    def read(self, conversation: list[Entry], *, goes_on: bool) -> None:
         for entry in conversation:
             if isinstance(entry, list):
-                self._add_exchanges(entry)
-            elif isinstance(entry, ReasoningMessage):
-                # "The final block in an assistant message cannot be `thinking`": a block is sent
-                # with what the assistant says next, else not at all.
-                if self._keep_thinking and (block := _own_thinking(entry)) is not None:
-                    self._thinking.append(block)
-            elif entry is closing:
-                self.add("user", [_text(closing_words)])
-            elif entry.role == "system":
-                self.system += texts(entry)
-            elif blocks := _text_blocks(entry):
-                self.add(entry.role, blocks)
+                self._add_reply(entry)
+            else:
+                self._say(entry)
+        if not self.found:
+            self.add("user", [_text(OPENING_TURN)])
+        elif self.found[0]["role"] == "assistant":
+            self.found.insert(0, {"role": "user", "content": [_text(OPENING_TURN)]})
+        continued = goes_on or is_continued(conversation, self._request.agent)
+        if self._ends_with_assistant and not continued:
+            self.closed = digest_of([len(self.found), self.found[-1]["content"]])
+            self.add("user", [_text(closing_turn(self._author))])
+
+    @property
+    def _ends_with_assistant(self) -> bool:
+        return bool(self.found) and self.found[-1]["role"] == "assistant"
 
     def add(self, role: str, blocks: list[Block]) -> None:
         """Add what one side says."""
@@ -213,75 +362,211 @@ class _Turns:
         else:
             self.found.append({"role": role, "content": blocks})
 
-    def finished(self, prefill: str, *, takes_prefill: bool) -> list[dict[str, Any]]:
-        """Return the turns, the first of them the user's, with the beginning of the answer."""
-        if self.found and self.found[0]["role"] == "assistant":
-            self.found.insert(0, {"role": "user", "content": [_text(OPENING_TURN)]})
-        if prefill and not takes_prefill:
-            self.add("user", [_text(PREFILL_TURN.format(text=prefill))])
-        if not self.found:
-            self.add("user", [_text(EMPTY_TURN)])
-        if prefill and takes_prefill:
-            self.add("assistant", [_text(prefill)])
-        for turn in self.found:
-            turn["content"] = _content(turn["content"])
-        return self.found
+    def places(self, head: list[Any], reply: Sequence[Message]) -> tuple[list[Place], str]:
+        """Return where thinking stands and whether it is sent, and a digest of what is above all.
 
-    def _add_exchanges(self, exchanges: list[ToolExchange]) -> None:
-        calls: list[Block] = []
-        results: list[Block] = []
-        for one in exchanges:
-            if self._request.tools:
-                calls.append(
-                    {"type": "tool_use", "id": one.id, "input": one.input, "name": one.name}
-                )
-                results.append(
-                    {"type": "tool_result", "tool_use_id": one.id, "content": one.output}
-                )
-            else:  # "Requests which include `tool_use` or `tool_result` blocks must define tools."
-                name = one.call.name
-                calls.append(_text(clean(f"[Called tool {name} with {one.arguments}]")))
-                results.append(_text(clean(f"[Result of tool {name}: {one.output}]")))
-        self.add("assistant", calls)
-        self.add("user", results)
+        Args:
+            head: The system prompt and the tools.
+            reply: The messages that the model has just given.
+        """
+        if not self._thoughts:
+            return [], ""
+        prefix = Prefix(unmarked(head))
+        new = {id(message) for message in reply}
+        found: list[Place] = []
+        for turn in self.found:
+            said: list[Block] = []
+            for block in turn["content"]:
+                place = self._thoughts.get(id(block))
+                if place is None:
+                    said.append(unmarked(block))
+                    continue
+                place.prefix = prefix.after([turn["role"], said]) if said else prefix.digest
+                place.is_new = id(place.message) in new
+                found.append(place)
+            prefix.add([turn["role"], self._form(turn["role"], said)])
+        if self._checks:
+            hold_chain(found, prefix.head)
+        self._keep_open_turn_whole()
+        number(found)
+        return found, prefix.head
+
+    def _keep_open_turn_whole(self) -> None:
+        """Leave out all thinking of the reply that waits for results, if some of it must go."""
+        last = next((turn for turn in reversed(self.found) if turn["role"] == "assistant"), None)
+        blocks: list[Block] = [] if last is None else last["content"]
+        places = [self._thoughts[id(block)] for block in blocks if id(block) in self._thoughts]
+        waits = any(block["type"] == "tool_use" for block in blocks)
+        if waits and any(place.reason for place in places):
+            for place in places:
+                place.reason = place.reason or "turn"
+
+    def finished(self, places: Sequence[Place]) -> list[dict[str, Any]]:
+        """Return the turns without the thinking that is not sent, with the beginning of a reply."""
+        gone = {id(place) for place in places if place.reason is not None}
+        for turn in self.found:
+            kept = [b for b in turn["content"] if id(self._thoughts.get(id(b))) not in gone]
+            turn["content"] = self._form(turn["role"], kept)
+        found = [turn for turn in self.found if turn["content"]]
+        if self._prefill:
+            found.append({"role": "assistant", "content": self._prefill})
+        return found
+
+    def _form(self, role: str, blocks: list[Block]) -> str | list[Block]:
+        """Return a turn's content; one text is sent as it is.
+
+        But not an assistant's to a model that signs: where its thinking goes, the rest must stay.
+        """
+        single = len(blocks) == 1 and blocks[0] == _text(blocks[0].get("text", ""))
+        return (
+            blocks[0]["text"] if single and not (self._checks and role == "assistant") else blocks
+        )
+
+    def _open(self, mark: str) -> None:
+        """Put the user's turn in its place that was sent before the reply with this mark."""
+        if mark and mark != self._opened and self._ends_with_assistant and not self._waits:
+            self.add("user", [_text(closing_turn(self._author))])
+        self._opened = mark or self._opened
+
+    def _say(self, message: Said) -> None:
+        if message.role == "assistant":
+            self._open(turn_mark(message.provider_metadata))
+        if isinstance(message, ReasoningMessage):
+            # "The final block in an assistant message cannot be `thinking`": a block is sent with
+            # what the assistant says next, else not at all.
+            if self._keep_thinking and (block := _own_thinking(message, self.host)) is not None:
+                self._thinking.append(block)
+                reason = self._standing.reason(message, message.provider_metadata)
+                made_by = binding_of(message.provider_metadata).model
+                if reason is None and not reads_thinking(self._model, made_by):
+                    reason = "model"  # left out in silence, which the next reply would not know
+                self._thoughts[id(block)] = Place(message, digest_of(block), reason=reason)
+        elif isinstance(message, OpaqueMessage):
+            self.add("assistant", [opaque_block(message)])
+        elif message.role == "system":
+            self._instruct(message)
+        elif blocks := _text_blocks(message, self.host):
+            self.add(message.role, blocks)
+            self._author = message.agent
+
+    def _instruct(self, message: TextMessage) -> None:
+        """Add a system message: to the system prompt, or inside where another agent begins.
+
+        There it follows a user's turn: "a 'system' message must follow a 'user' message".
+        """
+        changes = tool_changes(message)
+        if changes is None:
+            self.system += texts(message)
+            return
+        if not self.found:
+            self.add("user", [_text(OPENING_TURN)])
+        elif self._ends_with_assistant:
+            self.add("user", [_text(closing_turn(self._author))])
+        blocks = [_text(piece) for piece in texts(message)]
+        if self._restricts_tools:
+            added, removed = changes
+            blocks += [_tool_change("tool_removal", name) for name in removed]
+            blocks += [_tool_change("tool_addition", name) for name in added]
+        self.add("system", blocks)
+
+    def _add_reply(self, entry: list[Said | ToolExchange]) -> None:
+        for one in entry:
+            if isinstance(one, ToolExchange):
+                self._open(turn_mark(one.call.provider_metadata))
+                self.add("assistant", [self._call(one)])
+                self._waits = True
+            else:
+                self._say(one)
+        if results := [self._result(one) for one in exchanges_of(entry)]:
+            self.add("user", results)
+        self._waits = False
+
+    def _call(self, one: ToolExchange) -> Block:
+        if not self._request.tools and not self._request.hosted:
+            # "Requests which include `tool_use` or `tool_result` blocks must define tools."
+            return _text(clean(f"[Called tool {one.call.name} with {one.arguments}]"))
+        block = own_block(one.call.provider_metadata, FORMAT, self.host)
+        given = None if block is None else as_object(block.get("input"))
+        if block is not None and given is not None and one.is_call(block.get("name"), given):
+            return {**block, "id": one.id}
+        return {"type": "tool_use", "id": one.id, "input": one.input, "name": one.name}
+
+    def _result(self, one: ToolExchange) -> Block:
+        if not self._request.tools and not self._request.hosted:
+            return _text(clean(f"[Result of tool {one.call.name}: {one.output}]"))
+        content = result_content(one, _text, _media_block)
+        failed = {"is_error": True} if one.is_error else {}
+        return {"type": "tool_result", "tool_use_id": one.id, "content": content, **failed}
 
 
 def _text(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
-def _content(blocks: list[Block]) -> str | list[Block]:
-    """Return a turn's content; one text is sent as it is."""
-    return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
+def _tool_change(kind: str, name: str) -> Block:
+    return {"type": kind, "tool": {"type": "tool_reference", "name": name}}
 
 
-def _text_blocks(message: TextMessage) -> list[Block]:
+def _text_blocks(message: TextMessage, host: str) -> list[Block]:
     if message.role == "user" and has_media(message):
         return encoded_parts(message, _text, _media_block)
+    block = own_block(message.provider_metadata, FORMAT, host)
+    if block is not None and block.get("text") == message.content and message.text.strip():
+        return [block]
     return [_text(piece) for piece in texts(message)]
 
 
 def _media_block(part: MediaContent) -> Block | None:
-    """Return an image or document block; Anthropic takes four kinds of images, and PDF."""
+    """Return an image or document block; Anthropic takes four kinds of images, PDF and texts."""
     is_image = isinstance(part, ImageContent)
     kind = "image" if is_image else "document"
     if part.url is not None:
         return {"type": kind, "source": {"type": "url", "url": part.url}}
+    titled = {} if isinstance(part, ImageContent) or not part.name else {"title": part.name}
+    text = None if is_image else text_in_file(part)
+    if text is not None:
+        read = {"type": "text", "media_type": "text/plain", "data": text}
+        return {"type": kind, "source": read, **titled}
     if not is_link_or(part, IMAGE_TYPES if is_image else {"application/pdf"}):
         return None
     source = {"type": "base64", "media_type": media_type(part), "data": part.data}
     return {"type": kind, "source": source}
 
 
-def _own_thinking(message: ReasoningMessage) -> Block | None:
-    block = as_object((message.provider_metadata or {}).get("anthropic"))
+def _own_thinking(message: ReasoningMessage, host: str) -> Block | None:
+    block = own_block(message.provider_metadata, FORMAT, host)
     match block:
-        case {"type": "thinking", "thinking": str(), "signature": str()}:
-            return copied(block)
+        case {"type": "thinking", "thinking": str(text), "signature": str()}:
+            return block if text == message.content else None
         case {"type": "redacted_thinking", "data": str()}:
-            return copied(block)
+            return None if message.content else block
         case _:
             return None  # unsigned thinking is refused
+
+
+_RUNS_CODE = "20260209"  # since then web tools run code on what they find
+_WEB_TOOL = re.compile(r"web_(?:search|fetch)_(\d{8})")
+
+
+def _offered(parameters: Mapping[str, Any]) -> Callable[[OpaqueMessage], bool]:
+    """Return whether a request with these parameters may hold the activity of a hosted tool.
+
+    "… blocks, but no `web_search` tool was provided"
+    """
+    tools = list(objects(parameters.get("tools")))
+    names = {tool.get("name") for tool in tools}
+    dated = [_WEB_TOOL.fullmatch(text_or_empty(tool.get("type"))) for tool in tools]
+    if any(found is not None and found[1] >= _RUNS_CODE for found in dated):
+        names.add("code_execution")
+    servers = {server.get("name") for server in objects(parameters.get("mcp_servers"))}
+
+    def is_offered(message: OpaqueMessage) -> bool:
+        if message.kind.startswith("mcp_"):
+            return bool(servers)
+        # Code execution is one tool for the model and several in its calls: bash_code_execution, …
+        return any(isinstance(n, str) and message.tool.endswith(n) for n in names)
+
+    return is_offered
 
 
 def _takes_prefill(model: Model, request: ModelRequest) -> bool:
@@ -292,7 +577,42 @@ def _takes_prefill(model: Model, request: ModelRequest) -> bool:
     if request.tools and request.tool_choice != "auto":
         return False
     thinking = _thinking(model.default_parameters)
-    return capabilities_of(model.model).prefill and thinking in ("", "disabled")
+    return model.takes.prefill and thinking in ("", "disabled")
+
+
+_SAMPLING = ("temperature", "top_p", "top_k")
+
+
+def _warn_of_refused(model: Model) -> None:
+    """Log which of the user's parameters are not sent as they are."""
+    given = model.default_parameters
+    taken = _taken(given, model.takes)
+    changed = sorted(name for name in given if taken.get(name) != given[name])
+    if changed:
+        logger.warning(
+            "%s refuses these default_parameters as they were given, so they are left out or sent "
+            "in the form that it takes: %s.",
+            model.model,
+            ", ".join(f"{name}={given[name]!r}" for name in changed),
+        )
+
+
+def _taken(parameters: Mapping[str, Any], takes: Capabilities) -> dict[str, Any]:
+    """Return the parameters without those that the model refuses whatever the conversation."""
+    taken = dict(parameters)
+    if not takes.sampling:
+        for name in _SAMPLING:
+            taken.pop(name, None)
+    kind = _thinking(taken)
+    if kind and kind not in takes.thinking_types:
+        taken.pop("thinking")
+        if kind == "enabled" and "adaptive" in takes.thinking_types:
+            taken["thinking"] = {"type": "adaptive"}  # which has no budget
+    choice = as_object(taken.get("tool_choice")) or {}
+    if not takes.forced_choice and choice.get("type") in ("any", "tool"):
+        taken["tool_choice"] = {**choice, "type": "auto"}
+        taken["tool_choice"].pop("name", None)
+    return taken
 
 
 def _thinking(parameters: Mapping[str, Any]) -> str:
@@ -320,6 +640,8 @@ def _cannot_think(body: dict[str, Any], turns: list[dict[str, Any]]) -> bool:
 
 
 def _choice(request: ModelRequest) -> dict[str, str]:
+    if request.allowed_tools is not None and not request.allowed_tools:
+        return {"type": "none"}
     match request.tool_choice:
         case "auto" | "any":
             return {"type": request.tool_choice}
@@ -334,22 +656,80 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 
 # The reply.
 
+_WORDS: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "pause_turn": "pause",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "context_window",
+    "compaction": "compaction",
+}
 
-def _read_block(model: Model, body: object, block: dict[str, Any]) -> Message | None:
-    match block.get("type"):
-        case "text":
-            return TextMessage("assistant", text_or_empty(block.get("text")), stop_reason="stop")
-        case "tool_use":
-            name = text_or_empty(block.get("name"))
-            if not name:
-                raise unexpected(model, body, "a tool_use block names no tool")
-            call_id = text_or_empty(block.get("id"))
-            return ToolCallMessage([parse_call(call_id, name, block.get("input"))])
-        case "thinking" | "redacted_thinking":
-            text = text_or_empty(block.get("thinking"))
-            return ReasoningMessage(text, provider_metadata={"anthropic": block})
-        case _:
-            return None
+
+class _Blocks:
+    """Reads the blocks of one reply."""
+
+    def __init__(self, model: Model, body: object) -> None:
+        self._model = model
+        self._body = body
+        self._tools: dict[str, str] = {}
+        """Names of hosted tools by the ids of their calls."""
+
+    def message(self, block: Block) -> Message:
+        match block.get("type"):
+            case "text":
+                text = text_or_empty(block.get("text"))
+                ours = _text(text) if text.strip() else None
+                return TextMessage("assistant", text, provider_metadata=self._kept(block, ours))
+            case "tool_use":
+                return ToolCallMessage([self._call(block)])
+            case "thinking" | "redacted_thinking":
+                text = text_or_empty(block.get("thinking"))
+                return ReasoningMessage(text, provider_metadata=self._kept(block, None))
+            case _:
+                return self._opaque(block)
+
+    def _kept(self, block: Block, ours: Block | None) -> dict[str, Any] | None:
+        return kept(self._model, FORMAT, block, ours)
+
+    def _call(self, block: Block) -> ToolCall:
+        name = text_or_empty(block.get("name"))
+        if not name:
+            raise unexpected(self._model, self._body, "a tool_use block names no tool")
+        call = parse_call(text_or_empty(block.get("id")), name, block.get("input"))
+        ours = {"type": "tool_use", "id": call.id, "name": name, "input": call.arguments}
+        return replace(call, provider_metadata=self._kept(block, ours))
+
+    def _opaque(self, block: Block) -> OpaqueMessage:
+        kind, activity = text_or_empty(block.get("type")), _activity(block) or Activity()
+        tool = ""
+        if activity.part == "call":
+            tool = self._tools[activity.call_id] = text_or_empty(block.get("name"))
+        elif activity.part == "result":
+            tool = self._tools.get(activity.call_id) or kind.removesuffix("_tool_result")
+        return opaque(self._model, FORMAT, block, activity, tool=tool)
+
+
+_TYPED = frozenset({"text", "tool_use", "tool_result", "thinking", "redacted_thinking"})
+_GIVEN = frozenset({"image", "document", "search_result", "tool_addition", "tool_removal"})
+"""Blocks that a request gives and no reply holds."""
+
+
+def _activity(block: Block) -> Activity | None:
+    """Return what a block is of a hosted tool's activity; None: it is no block of a reply's."""
+    kind = text_or_empty(block.get("type"))
+    if not kind or kind in _TYPED or kind in _GIVEN or "role" in block:
+        return None
+    if kind.endswith("_tool_use"):
+        named = text_or_empty(block.get("name")) and as_object(block.get("input")) is not None
+        call_id = text_or_empty(block.get("id"))
+        return Activity("call", call_id) if named and call_id else None
+    if kind.endswith("_tool_result"):
+        call_id = text_or_empty(block.get("tool_use_id"))
+        return Activity("result", call_id) if call_id else None
+    return Activity()
 
 
 def _usage(usage: dict[str, Any] | None) -> Usage | None:
@@ -376,6 +756,14 @@ class _Block:
     def add(self, name: str, piece: str) -> str:
         self.pieces.setdefault(name, []).append(piece)
         return piece
+
+    def extend(self, delta: dict[str, Any]) -> None:
+        """Take what a delta of another kind brings: texts go on, all else is new."""
+        for name, value in delta.items():
+            if isinstance(value, str) and name != "type":
+                self.add(name, value)
+            elif name != "type":
+                self.start = {**self.start, name: value}
 
     def whole(self) -> dict[str, Any]:
         block = dict(self.start)
@@ -465,7 +853,7 @@ class AnthropicAssembler(BaseAssembler):
                 if block.start.get("type") == "tool_use":
                     return self._call(number, block.start, piece)
             case _:
-                pass
+                block.extend(delta)
         return ()
 
     def _call(self, number: int, start: dict[str, Any], piece: str) -> Sequence[Delta]:
@@ -478,6 +866,6 @@ def _input(text: str, start: object) -> object:
     if not text.strip():
         return start if as_object(start) else {}
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return strict_loads(text)
+    except ValueError:
         return text

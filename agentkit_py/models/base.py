@@ -10,16 +10,21 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from agentkit_py._core.json import JsonObject, find_non_json
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.messages import Delta, Message, Usage
-from agentkit_py.models.capabilities import Host
+from agentkit_py.messages import Delta, Finish, FinishReason, Message, TextMessage, Usage
+from agentkit_py.models.capabilities import Capabilities, Host, capabilities_of
 
 ToolChoice: TypeAlias = Literal["auto", "any"] | str
 """``"auto"``: the model decides; ``"any"``: it must call a tool; else the tool's name."""
+
+
+HostedTool: TypeAlias = str | Mapping[str, Any]
+"""A tool that the provider runs: ``"web_search"``, ``"code_execution"``, ``"image_generation"``,
+``"tool_search"``, or the provider's own JSON for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +53,27 @@ class ModelRequest:
     """Prompt and history in the order the model sees, each call with its result."""
 
     tools: tuple[ToolSpec, ...] = ()
+    hosted: tuple[HostedTool, ...] = ()
+    """Tools that the provider runs, offered beside the others."""
+
     tool_choice: ToolChoice = "auto"
+    allowed_tools: frozenset[str] | None = None
+    """Names of the tools that may be called now; None: all."""
+
     agent: str = ""
     """The agent that asks; texts of others are shown as theirs."""
 
     prefill: int = 0
     """The number of messages at the end with which the agent begins the answer."""
+
+    account: str = ""
+    """A tag of the account that asks; empty: that of the model's own key, if it has one."""
+
+    output: ToolSpec | None = None
+    """The name and schema of the answer, for models that write JSON of a given schema."""
+
+    refused: frozenset[str] = frozenset()
+    """Digests of reasoning that the provider has refused; see `agentkit_py.models.binding`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +82,25 @@ class ModelReply:
 
     messages: tuple[Message, ...]
     usage: Usage | None = None
-    finish_reason: str | None = None
-    """The provider's own word."""
+    finish: Finish | None = None
+    """Why the reply ended; None: that is not known."""
+
+    @property
+    def text(self) -> str:
+        """The texts of the reply, joined."""
+        return "".join(m.text for m in self.messages if isinstance(m, TextMessage))
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """The reason in our vocabulary."""
+        return None if self.finish is None else self.finish.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Retries of failed model calls: their number and the pauses (direct runtime only).
+    """Retries of failed model calls: their number and the pauses.
+
+    In a durable run the server tries the step again instead, unless `durable` says otherwise.
 
     Rate limits, 5xx, time-outs and broken connections are tried again; other errors never. A
     ``Retry-After`` header is honoured up to `max_wait`.
@@ -82,6 +114,54 @@ class RetryPolicy:
 
     max_wait: float = 60.0
     """Seconds between two attempts at the most. A longer ``Retry-After`` fails the call at once."""
+
+    durable: bool = True
+    """Inngest tries the step of a failed call again, as often as the function's ``retries`` say;
+    False: the call is tried inside its step by this policy, and then its failure is remembered."""
+
+
+ApiKey: TypeAlias = "str | Callable[..., str | Awaitable[str]] | None"
+"""A key, or a function that gives it, with the run's context if it takes an argument."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardedCall:
+    """A request that is about to be sent, as guards get it."""
+
+    model: Model
+    account: str
+    """A tag of the account that is asked; empty: not known."""
+
+    tokens: int
+    """An estimate of the request's tokens."""
+
+
+class CallGuard(Protocol):
+    """Decides whether and when a request is sent, and hears what came of it."""
+
+    async def enter(self, call: GuardedCall, /) -> Any:
+        """Wait until the request may be sent; what is returned is given to `leave`.
+
+        Raises:
+            AgentKitError: It may not be sent.
+        """
+        ...
+
+    async def leave(
+        self, call: GuardedCall, ticket: Any, usage: Usage | None, error: BaseException | None, /
+    ) -> None:
+        """Take note of the request's end."""
+        ...
+
+
+class Signer(Protocol):
+    """Makes the headers that prove to a host who asks."""
+
+    async def headers(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes, /
+    ) -> Mapping[str, str]:
+        """Return all headers of the request."""
+        ...
 
 
 class Assembler(Protocol):
@@ -152,6 +232,49 @@ class Adapter(ABC):
             ModelResponseError: The answer is not what the API promises.
         """
 
+    def bind(
+        self,
+        model: Model,  # noqa: ARG002 - for those who override
+        request: ModelRequest,  # noqa: ARG002
+        messages: Sequence[Message],
+    ) -> tuple[Message, ...]:
+        """Return a reply's messages, its reasoning with the facts on which it may be sent back."""
+        return tuple(messages)
+
+    def left_out(
+        self,
+        model: Model,  # noqa: ARG002 - for those who override
+        request: ModelRequest,  # noqa: ARG002
+    ) -> Sequence[tuple[Message, str]]:
+        """Return the reasoning of earlier replies that `encode` does not send, each with why."""
+        return ()
+
+    def output_format(
+        self,
+        model: Model,  # noqa: ARG002 - for those who override
+        spec: ToolSpec,  # noqa: ARG002
+    ) -> dict[str, Any] | None:
+        """Return the members of a body that ask for an answer of this schema; None: it cannot.
+
+        Raises:
+            ToolDefinitionError: This host can take the schema in no form, not even as a tool's.
+        """
+        return None
+
+    def with_output(
+        self, model: Model, request: ModelRequest, body: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return a body that asks for the answer's schema, beside what parameters put there."""
+        asked = None if request.output is None else self.output_format(model, request.output)
+        for name, value in (asked or {}).items():
+            own: Any = body.get(name)
+            body[name] = {**own, **value} if isinstance(own, dict) else value
+        return body
+
+    def for_shared_prefix(self) -> Adapter:
+        """Return the adapter of requests that begin alike for several agents."""
+        return self
+
     def assembler(self, model: Model) -> Assembler | None:  # noqa: ARG002 - for those who override
         """Return the assembler of one streamed reply; None: replies are not streamed."""
         return None
@@ -174,7 +297,7 @@ class Model:
 
     adapter: Adapter = field(repr=False)
     base_url: str
-    api_key: str | None = field(default=None, repr=False)
+    api_key: ApiKey = field(default=None, repr=False)
     """None: read from the adapter's environment variable when the call is made."""
 
     default_parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -191,16 +314,33 @@ class Model:
     key_required: bool = True
     """A missing key is an error here; a server of one's own may need none."""
 
+    capabilities: Capabilities | None = None
+    """The model's capabilities; None: those in the tables for its name and host."""
+
+    account: str | None = None
+    """A name for the account of the key; None: the key itself says which one it is."""
+
     transport: Any = field(default=None, repr=False)
     """An `httpx.AsyncBaseTransport` for this model's requests: a proxy, certificates, a fake."""
 
-    respond: Callable[[dict[str, Any]], Awaitable[object]] | None = field(default=None, repr=False)
+    answers: Callable[[dict[str, Any]], Awaitable[object]] | None = field(default=None, repr=False)
     """Answers requests in this process instead of over HTTP: body in, the provider's JSON out."""
+
+    guards: Sequence[CallGuard] = field(default=(), repr=False)
+    """Asked before each request, told after it; see `agentkit_py.runtime.guards`."""
+
+    signer: Signer | None = field(default=None, repr=False)
+    """Signs each request, where a host wants more than a key; see `agentkit_py.runtime.cloud`."""
 
     @property
     def provider(self) -> str:
         """The provider's name, e.g. ``"openai"``."""
         return self.adapter.provider
+
+    @property
+    def takes(self) -> Capabilities:
+        """The capabilities that requests go by: its own, else those in the tables."""
+        return self.capabilities or capabilities_of(self.model, self.base_url)
 
     def with_parameters(self, **parameters: Any) -> Model:
         """Return a copy of the model with further default parameters."""
@@ -214,12 +354,53 @@ class Model:
         """Return the messages of a successful answer."""
         return self.adapter.decode(self, body)
 
+    def bind(self, request: ModelRequest, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Return a reply's messages, its reasoning bound to the request that it answers."""
+        return self.adapter.bind(self, request, messages)
+
+    async def respond(
+        self,
+        messages: str | Sequence[Message],
+        *,
+        system: str = "",
+        tools: Sequence[ToolSpec] = (),
+        tool_choice: ToolChoice = "auto",
+        step_id: str = "respond",
+    ) -> ModelReply:
+        """Ask the model without an agent; inside an Inngest function that is a step.
+
+        Args:
+            messages: The conversation, or the text of one user message.
+            system: The system prompt.
+            tools: Tools that it may ask for; nobody calls them.
+            tool_choice: Whether it must call one.
+            step_id: The name of the step; a second one of the name is counted.
+
+        Raises:
+            ModelError: The call failed for good.
+        """
+        said = [TextMessage("user", messages)] if isinstance(messages, str) else messages
+        head = [TextMessage("system", system)] if system else []
+        request = ModelRequest(messages=(*head, *said), tools=tuple(tools), tool_choice=tool_choice)
+        return await _senders[0](self, request, step_id)
+
+
+SendRequest: TypeAlias = Callable[[Model, ModelRequest, str], Awaitable[ModelReply]]
+
+_senders: list[SendRequest] = []
+
+
+def send_with(send: SendRequest) -> None:
+    """Say what sends the requests of `Model.respond`: this layer does no I/O."""
+    _senders[:] = [send]
+
 
 class ModelOptions(TypedDict, total=False):
     """Options that the models of all providers take."""
 
-    api_key: str | None
-    """The key; None: read from the provider's environment variable when the call is made."""
+    api_key: ApiKey
+    """The key, or a function that gives it for each request, of the run's context if it takes one;
+    None: read from the provider's environment variable when the call is made."""
 
     default_parameters: Mapping[str, Any] | None
     """Merged into each request under the provider's own names, over what the library puts there.
@@ -239,6 +420,16 @@ class ModelOptions(TypedDict, total=False):
     context_window: int | None
     """Tokens that prompt, history and answer may have together."""
 
+    capabilities: Capabilities | None
+    """The capabilities where the tables are wrong: ``replace(capabilities_of(name), …)``."""
+
+    guards: Sequence[CallGuard]
+    """Limits of requests and the like; see `agentkit_py.runtime.guards`."""
+
+    account: str | None
+    """A name for the account that the key belongs to. Signed reasoning is sent back to the account
+    that made it only; with a name it outlives a change of the key."""
+
 
 def make_model(  # noqa: PLR0913 - ModelOptions, by name
     adapter: Adapter,
@@ -246,12 +437,15 @@ def make_model(  # noqa: PLR0913 - ModelOptions, by name
     *,
     base_url: str | None,
     key_required: bool = True,
-    api_key: str | None = None,
+    api_key: ApiKey = None,
     default_parameters: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
     timeout: float = 120.0,
     retry: RetryPolicy = RetryPolicy(),
     context_window: int | None = None,
+    capabilities: Capabilities | None = None,
+    account: str | None = None,
+    guards: Sequence[CallGuard] = (),
 ) -> Model:
     """Return a checked `Model`; its options are those of `ModelOptions`.
 
@@ -260,6 +454,7 @@ def make_model(  # noqa: PLR0913 - ModelOptions, by name
     """
     _check_key(adapter.provider, api_key)
     _check_numbers(timeout, retry, context_window)
+    _check_facts(capabilities, account)
     return Model(
         model=_checked_name(model),
         adapter=adapter,
@@ -271,7 +466,16 @@ def make_model(  # noqa: PLR0913 - ModelOptions, by name
         retry=retry,
         context_window=context_window,
         key_required=key_required,
+        capabilities=capabilities,
+        account=account,
+        guards=tuple(guards),
     )
+
+
+def copy_model(model: Model, **changes: Any) -> Model:
+    """Return the model with other settings, as a plain `Model` whatever its class is."""
+    known: dict[str, Any] = {item.name: getattr(model, item.name) for item in fields(Model)}
+    return Model(**{**known, **changes})
 
 
 _URL = re.compile(r"https?://[^\s/?#]+[^\s?#]*")
@@ -310,7 +514,7 @@ def _checked_name(value: object) -> str:
 
 
 def _check_key(provider: str, api_key: object) -> None:
-    if api_key is None:
+    if api_key is None or callable(api_key):
         return
     if not isinstance(api_key, str) or not api_key or _UNSAFE_IN_HEADER.search(api_key):
         raise ConfigurationError(
@@ -331,6 +535,13 @@ def _check_numbers(timeout: object, retry: object, context_window: object) -> No
         return
     if not isinstance(context_window, int) or context_window < 1:
         raise ConfigurationError(f"context_window={context_window!r}: pass tokens, 1 or more.")
+
+
+def _check_facts(capabilities: object, account: object) -> None:
+    if capabilities is not None and not isinstance(capabilities, Capabilities):
+        raise ConfigurationError(f"capabilities={capabilities!r}: pass a Capabilities.")
+    if account is not None and (not isinstance(account, str) or not account.strip()):
+        raise ConfigurationError(f"account={account!r}: pass a name as a non-empty string.")
 
 
 def _checked_parameters(parameters: Mapping[str, Any] | None) -> dict[str, Any]:

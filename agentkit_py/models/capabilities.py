@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """The kinds of images that OpenAI and Anthropic read."""
@@ -45,6 +45,9 @@ class Host:
 
     image_types: frozenset[str] = IMAGE_TYPES
     pdf_files: bool = True
+    key_required: bool = True
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Capabilities that hold for every model there."""
 
 
 OPENAI = Host(
@@ -84,12 +87,21 @@ GEMINI = Host(
 )
 
 
+ChatTools: TypeAlias = Literal["taken", "without_effort", "not_reasoning", "refused"]
+"""Chat completions' tools: always, without an effort, only with the effort none, or never."""
+
+ALL_THINKING = frozenset({"enabled", "disabled", "adaptive", "between_tools"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """Facts about a model that decide over requests; the defaults are for unknown models."""
 
     parallel_tool_calls: bool = True
     """OpenAI: takes the parameter of this name."""
+
+    chat_tools: ChatTools = "taken"
+    """OpenAI: whether chat completions take tools; the Responses API always does."""
 
     reasoning_items: bool = False
     """OpenAI's Responses: reasons, gives its reasoning encrypted and takes it back."""
@@ -99,6 +111,46 @@ class Capabilities:
 
     signed_calls: bool = False
     """Gemini: refuses function calls without a thought signature."""
+
+    forced_choice: bool = True
+    """Can be made to call a tool; else the request asks for it in words."""
+
+    thinking_types: frozenset[str] = ALL_THINKING
+    """Anthropic: the values of ``thinking.type`` that it takes."""
+
+    sampling: bool = True
+    """Takes ``temperature``, ``top_p`` and ``top_k``."""
+
+    system_inside: bool = False
+    """Takes system messages between the others, as instructions from there on."""
+
+    restricts_tools: bool = False
+    """Takes a restriction of the offered tools that leaves the request's beginning as it is:
+    OpenAI's ``allowed_tools``, Claude's ``tool_addition`` and ``tool_removal``."""
+
+    structured_output: bool = False
+    """Answers in JSON of a given schema."""
+
+    structured_with_tools: bool = True
+    """Does so beside function tools, too."""
+
+    checks_prefix: bool = False
+    """Signs its reasoning over everything before it, and checks that when it comes back."""
+
+    cache_minimum: int = 1024
+    """Tokens that a beginning must have to be cached."""
+
+    reasoning_fields: tuple[str, ...] = ()
+    """Chat completions: the members of an assistant's message that take its reasoning back.
+
+    ``"content"`` stands for Mistral's thinking chunks inside the content.
+    """
+
+    reasoning_required: bool = False
+    """Chat completions: refuses tool calls without the reasoning field, which may be empty."""
+
+    call_id_length: int | None = None
+    """Ids of calls have exactly so many letters and digits (Mistral); None: see `encoding`."""
 
 
 Version: TypeAlias = tuple[int, ...]
@@ -118,39 +170,252 @@ class _Family:
         return fitting[-1] if fitting else Capabilities()
 
 
+# Claude, by tier. Sources: platform.claude.com/docs, pages preserved-thinking, thinking, errors,
+# define-tools, mid-conversation-system-messages, prompt-caching (read October and November 2026).
+_CLAUDE = Capabilities(prefill=True, thinking_types=frozenset({"enabled", "disabled"}))
+_CLAUDE_4_6 = Capabilities(
+    thinking_types=frozenset({"enabled", "disabled", "adaptive"}), structured_output=True
+)
+_CLAUDE_4_7 = Capabilities(
+    thinking_types=frozenset({"adaptive", "disabled"}),
+    sampling=False,
+    cache_minimum=2048,
+    structured_output=True,
+)
+_OPUS_4_8 = replace(_CLAUDE_4_7, system_inside=True, restricts_tools=True, cache_minimum=1024)
+_OPUS_5 = replace(_OPUS_4_8, cache_minimum=512)
+_SONNET_5 = replace(_CLAUDE_4_7, cache_minimum=1024)
+_HAIKU_5_5 = replace(_OPUS_5, checks_prefix=True)
+_FABLE_5 = replace(_OPUS_5, thinking_types=frozenset({"adaptive"}))
+_CLAUDE_NEWEST = replace(_FABLE_5, forced_choice=False, checks_prefix=True)
+_SONNET_5_5 = replace(_CLAUDE_NEWEST, thinking_types=frozenset({"adaptive", "between_tools"}))
+_VERSION = r"(?:-(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?)?"
+_CLAUDE_4_5 = replace(_CLAUDE, structured_output=True)
+_OLD = {(0,): _CLAUDE, (4, 5): replace(_CLAUDE_4_5, cache_minimum=4096)}
+
+# OpenAI. Sources: developers.openai.com, guides latest-model, reasoning, preserved-reasoning.
+_O_SERIES = Capabilities(
+    parallel_tool_calls=False, reasoning_items=True, sampling=False, structured_output=True
+)
+_GPT_5 = Capabilities(
+    reasoning_items=True,
+    sampling=False,
+    structured_output=True,
+    system_inside=True,
+    restricts_tools=True,
+)
+_GPT_5_6 = replace(_GPT_5, chat_tools="not_reasoning")
+_GPT_6_1 = replace(_GPT_5, chat_tools="refused")
+_GPT_6_2 = replace(_GPT_6_1, checks_prefix=True)
+
+_THINKS_IN_CHAT = Capabilities(reasoning_fields=("reasoning_content",), reasoning_required=True)
+
 # A family's name stands alone in the model's: o3, o4-mini, openai/o1, my-o3-finetune; not gpt-4o.
 _FAMILIES = (
     # The o-series answers "Unsupported parameter: 'parallel_tool_calls'".
+    _Family(re.compile(r"(?<![a-z0-9])o([1-9])(?![a-z0-9])"), {(1,): _O_SERIES}),
     _Family(
-        re.compile(r"(?<![a-z0-9])o([1-9])(?![a-z0-9])"),
-        {(1,): Capabilities(parallel_tool_calls=False, reasoning_items=True)},
+        re.compile(r"(?<![a-z0-9])gpt-(6)(?:\.(\d{1,2}))?-astra"),
+        {(6,): _GPT_6_1, (6, 2): _GPT_6_2},
+    ),
+    # gpt-4o since its version of August 2024; guides/structured-outputs.
+    _Family(
+        re.compile(r"(?<![a-z0-9])gpt-(?:4o|4\.1|4\.5)(?!-2024-05|.*-(?:audio|realtime))"),
+        {(0,): Capabilities(structured_output=True)},
     ),
     # gpt-5-chat does not reason.
     _Family(
-        re.compile(r"(?<![a-z0-9])gpt-(\d{1,2})(?!.*-chat)"),
-        {(5,): Capabilities(reasoning_items=True)},
+        re.compile(r"(?<![a-z0-9])gpt-(\d{1,2})(?!\d)(?:\.(\d{1,2}))?(?!.*-chat)"),
+        {
+            (5,): _GPT_5,
+            (5, 4): replace(_GPT_5, chat_tools="without_effort"),
+            (5, 6): _GPT_5_6,
+            (6, 1): _GPT_6_1,
+            (6, 2): _GPT_6_2,
+        },
     ),
-    # claude-3-5-haiku-latest, claude-sonnet-4-20250514, us.anthropic.claude-opus-4-6-v1
+    # us.anthropic.claude-opus-4-6-v1, claude-sonnet-4-20250514
     _Family(
-        re.compile(r"claude(?:-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?)?"),
-        {(0,): Capabilities(prefill=True), (4, 6): Capabilities()},
+        re.compile(rf"claude-opus{_VERSION}"),
+        {
+            **_OLD,
+            (4, 6): replace(_CLAUDE_4_6, cache_minimum=4096),
+            (4, 7): _CLAUDE_4_7,
+            (4, 8): _OPUS_4_8,
+            (5,): _OPUS_5,
+            (5, 1): _CLAUDE_NEWEST,
+        },
+    ),
+    _Family(
+        re.compile(rf"claude-sonnet{_VERSION}"),
+        {
+            (0,): _CLAUDE,
+            (4, 5): _CLAUDE_4_5,
+            (4, 6): _CLAUDE_4_6,
+            (5,): _SONNET_5,
+            (5, 1): _SONNET_5_5,
+        },
+    ),
+    _Family(
+        re.compile(rf"claude-haiku{_VERSION}"),
+        {**_OLD, (4, 6): _CLAUDE_4_6, (5,): _HAIKU_5_5},
+    ),
+    _Family(
+        re.compile(rf"claude-(?:fable|mythos){_VERSION}"),
+        {(5,): _FABLE_5, (5, 1): _CLAUDE_NEWEST},
+    ),
+    # claude-3-5-haiku-latest, claude-2.1, claude-instant-1.2; a tier that nobody knows yet
+    _Family(
+        re.compile(rf"claude(?:-instant|-[a-z]+(?=-\d))?{_VERSION}"),
+        {(0,): _CLAUDE, (5,): _CLAUDE_NEWEST},
+    ),
+    # xAI gives encrypted reasoning in every answer of its Responses API (docs.x.ai, reasoning).
+    # Structured outputs are for all models since grok-2-1212 (docs.x.ai, structured-outputs).
+    _Family(
+        re.compile(r"grok-(\d+)"),
+        {
+            (2,): Capabilities(structured_output=True),
+            (4,): Capabilities(reasoning_items=True, system_inside=True, structured_output=True),
+        },
     ),
     # gemini-flash-latest is an alias of the newest model.
     _Family(
         re.compile(r"gemini-(?:(\d+)|.*-latest$)"),
-        {(3,): Capabilities(signed_calls=True)},
+        {
+            # ai.google.dev, structured-output: together with tools since Gemini 3.
+            (2,): Capabilities(structured_output=True, structured_with_tools=False),
+            (3,): Capabilities(signed_calls=True, structured_output=True),
+        },
+    ),
+    # Whatever host they are asked at: "reasoning_content is missing in assistant tool call message"
+    # (huggingface/responses.js#54), "must be passed back" (api-docs.deepseek.com).
+    _Family(re.compile(r"kimi-k(\d+)"), {(2,): _THINKS_IN_CHAT}),
+    _Family(re.compile(r"deepseek-v(\d+)"), {(4,): _THINKS_IN_CHAT}),
+    _Family(
+        re.compile(r"minimax-m(\d+)"), {(2,): Capabilities(reasoning_fields=("reasoning_details",))}
     ),
 )
 
+_NO_REASONING: dict[str, Any] = {"reasoning_fields": (), "reasoning_required": False}
+_DEEPSEEK: dict[str, Any] = {"reasoning_fields": ("reasoning_content",), "reasoning_required": True}
+_MINIMAX: dict[str, Any] = {"reasoning_fields": ("reasoning_details",)}
 
-def capabilities_of(model: str) -> Capabilities:
-    """Return what requests to the model of this name may hold."""
-    name = model.lower()
+
+def _compatible(
+    name: str, base_url: str, *, key: str = "", key_required: bool = True, **facts: Any
+) -> Host:
+    """Return a row; strict schemas are OpenAI's own."""
+    variable = key or f"{name.upper()}_API_KEY"
+    return Host(
+        provider=name,
+        base_url=base_url,
+        key_variable=variable,
+        key_required=key_required,
+        strict_schemas=False,
+        facts=facts,
+    )
+
+
+COMPATIBLE: Mapping[str, Host] = {
+    host.provider: host
+    for host in (
+        _compatible(
+            "openrouter",
+            "https://openrouter.ai/api/v1",
+            reasoning_fields=("reasoning_details",),
+            reasoning_required=False,
+        ),
+        # "property 'reasoning_content' is unsupported"
+        _compatible("groq", "https://api.groq.com/openai/v1", **_NO_REASONING),
+        _compatible(
+            "mistral",
+            "https://api.mistral.ai/v1",
+            reasoning_fields=("content",),
+            call_id_length=9,
+        ),
+        _compatible("deepseek", "https://api.deepseek.com", **_DEEPSEEK),
+        _compatible("moonshot", "https://api.moonshot.ai/v1", **_DEEPSEEK),
+        _compatible("minimax", "https://api.minimax.io/v1", **_MINIMAX),
+        _compatible("together", "https://api.together.xyz/v1"),
+        _compatible("fireworks", "https://api.fireworks.ai/inference/v1"),
+        _compatible("cerebras", "https://api.cerebras.ai/v1", **_NO_REASONING),
+        _compatible("huggingface", "https://router.huggingface.co/v1", key="HF_TOKEN"),
+        _compatible("ollama", "http://localhost:11434/v1", key_required=False),
+        # Input: `reasoning`, and before November 2025 `reasoning_content`.
+        _compatible(
+            "vllm",
+            "http://localhost:8000/v1",
+            key_required=False,
+            reasoning_fields=("reasoning", "reasoning_content"),
+        ),
+        _compatible("litellm", "http://localhost:4000/v1", key_required=False),
+    )
+}
+"""Hosts of OpenAI's chat completions, by the name before a model's; see `model_named`."""
+
+
+def host_of(base_url: str) -> str:
+    """Return the host of a URL with its port, in lower case."""
+    return base_url.partition("://")[2].partition("/")[0].lower()
+
+
+_HOST_FACTS: Mapping[str, Mapping[str, Any]] = {
+    **{host_of(host.base_url): host.facts for host in COMPATIBLE.values() if host.key_required},
+    "api.moonshot.cn": _DEEPSEEK,
+    "api.minimaxi.com": _MINIMAX,
+    # xAI and OpenAI have no such field.
+    "api.openai.com": _NO_REASONING,
+    "api.x.ai": _NO_REASONING,
+}
+"""Capabilities of hosts that hold for every model, by host name."""
+
+
+_MAKERS = ("api.anthropic.com", "api.openai.com", "openai.azure.com", "api.x.ai")
+"""Hosts whose models are known to take system messages and changes of tools inside conversations;
+gateways and clouds may not let them through."""
+
+
+def capabilities_of(model: str, base_url: str = "") -> Capabilities:
+    """Return what requests to the model of this name may hold.
+
+    Args:
+        model: The provider's name of it.
+        base_url: The root of the API that is asked: hosts have rules of their own.
+    """
+    found, host = _capabilities_by_name(model.lower()), host_of(base_url)
+    if host and not host.endswith(_MAKERS):
+        found = replace(found, system_inside=False, restricts_tools=False)
+    facts = _HOST_FACTS.get(host)
+    return replace(found, **facts) if facts else found
+
+
+def _capabilities_by_name(name: str) -> Capabilities:
     for family in _FAMILIES:
         found = family.pattern.search(name)
         if found is not None:
             return family.capabilities(found)
     return Capabilities()
+
+
+# Source: platform.claude.com/docs/en/build-with-claude/preserved-thinking (November 2026). Models
+# that check nothing can read none of those that do.
+_UNREAD: tuple[tuple[str, str], ...] = (
+    ("(?:fable|mythos)-5-2", "$^"),
+    ("(?:fable|mythos)-5-1", "(?:fable|mythos)-5-2|(?:sonnet|haiku)-5-5"),
+    ("opus-5-5", "fable|mythos"),
+    ("sonnet-5-5", "fable|mythos|opus-5"),
+    ("haiku-5-5", "fable|mythos|opus-5|sonnet-5-5"),
+    ("", "(?:fable|mythos)-5-[12]|(?:opus|sonnet|haiku)-5-5"),
+)
+"""Names of Claude models, and of those whose thinking they leave out in silence."""
+
+
+def reads_thinking(model: str, made_by: str) -> bool:
+    """Return whether a Claude model can read the thinking of another one."""
+    if model == made_by:
+        return True
+    unread = next(names for asked, names in _UNREAD if re.search(asked, model))
+    return re.search(unread, made_by) is None
 
 
 CONTEXT_WINDOWS: Mapping[str, int] = {

@@ -6,39 +6,73 @@ https://platform.openai.com/docs/api-reference/chat-streaming
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from agentkit_py._core.json import as_list, as_object
+from agentkit_py._core.json import as_list, as_object, dumps
 from agentkit_py.messages import (
     Delta,
+    Finish,
+    FinishReason,
     ImageContent,
     MediaContent,
     Message,
+    OpaqueMessage,
     ReasoningMessage,
-    StopReason,
     TextMessage,
     ToolCall,
     ToolCallMessage,
     Usage,
 )
 from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, ToolSpec
-from agentkit_py.models.capabilities import Host, capabilities_of
+from agentkit_py.models.binding import Reason, has_reasoning
+from agentkit_py.models.blocks import (
+    Activity,
+    Block,
+    checked_reply,
+    citing,
+    finished,
+    host_of,
+    kept,
+    opaque,
+    opaque_block,
+    own_block,
+    sendable,
+)
+from agentkit_py.models.capabilities import Capabilities, Host
+from agentkit_py.models.chat_reasoning import (
+    DETAILS,
+    TEXT_FIELDS,
+    ReasoningFields,
+    bind_reasoning,
+    join_details,
+    read_reasoning,
+)
 from agentkit_py.models.encoding import (
     EMPTY_TURN,
     Encoded,
+    Said,
+    ToolExchange,
+    allowed_of,
     clean,
     data_url,
     encoded_parts,
     entries,
+    exchanges_of,
     has_media,
     is_link_or,
+    media_type,
     named_choice,
+    openai_mode,
     texts,
+    warn_of_words,
+    without_sampling,
     words_for,
 )
+from agentkit_py.models.hosted import hosted_tools
 from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,
@@ -49,8 +83,12 @@ from agentkit_py.models.replies import (
     text_in,
     text_or_empty,
     unexpected,
+    written_arguments,
 )
 from agentkit_py.models.schema import openai_form
+
+FORMAT = "chat"
+"""The name of this format: of its opaque messages, and the key of its data in messages."""
 
 EMPTY_RESULT = "(empty)"
 """A tool's empty result, for servers that refuse messages without text."""
@@ -66,41 +104,70 @@ class ChatAdapter(Adapter):
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""
-        body: dict[str, Any] = {"messages": _messages(request, self.host)}
+        hosted_tools(model, request, FORMAT)  # refuses: this format has none
+        body: dict[str, Any] = {"messages": self._turns(model, request).found}
         if request.tools:
-            body["tool_choice"] = _choice(request)
-            if capabilities_of(model.model).parallel_tool_calls:
+            body["tool_choice"] = _choice(request, model.takes)
+            if model.takes.parallel_tool_calls:
                 body["parallel_tool_calls"] = False
             body["tools"] = [_tool(spec, self.host) for spec in request.tools]
-        body.update(model.default_parameters)
+        body.update(_taken(model.default_parameters, model.takes))
         if not body.get("tools"):
             # Only allowed with tools; defaults are also used by agents that have none.
             body.pop("tool_choice", None)
             body.pop("parallel_tool_calls", None)
         body.setdefault("model", model.model)
-        return body
+        return self.with_output(model, request, body)
+
+    def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:  # noqa: ARG002 - the base's
+        """Return ``response_format``; None for a schema that cannot be strict."""
+        schema, strict = openai_form(spec)
+        if not strict:
+            return None
+        form = {"name": spec.name, "schema": schema, "strict": True}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
+
+    def bind(
+        self, model: Model, request: ModelRequest, messages: Sequence[Message]
+    ) -> tuple[Message, ...]:
+        """Return a reply's messages, its reasoning bound to host, account and model."""
+        return bind_reasoning(model, request, messages)
+
+    def left_out(self, model: Model, request: ModelRequest) -> Sequence[tuple[Message, Reason]]:
+        """Return the reasoning that is not sent, each with why."""
+        if not has_reasoning(request):
+            return ()
+        reasons = self._turns(model, request).reasoning.reasons
+        return [(m, reasons[id(m)]) for m in request.messages if id(m) in reasons]
+
+    def _turns(self, model: Model, request: ModelRequest) -> _Turns:
+        turns = _Turns(model, self.host, ReasoningFields(model, request))
+        turns.read(request)
+        return turns
 
     def decode(self, model: Model, body: object) -> ModelReply:
         """Return the messages of a chat completion.
 
         A refusal is text: the user has a right to it. Tool calls are one message with all of them.
+        A content list gives one message per chunk.
 
         Raises:
             ModelResponseError: There is no choice, or a tool call without function.
+            EmptyReplyError: It says nothing, and the model was not done.
         """
         found = checked_body(model, body)
         choices = as_list(found.get("choices"))
         if not choices:
             raise unexpected(model, body, "the answer has no choices")
         messages: list[Message] = []
-        finish_reason: str | None = None
+        ends: list[dict[str, Any]] = []
         for choice in map(as_object, choices):
             if choice is None:
                 raise unexpected(model, body, "a choice is no object")
             messages += _read_choice(model, body, choice)
-            finish_reason = finish_reason or text_or_empty(choice.get("finish_reason")) or None
+            ends.append(choice)
         usage = _usage(as_object(found.get("usage")))
-        return ModelReply(messages=tuple(messages), usage=usage, finish_reason=finish_reason)
+        return checked_reply(model, messages, _finish(messages, ends), usage)
 
     def stream_body(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body as a request for a stream."""
@@ -114,32 +181,139 @@ class ChatAdapter(Adapter):
 
 # The request's body.
 
-
-def _messages(request: ModelRequest, host: Host) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for entry in entries(request.messages):
-        if isinstance(entry, TextMessage):
-            if host.empty_messages or texts(entry):
-                found.append({"role": entry.role, "content": _content(entry, host)})
-        elif isinstance(entry, ReasoningMessage):
-            pass  # chat completions take no reasoning back
-        else:
-            calls: list[dict[str, Any]] = []
-            found.append({"role": "assistant", "content": None, "tool_calls": calls})
-            for one in entry:
-                function = {"name": one.name, "arguments": one.arguments}
-                calls.append({"id": one.id, "type": "function", "function": function})
-                output = one.output or ("" if host.empty_messages else EMPTY_RESULT)
-                found.append({"role": "tool", "tool_call_id": one.id, "content": output})
-    return found or [{"role": "user", "content": EMPTY_TURN}]
+_NOT_WITH_REASONING = ("stop", "presence_penalty", "frequency_penalty")
 
 
-def _content(message: TextMessage, host: Host) -> str | list[Encoded]:
+def _taken(parameters: Mapping[str, Any], takes: Capabilities) -> dict[str, Any]:
+    """Return the parameters as models that reason take them."""
+    taken = dict(parameters)
+    if takes.sampling:
+        return taken
+    if "max_tokens" in taken:  # "Use 'max_completion_tokens' instead."
+        taken.setdefault("max_completion_tokens", taken.pop("max_tokens"))
+    for name in _NOT_WITH_REASONING:
+        taken.pop(name, None)
+    return without_sampling(taken, takes, taken.get("reasoning_effort"))
+
+
+@dataclass(slots=True)
+class _Turns:
+    """The messages as they grow; what belongs to one reply is one of them."""
+
+    model: Model
+    host: Host
+    reasoning: ReasoningFields
+    found: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    reply: list[Said | ToolExchange] = field(default_factory=list["Said | ToolExchange"])
+    """The pieces of a reply that is not whole yet."""
+
+    def read(self, request: ModelRequest) -> None:
+        conversation = sendable(request.messages, FORMAT, self._address, _activity)
+        for entry in entries(conversation, self.model.takes.call_id_length):
+            if isinstance(entry, list):
+                self._begin(entry[0])
+                self.reply += entry
+                self._end()
+            elif entry.role == "assistant":
+                self._begin(entry)
+                self.reply.append(entry)
+            else:
+                self._end()
+                self._add_text(entry)
+        self._end()
+        if not self.found:
+            self.found.append({"role": "user", "content": EMPTY_TURN})
+
+    @property
+    def _address(self) -> str:
+        return host_of(self.model)
+
+    def _begin(self, piece: Said | ToolExchange) -> None:
+        """End the reply before, unless this is more of it: see `_goes_on`."""
+        if self.reply and not _goes_on(self.reply[-1], piece):
+            self._end()
+
+    def _end(self) -> None:
+        """Add the reply: its content, and its calls with their results."""
+        reply, self.reply = self.reply, []
+        exchanges = exchanges_of(reply)
+        said = [one for one in reply if not isinstance(one, ToolExchange)]
+        turn = self._turn(said)
+        if exchanges:
+            turn = turn or {"role": "assistant", "content": None}
+            turn["tool_calls"] = [self._call(one) for one in exchanges]
+        if turn is None:
+            return
+        self.reasoning.add(turn, said)
+        self.found.append(turn)
+        for one in exchanges:
+            if one.parts:
+                warn_of_words("chat completions")
+            output = one.output or ("" if self.host.empty_messages else EMPTY_RESULT)
+            self.found.append({"role": "tool", "tool_call_id": one.id, "content": output})
+
+    def _turn(self, said: list[Said]) -> dict[str, Any] | None:
+        """Return an assistant's message with what it said beside calls; None: nothing."""
+        chunks = [self._chunk(one) for one in said]
+        if any(chunk is not None and chunk.get("type") != "text" for chunk in chunks):
+            content = [chunk for chunk in chunks if chunk is not None]
+            return {"role": "assistant", "content": content}
+        words = [one for one in said if isinstance(one, TextMessage)]
+        if not words or not (self.host.empty_messages or any(map(texts, words))):
+            return None
+        if len(words) == 1:
+            return {"role": "assistant", "content": _content(words[0], self.host, self.model.model)}
+        return {"role": "assistant", "content": "".join(clean(one.text) for one in words)}
+
+    def _chunk(self, message: Said) -> Block | None:
+        """Return a chunk of a content list that goes back as it came."""
+        if isinstance(message, OpaqueMessage):
+            return opaque_block(message)
+        block = own_block(message.provider_metadata, FORMAT, self._address)
+        if block is not None and _text_of_chunk(block) == message.content:
+            return block
+        return None if isinstance(message, ReasoningMessage) else _text_part(message.text)
+
+    def _call(self, one: ToolExchange) -> Block:
+        block = own_block(one.call.provider_metadata, FORMAT, self._address) or {}
+        function = as_object(block.get("function")) or {}
+        if one.is_call(function.get("name"), function.get("arguments")):
+            return {**block, "id": one.id}
+        function = {"name": one.name, "arguments": one.arguments}
+        return {"id": one.id, "type": "function", "function": function}
+
+    def _add_text(self, message: Said) -> None:
+        assert isinstance(message, TextMessage)
+        if self.host.empty_messages or texts(message):
+            content = _content(message, self.host, self.model.model)
+            self.found.append({"role": message.role, "content": content})
+
+
+def _goes_on(last: Said | ToolExchange, piece: Said | ToolExchange) -> bool:
+    """Return whether a piece is of the same reply as the one before it.
+
+    Reasoning leads on to what it led to, and text to the calls for which the model stopped.
+    """
+    if isinstance(last, ToolExchange):
+        return False
+    if not isinstance(piece, ToolExchange) and piece.agent != last.agent:
+        return False
+    if isinstance(last, ReasoningMessage):
+        return True
+    in_list = isinstance(last, OpaqueMessage) or FORMAT in (last.provider_metadata or {})
+    if isinstance(piece, ToolExchange):
+        return in_list or last.stop_reason not in (None, "stop")
+    return in_list and (
+        isinstance(piece, OpaqueMessage) or FORMAT in (piece.provider_metadata or {})
+    )
+
+
+def _content(message: TextMessage, host: Host, model: str) -> str | list[Encoded]:
     content = message.content
     if isinstance(content, str):
         return clean(content)
     if message.role == "user" and has_media(message):
-        return encoded_parts(message, _text_part, partial(_media_part, host=host))
+        return encoded_parts(message, _text_part, partial(_media_part, host=host, model=model))
     pieces = [words_for(p) if isinstance(p, MediaContent) else p.text for p in content]
     return [_text_part(clean(piece)) for piece in pieces if piece] or ""
 
@@ -148,7 +322,15 @@ def _text_part(text: str) -> Encoded:
     return {"type": "text", "text": text}
 
 
-def _media_part(part: MediaContent, host: Host) -> Encoded | None:
+# "Content blocks are expected to be either text or image_url type", say OpenAI's other models.
+_DEAF = re.compile(r"(?:^|/)(?:gpt-|chatgpt|o[1-9]|grok)(?!.*(?:audio|realtime))")
+_SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+
+
+def _media_part(part: MediaContent, host: Host, model: str) -> Encoded | None:
+    sound = _SOUNDS.get(media_type(part))
+    if sound is not None and part.data is not None and not _DEAF.search(model):
+        return {"type": "input_audio", "input_audio": {"data": part.data, "format": sound}}
     # "Chat Completions accepts only PDF files": https://platform.openai.com/docs/guides/file-inputs
     if isinstance(part, ImageContent):
         detail = {"detail": part.detail} if part.detail else {}
@@ -159,14 +341,15 @@ def _media_part(part: MediaContent, host: Host) -> Encoded | None:
     return {"type": "file", "file": {"filename": part.name or "file", "file_data": data_url(part)}}
 
 
-def _choice(request: ModelRequest) -> object:
-    match request.tool_choice:
-        case "auto":
-            return "auto"
-        case "any":
-            return "required"
-        case _:
-            return {"type": "function", "function": {"name": named_choice(request)}}
+def _choice(request: ModelRequest, takes: Capabilities) -> object:
+    mode = openai_mode(request)
+    if mode is None:
+        return {"type": "function", "function": {"name": named_choice(request)}}
+    allowed = allowed_of(request, takes) if mode != "none" else ()
+    if not allowed:
+        return mode
+    functions = [{"type": "function", "function": {"name": name}} for name in allowed]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": functions}}
 
 
 def _tool(spec: ToolSpec, host: Host) -> dict[str, Any]:
@@ -183,20 +366,74 @@ def _tool(spec: ToolSpec, host: Host) -> dict[str, Any]:
 # The reply.
 
 
+_WORDS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "model_length": "length",  # Mistral
+    "content_filter": "content_filter",
+    "error": "error",  # Mistral, OpenRouter
+    "insufficient_system_resource": "error",  # DeepSeek
+}
+_BESIDE = ("native_finish_reason", "content_filter_results", "stop_reason")
+
+
+def _finish(messages: Sequence[Message], choices: list[dict[str, Any]]) -> Finish:
+    """Return why the first of the choices that says so ended; a refusal is one whatever it says."""
+    choice = next((one for one in choices if one.get("finish_reason")), choices[0])
+    word = text_or_empty(choice.get("finish_reason"))
+    refusal = text_or_empty((as_object(choice.get("message")) or {}).get("refusal"))
+    beside = {name: choice.get(name) for name in _BESIDE} | {"refusal": refusal}
+    finish = finished(messages, _WORDS, word, beside)
+    return replace(finish, reason="refusal") if refusal and finish.reason == "stop" else finish
+
+
 def _read_choice(model: Model, body: object, choice: dict[str, Any]) -> list[Message]:
     message = as_object(choice.get("message")) or {}
     calls = [_read_call(model, body, call) for call in as_list(message.get("tool_calls")) or ()]
     result: list[Message] = []
-    reasoning = message.get("reasoning_content")
-    if isinstance(reasoning, str) and reasoning.strip():
-        result.append(ReasoningMessage(reasoning))
-    text = text_in(message.get("content")) or text_or_empty(message.get("refusal"))
-    if text.strip():
-        stop: StopReason = "tool" if calls else "stop"
-        result.append(TextMessage("assistant", text, stop_reason=stop))
+    reasoning = read_reasoning(model, message)
+    if reasoning is not None:
+        result.append(reasoning)
+    chunks = list(objects(message.get("content")))
+    if any(chunk.get("type", "text") != "text" for chunk in chunks):
+        result += [_read_chunk(model, chunk) for chunk in chunks]
+    else:
+        text = text_in(message.get("content")) or text_or_empty(message.get("refusal"))
+        if text.strip() or (text and calls):
+            result.append(TextMessage("assistant", text))
     if calls:
         result.append(ToolCallMessage(calls))
-    return result
+    return citing(result, list(objects(message.get("annotations"))))
+
+
+def _read_chunk(model: Model, chunk: Block) -> Message:
+    """Return one item of a content list as a message."""
+    metadata = kept(model, FORMAT, chunk)
+    match chunk.get("type"):
+        case "text":
+            return TextMessage("assistant", _text_of_chunk(chunk), provider_metadata=metadata)
+        case "thinking":
+            return ReasoningMessage(_text_of_chunk(chunk), provider_metadata=metadata)
+        case _:
+            return opaque(model, FORMAT, chunk)
+
+
+def _activity(chunk: Block) -> Activity | None:
+    """Return that a chunk is no hosted tool's; None: it is no chunk, or one of a type of ours.
+
+    A chunk's data is named after its type: `image_url`, or `reference_ids` of a `reference`.
+    """
+    kind = text_or_empty(chunk.get("type"))
+    if kind in ("", "text", "thinking"):
+        return None
+    return Activity() if any(name.startswith(kind) for name in chunk if name != "type") else None
+
+
+def _text_of_chunk(chunk: Block) -> str:
+    """Return the text of a chunk: its own, or that of the list in a thought (Mistral)."""
+    return text_in(chunk.get("thinking")) or text_in(chunk.get("text"))
 
 
 def _read_call(model: Model, body: object, call: object) -> ToolCall:
@@ -205,7 +442,13 @@ def _read_call(model: Model, body: object, call: object) -> ToolCall:
     name = text_or_empty(function.get("name"))
     if not name:
         raise unexpected(model, body, "a tool call names no function")
-    return parse_call(text_or_empty(found.get("id")), name, function.get("arguments"))
+    read = parse_call(text_or_empty(found.get("id")), name, function.get("arguments"))
+    ours = {"name": name, "arguments": dumps(read.arguments)}
+    said = {**function, "arguments": written_arguments(read, function.get("arguments"))}
+    whole = {**found, "type": "function", "function": said}
+    whole.pop("index", None)
+    metadata = kept(model, FORMAT, whole, {"id": read.id, "type": "function", "function": ours})
+    return replace(read, provider_metadata=metadata)
 
 
 def _usage(usage: dict[str, Any] | None) -> Usage | None:
@@ -250,6 +493,11 @@ class _Choice:
     number: int
     role: str = "assistant"
     texts: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
+    details: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    annotations: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    chunks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """Items of content lists that are no texts, which Mistral sends beside these."""
+
     calls: list[_Call] = field(default_factory=list[_Call])
     logprobs: dict[str, list[Any]] | None = None
     rest: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -275,6 +523,14 @@ class _Choice:
     def whole(self) -> dict[str, Any]:
         content = {name: join(pieces) for name, pieces in self.texts.items()}
         message: dict[str, Any] = {"role": self.role, "content": None, "refusal": None, **content}
+        if self.details:
+            message[DETAILS] = self.details
+        if self.annotations:
+            message["annotations"] = self.annotations
+        if self.chunks:
+            text = content.get("content")
+            said = [{"type": "text", "text": text}] if text else []
+            message["content"] = [*said, *self.chunks]
         calls = sorted(self.calls, key=lambda call: call.index)
         if calls:
             message["tool_calls"] = [call.whole() for call in calls]
@@ -335,14 +591,20 @@ class ChatAssembler(BaseAssembler):
 
     def _texts(self, choice: _Choice, delta: dict[str, Any]) -> list[Delta]:
         deltas: list[Delta] = []
-        for name in ("reasoning_content", "content", "refusal"):
+        join_details(choice.details, delta.get(DETAILS))
+        choice.annotations += objects(delta.get("annotations"))
+        kinds = ("text", "thinking")
+        choice.chunks += [c for c in objects(delta.get("content")) if c.get("type") not in kinds]
+        for name in (*TEXT_FIELDS, "content", "refusal"):
             if delta.get(name) is None:
                 continue
             piece = text_in(delta[name])
             choice.texts.setdefault(name, []).append(piece)
             key = (choice.number, name)
-            if name == "reasoning_content":
-                deltas += self._deltas.reasoning(key, piece)
+            if name in TEXT_FIELDS:
+                # Some hosts send the same under both names.
+                if next(one for one in choice.texts if one in TEXT_FIELDS) == name:
+                    deltas += self._deltas.reasoning(key, piece)
             elif name == "content" or not self._deltas.begun((choice.number, "content")):
                 deltas += self._deltas.text(key, piece)
         return deltas

@@ -6,17 +6,30 @@ What a host takes stands in its row of `agentkit_py.models.capabilities`.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
 from typing_extensions import Unpack
 
+from agentkit_py._core.json import as_object
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.models.base import Model, ModelOptions, checked_url, make_model
-from agentkit_py.models.capabilities import AZURE_OPENAI, GROK, OPENAI, OPENAI_RESPONSES
+from agentkit_py.models.capabilities import (
+    AZURE_OPENAI,
+    GROK,
+    OPENAI,
+    OPENAI_RESPONSES,
+    Capabilities,
+    capabilities_of,
+)
 from agentkit_py.models.chat import ChatAdapter
 from agentkit_py.models.responses import ResponsesAdapter
 
 API_VERSION = "2024-10-21"
 """The newest version of Azure's data plane API that is generally available and dated."""
+
+Api: TypeAlias = Literal["chat", "responses"]
+"""Which of OpenAI's two formats is spoken."""
 
 _IN_URL = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -30,6 +43,9 @@ def openai(
 ) -> Model:
     """Return a model at OpenAI, or at a server of the same format.
 
+    Newer models take tools only through the Responses API (`Capabilities.chat_tools`): they are
+    asked there, with the parameters under that API's names.
+
     Args:
         model: The model's name, e.g. ``"gpt-4.1"``.
         base_url: Root of the API, e.g. ``"http://localhost:11434/v1"``. A server of one's own may
@@ -41,12 +57,13 @@ def openai(
     Raises:
         ConfigurationError: A value cannot work.
     """
-    return make_model(
-        ChatAdapter(OPENAI, stream_usage=stream_usage),
+    return _made(
         model,
+        ChatAdapter(OPENAI, stream_usage=stream_usage),
+        ResponsesAdapter(OPENAI_RESPONSES),
         base_url=base_url,
         key_required=base_url is None,
-        **options,
+        options=options,
     )
 
 
@@ -87,6 +104,7 @@ def azure_openai(
     deployment: str | None = None,
     api_version: str = API_VERSION,
     stream_usage: bool = True,
+    api: Api | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
     """Return a model at Azure OpenAI.
@@ -98,6 +116,8 @@ def azure_openai(
         api_version: Version of the API.
         stream_usage: Whether streams are asked for their usage (``stream_options``), which
             versions of the API before 2024-09-01-preview refuse.
+        api: ``"chat"``, or ``"responses"`` (the v1 API, without ``api_version``); None: the one in
+            which the model takes tools.
         options: See `ModelOptions`; the key's environment variable is ``AZURE_OPENAI_API_KEY``.
 
     Raises:
@@ -106,32 +126,112 @@ def azure_openai(
     deployed = _in_url("deployment", model if deployment is None else deployment)
     version = _in_url("api_version", api_version)
     path = f"/openai/deployments/{deployed}/chat/completions?api-version={version}"
-    return make_model(
-        ChatAdapter(AZURE_OPENAI, path, stream_usage=stream_usage),
+    return _made(
         model,
+        ChatAdapter(AZURE_OPENAI, path, stream_usage=stream_usage),
+        ResponsesAdapter(AZURE_OPENAI, "/openai/v1/responses", deployment=deployed),
         base_url=checked_url("endpoint", endpoint),
-        **options,
+        key_required=True,
+        options=options,
+        api=api,
     )
 
 
-def grok(model: str, *, base_url: str | None = None, **options: Unpack[ModelOptions]) -> Model:
+def grok(
+    model: str,
+    *,
+    base_url: str | None = None,
+    api: Api | None = None,
+    **options: Unpack[ModelOptions],
+) -> Model:
     """Return a Grok model at xAI.
 
     Args:
         model: The model's name, e.g. ``"grok-4"``.
         base_url: Root of the API. A server of one's own may go without a key.
+        api: ``"responses"`` for the newer API, in which reasoning is kept and sent back; None and
+            ``"chat"``: chat completions.
         options: See `ModelOptions`; the key's environment variable is ``XAI_API_KEY``.
 
     Raises:
         ConfigurationError: A value cannot work.
     """
-    return make_model(
-        ChatAdapter(GROK),
+    return _made(
         model,
+        ChatAdapter(GROK),
+        ResponsesAdapter(GROK),
         base_url=base_url,
         key_required=base_url is None,
-        **options,
+        options=options,
+        api=api,
     )
+
+
+def _made(
+    model: str,
+    chat: ChatAdapter,
+    responses: ResponsesAdapter,
+    *,
+    base_url: str | None,
+    key_required: bool,
+    options: ModelOptions,
+    api: Api | None = None,
+) -> Model:
+    """Return a model in the format asked for, else in the one that takes its tools."""
+    if api not in (None, "chat", "responses"):
+        raise ConfigurationError(f"api={api!r}: pass 'chat' or 'responses', or None.")
+    moved = api is None and _needs_responses(model, options)
+    if moved:
+        options = _for_responses(options)
+    adapter = responses if moved or api == "responses" else chat
+    return make_model(adapter, model, base_url=base_url, key_required=key_required, **options)
+
+
+def _needs_responses(model: object, options: ModelOptions) -> bool:
+    """Return whether chat completions would refuse this model's tools."""
+    given, parameters = options.get("capabilities"), options.get("default_parameters") or {}
+    if given is None and isinstance(model, str):
+        given = capabilities_of(model)
+    if not isinstance(given, Capabilities) or not isinstance(parameters, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may pass anything
+        return False
+    effort = parameters.get("reasoning_effort")
+    match given.chat_tools:
+        case "taken":
+            return False
+        case "without_effort":
+            return effort not in (None, "none")
+        case "not_reasoning":
+            return effort != "none"
+        case "refused":
+            return True
+
+
+_LENGTHS = ("max_tokens", "max_completion_tokens")
+_ONLY_CHAT = (
+    *("n", "stop", "presence_penalty", "frequency_penalty", "logit_bias", "logprobs", "seed"),
+    *("stream_options", "modalities", "audio", "prediction", "functions", "function_call"),
+)
+
+
+def _for_responses(options: ModelOptions) -> ModelOptions:
+    """Return the options with the parameters of chat completions as the Responses API has them."""
+    parameters: dict[str, Any] = {}
+    text: dict[str, Any] = {}
+    for name, value in (options.get("default_parameters") or {}).items():
+        if name in _LENGTHS:
+            parameters["max_output_tokens"] = value
+        elif name == "reasoning_effort":
+            parameters["reasoning"] = {"effort": value}
+        elif name == "verbosity":
+            text["verbosity"] = value
+        elif name == "response_format" and (form := as_object(value)) is not None:
+            kept = {key: part for key, part in form.items() if key != "json_schema"}
+            text["format"] = kept | (as_object(form.get("json_schema")) or {})
+        elif name not in _ONLY_CHAT:
+            parameters[name] = value
+    if text:
+        parameters["text"] = text
+    return {**options, "default_parameters": parameters}
 
 
 def _in_url(argument: str, value: object) -> str:

@@ -7,44 +7,60 @@ accepts.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import logging
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
-from agentkit_py._core.json import JsonValue, as_object, dumps
+from agentkit_py._core.json import JsonValue, as_list, as_object, dumps
+from agentkit_py._core.untrusted import get_logger
+from agentkit_py._core.urls import ALLOWED_HOSTS, private_address
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import (
+    ContentPart,
     FileContent,
     ImageContent,
     MediaContent,
     Message,
+    OpaqueMessage,
     ReasoningMessage,
     TextContent,
     TextMessage,
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
+    result_parts,
 )
 from agentkit_py.models.base import ModelRequest
+from agentkit_py.models.capabilities import Capabilities
+from agentkit_py.models.replies import parse_call
+
+logger: logging.Logger = get_logger("agentkit_py")
 
 EMPTY_TURN = "Continue."
-"""The user's turn where a provider wants one and there is none at all."""
+"""The user's turn where chat completions would be asked with no message at all."""
 
-OPENING_TURN = "(The conversation so far:)"
-"""The user's turn before a conversation that begins with an assistant, where one is required."""
+OPENING_TURN = "(The conversation begins here.)"
+"""The user's turn where a conversation is empty, and where it begins with an assistant."""
 
-AUTHOR_TURN = "Agent {agent} said:\n\n{text}"
-"""A user turn with the text of another agent that was last to speak."""
+AUTHOR_TURN = "(The last message is from agent {agent}.) Continue."
+"""The user's turn between the closing text of an agent and the next reply, whoever gives it."""
 
-OWN_TURN = "You said:\n\n{text}"
-"""A user turn with the text of the agent itself, which was last to speak."""
+CLOSING_TURN = "Continue."
+"""The user's turn after a closing text whose author is not known."""
 
-UNKNOWN_AUTHOR_TURN = "The assistant said:\n\n{text}"
-"""A user turn with the last text where nobody knows who wrote it."""
+PREFILL = "Begin each of your replies with exactly this text, and continue from there:\n\n{text}"
+"""Ends the system prompt in place of a prefill, for models that refuse to continue a turn."""
 
-PREFILL_TURN = "Begin your reply with exactly this text, and continue from there:\n\n{text}"
-"""A user turn in place of a prefill, for models that refuse to continue a turn of their own."""
+CALL_A_TOOL = "Answer by calling one of your tools, not with text."
+"""Ends the system prompt where a tool must be called and the model cannot be made to."""
+
+CALL_THE_TOOL = "Answer by calling the tool {name}, not with text."
+"""The instruction to call one certain tool."""
 
 NO_RESULT = "No result."
 """Result of a call that has none. The engine never sends one; encoders stay total."""
@@ -70,7 +86,18 @@ class ToolExchange(NamedTuple):
     """The call's id, unique within the request."""
 
     output: str
-    """The result as text: strings as they are, all else as JSON."""
+    """The result as text: strings as they are, all else as JSON, images and files in words."""
+
+    parts: tuple[ContentPart, ...] = ()
+    """The result as content parts, if there is an image or a file in it."""
+
+    is_error: bool = False
+    """True if the result says that the call failed."""
+
+    @property
+    def words_beside(self) -> str:
+        """The result's texts, without words for the images and files that are shown beside them."""
+        return clean("\n".join(p.text for p in self.parts if isinstance(p, TextContent)))
 
     @property
     def name(self) -> str:
@@ -89,6 +116,16 @@ class ToolExchange(NamedTuple):
             dumps(self.call.arguments if malformed is None else {MALFORMED_KEY: malformed})
         )
 
+    def is_call(self, name: object, arguments: object) -> bool:
+        """Return whether a block with this name and these arguments says what the call says.
+
+        Arguments that are no JSON never do, nor do refused names: no provider takes them back.
+        """
+        said, call = parse_call("", str(name), arguments), self.call
+        readable = said.malformed is None and call.malformed is None
+        same_name = said.name == call.name == self.name
+        return readable and same_name and said.arguments == call.arguments
+
     @property
     def input(self) -> dict[str, Any]:
         """The arguments as a new object, for providers that take nothing but objects."""
@@ -97,16 +134,20 @@ class ToolExchange(NamedTuple):
         return {VALUE_KEY: given} if found is None else found
 
 
-Entry: TypeAlias = TextMessage | ReasoningMessage | list[ToolExchange]
-"""A part of a conversation: a message, or the calls of one reply with their results."""
+Said: TypeAlias = TextMessage | ReasoningMessage | OpaqueMessage
+"""A message that is no tool's."""
+
+Entry: TypeAlias = "Said | list[Said | ToolExchange]"
+"""A part of a conversation: a message, or a reply from its first call on, with the results."""
 
 
-def entries(messages: Sequence[Message]) -> list[Entry]:
-    """Return the conversation with each group of calls and results as tool exchanges.
+def entries(messages: Sequence[Message], id_length: int | None = None) -> list[Entry]:
+    """Return the conversation with the calls of each reply as tool exchanges.
 
-    A result without a call cannot be sent anywhere and is left out; valid histories have none.
+    What a model said between its calls, or after them, stands between them or after them. A result
+    without a call cannot be sent anywhere and is left out; valid histories have none.
     """
-    ids = _UniqueIds()
+    ids = _UniqueIds(id_length)
     found: list[Entry] = []
     index = 0
     while index < len(messages):
@@ -114,43 +155,46 @@ def entries(messages: Sequence[Message]) -> list[Entry]:
         index += 1
         if isinstance(message, ToolCallMessage):
             end = _end_of_group(messages, index)
-            group = messages[index:end]
-            calls, results = [*message.tools], list[ToolResultMessage]()
-            for other in group:
-                if isinstance(other, ToolCallMessage):
-                    calls += other.tools
-                elif isinstance(other, ToolResultMessage):
-                    results.append(other)
-                else:
-                    assert isinstance(other, ReasoningMessage)
-                    found.append(other)
-            if calls:
-                contents = _results_of(calls, results)
-                found.append(
-                    [
-                        ToolExchange(call, ids.take(call.id), _result_text(content))
-                        for call, content in zip(calls, contents, strict=True)
-                    ]
-                )
+            if group := _group(messages[index - 1 : end], ids):
+                found.append(group)
             index = end
         elif not isinstance(message, ToolResultMessage):
             found.append(message)
     return found
 
 
+def _group(messages: Sequence[Message], ids: _UniqueIds) -> list[Said | ToolExchange]:
+    """Return the messages of a reply from its first call on, each call with its result."""
+    calls = [call for m in messages if isinstance(m, ToolCallMessage) for call in m.tools]
+    results = [m for m in messages if isinstance(m, ToolResultMessage)]
+    contents = iter(_results_of(calls, results))
+    group: list[Said | ToolExchange] = []
+    for message in messages:
+        if isinstance(message, ToolCallMessage):
+            group += [exchange(call, ids.take(call.id), next(contents)) for call in message.tools]
+        elif not isinstance(message, ToolResultMessage):
+            group.append(message)
+    return group
+
+
+def exchanges_of(entry: Sequence[Said | ToolExchange]) -> list[ToolExchange]:
+    """Return the calls of a reply with their results."""
+    return [one for one in entry if isinstance(one, ToolExchange)]
+
+
 def _end_of_group(messages: Sequence[Message], start: int) -> int:
     """Return the index after the last result of the calls before ``start``.
 
-    Calls may follow calls; reasoning is the group's if a further call or a result follows.
+    Calls may follow calls; what the model said else is the group's if a call or a result follows.
     """
     end, answered = start, False
     for index in range(start, len(messages)):
         message = messages[index]
         if isinstance(message, ToolResultMessage):
             answered = True
-        elif answered or isinstance(message, TextMessage):
+        elif answered or (isinstance(message, TextMessage) and message.role != "assistant"):
             break
-        elif isinstance(message, ReasoningMessage):
+        elif not isinstance(message, ToolCallMessage):
             continue
         end = index + 1
     return end
@@ -179,8 +223,16 @@ def _results_of(calls: Sequence[ToolCall], results: Sequence[ToolResultMessage])
     ]
 
 
-def _result_text(content: JsonValue) -> str:
-    return clean(content if isinstance(content, str) else dumps(content))
+def exchange(call: ToolCall, call_id: str, content: JsonValue) -> ToolExchange:
+    """Return a call with its result in all forms that formats take."""
+    if isinstance(content, str):
+        return ToolExchange(call, call_id, clean(content))
+    failed = "error" in (as_object(content) or {})
+    parts = result_parts(content)
+    if parts is None:
+        return ToolExchange(call, call_id, clean(dumps(content)), is_error=failed)
+    pieces = [part.text if isinstance(part, TextContent) else words_for(part) for part in parts]
+    return ToolExchange(call, call_id, clean("\n".join(pieces)), tuple(parts), failed)
 
 
 class _UniqueIds:
@@ -190,11 +242,16 @@ class _UniqueIds:
     the beginning of a conversation is encoded the same as it grows (providers cache prefixes).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, length: int | None = None) -> None:
+        self._length = length
+        """The number of letters and digits that an id must have; None: all that `_ID` takes."""
+
         self._used: set[str] = set()
         self._next: dict[str, int] = {}
 
     def take(self, call_id: str) -> str:
+        if self._length is not None:
+            return self._take_short(call_id, self._length)
         if call_id not in self._used and _ID.fullmatch(call_id):
             self._used.add(call_id)
             return call_id
@@ -207,6 +264,16 @@ class _UniqueIds:
             wire_id = base[: _MAX_ID - len(suffix)] + suffix
             number += 1
         self._next[base] = number
+        self._used.add(wire_id)
+        return wire_id
+
+    def _take_short(self, call_id: str, length: int) -> str:
+        fits = len(call_id) == length and call_id.isascii() and call_id.isalnum()
+        wire_id, number = call_id if fits else "", 0
+        while not wire_id or wire_id in self._used:
+            said = f"{call_id}\0{number}".encode("utf-8", "replace")
+            wire_id = hashlib.blake2b(said).hexdigest()[:length]
+            number += 1
         self._used.add(wire_id)
         return wire_id
 
@@ -231,31 +298,56 @@ def texts(message: TextMessage) -> list[str]:
     return [clean(piece) for piece in pieces if piece.strip()]
 
 
-def closing_turn(entries: Sequence[Entry], reader: str) -> tuple[TextMessage | None, str]:
-    """Return the assistant's text that ends the conversation, and how it reads as a user's turn.
+def closing_turn(author: str | None) -> str:
+    """Return the user's turn between an assistant's closing text and another reply.
 
     Anthropic and Gemini take a conversation that ends with an assistant for a reply to continue,
-    or refuse it; so an agent that answers another one's closing text gets it as the user's words,
-    which say who wrote it.
+    or refuse it. The turn says who spoke last, whoever reads it, and stays in its place when the
+    conversation goes on (see `blocks.turn_mark`): a message has one form on the wire for ever.
     """
-    message = _closing_text(entries)
-    if message is None:
-        return None, ""
-    text = "".join(texts(message)).strip()
-    if message.agent is None:
-        return message, UNKNOWN_AUTHOR_TURN.format(text=text)
-    if message.agent == reader:
-        return message, OWN_TURN.format(text=text)
-    return message, AUTHOR_TURN.format(agent=message.agent, text=text)
+    return CLOSING_TURN if author is None else AUTHOR_TURN.format(agent=clean(author))
 
 
-def _closing_text(entries: Sequence[Entry]) -> TextMessage | None:
-    for entry in reversed(entries):
-        if isinstance(entry, list):
-            return None
-        if isinstance(entry, TextMessage) and entry.role != "system" and texts(entry):
-            return entry if entry.role == "assistant" else None
-    return None
+def is_continued(entries: Sequence[Entry], reader: str) -> bool:
+    """Return whether the conversation ends with a paused reply of the reader, which goes on now."""
+    last = entries[-1] if entries else None
+    if last is None or isinstance(last, list):
+        return False
+    return last.stop_reason == "pause" and last.agent in (None, reader)
+
+
+def ends_with_assistant(request: ModelRequest) -> bool:
+    """Return whether the last word of the conversation may be an assistant's."""
+    last = next(
+        (
+            message
+            for message in reversed(split_prefill(request)[0])
+            if message.role != "system" and not isinstance(message, ReasoningMessage)
+        ),
+        None,
+    )
+    return last is not None and last.role == "assistant"
+
+
+def role_message(text: str, added: Iterable[str], removed: Iterable[str]) -> TextMessage:
+    """Return a system message that stands between others, where another agent begins to speak.
+
+    Args:
+        text: What it says.
+        added: Tools that may be called from here on.
+        removed: Tools that may not be called from here on.
+    """
+    changes = {"added": sorted(added), "removed": sorted(removed)}
+    return TextMessage("system", text, provider_metadata={"role": changes})
+
+
+def tool_changes(message: Message) -> tuple[Sequence[str], Sequence[str]] | None:
+    """Return the tools that a `role_message` adds and removes; None: it is another message."""
+    changes = as_object((message.provider_metadata or {}).get("role"))
+    if changes is None or message.role != "system":
+        return None
+    added, removed = (as_list(changes.get(name)) or [] for name in ("added", "removed"))
+    return [str(name) for name in added], [str(name) for name in removed]
 
 
 def split_prefill(request: ModelRequest) -> tuple[Sequence[Message], str]:
@@ -269,6 +361,43 @@ def split_prefill(request: ModelRequest) -> tuple[Sequence[Message], str]:
         for piece in texts(message)
     ]
     return request.messages[: -request.prefill], "".join(prefill).rstrip()
+
+
+def without_sampling(
+    parameters: dict[str, Any], takes: Capabilities, effort: object
+) -> dict[str, Any]:
+    """Return OpenAI's parameters without those of sampling, which models that reason refuse.
+
+    Without any effort they take them; from GPT-6.2 on, never.
+    """
+    if takes.sampling or (effort == "none" and not takes.checks_prefix):
+        return parameters
+    refused = ("temperature", "top_p", "logprobs", "top_logprobs")
+    return {name: value for name, value in parameters.items() if name not in refused}
+
+
+def asks_for_call(request: ModelRequest) -> str:
+    """Return the words that ask for a call, for models that cannot be made to; may be empty."""
+    if not request.tools or request.tool_choice == "auto":
+        return ""
+    if request.tool_choice == "any":
+        return CALL_A_TOOL
+    return CALL_THE_TOOL.format(name=named_choice(request))
+
+
+def openai_mode(request: ModelRequest) -> str | None:
+    """Return OpenAI's word for who chooses the tool; None: a certain tool is asked for."""
+    if request.allowed_tools is not None and not request.allowed_tools:
+        return "none"
+    return {"auto": "auto", "any": "required"}.get(request.tool_choice)
+
+
+def allowed_of(request: ModelRequest, takes: Capabilities) -> list[str]:
+    """Return the tools that a choice is restricted to; empty: it is not, or cannot be."""
+    allowed = request.allowed_tools
+    if allowed is None or not takes.restricts_tools:
+        return []
+    return [spec.name for spec in request.tools if spec.name in allowed]
 
 
 def named_choice(request: ModelRequest) -> str:
@@ -311,14 +440,57 @@ def encoded_parts(
         text: Gives a provider's form of a text.
         media: Gives that of an image or file; what it has no form for is put in words.
     """
+    assert not isinstance(message.content, str)
+    return _encoded(message.content, text, media)
+
+
+def result_content(
+    one: ToolExchange,
+    text: Callable[[str], Encoded],
+    media: Callable[[MediaContent], Encoded | None],
+) -> str | list[Encoded]:
+    """Return a result as a format takes it that has images and files in results.
+
+    That is its text, unless there is one; what the format has no form for is put in words.
+    """
+    return (_encoded(one.parts, text, media) if one.parts else "") or one.output
+
+
+@cache
+def warn_of_words(format_name: str) -> None:
+    """Say once that images and files in results are sent to a format as words."""
+    logger.warning(
+        "An image or a file in a tool's result is named in words only: %s takes text alone there. "
+        "Claude, OpenAI's Responses and Gemini 3 take images in results.",
+        format_name,
+    )
+
+
+def _encoded(
+    parts: Sequence[ContentPart],
+    text: Callable[[str], Encoded],
+    media: Callable[[MediaContent], Encoded | None],
+) -> list[Encoded]:
     found: list[Encoded] = []
-    for part in message.content:
-        assert not isinstance(part, str)
+    for part in parts:
         if not isinstance(part, TextContent):
-            found.append(media(part) or text(clean(words_for(part))))
+            found.append((may_be_sent(part) and media(part)) or text(clean(words_for(part))))
         elif part.text.strip():
             found.append(text(clean(part.text)))
     return found
+
+
+def may_be_sent(part: MediaContent) -> bool:
+    """Return False for a URL of a private network: a stranger could read it through the model."""
+    reason = None if part.url is None else private_address(part.url)
+    if reason is not None:
+        logger.warning(
+            "The URL of an image or file is not sent for the model to fetch, its words are: %s. "
+            "Private hosts that may be read go into %s.",
+            reason,
+            ALLOWED_HOSTS,
+        )
+    return reason is None
 
 
 def words_for(part: MediaContent) -> str:
@@ -342,6 +514,16 @@ def media_type(part: MediaContent) -> str:
 def data_url(part: MediaContent) -> str:
     """Return the part's URL, or its bytes as one."""
     return part.url or f"data:{media_type(part)};base64,{part.data}"
+
+
+def text_in_file(part: MediaContent) -> str | None:
+    """Return the text in a text file's bytes; None: it is none."""
+    if part.data is None or not media_type(part).startswith("text/"):
+        return None
+    try:
+        return base64.b64decode(part.data, validate=True).decode()
+    except ValueError:
+        return None
 
 
 def is_link_or(part: MediaContent, kinds: Container[str]) -> bool:

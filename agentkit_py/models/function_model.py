@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
-from agentkit_py.messages import TextMessage, Usage
+from agentkit_py.messages import Finish, TextMessage, Usage
 from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest
 from agentkit_py.models.capabilities import Host
 from agentkit_py.models.replies import unexpected
@@ -53,7 +53,7 @@ def function_model(
         model=model,
         adapter=_FunctionAdapter(Host(provider="function", key_variable="")),
         base_url="",
-        respond=respond,
+        answers=respond,
         key_required=False,
         context_window=context_window,
     )
@@ -86,10 +86,10 @@ class _FunctionAdapter(Adapter):
         try:
             messages = tuple([message_from_dict(message) for message in found["messages"]])
             usage = Usage(*found["usage"]) if "usage" in found else None
-            finish_reason = found["finish_reason"]
+            finish = None if found["finish"] is None else Finish(*found["finish"])
         except (KeyError, TypeError, InvalidRecordError) as error:
             raise unexpected(model, body, "no reply that this model has given") from error
-        return ModelReply(messages=messages, usage=usage, finish_reason=finish_reason)
+        return ModelReply(messages=messages, usage=usage, finish=finish)
 
 
 def _reply_to_json(model: Model, reply: ModelReply) -> dict[str, Any]:
@@ -102,7 +102,9 @@ def _reply_to_json(model: Model, reply: ModelReply) -> dict[str, Any]:
     # The agent that asked signs them.
     unsigned = [replace(m, agent=None) if m.agent else m for m in reply.messages]
     messages = [message_to_dict(message) for message in unsigned]
-    found: dict[str, Any] = {"messages": messages, "finish_reason": reply.finish_reason}
+    ended = reply.finish
+    told = None if ended is None else [ended.reason, ended.word, ended.details]
+    found: dict[str, Any] = {"messages": messages, "finish": told}
     if (used := reply.usage) is not None:
         tokens = (used.input_tokens, used.output_tokens, used.cached_tokens)
         found["usage"] = [*tokens, used.reasoning_tokens]

@@ -9,19 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from typing_extensions import Unpack
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
-from agentkit_py.errors import ConfigurationError, ModelResponseError
+from agentkit_py.errors import ConfigurationError, EmptyReplyError, ModelResponseError
 from agentkit_py.messages import (
     Delta,
+    FinishReason,
     ImageContent,
     MediaContent,
     Message,
+    OpaqueMessage,
     ReasoningMessage,
     TextMessage,
+    ToolCall,
     ToolCallMessage,
     Usage,
 )
@@ -34,26 +37,57 @@ from agentkit_py.models.base import (
     ToolSpec,
     make_model,
 )
-from agentkit_py.models.capabilities import GEMINI, capabilities_of
+from agentkit_py.models.binding import (
+    Binding,
+    Reason,
+    Standing,
+    account_of,
+    binding_of,
+    bound,
+    digest_of,
+    has_reasoning,
+    opaque_data,
+)
+from agentkit_py.models.blocks import (
+    Activity,
+    adjoined,
+    checked_reply,
+    citing,
+    finished,
+    host_of,
+    kept,
+    opaque,
+    opaque_block,
+    own_block,
+    sendable,
+    turn_mark,
+    with_turn_mark,
+    without_nulls,
+)
+from agentkit_py.models.capabilities import GEMINI
 from agentkit_py.models.encoding import (
-    EMPTY_TURN,
     OPENING_TURN,
-    PREFILL_TURN,
+    PREFILL,
     Entry,
+    Said,
     ToolExchange,
     clean,
     closing_turn,
     encoded_parts,
+    ends_with_assistant,
     entries,
     has_media,
+    is_continued,
+    may_be_sent,
     media_type,
     named_choice,
     split_prefill,
     texts,
+    warn_of_words,
 )
+from agentkit_py.models.hosted import hosted_tools
 from agentkit_py.models.replies import (
     BaseAssembler,
-    calls_last,
     checked_body,
     count,
     join,
@@ -70,6 +104,9 @@ PLACEHOLDER_SIGNATURE = "skip_thought_signature_validator"
 _IN_URL = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 _MALFORMED = "MALFORMED_FUNCTION_CALL"
 _NO_FAULT = frozenset({"", "STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED"})
+
+FORMAT = "gemini"
+"""The name of this format: of its opaque messages, and the key of its data in messages."""
 
 Part = dict[str, Any]
 
@@ -105,43 +142,106 @@ class GeminiAdapter(Adapter):
         The model's default parameters fill in what is not put here, as in TypeScript: they cannot
         replace the conversation or the tools.
         """
-        conversation, prefill = split_prefill(request)
-        turns = _Turns(request.agent, signed_calls=capabilities_of(model.model).signed_calls)
-        turns.read(entries(conversation))
-        if prefill:
-            # Gemini takes a closing model turn for the end of the conversation, not a beginning.
-            turns.add("user", [{"text": PREFILL_TURN.format(text=prefill)}])
-        if not turns.found:
-            turns.add("user", [{"text": EMPTY_TURN}])
+        turns = self._turns(model, request)
         body: dict[str, Any] = {}
         if turns.system:
             body["systemInstruction"] = {"parts": [{"text": "\n\n".join(turns.system)}]}
         body["contents"] = turns.found
         if request.tools:
             body["tools"] = [{"functionDeclarations": [_tool(spec) for spec in request.tools]}]
-            body["toolConfig"] = {"functionCallingConfig": _choice(request)}
+            choice: dict[str, Any] = {"functionCallingConfig": _choice(request)}
+            body["toolConfig"] = choice
+        if hosted := hosted_tools(model, request, FORMAT):
+            if request.tools:  # "toolCall"/"toolResponse" parts come back, and go back in place
+                body["toolConfig"]["includeServerSideToolInvocations"] = True
+            body["tools"] = [*body.get("tools", []), *hosted]
         for name, value in model.default_parameters.items():
             body.setdefault(name, value)
-        return body
+        return self.with_output(model, request, body)
 
-    def decode(self, model: Model, body: object) -> ModelReply:
-        """Return the reply's messages: one per part, tool calls last, unknown parts left out.
+    def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:  # noqa: ARG002 - the base's
+        """Return the part of ``generationConfig``; None for an object without properties.
 
         Raises:
-            ModelResponseError: The request was blocked, the answer was stopped before it said
-                anything, or the model wrote a call that is none.
+            ToolDefinitionError: The schema refers to itself.
+        """
+        schema = gemini_form(spec)
+        if schema is None:
+            return None
+        form = {"responseMimeType": "application/json", "responseSchema": schema}
+        return {"generationConfig": form}
+
+    def bind(
+        self, model: Model, request: ModelRequest, messages: Sequence[Message]
+    ) -> tuple[Message, ...]:
+        """Return a reply's messages, what is signed in them bound to host, account and model."""
+        host = host_of(model)
+        made = Binding(account=account_of(model, request), model=model.model)
+
+        def signed(metadata: JsonObject | None) -> JsonObject | None:
+            return bound(metadata, host, made) if _signature(_own(metadata, host)) else metadata
+
+        mark = self._turns(model, request).closed if ends_with_assistant(request) else ""
+        found: list[Message] = []
+        for message in messages:
+            kept = replace(message, provider_metadata=signed(message.provider_metadata))
+            if isinstance(kept, ToolCallMessage):
+                calls = [
+                    replace(c, provider_metadata=signed(c.provider_metadata)) for c in kept.tools
+                ]
+                kept = replace(kept, tools=calls)
+            found.append(kept)
+        return with_turn_mark(found, mark, host) if mark else tuple(found)
+
+    def left_out(self, model: Model, request: ModelRequest) -> Sequence[tuple[Message, Reason]]:
+        """Return what is signed and sent without its signature, with why; and others' reasoning."""
+        if not has_reasoning(request) and not any(opaque_data(request.messages)):
+            return ()
+        unsigned = self._turns(model, request).unsigned
+
+        def reasons(message: Message) -> list[Reason]:
+            calls = message.tools if isinstance(message, ToolCallMessage) else ()
+            return [unsigned[id(one)] for one in (message, *calls) if id(one) in unsigned]
+
+        return [(message, why) for message in request.messages for why in reasons(message)]
+
+    def _turns(self, model: Model, request: ModelRequest) -> _Turns:
+        conversation, prefill = split_prefill(request)
+        turns = _Turns(model, request)
+        turns.read(entries(sendable(conversation, FORMAT, turns.host, _activity)))
+        if prefill:
+            # Gemini takes a closing model turn for the end of the conversation, not a beginning.
+            turns.system.append(PREFILL.format(text=prefill))
+        return turns
+
+    def decode(self, model: Model, body: object) -> ModelReply:
+        """Return the reply's messages: one per part, in their order.
+
+        Parts of which our own form would lose something are kept in `provider_metadata`, and those
+        for which there is no type as `OpaqueMessage`s.
+
+        Raises:
+            ModelResponseError: The answer has no candidates.
+            EmptyReplyError: The request was blocked, or the answer was stopped before it said
+                anything.
         """
         found = checked_body(model, body)
         candidates = [as_object(item) or {} for item in as_list(found.get("candidates")) or []]
         if not candidates:
             raise _no_candidates(model, found)
-        messages = calls_last(_read_parts(found, candidates))
-        reason = text_or_empty(candidates[0].get("finishReason"))
-        if reason == _MALFORMED or (not messages and reason not in _NO_FAULT):
-            said = text_or_empty(candidates[0].get("finishMessage"))
-            raise unexpected(model, body, f"the model stopped with {reason}. {said}".strip())
+        messages = _read_parts(model, found, candidates)
+        first = candidates[0]
+        word = text_or_empty(first.get("finishReason"))
+        said = text_or_empty(first.get("finishMessage"))
+        if word == _MALFORMED:
+            messages.append(_malformed_call(said, text_or_empty(found.get("responseId"))))
+        beside = {"finishMessage": said}
+        if word not in _NO_FAULT:
+            beside |= {"safetyRatings": first.get("safetyRatings")}
+            beside |= {"promptFeedback": found.get("promptFeedback")}
+        finish = finished(messages, _WORDS, word, beside)
         usage = _usage(as_object(found.get("usageMetadata")))
-        return ModelReply(messages=_stopped(messages), usage=usage, finish_reason=reason or None)
+        return checked_reply(model, adjoined(model, messages), finish, usage)
 
     def stream_url(self, model: Model) -> str:
         """Return the URL of a request for a stream; without ``alt=sse`` it gives a JSON list."""
@@ -167,29 +267,79 @@ def _root(model: Model) -> str:
 class _Turns:
     """Turns that alternate: what comes from one side in a row is one turn."""
 
-    def __init__(self, reader: str, *, signed_calls: bool) -> None:
+    def __init__(self, model: Model, request: ModelRequest) -> None:
+        self.host = host_of(model)
         self.found: list[dict[str, Any]] = []
         self.system: list[str] = []
         """All system messages, wherever they stand: Gemini has one place for them."""
 
-        self._reader = reader
-        self._signed_calls = signed_calls
+        self.closed = ""
+        """The mark of the user's turn that had to end the conversation; empty: none had to."""
+
+        self.unsigned: dict[int, Reason] = {}
+        """Why signatures are not sent, by the `id()` of their messages and calls."""
+
+        self._model = model.model
+        self._reader = request.agent
+        self._signed_calls = model.takes.signed_calls
+        self._standing = Standing(model, request)
+        self._author: str | None = None
+        self._opened = ""
+        self._waits = False
+        """True while a call waits for its result: no user's turn may come between them."""
 
     def read(self, conversation: list[Entry]) -> None:
-        closing, closing_words = closing_turn(conversation, self._reader)
         for entry in conversation:
             if isinstance(entry, list):
-                self._add_exchanges(entry)
-            elif isinstance(entry, ReasoningMessage):
-                self.add("model", _thought(entry))
-            elif entry is closing:
-                self.add("user", [{"text": closing_words}])
-            elif entry.role == "system":
-                self.system += texts(entry)
+                self._add_reply(entry)
             else:
-                self.add("user" if entry.role == "user" else "model", _text_parts(entry))
-        if self.found and self.found[-1]["role"] == "model":
+                self._say(entry)
+        if self._ends_with_model and all(part.get("thought") for part in self.found[-1]["parts"]):
             self.found.pop()  # nothing but thoughts: the last word is the user's
+        if not self.found:
+            self.add("user", [{"text": OPENING_TURN}])
+        if self._ends_with_model and not is_continued(conversation, self._reader):
+            self.closed = digest_of([len(self.found), self.found[-1]["parts"]])
+            self.add("user", [{"text": closing_turn(self._author)}])
+
+    @property
+    def _ends_with_model(self) -> bool:
+        return bool(self.found) and self.found[-1]["role"] == "model"
+
+    def _open(self, mark: str) -> None:
+        """Put the user's turn in its place that was sent before the reply with this mark."""
+        if mark and mark != self._opened and self._ends_with_model and not self._waits:
+            self.add("user", [{"text": closing_turn(self._author)}])
+        self._opened = mark or self._opened
+
+    def _own(self, of: Message | ToolCall) -> Part:
+        """Return the part that something was read from, signed if the signature still counts."""
+        metadata = of.provider_metadata
+        part = _own(metadata, self.host)
+        if not _signature(part):
+            return part
+        why = self._standing.reason(of, metadata)
+        made_by = binding_of(metadata).model
+        if why is None and made_by and _family(made_by) != _family(self._model):
+            why = "model"
+        if why is None:
+            return part
+        self.unsigned[id(of)] = why
+        return {name: value for name, value in part.items() if name != "thoughtSignature"}
+
+    def _say(self, message: Said) -> None:
+        if message.role == "assistant":
+            self._open(turn_mark(message.provider_metadata))
+        if isinstance(message, ReasoningMessage):
+            self.add("model", _thought(message, self._own(message)))
+        elif isinstance(message, OpaqueMessage):
+            self.add("model", [opaque_block(message)])
+        elif message.role == "system":
+            self.system += texts(message)
+        else:
+            role = "user" if message.role == "user" else "model"
+            self.add(role, _text_parts(message, self._own(message)))
+            self._author = message.agent
 
     def add(self, role: str, parts: list[Part]) -> None:
         """Add parts to the last turn if it is of the same side, else begin a turn."""
@@ -202,29 +352,74 @@ class _Turns:
         else:
             self.found.append({"role": role, "parts": parts})
 
-    def _add_exchanges(self, exchanges: list[ToolExchange]) -> None:
-        """Add the calls, and one response for each in their order, in TypeScript's envelope."""
-        calls: list[Part] = []
+    def _add_reply(self, entry: list[Said | ToolExchange]) -> None:
+        """Add the reply, and a response for each call in their order, in TypeScript's envelope."""
         results: list[Part] = []
-        for one in exchanges:
-            call = {"functionCall": {"name": one.name, "args": one.input}}
-            calls.append(call | _signature(one.call.provider_metadata))
-            response = {"name": one.name, "content": one.output}
-            results.append({"functionResponse": {"name": one.name, "response": response}})
-        if self._signed_calls and "thoughtSignature" not in calls[0]:
-            # Of parallel calls only the first is signed.
-            calls[0]["thoughtSignature"] = PLACEHOLDER_SIGNATURE
-        self.add("model", calls)
+        for one in entry:
+            if not isinstance(one, ToolExchange):
+                self._say(one)
+                continue
+            self._open(turn_mark(one.call.provider_metadata))
+            part = self._call(one)
+            if self._signed_calls and not results and "thoughtSignature" not in part:
+                # Of parallel calls only the first is signed.
+                part["thoughtSignature"] = PLACEHOLDER_SIGNATURE
+            self.add("model", [part])
+            self._waits = True
+            # "Each functionResponse must repeat the id": where the call has one that goes back.
+            named = {k: v for k, v in part["functionCall"].items() if k == "id"} | {
+                "name": one.name
+            }
+            shown = self._shown(one)
+            words = one.words_beside if shown else one.output
+            response = {"name": one.name, "content": words}
+            results.append({"functionResponse": {**named, "response": response, **shown}})
         self.add("user", results)
+        self._waits = False
+
+    def _shown(self, one: ToolExchange) -> Part:
+        """Return the images and files of a result, which Gemini 3 takes beside its words."""
+        if not one.parts:
+            return {}
+        if not self._signed_calls:
+            warn_of_words("Gemini 2")
+            return {}
+        media = [p for p in one.parts if isinstance(p, MediaContent)]
+        parts = [_media_part(p) for p in media if may_be_sent(p)]
+        return {"parts": parts} if len(parts) == len(media) and all(parts) else {}
+
+    def _call(self, one: ToolExchange) -> Part:
+        part = self._own(one.call)
+        call = as_object(part.get("functionCall"))
+        if call is not None and one.is_call(call.get("name"), call.get("args")):
+            return part
+        # A signature alone is how older threads keep it.
+        old = {} if call is not None else _signature(part)
+        return {"functionCall": {"name": one.name, "args": one.input}, **old}
 
 
-def _text_parts(message: TextMessage) -> list[Part]:
+_FAMILY = re.compile(r"gemini-[\d.]+(?:-[a-z]+)?")
+
+
+def _family(model: str) -> str:
+    """Return the models that read each other's signatures, e.g. ``"gemini-3-pro"``."""
+    found = _FAMILY.search(model.lower())
+    return model if found is None else found[0]
+
+
+def _own(metadata: JsonObject | None, host: str) -> Part:
+    return own_block(metadata, FORMAT, host) or {}
+
+
+def _text_parts(message: TextMessage, part: Part) -> list[Part]:
     if message.role == "user" and has_media(message):
         return encoded_parts(message, lambda text: {"text": text}, _media_part)
+    if part.get("text") == message.content:
+        return [part]
     pieces = texts(message)
     if not pieces:
         return []
-    return [{"text": "".join(pieces), **_signature(message.provider_metadata)}]
+    return [{"text": "".join(pieces), **({} if "text" in part else _signature(part))}]
 
 
 _MEDIA = re.compile(r"(?:image/(?!svg)|audio/|video/|text/)[\w.+-]+|application/(?:pdf|json)")
@@ -245,17 +440,18 @@ def _media_part(part: MediaContent) -> Part | None:
     return {"fileData": {"mimeType": part.media_type or usual, "fileUri": part.url}}
 
 
-def _thought(message: ReasoningMessage) -> list[Part]:
+def _thought(message: ReasoningMessage, part: Part) -> list[Part]:
     """Return a thought of Gemini's own that is signed; unsigned ones carry nothing over."""
-    signature = _signature(message.provider_metadata)
-    if not signature or not message.content.strip():
+    signature = _signature(part)
+    if not signature or part.get("text", message.content) != message.content:
+        return []
+    if not message.content.strip():
         return []
     return [{"text": clean(message.content), "thought": True, **signature}]
 
 
-def _signature(metadata: JsonObject | None) -> Part:
-    own = as_object((metadata or {}).get("gemini")) or {}
-    signature = text_or_empty(own.get("thoughtSignature"))
+def _signature(part: Part) -> Part:
+    signature = text_or_empty(part.get("thoughtSignature"))
     return {"thoughtSignature": signature} if signature else {}
 
 
@@ -280,51 +476,128 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 # The reply.
 
 
+_FILTERS = (
+    *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"),
+    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+)
+_ERRORS = (
+    *(_MALFORMED, "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE"),
+    *("MALFORMED_RESPONSE", "OTHER", "NO_IMAGE", "IMAGE_OTHER"),
+)
+_WORDS: dict[str, FinishReason] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(_FILTERS, "content_filter"),
+    **dict.fromkeys(_ERRORS, "error"),
+}
+_CALLED = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)\s*\(")
+
+
+def _malformed_call(said: str, response_id: str) -> ToolCallMessage:
+    """Return a call of which Gemini only says that it is none, so that the model can mend it."""
+    names = [name for name in _CALLED.findall(said) if name not in ("print", "default_api")]
+    name = names[0] if names else _MALFORMED.lower()
+    call_id = f"{response_id}_malformed" if response_id else f"{name}_malformed"
+    return ToolCallMessage([ToolCall(call_id, name, {}, malformed=said or _MALFORMED)])
+
+
 def _no_candidates(model: Model, body: dict[str, Any]) -> ModelResponseError:
     feedback = as_object(body.get("promptFeedback")) or {}
     blocked = text_or_empty(feedback.get("blockReason"))
     if blocked:
-        return unexpected(model, body, f"the prompt was blocked: {blocked}")
+        return EmptyReplyError(
+            "content_filter",
+            provider=model.provider,
+            model=model.model,
+            provider_reason=f"the prompt was blocked: {blocked}",
+            details=feedback,
+            usage=_usage(as_object(body.get("usageMetadata"))),
+        )
     return unexpected(model, body, "the answer has no candidates")
 
 
-def _read_parts(body: dict[str, Any], candidates: list[dict[str, Any]]) -> list[Message]:
+def _read_parts(
+    model: Model, body: dict[str, Any], candidates: list[dict[str, Any]]
+) -> list[Message]:
     ids = _CallIds(text_or_empty(body.get("responseId")))
     result: list[Message] = []
     for candidate in candidates:
         content = as_object(candidate.get("content")) or {}
-        read = [_read_part(part, ids) for part in objects(content.get("parts"))]
-        result += [message for message in read if message is not None]
+        read = [_read_part(model, part, ids) for part in objects(content.get("parts"))]
+        result += citing([message for message in read if message is not None], _sources(candidate))
     return result
 
 
-def _read_part(part: dict[str, Any], ids: _CallIds) -> Message | None:
-    signature = text_or_empty(part.get("thoughtSignature"))
-    metadata = {"gemini": {"thoughtSignature": signature}} if signature else None
+_SOURCES = (("groundingMetadata", "groundingChunks"), ("citationMetadata", "citationSources"))
+
+
+def _sources(candidate: dict[str, Any]) -> list[JsonObject]:
+    """Return what an answer is grounded in, or cites."""
+    found: list[JsonObject] = []
+    for name, inner in _SOURCES:
+        found += objects((as_object(candidate.get(name)) or {}).get(inner))
+    return found
+
+
+def _read_part(model: Model, part: Part, ids: _CallIds) -> Message | None:
     call = as_object(part.get("functionCall"))
     if call is not None:
         name = text_or_empty(call.get("name"))
         if not name:
             return None
         call_id = text_or_empty(call.get("id")) or ids.take(name)
-        return ToolCallMessage([parse_call(call_id, name, call.get("args"), metadata)])
+        read = parse_call(call_id, name, call.get("args"))
+        ours = {"functionCall": {"name": name, "args": read.arguments}}
+        metadata = kept(model, FORMAT, part, ours)
+        return ToolCallMessage([replace(read, provider_metadata=metadata)])
     text = part.get("text")
     if not isinstance(text, str):
-        return None
+        # The result of a function is the user's to give, not a model's.
+        return None if "functionResponse" in part else _read_opaque(model, part)
     if part.get("thought") is True:
+        metadata = kept(model, FORMAT, part, {"text": text, "thought": True})
         return ReasoningMessage(text, provider_metadata=metadata)
+    metadata = kept(model, FORMAT, part, {"text": text} if text.strip() else {"text": ""})
     return TextMessage("assistant", text, provider_metadata=metadata)
 
 
-def _stopped(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return texts with a stop reason, which TypeScript leaves out: agents would never stop."""
-    calls = any(isinstance(message, ToolCallMessage) for message in messages)
-    return tuple(
-        replace(message, stop_reason="tool" if calls else "stop")
-        if isinstance(message, TextMessage)
-        else message
-        for message in messages
-    )
+_HOSTED: dict[str, Literal["call", "result"]] = {
+    "executableCode": "call",
+    "codeExecutionResult": "result",
+    "toolCall": "call",
+    "toolResponse": "result",
+}
+
+
+_TYPED = frozenset({"text", "functionCall", "functionResponse"})
+_BESIDE_DATA = frozenset(
+    {
+        "thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution",
+        "mediaProcessing", "audioTranscription", "speechMetadata",
+    }
+)  # fmt: skip
+
+
+def _data(part: Part) -> tuple[str, Part] | None:
+    """Return what a part without a type of ours holds, which is one object; None: it is no part."""
+    held = [name for name in part if name not in _BESIDE_DATA]
+    found = as_object(part[held[0]]) if len(held) == 1 and held[0] not in _TYPED else None
+    return None if found is None else (held[0], found)
+
+
+def _activity(part: Part) -> Activity | None:
+    data = _data(part)
+    if data is None:
+        return None
+    which = _HOSTED.get(data[0])
+    return Activity() if which is None else Activity(which, text_or_empty(data[1].get("id")))
+
+
+def _read_opaque(model: Model, part: Part) -> OpaqueMessage:
+    kind, found = _data(without_nulls(part)) or ("", {})
+    hosted = text_or_empty(found.get("toolType")).lower() or "code_execution"
+    tool = hosted if kind in _HOSTED else ""
+    return opaque(model, FORMAT, part, _activity(without_nulls(part)), tool=tool)
 
 
 def _usage(usage: dict[str, Any] | None) -> Usage | None:
@@ -374,6 +647,7 @@ class _Part:
             and isinstance(part.get("text"), str)
             and (self.first.get("thought") is True) == (part.get("thought") is True)
             and not self.first.get("thoughtSignature")
+            and not (self.pieces and part.get("thoughtSignature"))
         )
 
     def whole(self) -> dict[str, Any]:
@@ -403,6 +677,12 @@ class _Candidate:
             return self.rest
         parts = {"parts": [part.whole() for part in self.parts]} if self.parts else {}
         return {"content": {**self.content, **parts}, **self.rest}
+
+
+def _grown(before: object, now: object) -> object:
+    """Return a value of a stream: usage and sources grow, and some events leave parts out."""
+    old, new = as_object(before), as_object(now)
+    return {**old, **new} if old and new else now
 
 
 class GeminiAssembler(BaseAssembler):
@@ -435,9 +715,7 @@ class GeminiAssembler(BaseAssembler):
         deltas: list[Delta] = []
         for name, value in found.items():
             if name != "candidates":
-                before, now = as_object(self._head.get(name)), as_object(value)
-                # The usage grows from event to event, and some leave parts of it out.
-                self._head[name] = {**before, **now} if before and now else value
+                self._head[name] = _grown(self._head.get(name), value)
         for candidate in objects(found.get("candidates")):
             deltas += self._candidate(candidate)
         return deltas
@@ -446,7 +724,9 @@ class GeminiAssembler(BaseAssembler):
         index = found.get("index")
         number = index if isinstance(index, int) else 0
         candidate = self._candidates.setdefault(number, _Candidate())
-        candidate.rest.update({name: value for name, value in found.items() if name != "content"})
+        for name, value in found.items():
+            if name != "content":
+                candidate.rest[name] = _grown(candidate.rest.get(name), value)
         content = as_object(found.get("content"))
         if content is None:
             return []

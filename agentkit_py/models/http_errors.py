@@ -23,6 +23,9 @@ from agentkit_py.models.base import Model
 
 _MAX_DETAIL = 2000
 _HIDDEN = "[key]"
+_SHORTEST_SECRET = 6
+"""Characters; a shorter header is a switch."""
+
 _TOO_MANY_REQUESTS = 429
 _FORBIDDEN = frozenset({401, 403})
 _SERVER_ERROR = 500
@@ -136,9 +139,10 @@ def _status_of(error: dict[str, Any]) -> int | None:
 
 
 def hide_keys(text: str, model: Model, api_key: str | None) -> str:
-    """Return ``text`` without the key that was sent, and without what looks like one."""
-    for key in (api_key, model.api_key):
-        if key:
+    """Return ``text`` without the key and headers that were sent, and what looks like a key."""
+    own = None if callable(model.api_key) else model.api_key
+    for key in (api_key, own, *model.headers.values()):
+        if key and (len(key) >= _SHORTEST_SECRET or key in (api_key, own)):
             text = text.replace(key, _HIDDEN)
     return _KEY_SHAPES.sub(_HIDDEN, text)
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
-from agentkit_py._core.json import JsonValue, as_list, as_object, dumps
+from agentkit_py._core.json import (
+    JsonValue,
+    as_list,
+    as_object,
+    dumps,
+    loads_tamed,
+    strict_loads,
+    tamed,
+)
 from agentkit_py.errors import ModelResponseError
 from agentkit_py.messages import (
     Delta,
@@ -52,14 +59,6 @@ def unexpected(model: Model, body: object, what: str) -> ModelResponseError:
     )
 
 
-def calls_last(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Return the messages of one reply with its tool calls at the end, where results follow them.
-
-    Text that a model writes between two calls of one reply would separate calls from results.
-    """
-    return tuple(sorted(messages, key=lambda message: isinstance(message, ToolCallMessage)))
-
-
 def objects(value: object) -> Iterator[dict[str, Any]]:
     """Yield the objects of a JSON array; nothing where it is none."""
     for item in as_list(value) or ():
@@ -101,16 +100,27 @@ def parse_call(
     Missing arguments are none at all. Text is JSON, with what TypeScript's AgentKit repairs: a
     stray quote around it, and values in backticks. JSON in a JSON string is read too.
     """
-    value: Any = arguments
+    text = isinstance(arguments, str)
+    value: Any = arguments if text else tamed({"input": arguments})["input"]
     malformed = None
-    if isinstance(arguments, str):
+    if isinstance(value, str):
         try:
-            value = _read_arguments(arguments) if arguments.strip() else None
-        except (ValueError, RecursionError):
-            value, malformed = None, arguments
+            value = _read_arguments(value) if value.strip() else None
+        except ValueError:
+            value, malformed = None, value
     if value is None:
         value = {}
     return ToolCall(call_id, name, value, malformed=malformed, provider_metadata=metadata)
+
+
+def written_arguments(call: ToolCall, arguments: object) -> str:
+    """Return a call's arguments as its model wrote them, if that is an object in valid JSON."""
+    try:
+        if isinstance(arguments, str) and as_object(strict_loads(arguments)) is not None:
+            return arguments
+    except (ValueError, RecursionError):
+        pass
+    return dumps(call.arguments)
 
 
 def _read_arguments(text: str) -> JsonValue:
@@ -128,20 +138,6 @@ def _repaired(text: str) -> JsonValue:
         return strict_loads(unquoted)
     except ValueError:
         return strict_loads(_BACKTICKS.sub(lambda match: dumps(match[1]), unquoted))
-
-
-def strict_loads(text: str) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        ValueError: It is no JSON, or holds NaN or an infinity.
-        RecursionError: It is nested too deeply.
-    """
-    return json.loads(text, parse_constant=_refuse)
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
 
 
 # Streams. An assembler gets the events of one reply, gives the pieces that a user may see at once,
@@ -180,8 +176,8 @@ class BaseAssembler(ABC):
             self._ended = True
             return ()
         try:
-            found = as_object(strict_loads(data))
-        except (ValueError, RecursionError) as error:
+            found = as_object(loads_tamed(data))
+        except ValueError as error:
             raise unexpected(self._model, data, "an event of the stream is no JSON") from error
         if found is None:
             raise unexpected(self._model, data, "an event of the stream is no JSON object")

@@ -10,45 +10,81 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from agentkit_py._core.json import JsonObject, as_list, as_object, copied
+from agentkit_py._core.json import JsonObject, as_list, as_object, copied, dumps
 from agentkit_py.messages import (
+    ORIGIN,
     Delta,
+    FinishReason,
     ImageContent,
     MediaContent,
     Message,
+    OpaqueMessage,
     ReasoningMessage,
-    StopReason,
     TextMessage,
+    ToolCall,
     ToolCallMessage,
     Usage,
 )
 from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, ToolSpec
-from agentkit_py.models.capabilities import IMAGE_TYPES, capabilities_of
+from agentkit_py.models.binding import (
+    Binding,
+    Place,
+    Prefix,
+    Reason,
+    Standing,
+    account_of,
+    change,
+    has_reasoning,
+    missing,
+    with_bindings,
+)
+from agentkit_py.models.blocks import (
+    Activity,
+    Block,
+    checked_reply,
+    finished,
+    host_of,
+    opaque,
+    opaque_block,
+    own_block,
+    sendable,
+    without_nulls,
+)
+from agentkit_py.models.capabilities import IMAGE_TYPES, Capabilities, Host
 from agentkit_py.models.encoding import (
-    EMPTY_TURN,
+    OPENING_TURN,
+    PREFILL,
     Encoded,
+    Said,
     ToolExchange,
+    allowed_of,
     data_url,
     encoded_parts,
     entries,
+    exchanges_of,
     has_media,
     is_link_or,
     media_type,
     named_choice,
+    openai_mode,
+    result_content,
+    split_prefill,
     texts,
+    without_sampling,
 )
+from agentkit_py.models.hosted import hosted_tools
 from agentkit_py.models.replies import (
     BaseAssembler,
-    calls_last,
     checked_body,
     count,
     objects,
     parse_call,
     text_or_empty,
     unexpected,
+    written_arguments,
 )
 from agentkit_py.models.schema import openai_form
 
@@ -68,37 +104,94 @@ class ResponsesAdapter(Adapter):
     keep_reasoning: bool | None = None
     """Reasoning is kept and sent back; None: if the model's name says that it reasons."""
 
+    deployment: str | None = None
+    """Azure's name of the model; None: the model's own."""
+
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here.
 
         Nothing is stored at OpenAI: the reasoning comes encrypted and goes back with the history.
         """
-        takes = capabilities_of(model.model)
+        body, items = self._draft(model, request)
+        body.setdefault("input", items.found)
+        return body
+
+    def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:  # noqa: ARG002 - the base's
+        """Return ``text.format``; None for a schema that cannot be strict."""
+        schema, strict = openai_form(spec)
+        if not strict:
+            return None
+        form = {"type": "json_schema", "name": spec.name, "schema": schema, "strict": True}
+        return {"text": {"format": form}}
+
+    def bind(
+        self, model: Model, request: ModelRequest, messages: Sequence[Message]
+    ) -> tuple[Message, ...]:
+        """Return a reply's messages, its reasoning bound to all before it."""
+        if not any(isinstance(message, ReasoningMessage) for message in messages):
+            return tuple(messages)
+        _, items = self._draft(model, request, messages)
+        account = account_of(model, request)
+        found = {
+            id(place.message): Binding(
+                account=account, model=model.model, head=items.prefix.head, prefix=place.prefix
+            )
+            for place in items.places
+            if place.is_new
+        }
+        return with_bindings(messages, found, host_of(model))
+
+    def left_out(self, model: Model, request: ModelRequest) -> Sequence[tuple[Message, Reason]]:
+        """Return the reasoning that is not sent, each item with why."""
+        if not has_reasoning(request):
+            return ()
+        return missing(request, self._draft(model, request)[1].places)
+
+    def _draft(
+        self, model: Model, request: ModelRequest, reply: Sequence[Message] = ()
+    ) -> tuple[dict[str, Any], _Items]:
+        """Return a request's body without its input, and that.
+
+        Args:
+            model: Who is asked.
+            request: What is asked.
+            reply: What was answered, to see where its reasoning stands.
+        """
+        takes = model.takes
         reasons = takes.reasoning_items if self.keep_reasoning is None else self.keep_reasoning
-        items = _Items(keep_reasoning=reasons)
-        items.add(request)
-        body: dict[str, Any] = {"model": model.model, "input": items.found, "store": False}
+        body: dict[str, Any] = {"model": self.deployment or model.model, "store": False}
         if reasons:
             body["include"] = [_ENCRYPTED]
         if request.tools:
-            body["tools"] = [_tool(spec) for spec in request.tools]
-            body["tool_choice"] = _choice(request)
+            body["tools"] = [_tool(spec, self.host) for spec in request.tools]
+            body["tool_choice"] = _choice(request, takes)
             if takes.parallel_tool_calls:
                 body["parallel_tool_calls"] = False
-        body.update(model.default_parameters)
+        if hosted := hosted_tools(model, request, METADATA):
+            body["tools"] = [*body.get("tools", []), *hosted]
+        reasoning = as_object(model.default_parameters.get("reasoning")) or {}
+        effort = reasoning.get("effort")
+        body.update(without_sampling(dict(model.default_parameters), takes, effort))
         if not body.get("tools"):
             body.pop("tool_choice", None)
             body.pop("parallel_tool_calls", None)
-        return body
+        body = self.with_output(model, request, body)
+        form = (as_object(body.get("text")) or {}).get("format")
+        keep = reasons or (self.keep_reasoning is None and _is_open(host_of(model)))
+        items = _Items(model, request, [body.get("tools"), form, effort], keep_reasoning=keep)
+        items.add(reply)
+        return body, items
 
     def decode(self, model: Model, body: object) -> ModelReply:
-        """Return the reply's messages: one per item, tool calls last, unknown items left out.
+        """Return the reply's messages: one per item, in their order.
 
-        Reasoning items are kept whole in `ReasoningMessage.provider_metadata`, and what they led
-        to names them, since the one is refused without the other.
+        Items of which our own form would lose something are kept in `provider_metadata`, and those
+        for which there is no type as `OpaqueMessage`s. What reasoning led to names it, since the
+        one is refused without the other.
 
         Raises:
-            ModelResponseError: The response failed, or was stopped before it said anything.
+            ModelResponseError: The response failed.
+            EmptyReplyError: It was stopped before it said anything.
         """
         found = checked_body(model, body)
         items = as_list(found.get("output"))
@@ -107,11 +200,16 @@ class ResponsesAdapter(Adapter):
             raise unexpected(model, body, f"the answer is no finished response: {status or '-'}")
         details = as_object(found.get("incomplete_details")) or {}
         reason = text_or_empty(details.get("reason"))
-        messages = calls_last(_read_items(model, body, items))
-        if status == "incomplete" and all(message.type == "reasoning" for message in messages):
-            raise unexpected(model, body, f"the model was stopped before it answered: {reason}")
-        usage = _usage(as_object(found.get("usage")))
-        return ModelReply(messages=messages, usage=usage, finish_reason=reason or status or None)
+        messages = _Reply(model, body).messages(items)
+        refusal = _refusal_in(items)
+        word = reason or status
+        beside = {"incomplete_details": details if reason else None, "refusal": refusal}
+        finish = finished(messages, _WORDS, word, beside)
+        if status == "incomplete" and word not in _WORDS:
+            finish = replace(finish, reason="error")
+        elif refusal and finish.reason == "stop":
+            finish = replace(finish, reason="refusal")
+        return checked_reply(model, messages, finish, _usage(as_object(found.get("usage"))))
 
     def assembler(self, model: Model) -> ResponsesAssembler:
         """Return the assembler of one reply."""
@@ -128,81 +226,181 @@ class _Items:
     comes that names it, and goes nowhere if that was filtered out.
     """
 
-    def __init__(self, *, keep_reasoning: bool) -> None:
+    def __init__(
+        self, model: Model, request: ModelRequest, head: list[Any], *, keep_reasoning: bool
+    ) -> None:
         self.found: list[Encoded] = []
-        self._keep_reasoning = keep_reasoning
-        self._waiting: dict[str, Encoded] = {}
+        self.prefix = Prefix(head)
+        self.places: list[Place] = []
+        """Where reasoning stands, and whether it is sent."""
 
-    def add(self, request: ModelRequest) -> None:
-        for entry in entries(request.messages):
-            if isinstance(entry, TextMessage):
-                self._add_text(entry)
-            elif isinstance(entry, list):
-                self._add_exchanges(entry)
-            elif self._keep_reasoning and (item := _own_reasoning(entry)) is not None:
-                self._waiting[item["id"]] = item
-        if not self.found:
-            content = [_text("user", EMPTY_TURN)]
-            self.found.append({"type": "message", "role": "user", "content": content})
+        self._host = host_of(model)
+        self._model = model.model
+        self._checks = model.takes.checks_prefix
+        self._keep_reasoning = keep_reasoning
+        self._request = request
+        self._standing = Standing(model, request)
+        self._waiting: dict[str, tuple[Encoded, Place]] = {}
+        self._counts = False
+        self._is_begun = False
+
+    def add(self, reply: Sequence[Message]) -> None:
+        """Add the request's conversation, and what was replied."""
+        messages = self._request.messages
+        if self._checks:
+            # A prefill at the end would go with the next request, and all reasoning with it.
+            messages, prefill = split_prefill(self._request)
+            if prefill:
+                words = TextMessage("system", PREFILL.format(text=prefill))
+                messages = [words, *messages]
+        messages = [*messages, *reply]
+        self._counts = any(isinstance(message, ReasoningMessage) for message in messages)
+        new = {id(message) for message in reply}
+        for entry in entries(sendable(messages, METADATA, self._host, _activity)):
+            if isinstance(entry, list):
+                self._add_reply(entry, new)
+            else:
+                self._say(entry, new)
+        if not self._is_begun:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Put the user's turn that stands before an assistant's, and in an empty conversation."""
+        self._is_begun = True
+        opening = [_text("user", OPENING_TURN)]
+        self._put({"type": "message", "role": "user", "content": opening})
+
+    def _put(self, item: Encoded) -> None:
+        role = item.get("role")
+        if not self._is_begun and role not in ("system", "developer"):
+            if role != "user":
+                self._begin()
+            self._is_begun = True
+        self.found.append(item)
+        if self._counts:
+            self.prefix.add(item)
+
+    def _say(self, message: Said, new: set[int]) -> None:
+        if isinstance(message, TextMessage):
+            self._add_text(message)
+        elif isinstance(message, OpaqueMessage):
+            self._add_opaque(message)
+        elif self._keep_reasoning and (item := _own_reasoning(message, self._host)) is not None:
+            place = Place(message, item["id"], is_new=id(message) in new)
+            place.reason = self._standing.reason(message, message.provider_metadata)
+            self._waiting[item["id"]] = item, place
+
+    def _add_reply(self, entry: list[Said | ToolExchange], new: set[int]) -> None:
+        for one in entry:
+            if isinstance(one, ToolExchange):
+                self._add_call(one)
+            else:
+                self._say(one, new)
+        for one in exchanges_of(entry):
+            output = result_content(one, lambda text: _text("user", text), _media_part)
+            self._put({"type": "function_call_output", "call_id": one.id, "output": output})
+        self._waiting.clear()
 
     def _add_text(self, message: TextMessage) -> None:
-        parts = _parts(message)
-        if not parts:
+        own = self._own(message.provider_metadata)
+        said = as_object(own.get("item"))
+        if said is not None and _text_in(said) == message.content:
+            item = said
+        elif parts := _parts(message):
+            item = {"type": "message", "role": message.role, "content": parts}
+        else:
             return
         if message.role != "assistant":
             self._waiting.clear()
-        item: Encoded = {"type": "message", "role": message.role, "content": parts}
-        named = self._add_reasoning(message.provider_metadata)
+        named = self._add_reasoning(own)
         if named:
             item |= {**named, "status": "completed"}
-        phase = _own(message.provider_metadata).get("phase")
+        phase = own.get("phase")
         if isinstance(phase, str):
             item["phase"] = phase
-        self.found.append(item)
+        self._put(item)
 
-    def _add_exchanges(self, exchanges: list[ToolExchange]) -> None:
-        for one in exchanges:
-            item = {
-                "type": "function_call",
-                "call_id": one.id,
-                "name": one.name,
-                "arguments": one.arguments,
-            }
-            named = self._add_reasoning(one.call.provider_metadata)
-            self.found.append(item | named)
-        for one in exchanges:
-            output = {"type": "function_call_output", "call_id": one.id, "output": one.output}
-            self.found.append(output)
-        self._waiting.clear()
+    def _add_call(self, one: ToolExchange) -> None:
+        own = self._own(one.call.provider_metadata)
+        item = as_object(own.get("item"))
+        if item is None or not one.is_call(item.get("name"), item.get("arguments")):
+            item = {"type": "function_call", "name": one.name, "arguments": one.arguments}
+        named = self._add_reasoning(own)
+        self._put({**item, "call_id": one.id, **named})
 
-    def _add_reasoning(self, metadata: JsonObject | None) -> dict[str, str]:
+    def _add_opaque(self, message: OpaqueMessage) -> None:
+        """Add an item that the host's own tools made, unless reasoning that led to it is gone."""
+        own = self._own(message.provider_metadata)
+        if not _names(own) or self._add_reasoning(own):
+            self._put(opaque_block(message))
+
+    def _add_reasoning(self, own: dict[str, Any]) -> dict[str, str]:
         """Add the reasoning that led to the next item, all of it or none.
 
         Returns the id that the item then has to have: with it, the one is refused without the
         other, either way round.
         """
-        own = _own(metadata)
-        names = [name for name in as_list(own.get("reasoning")) or [] if isinstance(name, str)]
+        names = list(dict.fromkeys(_names(own)))
         if not names or not all(name in self._waiting for name in names):
             return {}
-        self.found += [self._waiting.pop(name) for name in dict.fromkeys(names)]
+        group = [self._waiting.pop(name) for name in names]
+        if self._counts and not self._is_begun:
+            self._begin()
+        digest = self.prefix
+        for item, place in group:
+            place.prefix = digest.digest
+            place.reason = place.reason or (None if place.is_new else self._change(place))
+            digest = digest.with_link(item)
+        self.places += [place for _, place in group]
+        reason = next((place.reason for _, place in group if place.reason), None)
+        if reason is not None:
+            for _, place in group:
+                place.reason = place.reason or "turn"
+            return {}
+        for item, _ in group:
+            self._put(item)
         return {"id": own["id"]} if isinstance(own.get("id"), str) else {}
 
+    def _change(self, place: Place) -> Reason | None:
+        """Return why a model that checks the beginning would remove the item."""
+        if not self._checks:
+            return None
+        if place.binding.prefix and place.binding.model != self._model:
+            return "model"
+        return change(place, self.prefix.head)
 
-def _own(metadata: JsonObject | None) -> dict[str, Any]:
-    return as_object((metadata or {}).get(METADATA)) or {}
+    def _own(self, metadata: JsonObject | None) -> dict[str, Any]:
+        return own_block(metadata, METADATA, self._host) or {}
 
 
-def _own_reasoning(message: ReasoningMessage) -> Encoded | None:
+def _names(own: dict[str, Any]) -> list[str]:
+    return [name for name in as_list(own.get("reasoning")) or [] if isinstance(name, str)]
+
+
+_ENCRYPTING = (".openai.com", ".azure.com", ".x.ai")
+
+
+def _is_open(host: str) -> bool:
+    """Return whether a host may give its reasoning as it is, and take it back (DeepSeek, vLLM)."""
+    return not f".{host.partition(':')[0]}".endswith(_ENCRYPTING)
+
+
+def _own_reasoning(message: ReasoningMessage, host: str) -> Encoded | None:
     """Return the reasoning item that the message came from, if it can go back.
 
-    Without its encrypted content it is only a name for something that OpenAI has not stored.
+    Without its encrypted content it is only a name for something that OpenAI has not stored; other
+    hosts say it in ``content``.
     """
-    item = _own(message.provider_metadata)
+    item = own_block(message.provider_metadata, METADATA, host) or {}
+    if _reasoning_in(item) != message.content:
+        return None
     match item:
         case {"type": "reasoning", "id": str(), "summary": list(), "encrypted_content": str(text)}:
             kept = ("type", "id", "summary", "encrypted_content")
             return {name: copied(item[name]) for name in kept} if text else None
+        case {"type": "reasoning", "id": str(), "summary": list(), "content": [_, *_]}:
+            kept = ("type", "id", "summary", "content")
+            return {name: copied(item[name]) for name in kept} if _is_open(host) else None
         case _:
             return None
 
@@ -244,24 +442,25 @@ def _media_part(part: MediaContent) -> Encoded | None:
     return {"type": "input_file", "filename": part.name or "file", "file_data": data_url(part)}
 
 
-def _choice(request: ModelRequest) -> object:
-    match request.tool_choice:
-        case "auto":
-            return "auto"
-        case "any":
-            return "required"
-        case _:
-            return {"type": "function", "name": named_choice(request)}
+def _choice(request: ModelRequest, takes: Capabilities) -> object:
+    mode = openai_mode(request)
+    if mode is None:
+        return {"type": "function", "name": named_choice(request)}
+    allowed = allowed_of(request, takes) if mode != "none" else ()
+    if not allowed:
+        return mode
+    functions = [{"type": "function", "name": name} for name in allowed]
+    return {"type": "allowed_tools", "mode": mode, "tools": functions}
 
 
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
-    parameters, strict = openai_form(spec)
+def _tool(spec: ToolSpec, host: Host) -> dict[str, Any]:
+    parameters, strict = openai_form(spec, strict=host.strict_schemas)
     tool: dict[str, Any] = {"type": "function", "name": spec.name}
     if spec.description:
-        tool["description"] = spec.description
+        tool["description"] = spec.description[: host.tool_description]
     tool["parameters"] = _NO_PARAMETERS if parameters is None else parameters
     # Said in any case: this API takes a tool for strict that does not say.
     tool["strict"] = strict
@@ -270,63 +469,152 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 
 # The reply.
 
+_WORDS: dict[str, FinishReason] = {
+    "completed": "stop",
+    "max_output_tokens": "length",
+    "content_filter": "content_filter",
+}
 
-def _read_items(model: Model, body: object, items: list[Any]) -> list[Message]:
-    found = list(objects(items))
-    calls = any(item.get("type") == "function_call" for item in found)
-    result: list[Message] = []
-    before: list[str] = []
-    for item in found:
-        match item.get("type"):
-            case "reasoning":
-                result.append(_read_reasoning(item))
-                before.append(text_or_empty(item.get("id")))
+
+def _refusal_in(items: list[Any]) -> str:
+    parts = (part for item in objects(items) for part in objects(item.get("content")))
+    return "".join(text_or_empty(part.get("refusal")) for part in parts)
+
+
+class _Reply:
+    """Reads the items of one reply; each names the reasoning that led to it."""
+
+    def __init__(self, model: Model, body: object) -> None:
+        self._model = model
+        self._body = body
+        self._before: list[str] = []
+
+    def messages(self, items: list[Any]) -> list[Message]:
+        found: list[Message] = []
+        for item in objects(items):
+            if item.get("type") == "reasoning":
+                made_by = {METADATA: item, ORIGIN: {"host": host_of(self._model)}}
+                found.append(ReasoningMessage(_reasoning_in(item), provider_metadata=made_by))
+                self._before.append(text_or_empty(item.get("id")))
                 continue
+            message = self._message(item)
+            found += [] if message is None else [message]
+            self._before = []
+        return found
+
+    def _message(self, item: Block) -> Message | None:
+        match item.get("type"):
             case "message":
-                result += _read_text(item, before, "tool" if calls else "stop")
+                text = _text_in(item)
+                if not text:
+                    return None
+                ours = {"content": [_text("assistant", text)], "role": "assistant"}
+                phase = {"phase": item["phase"]} if isinstance(item.get("phase"), str) else {}
+                metadata = self._metadata(item, {"type": "message", **ours}, phase)
+                return TextMessage("assistant", text, provider_metadata=metadata)
             case "function_call":
-                result.append(_read_call(model, body, item, before))
+                return ToolCallMessage([self._call(item)])
             case _:
-                pass  # what the server's own tools did; reasoning that led to it cannot go back
-        before = []
-    return result
+                return self._opaque(item)
+
+    def _call(self, item: Block) -> ToolCall:
+        name = text_or_empty(item.get("name"))
+        if not name:
+            raise unexpected(self._model, self._body, "a function call names no function")
+        call = parse_call(text_or_empty(item.get("call_id")), name, item.get("arguments"))
+        ours = {"type": "function_call", "name": name, "arguments": dumps(call.arguments)}
+        said = {**item, "arguments": written_arguments(call, item.get("arguments"))}
+        metadata = self._metadata(said, {**ours, "call_id": call.id}, {})
+        return replace(call, provider_metadata=metadata)
+
+    def _opaque(self, item: Block) -> OpaqueMessage:
+        tool = _hosted_tool(text_or_empty(item.get("type")), item)
+        metadata = self._metadata(item, None, {})
+        return opaque(self._model, METADATA, item, _activity(item), tool=tool, metadata=metadata)
+
+    def _metadata(self, item: Block, ours: object, more: Block) -> Block | None:
+        """Return what is kept of an item; its id matters only beside reasoning."""
+        own: Block = dict(more)
+        if self._before:
+            own |= {"id": item.get("id"), "reasoning": self._before}
+        said = _as_input(item)
+        if ours is not None and said != ours:
+            own["item"] = said
+        return {METADATA: own, ORIGIN: {"host": host_of(self._model)}} if own else None
 
 
-def _read_reasoning(item: dict[str, Any]) -> ReasoningMessage:
+_NOT_INPUT = frozenset({"id", "status", "phase"})
+
+
+def _as_input(item: Block) -> Block:
+    """Return a message or a call as it goes back: without its id, and what says nothing."""
+    found = without_nulls({k: v for k, v in item.items() if k not in _NOT_INPUT})
+    if isinstance(found.get("content"), list):
+        found["content"] = [_content_as_input(part) for part in found["content"]]
+    return found
+
+
+def _content_as_input(part: Any) -> Any:
+    found = as_object(part)
+    if found is None:
+        return part
+    said = {k: v for k, v in without_nulls(found).items() if k != "logprobs"}
+    return {**said, "annotations": []} if said.keys() == {"type", "text"} else said
+
+
+def _hosted_tool(kind: str, item: Block) -> str:
+    """Return the name of the hosted tool whose activity an item is; empty: of none."""
+    if kind.startswith("mcp_"):
+        return text_or_empty(item.get("name")) or text_or_empty(item.get("server_label")) or "mcp"
+    for end in ("_call_output", "_output", "_call"):
+        if kind.endswith(end):
+            return text_or_empty(item.get("name")) or kind.removesuffix(end)
+    return ""
+
+
+_TYPED = frozenset({"message", "function_call", "function_call_output", "reasoning"})
+_GIVEN = frozenset(
+    {
+        "item_reference", "mcp_approval_response", "computer_call_output", "additional_tools",
+        "local_shell_call_output", "custom_tool_call_output", "compaction_trigger",
+        "configuration_update",
+    }
+)  # fmt: skip
+"""Items that a request gives and no reply holds: rights, tools, what programs answered."""
+
+
+def _activity(item: Block) -> Activity | None:
+    """Return what an item is of a hosted tool's activity; None: it is no item of a reply's.
+
+    An item of a kind that is newer than this library has an id, as all have, and no role.
+    """
+    kind = text_or_empty(item.get("type"))
+    if not kind or kind in _TYPED or kind in _GIVEN or "role" in item:
+        return None
+    if _hosted_tool(kind, item):
+        return Activity(_part_of(kind), text_or_empty(item.get("call_id")))
+    return Activity() if text_or_empty(item.get("id")) else None
+
+
+def _part_of(kind: str) -> Literal["call", "result", "whole"]:
+    # tool_search_call comes with an output of its own; all others are one item.
+    if kind == "tool_search_call":
+        return "call"
+    return "result" if kind.endswith("_output") else "whole"
+
+
+def _reasoning_in(item: Block) -> str:
     # Models whose reasoning is open say it in `content`, the others sum it up.
     parts = as_list(item.get("summary")) or as_list(item.get("content")) or []
     pieces = [text_or_empty((as_object(part) or {}).get("text")) for part in parts]
-    return ReasoningMessage(_SUMMARY_GAP.join(pieces), provider_metadata={METADATA: item})
+    return _SUMMARY_GAP.join(pieces)
 
 
-def _read_text(item: dict[str, Any], before: list[str], stop: StopReason) -> list[Message]:
-    text = "".join(
+def _text_in(item: Block) -> str:
+    return "".join(
         text_or_empty(part.get("text")) or text_or_empty(part.get("refusal"))
         for part in objects(item.get("content"))
     )
-    if not text.strip():
-        return []
-    phase = {"phase": item["phase"]} if isinstance(item.get("phase"), str) else {}
-    metadata = _metadata(item, before, phase)
-    return [TextMessage("assistant", text, stop_reason=stop, provider_metadata=metadata)]
-
-
-def _read_call(
-    model: Model, body: object, item: dict[str, Any], before: list[str]
-) -> ToolCallMessage:
-    name = text_or_empty(item.get("name"))
-    if not name:
-        raise unexpected(model, body, "a function call names no function")
-    call_id = text_or_empty(item.get("call_id"))
-    metadata = _metadata(item, before, {})
-    return ToolCallMessage([parse_call(call_id, name, item.get("arguments"), metadata)])
-
-
-def _metadata(
-    item: dict[str, Any], before: list[str], more: dict[str, Any]
-) -> dict[str, Any] | None:
-    own = {**more, "id": item.get("id"), "reasoning": before} if before else more
-    return {METADATA: own} if own else None
 
 
 def _usage(usage: dict[str, Any] | None) -> Usage | None:

@@ -40,6 +40,12 @@ def anthropic_form(spec: ToolSpec) -> dict[str, Any]:
     return _form(spec, "anthropic", lambda: anthropic_schema(spec.parameters))
 
 
+def anthropic_output_form(spec: ToolSpec) -> dict[str, Any] | None:
+    """Return `anthropic_output_schema` of an answer, made once."""
+    parameters = spec.parameters or {}
+    return _form(spec, "anthropic.output", lambda: anthropic_output_schema(parameters))
+
+
 def gemini_form(spec: ToolSpec) -> dict[str, Any] | None:
     """Return `gemini_schema` of a tool, made once; None where Gemini wants no parameters at all."""
     if spec.parameters is None:
@@ -441,6 +447,75 @@ def anthropic_schema(schema: Schema | None) -> dict[str, Any]:
     root = object_root(schema)
     root.pop("$schema", None)
     return {"$schema": DRAFT_2020, **root}
+
+
+_OUTPUT_KEYWORDS = frozenset(
+    {
+        "type", "properties", "required", "items", "enum", "const", "anyOf", "$ref", "$defs",
+        "title", "description",
+    }
+)  # fmt: skip
+_MAX_OPTIONAL = 24
+_MAX_UNIONS = 16
+
+
+def anthropic_output_schema(schema: Schema) -> dict[str, Any] | None:
+    """Return the schema for Anthropic's structured outputs; None where it cannot be said so.
+
+    Limits of numbers, lengths and texts are left out, since answers are validated against the whole
+    schema. Refused: recursion, objects of free form, tuples, more than 24 optional properties or 16
+    unions. Source: platform.claude.com/docs/en/build-with-claude/structured-outputs.
+    """
+    try:
+        return _OutputConverter(schema).convert(resolve(schema, schema), ())
+    except _NotStrict:
+        return None
+
+
+class _OutputConverter:
+    """One conversion; references are followed, which finds recursion and counts what is sent."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._optional = 0
+        self._unions = 0
+
+    def convert(self, schema: Any, inside: tuple[str, ...]) -> dict[str, Any]:
+        node = as_object(schema)
+        if node is None or not _INEXPRESSIBLE.isdisjoint(node) or len(inside) > _DEEP:
+            raise _NotStrict
+        ref = node.get("$ref")
+        if isinstance(ref, str):
+            if ref in inside:
+                raise _NotStrict
+            inside, node = (*inside, ref), dict(resolve(node, self._root))
+        node = _one_union(node)
+        result = {k: v for k, v in node.items() if k in _OUTPUT_KEYWORDS and k != "$defs"}
+        kinds = types_of(node)
+        if "anyOf" in result or len(kinds) > 1:
+            self._unions += 1
+        if "anyOf" in result:
+            result["anyOf"] = [self.convert(option, inside) for option in result["anyOf"]]
+        elif not kinds and _allowed_values(node) is None:
+            raise _NotStrict
+        if "array" in kinds:
+            result["items"] = self.convert(result.get("items"), inside)
+        if "object" in kinds:
+            self._object(node, result, inside)
+        if self._optional > _MAX_OPTIONAL or self._unions > _MAX_UNIONS:
+            raise _NotStrict
+        return result
+
+    def _object(
+        self, node: dict[str, Any], result: dict[str, Any], inside: tuple[str, ...]
+    ) -> None:
+        properties = as_object(node.get("properties"))
+        if node.get("additionalProperties", properties is None) is not False:
+            raise _NotStrict
+        properties = properties or {}
+        self._optional += len(properties.keys() - _required(node))
+        result["properties"] = {n: self.convert(p, inside) for n, p in properties.items()}
+        result["additionalProperties"] = False
 
 
 # Gemini: a part of OpenAPI 3.0.

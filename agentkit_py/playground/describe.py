@@ -11,7 +11,7 @@ from agentkit_py.models.base import Model
 from agentkit_py.network import Network
 from agentkit_py.playground.edits import processors_json
 from agentkit_py.playground.levels import levels_json, message_json
-from agentkit_py.playground.recorder import Recorded, as_json, usage_json
+from agentkit_py.playground.recorder import Recorded, as_json, finish_json, usage_json
 from agentkit_py.playground.runs import Playground
 from agentkit_py.processors.base import HistoryProcessor
 from agentkit_py.processors.redaction import Redactor
@@ -50,7 +50,7 @@ def target_json(playground: Playground) -> dict[str, Any]:
     }
 
 
-def _agent(agent: Agent, default: Model | None) -> dict[str, Any]:
+def _agent(agent: Agent[Any, Any], default: object) -> dict[str, Any]:
     model = agent.model or default
     return {
         "name": agent.name,
@@ -144,7 +144,7 @@ def call_json(recorded: Recorded) -> dict[str, Any]:
         "error": recorded.error,
         "usage": usage_json(recorded.usage),
         "cost": recorded.cost,
-        "finish": recorded.finish_reason,
+        **finish_json(recorded.finish),
         "state": recorded.state,
     }
     call = recorded.call
@@ -169,7 +169,7 @@ def call_json(recorded: Recorded) -> dict[str, Any]:
 _WORDS = frozenset(
     {
         *("text", "input", "content", "system", "title", "answer"),
-        *("error", "reason", "facts", "metadata", "toolInput"),
+        *("error", "reason", "facts", "finishDetails", "metadata", "toolInput"),
         *("data", "before", "after", "state"),
     }
 )

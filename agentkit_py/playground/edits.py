@@ -13,14 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agentkit_py._core.json import dumps
 from agentkit_py._engine.instrumentation import CallEdit, Chains, ModelCall
+from agentkit_py.budgets.prices import Prices
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.models.http_errors import hide_keys
 from agentkit_py.playground.levels import levels_json, message_json
-from agentkit_py.playground.prices import Prices
 from agentkit_py.playground.recorder import (
     Recorder,
     RecordingRuntime,
     as_json,
+    finish_json,
     request_text,
     usage_json,
 )
@@ -153,6 +154,7 @@ def processors_json(call: ModelCall) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for number, (level, processor) in enumerate(_numbered(call.chains)):
         settings = settings_of(processor)
+        kept = [name for name, value in settings.others.items() if value is not None]
         found.append(
             {
                 "number": number,
@@ -160,14 +162,10 @@ def processors_json(call: ModelCall) -> list[dict[str, Any]]:
                 "name": processor.name,
                 "reason": processor.reason,
                 "settings": {} if settings.missing else settings.shown,
-                "fixed": sorted([*_not_none(settings.others), *settings.missing]),
+                "fixed": sorted([*kept, *settings.missing]),
             }
         )
     return found
-
-
-def _not_none(others: Mapping[str, Any]) -> list[str]:
-    return [name for name, value in others.items() if value is not None]
 
 
 def call_edit(call: ModelCall, edit: Edit) -> CallEdit:
@@ -217,6 +215,6 @@ async def ask_again(call: ModelCall, edit: Edit, prices: Prices) -> dict[str, An
         "messages": [message_json(message) for message in decoded.messages],
         "usage": usage_json(decoded.usage),
         "cost": prices.cost(model.model, decoded.usage),
-        "finish": decoded.finish_reason,
+        **finish_json(decoded.finish),
         "ms": round((time.perf_counter() - began) * 1000, 1),
     }

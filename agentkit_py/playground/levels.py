@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypeAlias
 
-from agentkit_py.messages import Message, origin_of
+from agentkit_py._core.json import dumps
+from agentkit_py.messages import Message, lineage, without_ciphers
 from agentkit_py.processors.base import Tokenizer
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages
@@ -73,6 +74,8 @@ def message_json(message: Message, tokenizer: Tokenizer | None = None) -> dict[s
                 found["media"] = [p.type for p in message.content if p.type != "text"]
         case "reasoning":
             found["text"] = message.content
+        case "opaque":
+            found["text"] = f"{message} {dumps(without_ciphers(message.content))}"
         case "tool_call":
             found["calls"] = [
                 {"id": c.id, "name": c.name, "input": c.malformed or c.arguments}
@@ -157,7 +160,7 @@ def _replaced(removed: Sequence[Message], added: Sequence[Message]) -> Iterator[
 def _follower(message: Message, added: Sequence[Message], place: int) -> int | None:
     """Return the index of the message that was made of this one."""
     for index in range(place, len(added)):
-        if _comes_of(added[index], message):
+        if any(found is message for found in lineage(added[index])):
             return index
     return None
 
@@ -165,13 +168,6 @@ def _follower(message: Message, added: Sequence[Message], place: int) -> int | N
 def _kind(message: Message) -> tuple[str, ...]:
     names = [c.name for c in message.tools] if message.type == "tool_call" else []
     return (message.type, message.role, message.agent or "", *names)
-
-
-def _comes_of(message: Message, origin: Message) -> bool:
-    found: Message | None = message
-    while found is not None and found is not origin:
-        found = origin_of(found)
-    return found is origin
 
 
 def overview_of(report: ContextReport) -> Iterator[Row]:

@@ -14,6 +14,8 @@ from typing import Any, TypeVar, cast
 from agentkit_py._core.json import dumps
 from agentkit_py._engine.instrumentation import Instrumentation, ModelCall
 from agentkit_py._engine.tool_calls import calls_of
+from agentkit_py.budgets.prices import Prices
+from agentkit_py.errors import EmptyReplyError
 from agentkit_py.events.types import (
     AgentsRouted,
     ContextActivity,
@@ -27,11 +29,11 @@ from agentkit_py.events.types import (
     ToolFinished,
     ToolStarted,
 )
-from agentkit_py.messages import ToolCallDelta, Usage
+from agentkit_py.messages import Finish, ToolCallDelta, Usage
 from agentkit_py.models.base import Model
+from agentkit_py.models.blocks import end_of
 from agentkit_py.models.http_errors import hide_keys
 from agentkit_py.playground.levels import message_json
-from agentkit_py.playground.prices import Prices
 from agentkit_py.runtime.direct import DirectRuntime, DirectSteps
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 from agentkit_py.state import State
@@ -64,7 +66,7 @@ class Recorded:
     streamed: bool = False
     error: str | None = None
     usage: Usage | None = None
-    finish_reason: str | None = None
+    finish: Finish | None = None
     cost: float | None = None
     open: bool = True
     state: dict[str, Any] | None = None
@@ -86,15 +88,9 @@ class Recorder(Instrumentation):
 
     _start: float = field(default_factory=time.perf_counter)
     _steps: dict[str, Recorded] = field(default_factory=dict[str, Recorded])
-    _unanswered: dict[str, deque[Recorded]] = field(
-        default_factory=lambda: defaultdict[str, deque[Recorded]](deque)
-    )
-    _keys: dict[tuple[str, str], deque[str]] = field(
-        default_factory=lambda: defaultdict[tuple[str, str], deque[str]](deque)
-    )
-    _running: dict[tuple[str, str], deque[str]] = field(
-        default_factory=lambda: defaultdict[tuple[str, str], deque[str]](deque)
-    )
+    _unanswered: dict[str, deque[Recorded]] = field(default_factory=lambda: defaultdict(deque))
+    _keys: dict[tuple[str, str], deque[str]] = field(default_factory=lambda: defaultdict(deque))
+    _running: dict[tuple[str, str], deque[str]] = field(default_factory=lambda: defaultdict(deque))
 
     @property
     def now(self) -> float:
@@ -165,10 +161,11 @@ class Recorder(Instrumentation):
         call.reply = hide_keys(dumps(reply), call.model, key)
         try:
             decoded = call.model.decode(reply)
-        except Exception:  # noqa: BLE001 - the run raises what is wrong with it itself
-            decoded = None
-        if decoded is not None:
-            call.usage, call.finish_reason = decoded.usage, decoded.finish_reason
+            call.usage, call.finish = decoded.usage, decoded.finish
+        except EmptyReplyError as error:
+            call.usage, call.finish = error.usage, end_of(error)
+        except Exception:  # noqa: BLE001, S110 - the run raises what is wrong with it itself
+            pass
         call.cost = self.prices.cost(call.model.model, call.usage)
         self._ended(call)
 
@@ -184,7 +181,7 @@ class Recorder(Instrumentation):
             call=call.number,
             usage=usage_json(call.usage),
             cost=call.cost,
-            finish=call.finish_reason,
+            **finish_json(call.finish),
             error=call.error,
         )
 
@@ -305,6 +302,13 @@ def data_of(state: State[Any]) -> dict[str, Any] | None:
         return None
 
 
+def finish_json(finish: Finish | None) -> dict[str, Any]:
+    """Return why a reply ended, with the provider's word, and what it said beside."""
+    if finish is None:
+        return {"finish": None, "finishDetails": None}
+    return {"finish": str(finish), "finishDetails": finish.details}
+
+
 def usage_json(usage: Usage | None) -> dict[str, int] | None:
     """Return tokens under the names of the page."""
     if usage is None:
@@ -368,7 +372,7 @@ class RecordingRuntime(DirectRuntime):
     ) -> object:
         """Send the request, and record what was sent and what came back."""
         call = self._recorder.request_began(step_id, model)
-        streams = model.respond is None and model.adapter.assembler(model) is not None
+        streams = model.answers is None and model.adapter.assembler(model) is not None
         call.streamed = on_delta is not None and streams
         key = self.key_of(model)
 
@@ -387,7 +391,9 @@ class RecordingRuntime(DirectRuntime):
 
     def key_of(self, model: Model) -> str | None:
         """Return the key that is sent with requests, so that it can be hidden."""
-        if model.respond is not None or not model.key_required:
+        if callable(model.api_key):
+            return None  # it is known while the request is sent, and shown nowhere
+        if model.answers is not None or not model.key_required:
             return model.api_key
         return self.api_key(model)
 

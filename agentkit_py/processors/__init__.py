@@ -6,24 +6,19 @@ from typing import TYPE_CHECKING
 
 from agentkit_py._core.lazy import Finder as _Finder
 from agentkit_py._core.lazy import lazily as _lazily
-from agentkit_py.processors.apply import apply_processors
-from agentkit_py.processors.base import (
-    HistoryProcessor,
-    Processor,
-    ProcessorContext,
-    ProcessorFunction,
-    Tokenizer,
-)
-from agentkit_py.processors.report import ContextReport, ReportEntry
-from agentkit_py.processors.tokenizers import (
-    ApproximateTokenizer,
-    TiktokenTokenizer,
-    default_tokenizer,
-)
-from agentkit_py.processors.validity import ensure_valid
 
 if TYPE_CHECKING:
-    from agentkit_py.processors.base import Summary, SummaryStore
+    from agentkit_py.processors.apply import apply_processors
+    from agentkit_py.processors.base import (
+        HistoryProcessor,
+        Processor,
+        ProcessorContext,
+        ProcessorFunction,
+        Processors,
+        Summary,
+        SummaryStore,
+        Tokenizer,
+    )
     from agentkit_py.processors.budget import Budget
     from agentkit_py.processors.compose import (
         Chain,
@@ -31,10 +26,18 @@ if TYPE_CHECKING:
         processor_from_settings,
         processors_from_env,
     )
+    from agentkit_py.processors.policy import ContextPolicy
     from agentkit_py.processors.recall import Recall
     from agentkit_py.processors.redaction import Redact, RedactingFilter, Redactor
+    from agentkit_py.processors.report import ContextReport, ReportEntry
     from agentkit_py.processors.settings import ProcessorParts
     from agentkit_py.processors.summarize import Summarize
+    from agentkit_py.processors.tables import TableResults
+    from agentkit_py.processors.tokenizers import (
+        ApproximateTokenizer,
+        TiktokenTokenizer,
+        default_tokenizer,
+    )
     from agentkit_py.processors.tool_results import (
         ClearToolResults,
         CompressToolResults,
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
         ToolCallFilter,
         TruncateToolResults,
     )
+    from agentkit_py.processors.validity import ensure_valid
     from agentkit_py.processors.vectors import Embedder, MemoryIndex, VectorIndex
     from agentkit_py.processors.views import ByAuthor, HandoffView, KeepImages, StripImages
     from agentkit_py.processors.windowing import (
@@ -59,6 +63,7 @@ __all__ = [
     "Chain",
     "ClearToolResults",
     "CompressToolResults",
+    "ContextPolicy",
     "ContextReport",
     "Deduplicate",
     "DropUnanswered",
@@ -73,6 +78,7 @@ __all__ = [
     "ProcessorContext",
     "ProcessorFunction",
     "ProcessorParts",
+    "Processors",
     "Recall",
     "RecentToolCalls",
     "Redact",
@@ -83,6 +89,7 @@ __all__ = [
     "Summarize",
     "Summary",
     "SummaryStore",
+    "TableResults",
     "Threshold",
     "TiktokenTokenizer",
     "TokenLimiter",
@@ -100,19 +107,32 @@ __all__ = [
 __getattr__: _Finder = _lazily(
     __name__,
     {
-        "agentkit_py.processors.base": "Summary SummaryStore",
+        "agentkit_py.processors.apply": "apply_processors",
+        "agentkit_py.processors.base": "HistoryProcessor Processor ProcessorContext "
+        "ProcessorFunction Processors Summary SummaryStore "
+        "Tokenizer",
         "agentkit_py.processors.budget": "Budget",
-        "agentkit_py.processors.compose": "Chain Threshold "
-        "processor_from_settings processors_from_env",
+        "agentkit_py.processors.compose": "Chain Threshold processor_from_settings "
+        "processors_from_env",
+        "agentkit_py.processors.policy": "ContextPolicy",
         "agentkit_py.processors.recall": "Recall",
         "agentkit_py.processors.redaction": "Redact RedactingFilter Redactor",
+        "agentkit_py.processors.report": "ContextReport ReportEntry",
         "agentkit_py.processors.settings": "ProcessorParts",
         "agentkit_py.processors.summarize": "Summarize",
+        "agentkit_py.processors.tables": "TableResults",
+        "agentkit_py.processors.tokenizers": "ApproximateTokenizer TiktokenTokenizer "
+        "default_tokenizer",
         "agentkit_py.processors.tool_results": "ClearToolResults CompressToolResults Deduplicate "
         "ToolCallFilter TruncateToolResults",
+        "agentkit_py.processors.validity": "ensure_valid",
         "agentkit_py.processors.vectors": "Embedder MemoryIndex VectorIndex",
         "agentkit_py.processors.views": "ByAuthor HandoffView KeepImages StripImages",
         "agentkit_py.processors.windowing": "DropUnanswered MessageWindow Pin RecentToolCalls "
         "TokenLimiter",
     },
 )
+
+
+def __dir__() -> list[str]:
+    return __all__

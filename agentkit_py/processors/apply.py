@@ -9,8 +9,8 @@ from __future__ import annotations
 import inspect
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
 
@@ -18,13 +18,19 @@ from agentkit_py._core.awaiting import resolve
 from agentkit_py.errors import ConfigurationError, ProcessorError, is_control_error
 from agentkit_py.messages import (
     Message,
-    ReasoningMessage,
+    Messages,
     TextMessage,
     ToolCallMessage,
     ToolResultMessage,
-    origin_of,
+    lineage,
 )
-from agentkit_py.processors.base import HistoryProcessor, Level, Processor, ProcessorContext
+from agentkit_py.processors.base import (
+    HistoryProcessor,
+    Level,
+    Processor,
+    ProcessorContext,
+    Processors,
+)
 from agentkit_py.processors.pairing import key_of
 from agentkit_py.processors.report import ReportEntry
 from agentkit_py.processors.tokenizers import default_tokenizer
@@ -37,7 +43,7 @@ Around: TypeAlias = Callable[
     [
         HistoryProcessor,
         Level,
-        Sequence[Message],
+        Messages,
         Callable[[], Awaitable[tuple[Message, ...]]],
     ],
     Awaitable[tuple[Message, ...]],
@@ -49,17 +55,19 @@ Around: TypeAlias = Callable[
 class ChainOutcome:
     """The messages that all levels left, and the report of each processor."""
 
-    messages: Sequence[Message]
+    messages: Messages
     entries: tuple[ReportEntry, ...] = ()
+    protected: frozenset[int] = frozenset()
+    """`id()` of the protected messages, as the chain left them."""
 
 
 async def apply_processors(
-    messages: Sequence[Message],
+    messages: Messages,
     processors: Sequence[Processor],
     context: ProcessorContext | None = None,
     *,
     level: Level = "chain",
-) -> Sequence[Message]:
+) -> Messages:
     """Run processors one after another, each on what the one before left.
 
     Calls and results are not made whole afterwards: runs do that themselves, see `ensure_valid`.
@@ -79,7 +87,7 @@ async def apply_processors(
 
 
 async def run_chain(
-    history: Sequence[Message],
+    history: Messages,
     chains: Sequence[LevelChain],
     context: ProcessorContext,
     around: Around | None = None,
@@ -94,7 +102,7 @@ async def run_chain(
     """
     steps = steps_of(chains)
     if not steps:
-        return ChainOutcome(history)
+        return ChainOutcome(history, protected=context.protected)
     context = _with_pins(history, [processor for _, processor in steps], context)
     tokenizer = default_tokenizer() if context.tokenizer is None else context.tokenizer
     entries: list[ReportEntry] = []
@@ -102,16 +110,16 @@ async def run_chain(
     current = tuple(history)
     for level, processor in steps:
         # Each has notes of its own: one processor may serve many runs at the same time.
-        context = replace(context, level=level, notes=[])
+        may_drop = processor.may_drop_protected
+        context = replace(context, level=level, notes=[], may_drop=may_drop)
         if around is None:
             left = await _run_one(current, processor, level, context)
         else:
             run = partial(_run_one, current, processor, level, context)
             left = await around(processor, level, current, run)
         kept_back = 0
-        held = context.pinned if processor.may_drop_protected else context.held
-        if held and left is not current:
-            restored = _put_back(current, left, held)
+        if context.held and left is not current:
+            restored = put_back(current, left, context.held)
             left, kept_back = restored.messages, restored.count
             context = replace(
                 context,
@@ -129,7 +137,7 @@ async def run_chain(
         )
         entries.append(entry)
         current = left
-    return ChainOutcome(current, tuple(entries))
+    return ChainOutcome(current, tuple(entries), context.protected)
 
 
 def steps_of(chains: Sequence[LevelChain]) -> list[tuple[Level, HistoryProcessor]]:
@@ -151,7 +159,7 @@ def members_of(processor: HistoryProcessor) -> list[HistoryProcessor]:
 
 
 def _with_pins(
-    history: Sequence[Message], processors: Sequence[HistoryProcessor], context: ProcessorContext
+    history: Messages, processors: Sequence[HistoryProcessor], context: ProcessorContext
 ) -> ProcessorContext:
     """Return the context with what any processor pins, so that those before it keep that, too.
 
@@ -163,9 +171,6 @@ def _with_pins(
     return replace(context, pinned=context.pinned.union(pinned)) if pinned else context
 
 
-_KINDS = frozenset({TextMessage, ToolCallMessage, ToolResultMessage, ReasoningMessage})
-
-
 async def _run_one(
     messages: tuple[Message, ...],
     processor: HistoryProcessor,
@@ -173,7 +178,7 @@ async def _run_one(
     context: ProcessorContext,
 ) -> tuple[Message, ...]:
     try:
-        returned: object = await processor.process(messages, context)
+        returned: object = await resolve(processor.process(messages, context))
         return messages if returned is messages else _checked(returned, processor.name, level)
     except ProcessorError:
         raise
@@ -191,8 +196,6 @@ def _checked(returned: object, name: str, level: Level) -> tuple[Message, ...]:
             f"it returned {returned!r:.80}; return a list of messages", processor=name, level=level
         )
     messages = tuple(cast("Iterable[object]", returned))
-    if _KINDS.issuperset(map(type, messages)):
-        return cast("tuple[Message, ...]", messages)
     for index, message in enumerate(messages):
         if not isinstance(message, Message):
             raise ProcessorError(
@@ -203,15 +206,34 @@ def _checked(returned: object, name: str, level: Level) -> tuple[Message, ...]:
     return cast("tuple[Message, ...]", messages)
 
 
-def as_processors(processors: Iterable[Processor] | None) -> tuple[HistoryProcessor, ...]:
-    """Return ``processors`` checked; see `as_processor`."""
-    if processors is None:
+def as_processors(processors: Processors | None, where: str = "") -> tuple[HistoryProcessor, ...]:
+    """Return ``processors`` checked; see `as_processor`.
+
+    Args:
+        processors: A list, or a function of the run's context, which becomes `ChosenProcessors`.
+        where: What errors begin with: whose they are.
+
+    Raises:
+        ConfigurationError: It is neither, or one of them is no processor; it says what to write.
+    """
+    given: Any = processors
+    before = f"{where}: " if where else ""
+    if given is None:
         return ()
-    if isinstance(processors, HistoryProcessor) or not isinstance(
-        cast("object", processors), Iterable
+    if callable(given) and not isinstance(given, HistoryProcessor | type):
+        return (ChosenProcessors(given, before),)
+    if isinstance(given, str | bytes | Mapping | HistoryProcessor) or not isinstance(
+        given, Iterable
     ):
-        raise ConfigurationError(f"processors must be a list, not {processors!r}.")
-    return tuple(map(as_processor, processors))
+        name = f"{given.__name__}(…)" if isinstance(given, type) else f"{given!r:.80}"
+        raise ConfigurationError(
+            f"{before}processors must be a list, or a function of the run's context that gives "
+            f"one, not {name}; put it into [ ]: processors=[{name}]."
+        )
+    try:
+        return tuple(as_processor(one) for one in cast("Iterable[Processor]", given))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{before}{error}") from error
 
 
 def as_processor(value: Processor) -> HistoryProcessor:
@@ -220,18 +242,110 @@ def as_processor(value: Processor) -> HistoryProcessor:
     Raises:
         ConfigurationError: It is neither a processor nor a function of one or two arguments.
     """
-    if isinstance(value, HistoryProcessor):
-        return value
-    if isinstance(value, type):
+    given: Any = value
+    if isinstance(given, HistoryProcessor):
+        _check_process(type(given))
+        return given
+    if isinstance(given, type):
         raise ConfigurationError(
-            f"{value.__name__} is a class; give a processor of it: {value.__name__}(…)."
+            f"{given.__name__} is a class; give a processor of it: {given.__name__}(…)."
         )
-    if not callable(value):
+    if not callable(given):
+        advice = "give a HistoryProcessor, or a function of (messages) or (messages, context)"
+        if isinstance(given, Mapping):
+            advice = "make one with agentkit_py.processors.processor_from_settings({…})"
+        elif isinstance(given, list | tuple):
+            advice = "unpack the list into the one around it: processors=[*first, second]"
+        elif hasattr(given, "process"):
+            advice = f"let its class inherit it: class {type(given).__name__}(HistoryProcessor)"
+        raise ConfigurationError(f"{given!r:.80} is no history processor: {advice}.")
+    _check_returns(given, getattr(given, "__name__", repr(given)))
+    return _FunctionProcessor(given, with_context=_takes_context(given))
+
+
+@cache
+def _check_process(kind: type[HistoryProcessor]) -> None:
+    """Refuse a class whose `process` cannot be called as the chain calls it."""
+    name = f"{kind.__name__}.process"
+    _check_returns(kind.process, name)
+    try:
+        inspect.signature(kind.process).bind(None, (), None)
+    except TypeError as error:
         raise ConfigurationError(
-            f"{value!r} is no history processor: give a HistoryProcessor, or a function of "
-            "(messages) or (messages, context)."
-        )
-    return _FunctionProcessor(value, with_context=_takes_context(value))
+            f"{name}{inspect.signature(kind.process)} cannot be called with the messages and the "
+            "context: write def process(self, messages, context), with or without async."
+        ) from error
+
+
+def _check_returns(function: Callable[..., Any], name: str) -> None:
+    if inspect.isasyncgenfunction(function):
+        raise ConfigurationError(f"{name} is an async generator: let it return a list instead.")
+
+
+class ChosenProcessors(HistoryProcessor):
+    """Processors that a function of the run's context chooses when an agent's turns begin.
+
+    Args:
+        function: Gets an `agentkit_py.lifecycle.AgentContext`, returns the processors.
+
+    Raises:
+        ConfigurationError: It is a processor itself, or takes no context.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], where: str = "") -> None:
+        """Check that it takes a context, not messages; errors begin with ``where``."""
+        self._function = function
+        _check_returns(function, self.name)
+        try:
+            signature = inspect.signature(function)
+        except ValueError:  # built-in functions that do not say
+            return
+        first = next(iter(signature.parameters.values()), None)
+        required = [p for p in signature.parameters.values() if p.default is p.empty]
+        if len(required) > 1 or (first and ("essage" in f"{first.annotation} {first.name}")):
+            raise ConfigurationError(
+                f"{where}{self.name}{signature} is one processor: put it into [ ]: "
+                f"processors=[{self.name}]."
+            )
+        if first is None:
+            raise ConfigurationError(
+                f"{where}{self.name}{signature} takes no context: write "
+                "processors=lambda context: […]."
+            )
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return getattr(self._function, "__name__", None) or type(self._function).__name__
+
+    @property
+    def reason(self) -> str:
+        """When they are chosen."""
+        return "chosen in each run"
+
+    async def choose(self, context: Any) -> tuple[HistoryProcessor, ...]:
+        """Return the processors for a run.
+
+        Raises:
+            ConfigurationError: The function gave something else than a list of processors.
+        """
+        found: Any = await resolve(self._function(context))
+        if not isinstance(found, list | tuple):
+            raise ConfigurationError(
+                f"{self.name} returned {found!r:.80}; return a list of processors: […]."
+            )
+        found = cast("list[Processor] | tuple[Processor, ...]", found)
+        return as_processors(found, f"What {self.name} returned")
+
+    async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
+        """Return False: who is chosen says it."""
+        del newest, context
+        return False
+
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
+        """Refuse to run, since only a run has the context to choose by."""
+        del messages, context
+        raise ConfigurationError(f"{self.name} chooses processors in runs; give a list of them.")
 
 
 class _FunctionProcessor(HistoryProcessor):
@@ -246,9 +360,7 @@ class _FunctionProcessor(HistoryProcessor):
         """The function's name."""
         return getattr(self._function, "__name__", None) or type(self._function).__name__
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return what the function makes of the messages."""
         arguments = (messages, context) if self._with_context else (messages,)
         return await resolve(self._function(*arguments))
@@ -281,14 +393,14 @@ def _takes_context(function: Callable[..., Any]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Restored:
+class Restored:
     """A list with all its held messages."""
 
     messages: tuple[Message, ...]
-    count: int
+    count: int = 0
     """Number of messages that were put back."""
 
-    rewritten: Mapping[int, int]
+    rewritten: Mapping[int, int] = field(default_factory=dict[int, int])
     """`id()` of a rewritten message → that of the message in its place."""
 
     def follow(self, ids: frozenset[int]) -> frozenset[int]:
@@ -298,9 +410,7 @@ class _Restored:
         return frozenset(self.rewritten.get(one, one) for one in ids)
 
 
-def _put_back(
-    before: Sequence[Message], after: Sequence[Message], held: frozenset[int]
-) -> _Restored:
+def put_back(before: Messages, after: Messages, held: frozenset[int]) -> Restored:
     """Put held messages of ``before`` that are not in ``after`` back where they were.
 
     The model asked for its calls and waits for their results, so a history without them makes it
@@ -323,11 +433,11 @@ def _put_back(
         standing = {}
     whole = _insert(before, left, standing, missing) if missing else left
     rewritten = {old: id(new) for old, new in {**standing, **missing}.items() if old != id(new)}
-    return _Restored(tuple(whole), count + len(missing), rewritten)
+    return Restored(tuple(whole), count + len(missing), rewritten)
 
 
 def _find_standing(
-    ours: Sequence[Message], before: Sequence[Message], after: list[Message]
+    ours: Messages, before: Messages, after: list[Message]
 ) -> tuple[dict[int, Message], int]:
     """Return which messages in ``after`` stand for ours: themselves, or rewritten ones.
 
@@ -358,9 +468,7 @@ def _find_standing(
     return {id(m): standing[id(m)] for m in ours if id(m) in standing}, made_whole
 
 
-def _rewritten_texts(
-    ours: Sequence[Message], before: Sequence[Message], after: Sequence[Message]
-) -> dict[int, Message]:
+def _rewritten_texts(ours: Messages, before: Messages, after: Messages) -> dict[int, Message]:
     """Return which of our text messages were rewritten, and to what."""
     there = set(map(id, after))
     wanted = {id(m) for m in ours if isinstance(m, TextMessage) and id(m) not in there}
@@ -371,16 +479,14 @@ def _rewritten_texts(
             id(a): b for a, b in pairs if id(a) in wanted and (b.type, b.role) == (a.type, a.role)
         }
     for message in after if wanted else ():
-        source = origin_of(message)
-        while source is not None and id(source) not in wanted:
-            source = origin_of(source)
+        source = next((m for m in lineage(message) if id(m) in wanted), None)
         if source is not None:
             found[id(source)] = message
     return found
 
 
 def _find_part(
-    message: ToolCallMessage, after: Sequence[Message], new: Mapping[_Signature, list[int]]
+    message: ToolCallMessage, after: Messages, new: Mapping[_Signature, list[int]]
 ) -> int | None:
     """Return the index of a new message that has only calls of ``message``, not all."""
     calls = Counter(map(key_of, message.tools))
@@ -410,8 +516,8 @@ def _signature(message: Message) -> _Signature:
 
 
 def _insert(
-    before: Sequence[Message],
-    after: Sequence[Message],
+    before: Messages,
+    after: Messages,
     standing: Mapping[int, Message],
     missing: Mapping[int, Message],
 ) -> list[Message]:
@@ -442,12 +548,12 @@ def _insert(
     return result
 
 
-def _first_positions(messages: Sequence[Message]) -> dict[int, int]:
+def _first_positions(messages: Messages) -> dict[int, int]:
     return {id(messages[index]): index for index in reversed(range(len(messages)))}
 
 
 async def is_enough(
-    newest: Sequence[Message], chains: Sequence[LevelChain], context: ProcessorContext
+    newest: Messages, chains: Sequence[LevelChain], context: ProcessorContext
 ) -> bool:
     """Return whether the chains leave the same of ``newest`` as of the whole history.
 
@@ -464,7 +570,7 @@ async def is_enough(
     if any(_pins(processor) for _, processor in steps) or not is_valid(newest):
         return False
     context = replace(context, history=newest)
-    current: Sequence[Message] = newest
+    current: Messages = newest
     for level, processor in steps:
         own = replace(context, level=level, notes=[])
         if _declares(processor, "enough") and await processor.enough(current, own):

@@ -6,16 +6,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from agentkit_py._core.json import JsonObject, JsonValue
-from agentkit_py.messages import Message, text_of
-from agentkit_py.models.base import Model, ModelReply, ToolSpec
-from agentkit_py.processors.vectors import VectorIndex
-from agentkit_py.runtime.port import StepTools
+from agentkit_py.messages import Message, Messages, text_of
 
-Level: TypeAlias = Literal["history", "network", "agent", "chain"]
-"""Level at which a processor was configured; ``"chain"``: given to `apply_processors` by hand."""
+if TYPE_CHECKING:
+    from agentkit_py.models.base import Model, ModelReply, ToolSpec
+    from agentkit_py.processors.vectors import VectorIndex
+    from agentkit_py.runtime.port import StepTools
+
+Level: TypeAlias = Literal["history", "network", "agent", "run", "chain"]
+"""Level at which a processor was configured; ``"run"``: given to ``run(processors=…)``;
+``"chain"``: given to `apply_processors` by hand."""
 
 
 class Tokenizer(Protocol):
@@ -49,9 +52,7 @@ class ProcessorServices(Protocol):
         """Return the time (UTC) at which ``key`` happened."""
         ...
 
-    async def ask_model(
-        self, step_id: str, model: Model, messages: Sequence[Message]
-    ) -> ModelReply:
+    async def ask_model(self, step_id: str, model: Model, messages: Messages) -> ModelReply:
         """Ask a model; it counts for the run's limits.
 
         Raises:
@@ -197,6 +198,19 @@ class ProcessorContext:
     agent: str = ""
     network: str | None = None
     thread_id: str | None = None
+    state: Any = None
+    """The run's `agentkit_py.State`; None outside of runs."""
+
+    user_id: str | None = None
+    """The user for whom the run is: ``user_id`` of the state's data."""
+
+    tenant: str | None = None
+    """The tenant for whom the run is: ``tenant`` or ``tenant_id`` of the state's data."""
+
+    own_tools: frozenset[str] | None = None
+    """Names of the agent's own tools, its servers' and hosted ones included, whether it may call
+    them now or not; None: not known."""
+
     model: str | None = None
     context_window: int | None = None
     """The model's window in tokens, where known."""
@@ -204,7 +218,7 @@ class ProcessorContext:
     tokenizer: Tokenizer | None = None
     """The run's way of counting; None: the library's default."""
 
-    prompt: Sequence[Message] = ()
+    prompt: Messages = ()
     """The messages around the history: system prompt, user input, prefill."""
 
     protected: frozenset[int] = field(default_factory=frozenset[int], repr=False)
@@ -213,7 +227,7 @@ class ProcessorContext:
     pinned: frozenset[int] = field(default_factory=frozenset[int], repr=False)
     """`id()` of the messages that a `Pin` of any level holds."""
 
-    history: Sequence[Message] = field(default=(), repr=False)
+    history: Messages = field(default=(), repr=False)
     """Messages that the first processor was given: the loaded part of the thread, and this run."""
 
     unloaded: Extent = field(default_factory=Extent)
@@ -231,6 +245,9 @@ class ProcessorContext:
     tools: Sequence[ToolSpec] = ()
     """The tools that the model is offered."""
 
+    shares_prefix: bool = False
+    """The request begins as those of other agents: cut rarely, and where a user's turn begins."""
+
     services: ProcessorServices | None = field(default=None, repr=False)
     """For processors that call a model or keep something; None outside of runs."""
 
@@ -239,6 +256,9 @@ class ProcessorContext:
 
     vectors: VectorIndex | None = field(default=None, repr=False)
     """Store of embeddings of the thread's messages."""
+
+    may_drop: bool = False
+    """True if the processor that gets this context has ``may_drop_protected``."""
 
     memory: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
     """Values that processors keep until the run ends; nothing of it is recorded."""
@@ -259,8 +279,8 @@ class ProcessorContext:
 
     @property
     def held(self) -> frozenset[int]:
-        """`id()` of the messages that stay whatever a processor does: protected and pinned ones."""
-        return self.protected | self.pinned if self.pinned else self.protected
+        """`id()` of the messages that the processor has to keep: protected and pinned ones."""
+        return self.pinned if self.may_drop else self.protected | self.pinned
 
 
 class HistoryProcessor(ABC):
@@ -287,10 +307,14 @@ class HistoryProcessor(ABC):
     may_drop_protected: bool = False
     """True: it may also drop calls that this agent made in the current run."""
 
+    same_for_all: ClassVar[bool] = False
+    """True: what it leaves does not depend on the agent, and it is there for size, not to hide
+    anything. Only agents whose processors all say so share a prefix; see `Network.prefix`."""
+
     looks_back: ClassVar[bool] = True
     """False: what it leaves of newer messages does not depend on older ones; see `enough`."""
 
-    async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
+    async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
         """Return whether nothing older than ``newest`` could change what it leaves.
 
         Then older messages need not be loaded. A processor that does not say gets everything; so
@@ -309,25 +333,30 @@ class HistoryProcessor(ABC):
         """Processors that run in its place, each with its report entry; none: it runs itself."""
         return ()
 
-    def pinned(self, messages: Sequence[Message]) -> Iterable[Message]:
+    def pinned(self, messages: Messages) -> Iterable[Message]:
         """Return messages of the full history that no processor of any level may drop."""
         del messages
         return ()
 
     @abstractmethod
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
-        """Return the messages that are left."""
+    def process(
+        self, messages: Messages, context: ProcessorContext
+    ) -> Messages | Awaitable[Messages]:
+        """Return the messages that are left; it may be sync or async."""
 
 
 ProcessorFunction: TypeAlias = (
-    Callable[[Sequence[Message]], Sequence[Message] | Awaitable[Sequence[Message]]]
-    | Callable[
-        [Sequence[Message], ProcessorContext], Sequence[Message] | Awaitable[Sequence[Message]]
-    ]
+    Callable[[Messages], Messages | Awaitable[Messages]]
+    | Callable[[Messages, ProcessorContext], Messages | Awaitable[Messages]]
 )
 """A plain function of ``(messages)`` or ``(messages, context)``, sync or async."""
 
 Processor: TypeAlias = HistoryProcessor | ProcessorFunction
 """Every value that is accepted as a processor."""
+
+Processors: TypeAlias = (
+    Sequence[Processor] | Callable[[Any], Sequence[Processor] | Awaitable[Sequence[Processor]]]
+)
+"""Processors, or a function of the run's `agentkit_py.lifecycle.AgentContext` that gives them.
+
+The function is asked once in a run for each agent, sync or async, when its first turn begins."""

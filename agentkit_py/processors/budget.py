@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from agentkit_py._core.json import dumps
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.messages import Message
+from agentkit_py.messages import Messages
 from agentkit_py.models.base import Model, ToolSpec
 from agentkit_py.models.capabilities import window_of
 from agentkit_py.processors.apply import apply_processors
@@ -22,7 +22,6 @@ from agentkit_py.processors.cutting import (
     ThreadPositions,
     counted_segments,
     exceeds,
-    newest_beyond,
     past_length,
     steady_cut,
 )
@@ -138,14 +137,12 @@ class Budget(ConfiguredProcessor):
         first = [_Shorten(self.tool_output_max_tokens)] if self.compress_tool_output else []
         return (*first, _Fit(self))
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return what its members leave."""
         left = await apply_processors(messages, self.members, context, level=context.level)
         return messages if is_same(messages, left) else left
 
-    def shares(self, context: ProcessorContext, present: Sequence[Message]) -> Shares:
+    def shares(self, context: ProcessorContext, present: Messages) -> Shares:
         """Return how many tokens the history may have in this inference."""
         tokenizer = self.tokenizer(context)
         window = self._window(context)
@@ -216,9 +213,7 @@ class _Shorten(HistoryProcessor):
         """The name of the processor it applies."""
         return CompressToolResults.__name__
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with short results, but for the newest."""
         older = older_results(messages, context.held, 0)
         keep = len(older)
@@ -244,9 +239,7 @@ class _Fit(HistoryProcessor):
         """The name of the processor it belongs to."""
         return "Budget"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the newest messages that fit, with a summary if there is a model for it."""
         tokenizer = await prepare(self._budget.tokenizer(context))
         past = messages[: past_length(messages, context)]
@@ -260,15 +253,14 @@ class _Fit(HistoryProcessor):
             summarize = self._summarize(shares)
             return await summarize.process(messages, replace(context, tokenizer=tokenizer))
         held = count_messages([m for m in past if id(m) in context.held], tokenizer)
-        begin = newest_beyond(past, limit - held, tokenizer)
-        found = counted_segments(past, begin, len(past), tokenizer)
+        found = counted_segments(past, 0, len(past), tokenizer)
         sizes = ThreadPositions(messages, context).sizes(past)
         rate = chars_per_token(tokenizer)
         first = steady_cut(found, sizes, limit - held, int(limit * _KEPT) - held, rate)
         start = found[first].start if first < len(found) else len(past)
         return [*past[start:], *present] if start else messages
 
-    async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
+    async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
         """Return whether they exceed their share: what is older goes, or is summarised."""
         tokenizer = await prepare(self._budget.tokenizer(context))
         past = newest[: past_length(newest, context)]

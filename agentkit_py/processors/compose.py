@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, Self, cast
 
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.messages import Message
+from agentkit_py.messages import Message, Messages
 from agentkit_py.processors.apply import apply_processors, as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext
 from agentkit_py.processors.budget import Budget
@@ -24,6 +24,7 @@ from agentkit_py.processors.settings import (
     whole,
 )
 from agentkit_py.processors.summarize import Summarize
+from agentkit_py.processors.tables import TableResults
 from agentkit_py.processors.tokenizers import count_messages, default_tokenizer, prepare
 from agentkit_py.processors.tool_results import (
     ClearToolResults,
@@ -73,13 +74,11 @@ class _Composed(ConfiguredProcessor):
         """The processors."""
         return getattr(self, self.argument)
 
-    def pinned(self, messages: Sequence[Message]) -> list[Message]:
+    def pinned(self, messages: Messages) -> list[Message]:
         """Return what any of them pins, whether they run or not."""
         return [message for one in self.chain for message in one.pinned(messages)]
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return what all of them leave."""
         left = await apply_processors(messages, self.chain, context, level=context.level)
         return messages if is_same(messages, left) else left
@@ -150,9 +149,7 @@ class Threshold(_Composed):
         limits += [] if self.min_messages is None else [f"{self.min_messages} messages"]
         return f"over {' and '.join(limits)}: {_names(self.chain)}"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return what they leave, or the messages as they are."""
         if self.min_messages is not None and len(messages) <= self.min_messages:
             return messages
@@ -187,6 +184,7 @@ PROCESSORS: Mapping[str, type[ConfiguredProcessor | Pin]] = {
         Redact,
         StripImages,
         Summarize,
+        TableResults,
         Threshold,
         TokenLimiter,
         ToolCallFilter,

@@ -13,11 +13,13 @@ from hashlib import blake2b
 
 from agentkit_py.messages import (
     Message,
+    Messages,
+    OpaqueMessage,
     ReasoningMessage,
     TextMessage,
     ToolCallMessage,
     ToolResultMessage,
-    origin_of,
+    lineage,
     text_of,
 )
 from agentkit_py.processors.base import ProcessorContext, Tokenizer
@@ -32,7 +34,7 @@ _ANCHORED = 4
 """Messages of which an anchor is made: one alone may well be said twice."""
 
 
-def segments(messages: Sequence[Message]) -> Iterator[range]:
+def segments(messages: Messages) -> Iterator[range]:
     """Cut a list into the shortest segments that have no call apart from its result.
 
     A text is a segment of its own, with the reasoning before it; calls reach to their last result,
@@ -55,7 +57,11 @@ def segments(messages: Sequence[Message]) -> Iterator[range]:
 
 def _is_joined(before: Message, message: Message) -> bool:
     """Return whether ``message`` may not be cut off from the one directly before it."""
+    if isinstance(message, OpaqueMessage):
+        return before.role == "assistant"
     match before:
+        case OpaqueMessage():
+            return message.role == "assistant"
         case ReasoningMessage():
             return isinstance(message, ToolCallMessage | ReasoningMessage) or (
                 isinstance(message, TextMessage) and message.role == "assistant"
@@ -66,7 +72,7 @@ def _is_joined(before: Message, message: Message) -> bool:
             return False
 
 
-def next_cut(messages: Sequence[Message], index: int) -> int:
+def next_cut(messages: Messages, index: int) -> int:
     """Return the first index from ``index`` on where a list can be cut without parting a call."""
     cut = index
     while cut < len(messages) and not _may_begin(messages, cut):
@@ -78,7 +84,7 @@ def next_cut(messages: Sequence[Message], index: int) -> int:
     return next(starts, len(messages))
 
 
-def _may_begin(messages: Sequence[Message], index: int) -> bool:
+def _may_begin(messages: Messages, index: int) -> bool:
     """Return whether a message is neither a result nor the middle of a model's reply."""
     return not isinstance(messages[index], ToolResultMessage) and (
         index == 0 or not _is_joined(messages[index - 1], messages[index])
@@ -95,7 +101,7 @@ class Segment:
 
 
 def counted_segments(
-    messages: Sequence[Message], start: int, stop: int, tokenizer: Tokenizer
+    messages: Messages, start: int, stop: int, tokenizer: Tokenizer
 ) -> list[Segment]:
     """Return the segments of the messages from ``start`` to ``stop``."""
     part = messages[start:stop]
@@ -109,7 +115,7 @@ def counted_segments(
     ]
 
 
-def past_length(messages: Sequence[Message], context: ProcessorContext) -> int:
+def past_length(messages: Messages, context: ProcessorContext) -> int:
     """Return how many messages at the beginning are from before this run."""
     for index, message in enumerate(messages):
         if message.from_history is False or context.is_protected(message):
@@ -117,7 +123,7 @@ def past_length(messages: Sequence[Message], context: ProcessorContext) -> int:
     return len(messages)
 
 
-def exceeds(messages: Sequence[Message], limit: float, tokenizer: Tokenizer) -> bool:
+def exceeds(messages: Messages, limit: float, tokenizer: Tokenizer) -> bool:
     """Return whether the messages have more than ``limit`` tokens; the newest are counted first."""
     total: float = 0
     for message in reversed(messages):
@@ -125,21 +131,6 @@ def exceeds(messages: Sequence[Message], limit: float, tokenizer: Tokenizer) -> 
         if total > limit:
             return True
     return False
-
-
-def newest_beyond(messages: Sequence[Message], limit: float, tokenizer: Tokenizer) -> int:
-    """Return where the newest messages begin that are whole and have more than ``limit`` tokens.
-
-    What is cut to the limit begins after that, so that nothing older has to be counted.
-    """
-    total = 0.0
-    for index in range(len(messages) - 1, 0, -1):
-        message = messages[index]
-        total += count_text(message, tokenizer)
-        # Nothing is joined to what a user says, so a list can be cut there.
-        if total > limit and message.type == "text" and message.role == "user":
-            return index if is_valid(messages[index:]) else 0
-    return 0
 
 
 def newest_that_fit(found: Sequence[Segment], room: float, max_messages: int | None = None) -> int:
@@ -204,7 +195,7 @@ class ThreadPositions:
     Without a thread, the history that a processor is given counts as all there is.
     """
 
-    def __init__(self, messages: Sequence[Message], context: ProcessorContext) -> None:
+    def __init__(self, messages: Messages, context: ProcessorContext) -> None:
         self._source = context.history or messages
         self._unloaded = context.unloaded
         self._indices = {id(message): index for index, message in enumerate(self._source)}
@@ -219,17 +210,17 @@ class ThreadPositions:
         index = self._index(message)
         return None if index is None else self._unloaded.messages + index
 
-    def sizes(self, messages: Sequence[Message]) -> list[int]:
+    def sizes(self, messages: Messages) -> list[int]:
         """Return how many characters of the thread stand before each message."""
         return self._before(messages, lambda m: len(text_of(m)), self._unloaded.size)
 
-    def ranks(self, messages: Sequence[Message]) -> list[int]:
+    def ranks(self, messages: Messages) -> list[int]:
         """Return how many messages stand before each, system messages not counted."""
         start = self._unloaded.messages - self._unloaded.system
         return self._before(messages, lambda m: m.role != "system", start)
 
     def _before(
-        self, messages: Sequence[Message], measure: Callable[[Message], int], total: int
+        self, messages: Messages, measure: Callable[[Message], int], total: int
     ) -> list[int]:
         """Return the total before each message; for unknown ones that of the one before."""
         last = total
@@ -245,16 +236,11 @@ class ThreadPositions:
         return found
 
     def _index(self, message: Message) -> int | None:
-        current: Message | None = message
-        while current is not None:
-            index = self._indices.get(id(current))
-            if index is not None:
-                return index
-            current = origin_of(current)
-        return None
+        known = (self._indices.get(id(found)) for found in lineage(message))
+        return next((index for index in known if index is not None), None)
 
 
-def fingerprint(messages: Sequence[Message]) -> str:
+def fingerprint(messages: Messages) -> str:
     """Return a checksum of what the messages say, or said before processors rewrote them."""
     digest = blake2b(digest_size=8)
     for message in messages:
@@ -264,8 +250,7 @@ def fingerprint(messages: Sequence[Message]) -> str:
 
 def _identity(message: Message) -> str:
     # A result that is new today is shortened tomorrow, and is the same result all the same.
-    while (before := origin_of(message)) is not None:
-        message = before
+    *_, message = lineage(message)
     match message:
         case ToolCallMessage():
             about = ""
@@ -276,12 +261,12 @@ def _identity(message: Message) -> str:
     return f"{message.type}\x1f{message.role}\x1f{about}\x1f{text_of(message)}\x1e"
 
 
-def anchor_before(messages: Sequence[Message], stop: int) -> str:
+def anchor_before(messages: Messages, stop: int) -> str:
     """Return the checksum by which the cut before the message at ``stop`` is found again."""
     return fingerprint(messages[max(0, stop - _ANCHORED) : stop])
 
 
-def find_anchor(messages: Sequence[Message], expected: int, anchor: str) -> int | None:
+def find_anchor(messages: Messages, expected: int, anchor: str) -> int | None:
     """Return the cut with this anchor: where it is expected, else the first one; None: nowhere.
 
     Of several cuts the first is the safe one: nothing is left out that nobody summarised.

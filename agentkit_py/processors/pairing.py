@@ -16,6 +16,8 @@ from typing import TypeAlias
 
 from agentkit_py.messages import (
     Message,
+    Messages,
+    OpaqueMessage,
     ReasoningMessage,
     TextMessage,
     ToolCall,
@@ -55,39 +57,6 @@ class Pairing:
         return max((a for a in self.answers[index] if a is not None), default=index)
 
 
-def adjacent_length(messages: Sequence[Message]) -> int:
-    """Return how long a list is of texts only, and calls directly followed by their results.
-
-    Results stand in the order of their calls. Nothing is open there, so a list can be cut there.
-    """
-    index = 0
-    while index < len(messages):
-        message = messages[index]
-        index += 1
-        if isinstance(message, TextMessage):
-            continue
-        if not isinstance(message, ToolCallMessage) or not _is_followed(
-            messages, index, message.tools
-        ):
-            return index - 1
-        index += len(message.tools)
-    return index
-
-
-def _is_followed(messages: Sequence[Message], index: int, calls: Sequence[ToolCall]) -> bool:
-    """Return whether there are calls, and their results stand at ``index`` in the same order."""
-    if index + len(calls) > len(messages):
-        return False
-    for call in calls:
-        result = messages[index]
-        if not isinstance(result, ToolResultMessage) or (
-            result.tool is not call and key_of(result.tool) != key_of(call)
-        ):
-            return False
-        index += 1
-    return len(calls) > 0
-
-
 @dataclass(slots=True)
 class _OpenCalls:
     """Calls of one reply that have the same key, and the results for them."""
@@ -112,18 +81,17 @@ class _OpenCalls:
             yield from zip(calls, self.results[left : left + taken], strict=False)
 
 
-def pair(messages: Sequence[Message]) -> Pairing:
+def pair(messages: Messages) -> Pairing:
     """Find for each call its result.
 
     A result without a tool name (as clients of chat formats have it) is paired by its id alone,
     with a call that no other result answers.
     """
-    whole = adjacent_length(messages)
-    pairing = _pair_adjacent(messages[:whole])
+    pairing = Pairing()
     every: list[_OpenCalls] = []
     newest: dict[CallKey, list[_OpenCalls]] = {}
     nameless: set[int] = set()
-    for index, reply, run, message in _calls_and_results(messages, whole):
+    for index, reply, run, message in _calls_and_results(messages):
         if isinstance(message, ToolCallMessage):
             pairing.answers[index] = [None] * len(message.tools)
             for number, call in enumerate(message.tools):
@@ -139,17 +107,7 @@ def pair(messages: Sequence[Message]) -> Pairing:
         for call, result in calls.pairs():
             pairing.set(call, result)
     if nameless:
-        _pair_by_id(messages, whole, pairing, nameless)
-    return pairing
-
-
-def _pair_adjacent(messages: Sequence[Message]) -> Pairing:
-    """Pair calls with the results that directly follow them in their order."""
-    pairing = Pairing()
-    for index, message in enumerate(messages):
-        if isinstance(message, ToolCallMessage):
-            pairing.answers[index] = list(range(index + 1, index + 1 + len(message.tools)))
-            pairing.calls.update((index + 1 + n, (index, n)) for n in range(len(message.tools)))
+        _pair_by_id(messages, pairing, nameless)
     return pairing
 
 
@@ -163,12 +121,10 @@ def _answer(stack: list[_OpenCalls] | None, result: int) -> bool:
     return False
 
 
-def _pair_by_id(
-    messages: Sequence[Message], start: int, pairing: Pairing, nameless: set[int]
-) -> None:
+def _pair_by_id(messages: Messages, pairing: Pairing, nameless: set[int]) -> None:
     """Pair the results in ``nameless`` with calls that are still open, the newest reply's first."""
     replies: dict[str, list[tuple[int, deque[CallIndex]]]] = {}
-    for index, reply, _, message in _calls_and_results(messages, start):
+    for index, reply, _, message in _calls_and_results(messages):
         if isinstance(message, ToolCallMessage):
             for number, call in enumerate(message.tools):
                 if pairing.answers[index][number] is None:
@@ -183,15 +139,14 @@ def _pair_by_id(
 
 
 def _calls_and_results(
-    messages: Sequence[Message], start: int
+    messages: Messages,
 ) -> Iterator[tuple[int, int, int, ToolCallMessage | ToolResultMessage]]:
-    """Yield calls and results from ``start`` on with their index and numbers of reply and run.
+    """Yield calls and results with their index and numbers of reply and run.
 
     A reply ends with a result or another's text, a run with any text.
     """
     reply = run = 0
-    for index in range(start, len(messages)):
-        message = messages[index]
+    for index, message in enumerate(messages):
         if isinstance(message, ToolCallMessage):
             yield index, reply, run, message
         elif isinstance(message, ToolResultMessage):
@@ -206,29 +161,25 @@ def _calls_and_results(
 class ToolExchange:
     """The calls of one reply with all their results, as indices."""
 
-    head: tuple[int, ...]
-    """Texts of the same reply that stand between its calls (with the reasoning before them)."""
-
     calls: tuple[int, ...]
-    """Call messages, and the reasoning directly before them."""
+    """The reply from its first call on: calls, the reasoning before them, and what it said else
+    between them and their results."""
 
     results: tuple[int, ...]
     """Results, in the order they stand in."""
 
     @property
     def members(self) -> tuple[int, ...]:
-        """Calls with their reasoning, and results."""
+        """The reply and the results."""
         return self.calls + self.results
 
 
-def tool_exchanges(
-    messages: Sequence[Message], pairing: Pairing | None = None
-) -> list[ToolExchange]:
+def tool_exchanges(messages: Messages, pairing: Pairing | None = None) -> list[ToolExchange]:
     """Return the tool exchanges of a list in order; each call and each answer is in one.
 
-    Call messages belong to one exchange if nothing stands between them but reasoning, or texts of
-    the model while a call before is still waiting for its result: then all came in one reply.
-    Messages without calls begin no exchange and part none.
+    Call messages belong to one exchange if nothing stands between them but reasoning, or texts and
+    opaque blocks of the model while a call before is still waiting for its result: then all came in
+    one reply. Messages without calls begin no exchange and part none.
     """
     pairing = pair(messages) if pairing is None else pairing
     exchanges: list[ToolExchange] = []
@@ -243,61 +194,56 @@ def tool_exchanges(
     return exchanges
 
 
-def _read_exchange(
-    messages: Sequence[Message], first: int, pairing: Pairing
-) -> tuple[ToolExchange, int]:
+def _read_exchange(messages: Messages, first: int, pairing: Pairing) -> tuple[ToolExchange, int]:
     """Return the exchange whose calls begin at ``first``, and the index after its calls."""
     start = first
     while start > 0 and isinstance(messages[start - 1], ReasoningMessage):
         start -= 1
-    head: list[int] = []
-    calls = list(range(start, first + 1))
-    reach = pairing.last_answer(first)
-    last = first
-    while (following := _next_call(messages, last, reach)) is not None:
-        texts = [i for i in range(last + 1, following) if isinstance(messages[i], TextMessage)]
-        split = texts[-1] + 1 if texts else last + 1
-        head.extend(range(last + 1, split))
-        calls.extend(range(split, following + 1))
-        reach = max(reach, pairing.last_answer(following))
-        last = following
+    end = _end_of_reply(messages, first, pairing)
+    calls = range(start, end)
     results = sorted(
         answer for i in calls for answer in pairing.answers.get(i, ()) if answer is not None
     )
-    return ToolExchange(tuple(head), tuple(calls), tuple(results)), last + 1
+    return ToolExchange(tuple(calls), tuple(results)), end
 
 
-def _next_call(messages: Sequence[Message], last: int, reach: int) -> int | None:
-    """Return the index of the next call message of the same reply, if there is one."""
-    has_text = False
-    for index in range(last + 1, len(messages)):
+def _end_of_reply(messages: Messages, first: int, pairing: Pairing) -> int:
+    """Return the index after the reply that has its first call at ``first``."""
+    end, reach = first + 1, pairing.last_answer(first)
+    parted = False
+    for index in range(first + 1, len(messages)):
         match messages[index]:
             case ToolCallMessage() as message if message.tools:
-                return index if not has_text or reach > index else None
+                if parted and reach <= index:
+                    break
+                end, parted = index + 1, False
+                reach = max(reach, pairing.last_answer(index))
             case ToolCallMessage() | ReasoningMessage():
                 continue
-            case TextMessage(role="assistant"):
-                has_text = True
+            case TextMessage(role="assistant") | OpaqueMessage():
+                parted = True
+                end = index + 1 if reach > index else end
             case _:
-                return None
-    return None
+                break
+    return end
 
 
 KeepsCall: TypeAlias = Callable[[int, int], bool]
 """Gets the index of a call message and of one of its calls; returns whether that call stays."""
 
-InPlaceOf: TypeAlias = Callable[[ToolExchange], Sequence[Message]]
+InPlaceOf: TypeAlias = Callable[[ToolExchange], Messages]
 """Gets a tool exchange; returns what is to stand before what is left of it."""
 
 
 def without_calls(
-    messages: Sequence[Message],
+    messages: Messages,
     keeps: KeepsCall,
     *,
     keeps_orphan: Callable[[int], bool] = lambda _: True,
+    keeps_hosted: Callable[[int], bool] = lambda _: True,
     in_place_of: InPlaceOf | None = None,
     pairing: Pairing | None = None,
-) -> Sequence[Message]:
+) -> Messages:
     """Return the messages without the calls that do not stay, their results and their reasoning.
 
     A call message that keeps some calls is made anew with these; one without calls goes.
@@ -306,47 +252,14 @@ def without_calls(
         messages: The history.
         keeps: Which calls stay.
         keeps_orphan: Whether the result at an index stays that answers no call.
+        keeps_hosted: Whether the activity of a hosted tool at an index stays.
         in_place_of: What stands before each exchange.
         pairing: Which result answers which call, if that is known already.
 
     Returns:
         What is left; ``messages`` itself if that is all.
     """
-    left = _without_adjacent(messages, keeps) if in_place_of is None else None
-    if left is None:
-        left = _without_any(messages, keeps, keeps_orphan, in_place_of, pairing or pair(messages))
-    return messages if is_same(messages, left) else left
-
-
-def _without_adjacent(messages: Sequence[Message], keeps: KeepsCall) -> list[Message] | None:
-    """Remove calls where each is directly followed by its results in order; None: it is not so."""
-    left: list[Message] = []
-    index = 0
-    while index < len(messages):
-        message = messages[index]
-        index += 1
-        if message.type == "text":
-            left.append(message)
-            continue
-        if message.type != "tool_call" or not _is_followed(messages, index, message.tools):
-            return None
-        start, index = index, index + len(message.tools)
-        if index == start + 1:  # one call, as most messages have: nothing to put together
-            left += messages[start - 1 : index] if keeps(start - 1, 0) else ()
-        elif kept := [n for n in range(index - start) if keeps(start - 1, n)]:
-            left.append(_with_calls(message, kept))
-            left += [messages[start + number] for number in kept]
-    return left
-
-
-def _without_any(
-    messages: Sequence[Message],
-    keeps: KeepsCall,
-    keeps_orphan: Callable[[int], bool],
-    in_place_of: InPlaceOf | None,
-    pairing: Pairing,
-) -> list[Message]:
-    """Remove calls from any list, whatever state it is in."""
+    pairing = pairing or pair(messages)
     exchanges = {e.calls[0]: e for e in tool_exchanges(messages, pairing)}
     rests: dict[int, Message | None] = {}
     for exchange in exchanges.values():
@@ -359,22 +272,26 @@ def _without_any(
         rest = rests.get(index, message)
         if isinstance(rest, ToolResultMessage):
             stays = index in pairing.calls or keeps_orphan(index)
+        elif isinstance(rest, OpaqueMessage):
+            stays = not rest.tool or keeps_hosted(index)
         else:
             stays = not isinstance(rest, ToolCallMessage) or len(rest.tools) > 0
         if rest is not None and stays:
             left.append(rest)
-    return left
+    return messages if is_same(messages, left) else left
 
 
 def _rests_of(
-    exchange: ToolExchange, messages: Sequence[Message], keeps: KeepsCall, pairing: Pairing
+    exchange: ToolExchange, messages: Messages, keeps: KeepsCall, pairing: Pairing
 ) -> dict[int, Message | None]:
     """Return what is left of each member of an exchange; None: nothing."""
     rests: dict[int, Message | None] = {}
     leads_on = False
     for index in reversed(exchange.calls):
         message = messages[index]
-        if isinstance(message, ToolCallMessage):
+        if isinstance(message, TextMessage | OpaqueMessage):
+            leads_on = True  # what the reply says stays, and the reasoning before it
+        elif isinstance(message, ToolCallMessage):
             kept = [number for number in range(len(message.tools)) if keeps(index, number)]
             rests[index] = _with_calls(message, kept) if kept else None
             leads_on = leads_on or len(kept) > 0
@@ -391,12 +308,12 @@ def _with_calls(message: ToolCallMessage, kept: Sequence[int]) -> ToolCallMessag
     return replace(message, tools=tuple(message.tools[number] for number in kept))
 
 
-def is_same(one: Sequence[Message], other: Sequence[Message]) -> bool:
+def is_same(one: Messages, other: Messages) -> bool:
     """Return whether two lists hold the same objects."""
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
-def rewritten(messages: Sequence[Message], rewrites: Mapping[int, Message]) -> Sequence[Message]:
+def rewritten(messages: Messages, rewrites: Mapping[int, Message]) -> Messages:
     """Return the messages with those at some indices replaced; ``messages`` itself if none is."""
     changed = {i: m for i, m in rewrites.items() if m is not messages[i]}
     return [changed.get(i, m) for i, m in enumerate(messages)] if changed else messages

@@ -1,4 +1,4 @@
-"""Older turns that matter again, found by their likeness to what the user says now."""
+"""Older turns that matter again, found by words and meaning of what the user says now."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from typing import Annotated, ClassVar
 
 from agentkit_py._core.json import JsonValue, as_list, as_object
 from agentkit_py.errors import ConfigurationError, HistoryError, ModelError
-from agentkit_py.messages import Message, TextMessage, origin_of
+from agentkit_py.messages import Message, Messages, TextMessage, lineage
 from agentkit_py.processors.apply import apply_processors, as_processors
 from agentkit_py.processors.base import Processor, ProcessorContext, Tokenizer
-from agentkit_py.processors.cutting import counted_segments, fingerprint, past_length
+from agentkit_py.processors.cutting import fingerprint, past_length, segments
+from agentkit_py.processors.hybrid import ranked
 from agentkit_py.processors.settings import ConfiguredProcessor, number, whole
 from agentkit_py.processors.summarize import conversation_text
 from agentkit_py.processors.tokenizers import default_tokenizer, prepare
-from agentkit_py.processors.vectors import Embedder, MemoryIndex, VectorIndex
+from agentkit_py.processors.vectors import Embedder, MemoryIndex, VectorIndex, embed_all
 
 _MOST_CHARS = 4000
 """Characters of one message that are embedded."""
+
+_CANDIDATES = 1000
+"""The turns nearest by meaning that are ranked, beside those that have words of the input."""
 
 _AT_ONCE = 64
 """Texts in one call of an embedder."""
@@ -28,7 +32,11 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recall(ConfiguredProcessor):
-    """Leaves older turns out, but for those most like what the user says now.
+    """Leaves older turns out, but for those that what the user says now is about.
+
+    They are found by words and by meaning: see `agentkit_py.processors.hybrid`. So names, numbers
+    and dates in a question count, and what is said in other words is found, too. Turns next to
+    those come along, as far as there is room.
 
     A turn is what the user said with all that followed, so calls stay with their results. The turns
     that are found come as one delimited message right before the user's, so that the beginning of
@@ -38,7 +46,8 @@ class Recall(ConfiguredProcessor):
 
     Args:
         embedder: Makes vectors of texts.
-        k: How many turns at the most.
+        k: How many turns are found at the most.
+        neighbours: How many turns before and after each come along.
         index: Keeps the vectors; None: the run's history, else this run's memory.
         window: Processors that leave out what this one searches; None: ``keep_recent`` decides.
         keep_recent: The newest messages, which stay (up to half as many more stay too, so that the
@@ -57,6 +66,7 @@ class Recall(ConfiguredProcessor):
     window: Sequence[Processor] | None = None
     keep_recent: Annotated[int, whole()] = 20
     max_tokens: Annotated[int, whole(1)] = 2000
+    neighbours: Annotated[int, whole()] = 1
     min_likeness: Annotated[float, number(0, 1)] = 0.0
 
     parts: ClassVar[tuple[str, ...]] = ("embedder", "index")
@@ -74,14 +84,12 @@ class Recall(ConfiguredProcessor):
     @property
     def reason(self) -> str:
         """The search, for reports."""
-        return f"the {self.k} older turns most like the input"
+        return f"the {self.k} older turns that the input is most about"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return what stays, with the turns that were found."""
         tokenizer = await prepare(context.tokenizer or default_tokenizer())
-        left = await self._left(messages, context, tokenizer)
+        left = await self._left(messages, context)
         turns = _turns(messages[: past_length(messages, context)], left)
         if not turns or not context.input:
             return messages if len(left) == len(messages) else left
@@ -91,13 +99,11 @@ class Recall(ConfiguredProcessor):
             return left
         if chosen is None:
             chosen = await self._chosen(turns, context)
-        text = _fitting(chosen, turns, tokenizer, self.max_tokens)
+        text = _fitting(self._with_neighbours(chosen, turns), turns, tokenizer, self.max_tokens)
         end = past_length(left, context)
         return [*left[:end], *text, *left[end:]]
 
-    async def _left(
-        self, messages: Sequence[Message], context: ProcessorContext, tokenizer: Tokenizer
-    ) -> Sequence[Message]:
+    async def _left(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return what stays without being searched for."""
         if self.window is not None:
             return await apply_processors(messages, self.window, context, level=context.level)
@@ -106,9 +112,24 @@ class Recall(ConfiguredProcessor):
         cut = max(0, length - self.keep_recent) // block * block
         if cut == 0:
             return messages
-        found = counted_segments(messages, 0, length, tokenizer)
+        found = segments(messages[:length])
         start = next((segment.start for segment in found if segment.start >= cut), length)
         return messages[start:]
+
+    def _with_neighbours(
+        self, chosen: Sequence[tuple[str, float]], turns: Sequence[_Turn]
+    ) -> Sequence[str]:
+        """Return the turns that were found, best first, then those next to them."""
+        places = {turn.id: place for place, turn in enumerate(turns)}
+        found = [one for one, _ in chosen if one in places]
+        beside = [
+            turns[place].id
+            for distance in range(1, self.neighbours + 1)
+            for one in found
+            for place in (places[one] - distance, places[one] + distance)
+            if 0 <= place < len(turns)
+        ]
+        return list(dict.fromkeys([*found, *beside]))
 
     def _memory(self, context: ProcessorContext) -> str:
         """Return the key under which the run remembers what was found."""
@@ -151,22 +172,18 @@ class Recall(ConfiguredProcessor):
             missing = await index.missing_vectors(thread, key, list(texts))
             for start in range(0, len(missing), _AT_ONCE):
                 ids = missing[start : start + _AT_ONCE]
-                vectors = await self._embed([texts[one] for one in ids])
+                vectors = await embed_all(self.embedder, [texts[one] for one in ids])
                 await index.add_vectors(thread, key, dict(zip(ids, vectors, strict=True)))
-            (sought,) = await self._embed([context.input])
-            found = await index.nearest_vectors(thread, key, sought, list(texts), self.k)
+            (sought,) = await embed_all(self.embedder, [context.input])
+            count = max(_CANDIDATES, self.k)
+            found = await index.nearest_vectors(thread, key, sought, list(texts), count)
         except (ModelError, HistoryError) as error:
             return {"problem": str(error)}
-        return {"found": [[one, likeness] for one, likeness in found]}
-
-    async def _embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        vectors = await self.embedder.embed(texts)
-        if len(vectors) != len(texts):
-            raise ConfigurationError(
-                f"The embedder {self.embedder.key!r} gave {len(vectors)} vectors for {len(texts)} "
-                "texts; it must give one for each."
-            )
-        return vectors
+        ids = list(texts)
+        places = {one: place for place, one in enumerate(ids)}
+        near = {places[one]: likeness for one, likeness in found}
+        order = ranked(context.input, list(texts.values()), near)
+        return {"found": [[ids[place], near.get(place, 0.0)] for place in order[: self.k]]}
 
     def _index(self, context: ProcessorContext) -> VectorIndex:
         if self.index is not None:
@@ -187,14 +204,10 @@ class _Turn:
     """The text that is embedded, and shown."""
 
 
-def _turns(past: Sequence[Message], left: Sequence[Message]) -> list[_Turn]:
+def _turns(past: Messages, left: Messages) -> list[_Turn]:
     """Return the turns of which nothing is left, in order."""
-    kept: set[int] = set()
-    for message in left:
-        found: Message | None = message
-        while found is not None:  # a shorter version of a message stands for it
-            kept.add(id(found))
-            found = origin_of(found)
+    # A shorter version of a message stands for it.
+    kept = {id(found) for message in left for found in lineage(message)}
     starts = [i for i, m in enumerate(past) if isinstance(m, TextMessage) and m.role == "user"]
     bounds = [*([] if starts[:1] == [0] else [0]), *starts, len(past)]
     turns: list[_Turn] = []
@@ -207,7 +220,7 @@ def _turns(past: Sequence[Message], left: Sequence[Message]) -> list[_Turn]:
 
 
 def _fitting(
-    chosen: Sequence[tuple[str, float]],
+    chosen: Sequence[str],
     turns: Sequence[_Turn],
     tokenizer: Tokenizer,
     most: int,
@@ -216,7 +229,7 @@ def _fitting(
     texts = {turn.id: turn.text for turn in turns}
     room: float = most
     taken: set[str] = set()
-    for one, _ in chosen:
+    for one in chosen:
         tokens = tokenizer.count(texts.get(one, ""))
         if one in texts and tokens <= room:
             taken.add(one)

@@ -12,12 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
+from agentkit_py._core.heavy import off_loop
 from agentkit_py._core.json import JsonValue
+from agentkit_py._core.patterns import SECONDS, BoundedPattern
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import (
     ContentPart,
     FileContent,
     Message,
+    OpaqueMessage,
     ReasoningMessage,
     TextContent,
     TextMessage,
@@ -25,46 +29,27 @@ from agentkit_py.messages import (
     ToolCallMessage,
     ToolResultMessage,
     derived,
+    medium_in,
+    part_to_json,
 )
 from agentkit_py.models.encoding import words_for
 from agentkit_py.processors.base import ProcessorContext
 from agentkit_py.processors.pairing import rewritten
+from agentkit_py.processors.personal_data import BUILT_IN, Finder, Span, plain
 from agentkit_py.processors.settings import ConfiguredProcessor
 
 Patterns: TypeAlias = Iterable[str | re.Pattern[str]] | Mapping[str, str | re.Pattern[str]]
 """Names of built-in patterns, regular expressions, or both by the name that the mask shows."""
 
+logger: logging.Logger = get_logger("agentkit_py")
+
 MaskFunction: TypeAlias = Callable[[str], str]
 """Gets a text and returns it masked."""
 
-_BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
-_RUN_ENDS = r"(?=\d{1,23}+(?!\w|-(?![\d(])))"
-"""Refuses digits that run into a word or a dash, before all ways of grouping them are tried."""
-
-BUILT_IN: Mapping[str, re.Pattern[str]] = {
-    # Before phone numbers, which a part of a longer number could pass for.
-    "iban": re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"),
-    "card": re.compile(
-        r"(?<![\w.-])(?:\d{4}([ -])\d{4}\1\d{4}\1\d{4}|\d{4}[ -]\d{6}[ -]\d{5}|\d{13,19})(?![\w-])"
-    ),
-    # Takes each run of characters whole, an address or not, so that no run is read twice.
-    "email": re.compile(r"[\w.+%-]++(@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]+)+)?"),
-    "ssn": re.compile(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])"),
-    "ip": re.compile(rf"(?<![\w.])(?:{_BYTE}\.){{3}}{_BYTE}(?!\w|\.\d)"),
-    "phone": re.compile(
-        rf"(?<![\w.-])(?:\+{_RUN_ENDS}\d{{1,3}}[ .-]?(?:\(\d{{1,4}}\)[ .-]?)?{_RUN_ENDS}\d{{1,4}}"
-        rf"(?:[ .-]?{_RUN_ENDS}\d{{2,4}}){{1,4}}"
-        r"|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4})(?![\w-])"
-    ),
-}
-"""IBAN (ISO 13616), payment card (13 to 19 digits that pass the Luhn check, ISO/IEC 7812), e-mail
-address, US social security number, IPv4 address, and phone number (international with +, or
-North American). All take time linear in the text."""
-
-LONGEST_MATCH = 4_000
-"""Characters of the longest match of a user's expression that is sure to be found."""
-
-_OPAQUE = frozenset({"signature", "data", "encrypted_content", "thoughtSignature", "id", "type"})
+_OPAQUE = frozenset(
+    {"signature", "data", "encrypted_content", "encrypted_index", "thoughtSignature"}
+    | {"id", "type", "tool_use_id", "call_id", "origin"}
+)
 """Fields of providers' own data that hold no words."""
 
 
@@ -77,10 +62,13 @@ class Redactor:
             or a function that gets a text and returns it masked. A bare regular expression gives
             ``[redacted]``.
 
-    Built-in patterns take time linear in the text. Python's `re` can take the square of it or more
-    for expressions of one's own, so texts of more than 8,000 characters are searched in windows:
-    time grows with the text, and a match that is longer than 4,000 characters may be found in
-    parts or not at all. An expression that is exponential in one window (``(a+)+$``) stays so.
+    What is hidden is found, too: zero-width characters in between, full-width forms, spaced and
+    dotted numbers, ``ada [at] example dot com``.
+
+    All take time linear in the text. Expressions of one's own are searched in windows of texts of
+    more than 8,000 characters (a match that is longer than 4,000 may be found in parts or not at
+    all), and for half a second of processor time at most: a text for which that is not enough is
+    masked as a whole, with a warning in the log.
 
     Raises:
         ConfigurationError: There is nothing to look for, or an expression is none.
@@ -88,18 +76,18 @@ class Redactor:
 
     def __init__(self, patterns: Patterns | MaskFunction = tuple(BUILT_IN)) -> None:
         self.function: MaskFunction | None = None
-        self.patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
+        self._searches: tuple[_Search, ...] = ()
         if callable(patterns) and not isinstance(patterns, Mapping):
             self.function = patterns
         else:
-            self.patterns = _named_patterns(cast("Patterns", patterns))
+            self._searches = _searches(cast("Patterns", patterns))
 
     @property
     def names(self) -> list[str]:
         """Names of what it masks."""
         if self.function is not None:
             return [getattr(self.function, "__name__", "a function")]
-        return list(dict.fromkeys(name for name, _ in self.patterns))
+        return list(dict.fromkeys(search.name for search in self._searches))
 
     def text(self, text: str) -> str:
         """Return ``text`` masked; the same string where nothing was found.
@@ -112,8 +100,12 @@ class Redactor:
             if not isinstance(masked, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigurationError(f"The function of a Redactor returned {masked!r:.80}.")
             return text if masked == text else masked
-        for name, pattern in self.patterns:
-            text = _sub(pattern, f"[{name}]", text)
+        seen, places = plain(text)
+        for search in self._searches:
+            masked = search.mask(text, seen, places)
+            if masked is not text:
+                text = masked
+                seen, places = plain(text)
         return text
 
     def value(self, value: JsonValue) -> JsonValue:
@@ -126,6 +118,10 @@ class Redactor:
             masked = self.text(str(value))
             return value if masked == str(value) else masked
         if isinstance(value, Mapping):
+            medium = medium_in(value)
+            if medium is not None and len(medium.data or "") >= _BYTES:
+                part = self._part(medium)
+                return value if part is medium else part_to_json(part)
             return self._object(cast("Mapping[str, JsonValue]", value))
         items = [self.value(item) for item in value]
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
@@ -158,6 +154,8 @@ class Redactor:
         match message:
             case TextMessage() | ReasoningMessage():
                 changes = {"content": self._content(message.content)}
+            case OpaqueMessage():
+                changes = {"content": self._block(message.content)}
             case ToolCallMessage():
                 tools = [self._call(call) for call in message.tools]
                 same = all(a is b for a, b in zip(tools, message.tools, strict=True))
@@ -169,6 +167,21 @@ class Redactor:
         if all(getattr(message, name) is value for name, value in changes.items()):
             return message
         return replace(message, **changes)
+
+    def _block(self, value: Any) -> Any:
+        """Return a provider's own JSON masked where it holds words."""
+        if isinstance(value, str):
+            masked = self.text(value)
+            return value if masked == value else masked
+        if isinstance(value, Mapping):
+            given = cast("Mapping[str, Any]", value)
+            made = {k: v if k in _OPAQUE else self._block(v) for k, v in given.items()}
+            return made if any(made[k] is not v for k, v in given.items()) else given
+        if isinstance(value, list | tuple):
+            items = [self._block(item) for item in cast("Sequence[Any]", value)]
+            same = all(a is b for a, b in zip(items, cast("Sequence[Any]", value), strict=True))
+            return cast("Any", value) if same else items
+        return value
 
     def _content(self, content: str | Sequence[ContentPart]) -> str | Sequence[ContentPart]:
         if isinstance(content, str):
@@ -192,9 +205,11 @@ class Redactor:
     def _call(self, call: ToolCall) -> ToolCall:
         given = self.value(call.arguments)
         malformed = None if call.malformed is None else self.text(call.malformed)
-        if given is call.arguments and malformed == call.malformed:
+        metadata = None if self._is_in(call.provider_metadata) else call.provider_metadata
+        changes = {"arguments": given, "malformed": malformed, "provider_metadata": metadata}
+        if all(getattr(call, name) is value for name, value in changes.items()):
             return call
-        return replace(call, arguments=given, malformed=malformed)
+        return replace(call, **changes)
 
     def _is_in(self, metadata: object) -> bool:
         """Return whether a provider's own data holds text that would be masked."""
@@ -208,14 +223,71 @@ class Redactor:
         return False
 
 
-def _named_patterns(given: Patterns) -> tuple[tuple[str, re.Pattern[str]], ...]:
+_BYTES = 64
+"""Characters from which base64 of an image or file is bytes, which a mask would break."""
+
+
+@dataclass(slots=True)
+class _Search:
+    """The searches that one pattern's name stands for."""
+
+    name: str
+    finders: Sequence[Finder]
+    own: BoundedPattern | None = None
+    warned: bool = False
+
+    def mask(self, text: str, seen: str, places: list[int] | None) -> str:
+        """Return a text with what is found replaced by the name; itself if nothing is.
+
+        Args:
+            text: The text.
+            seen: The text as `plain` gives it.
+            places: The places of its characters, of `plain`.
+        """
+        try:
+            if self.own is not None and places is not None:
+                # It may look for what `plain` changes.
+                text = self._replaced(text, self.own.spans(text), None)
+                seen, places = plain(text)
+            for find in self.finders:
+                masked = self._replaced(text, find(seen), places)
+                if masked is not text:
+                    text = masked
+                    seen, places = plain(text)
+        except TimeoutError:
+            return self._given_up(text)
+        return text
+
+    def _replaced(self, text: str, spans: Iterator[Span], places: list[int] | None) -> str:
+        pieces: list[str] = []
+        done = 0
+        for start, stop in spans:
+            first, last = (start, stop) if places is None else (places[start], places[stop])
+            pieces += (text[done:first], f"[{self.name}]")
+            done = last
+        return "".join((*pieces, text[done:])) if pieces else text
+
+    def _given_up(self, text: str) -> str:
+        if not self.warned:
+            self.warned = True
+            logger.warning(
+                "The pattern %r takes more than %s s for a text of %d characters: such texts are "
+                "masked as a whole. Write it so that it cannot match one text in many ways.",
+                self.name,
+                SECONDS,
+                len(text),
+            )
+        return f"[{self.name}: too slow to search]"
+
+
+def _searches(given: Patterns) -> tuple[_Search, ...]:
     if isinstance(given, str | bytes):
         raise ConfigurationError(f"Give the patterns of a Redactor as a list: [{given!r}].")
     if isinstance(given, Mapping):
         named = cast("Mapping[object, object]", given)
-        found = [(str(name), _compiled(pattern)) for name, pattern in named.items()]
+        found = [_own(str(name), pattern) for name, pattern in named.items()]
     else:
-        found = [_named(pattern) for pattern in given]
+        found = [_search(pattern) for pattern in given]
     if not found:
         raise ConfigurationError(
             f"A Redactor needs patterns; built in are: {', '.join(sorted(BUILT_IN))}."
@@ -223,17 +295,22 @@ def _named_patterns(given: Patterns) -> tuple[tuple[str, re.Pattern[str]], ...]:
     return tuple(found)
 
 
-def _named(pattern: object) -> tuple[str, re.Pattern[str]]:
+def _search(pattern: object) -> _Search:
     if isinstance(pattern, str) and pattern in BUILT_IN:
-        return pattern, BUILT_IN[pattern]
-    return "redacted", _compiled(pattern)
+        return _Search(pattern, BUILT_IN[pattern])
+    return _own("redacted", pattern)
 
 
-def _compiled(pattern: object) -> re.Pattern[str]:
+def _own(name: str, pattern: object) -> _Search:
+    bounded = _bounded(pattern)
+    return _Search(name, [bounded.spans], bounded)
+
+
+def _bounded(pattern: object) -> BoundedPattern:
     if isinstance(pattern, re.Pattern):
         compiled = cast("re.Pattern[Any]", pattern)
         if isinstance(compiled.pattern, str):
-            return compiled
+            return BoundedPattern(compiled)
     if isinstance(pattern, str) and pattern:
         if re.fullmatch(r"[a-z_]+", pattern):
             # Nobody masks a word like that: it is the name of a pattern, mistyped.
@@ -242,54 +319,10 @@ def _compiled(pattern: object) -> re.Pattern[str]:
                 "word can be masked with re.compile."
             )
         try:
-            return re.compile(pattern)
+            return BoundedPattern(pattern)
         except re.error as error:
             raise ConfigurationError(f"{pattern!r} is no regular expression: {error}.") from error
     raise ConfigurationError(f"A pattern is a name or a regular expression, not {pattern!r:.80}.")
-
-
-def _sub(pattern: re.Pattern[str], mask: str, text: str) -> str:
-    """Replace the matches of ``pattern`` in time linear in ``text``."""
-    if pattern is BUILT_IN["email"]:
-        return pattern.sub(lambda m: mask if m[1] else m[0], text) if "@" in text else text
-    if pattern is BUILT_IN["card"]:
-        return pattern.sub(lambda m: mask if _luhn(m[0]) else m[0], text)
-    if pattern in BUILT_IN.values() or len(text) <= 2 * LONGEST_MATCH:
-        return pattern.sub(lambda _: mask, text)
-    pieces: list[str] = []
-    done = 0
-    for start, stop in _spans(pattern, text):
-        pieces += (text[done:start], mask)
-        done = stop
-    return "".join((*pieces, text[done:])) if pieces else text
-
-
-def _spans(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
-    """Yield starts and ends of the matches, searched in overlapping windows of the text."""
-    start, extends = 0, True
-    while start < len(text):
-        middle, end = start + LONGEST_MATCH, start + 2 * LONGEST_MATCH
-        start = middle
-        for match in pattern.finditer(text, middle - LONGEST_MATCH, end):
-            if match.start() >= middle:
-                break
-            stop = match.end()
-            if stop == end < len(text) and extends:
-                # Reading on succeeds as often as it likes, since what it takes is not read again.
-                longer = pattern.match(text, match.start())
-                extends = longer is not None and longer.end() > stop
-                stop = longer.end() if longer is not None and extends else stop
-            yield match.start(), stop
-            start = max(middle, stop)
-
-
-def _luhn(digits: str) -> bool:
-    """Return whether the number has the check digit that payment cards have."""
-    total = 0
-    for place, digit in enumerate(reversed([int(d) for d in digits if d.isdigit()])):
-        doubled = digit * 2 if place % 2 else digit
-        total += doubled // 10 + doubled % 10
-    return total % 10 == 0
 
 
 def as_redactor(value: Redactor | Patterns | MaskFunction) -> Redactor:
@@ -345,7 +378,18 @@ class Redact(ConfiguredProcessor):
         """Return the messages masked."""
         del context
         mask = self.redactor.message
-        return rewritten(messages, {i: mask(m) for i, m in enumerate(messages)})
+        return await off_loop(
+            lambda: rewritten(messages, {i: mask(m) for i, m in enumerate(messages)}),
+            *map(_texts_of, messages),
+        )
+
+
+def _texts_of(message: Message) -> object:
+    if isinstance(message, ToolCallMessage):
+        return [call.malformed or call.arguments for call in message.tools]
+    if isinstance(message, TextMessage) and not isinstance(message.content, str):
+        return [part.text for part in message.content if isinstance(part, TextContent)]
+    return message.content
 
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

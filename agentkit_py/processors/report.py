@@ -11,8 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentkit_py.messages import Message, ToolCall, ToolCallMessage
+from agentkit_py.messages import (
+    Message,
+    Messages,
+    OpaqueMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+)
 from agentkit_py.processors.base import Level, Tokenizer
+from agentkit_py.processors.pairing import is_same
 from agentkit_py.processors.tokenizers import count_messages
 
 
@@ -21,11 +29,12 @@ class ReportEntry:
     """Changes made by one processor, or by validity."""
 
     level: Level | str
-    """``"history"``, ``"network"``, ``"agent"``, ``"chain"``, ``"validity"`` or ``"on_start"``."""
+    """``"history"``, ``"network"``, ``"agent"``, ``"run"``, ``"chain"``, ``"validity"`` or
+    ``"on_start"``."""
 
     name: str
-    before: Sequence[Message] = field(repr=False)
-    after: Sequence[Message] = field(repr=False)
+    before: Messages = field(repr=False)
+    after: Messages = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
     reason: str = ""
     """Reason in words, e.g. ``"limit of 2000 tokens"``."""
@@ -68,9 +77,7 @@ class ReportEntry:
     @property
     def changed(self) -> bool:
         """True if it did anything at all."""
-        return len(self.before) != len(self.after) or any(
-            a is not b for a, b in zip(self.before, self.after, strict=True)
-        )
+        return not is_same(self.before, self.after)
 
     @property
     def tool_call_ids(self) -> list[str]:
@@ -100,8 +107,21 @@ class ReportEntry:
         }
 
 
-def _calls(messages: Sequence[Message]) -> list[ToolCall]:
+def _calls(messages: Messages) -> list[ToolCall]:
     return [call for m in messages if isinstance(m, ToolCallMessage) for call in m.tools]
+
+
+def _tools_of(message: Message) -> Sequence[str]:
+    """Return the names of the tools that a message calls or answers."""
+    match message:
+        case ToolCallMessage():
+            return [call.name for call in message.tools]
+        case ToolResultMessage():
+            return [message.tool.name]
+        case OpaqueMessage():
+            return [message.tool] if message.tool else []
+        case _:
+            return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,16 +130,34 @@ class ContextReport:
 
     agent: str
     entries: Sequence[ReportEntry] = ()
-    prompt: Sequence[Message] = field(default=(), repr=False)
+    prompt: Messages = field(default=(), repr=False)
     """The messages around the history: system prompt, input, prefill."""
 
-    history: Sequence[Message] = field(default=(), repr=False)
+    history: Messages = field(default=(), repr=False)
     """The full history before any processor."""
 
-    sent: Sequence[Message] = field(default=(), repr=False)
+    sent: Messages = field(default=(), repr=False)
     """Everything that was sent, prompt included, in its order."""
 
     tokenizer: Tokenizer = field(repr=False)
+    own_tools: frozenset[str] | None = field(default=None, repr=False)
+    """Names of the agent's own tools; None: not known."""
+
+    @property
+    def foreign(self) -> Messages:
+        """Messages sent of tools that are not the agent's: calls, results, activity of hosts.
+
+        A model that sees calls of tools it does not have tends to call them.
+        """
+        own = self.own_tools
+        if own is None:
+            return ()
+        return [m for m in self.sent if any(name not in own for name in _tools_of(m))]
+
+    @property
+    def foreign_tokens(self) -> int:
+        """Tokens of the `foreign` messages."""
+        return count_messages(self.foreign, self.tokenizer)
 
     @property
     def prompt_tokens(self) -> int:
@@ -136,6 +174,14 @@ class ContextReport:
         """Tokens of the messages that were sent."""
         return count_messages(self.sent, self.tokenizer)
 
+    def __str__(self) -> str:
+        """One line: what the agent was sent, and what each processor left of the history."""
+        left = "".join(
+            f"; {e.level} {e.name}: {e.messages_before} → {e.messages_after} messages"
+            for e in self.entries
+        )
+        return f"{self.agent} was sent {len(self.sent)} messages, {self.tokens_after} tokens{left}"
+
     def to_dict(self) -> dict[str, Any]:
         """The figures as JSON, under the names of the wire (camelCase)."""
         return {
@@ -145,6 +191,8 @@ class ContextReport:
             "historyTokens": self.tokens_before,
             "sentMessages": len(self.sent),
             "sentTokens": self.tokens_after,
+            "foreignMessages": len(self.foreign),
+            "foreignTokens": self.foreign_tokens,
             "tokenizer": self.tokenizer.key,
             "processors": [entry.to_dict() for entry in self.entries],
         }

@@ -123,12 +123,7 @@ def whole(least: int = 0, most: int | None = None) -> Check:
     bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
 
     def check(name: str, value: object) -> int:
-        if (
-            not isinstance(value, int)
-            or isinstance(value, bool)
-            or value < least
-            or (most is not None and value > most)
-        ):
+        if not isinstance(value, int) or not _is_within(value, least, most):
             raise ConfigurationError(f"{name} must be a whole number {bounds}, not {value!r:.80}.")
         return value
 
@@ -140,16 +135,16 @@ def number(least: float, most: float | None = None) -> Check:
     bounds = f"of at least {least:g}" if most is None else f"from {least:g} to {most:g}"
 
     def check(name: str, value: object) -> float:
-        if (
-            not isinstance(value, int | float)
-            or isinstance(value, bool)
-            or not least <= value
-            or (most is not None and not value <= most)
-        ):
+        if not isinstance(value, int | float) or not _is_within(value, least, most):
             raise ConfigurationError(f"{name} must be a number {bounds}, not {value!r:.80}.")
         return value
 
     return check
+
+
+def _is_within(value: float, least: float, most: float | None) -> bool:
+    """Return whether a number is in its bounds; True and False are none, nor is NaN."""
+    return not isinstance(value, bool) and value >= least and (most is None or value <= most)
 
 
 def optional(check: Check) -> Check:

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 
 from agentkit_py._core.json import JsonValue, as_object, dumps
 from agentkit_py.errors import ConfigurationError, HistoryError, ModelError
-from agentkit_py.messages import Message, TextMessage, ToolCallMessage, ToolResultMessage
+from agentkit_py.messages import Message, Messages, TextMessage, ToolCallMessage, ToolResultMessage
 from agentkit_py.models.base import Model
 from agentkit_py.processors.base import (
     ProcessorContext,
@@ -99,7 +99,7 @@ class Summarize(ConfiguredProcessor):
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        if not isinstance(self.model, Model):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(self.model, Model):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check their types
             raise ConfigurationError(
                 f"Summarize needs a model that summarises, not {self.model!r:.80}."
             )
@@ -114,21 +114,19 @@ class Summarize(ConfiguredProcessor):
         """The thresholds."""
         return f"a summary above {self.upper} tokens, down to {self.lower}"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the summary, if there is one, and what came after what it stands for."""
         task = await self._task(messages, context)
         if task is None:
             return messages
         return [*await task.run(), *messages[task.past_length :]]
 
-    async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
+    async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
         """Return whether there is a summary of all that is older."""
         task = await self._task(newest, context)
         return task is not None and await task.is_covered()
 
-    async def _task(self, messages: Sequence[Message], context: ProcessorContext) -> _Task | None:
+    async def _task(self, messages: Messages, context: ProcessorContext) -> _Task | None:
         """Return what is to be done with a conversation that is too long."""
         tokenizer = await prepare(context.tokenizer or default_tokenizer())
         past = messages[: past_length(messages, context)]
@@ -160,8 +158,8 @@ class _Task:
     def __init__(
         self,
         processor: Summarize,
-        messages: Sequence[Message],
-        past: Sequence[Message],
+        messages: Messages,
+        past: Messages,
         context: ProcessorContext,
         tokenizer: Tokenizer,
     ) -> None:
@@ -182,7 +180,7 @@ class _Task:
         self._kept = None if store is None or thread is None else _Kept(store, thread, key(context))
         self._memory = f"summary:{thread}:{key(context)}"
 
-    async def run(self) -> Sequence[Message]:
+    async def run(self) -> Messages:
         known = await self._known()
         start = self._start(known.summary)
         if self._too_much(known.summary, start) and not known.tried:
@@ -281,7 +279,7 @@ class _Task:
             return None, f"no new summary for {tokens} tokens"
         return wanted, ""
 
-    def _view(self, known: _Known, start: int) -> Sequence[Message]:
+    def _view(self, known: _Known, start: int) -> Messages:
         summary = known.summary if start else None
         front: list[Message] = []
         if summary is not None:
@@ -366,7 +364,7 @@ class _Writer:
     processor: Summarize
     kept: _Kept | None
     services: ProcessorServices
-    messages: Sequence[Message]
+    messages: Messages
     positions: ThreadPositions
     tokenizer: Tokenizer
 
@@ -423,7 +421,7 @@ class _Writer:
             )
         return _Known(summary, tried=True)
 
-    async def _ask(self, messages: Sequence[Message], earlier: Summary | None, most: int) -> str:
+    async def _ask(self, messages: Messages, earlier: Summary | None, most: int) -> str:
         request = request_of(
             messages,
             earlier.text if earlier is not None else None,
@@ -436,6 +434,8 @@ class _Writer:
             m.text for m in reply.messages if isinstance(m, TextMessage) and m.role == "assistant"
         ]
         text = "\n".join(texts).strip()
+        if reply.finish is not None and reply.finish.is_cut:
+            raise _Refused(f"the model's reply was cut: {reply.finish}")
         if not text:
             raise _Refused("the model returned nothing")
         tokens = self.tokenizer.count(text)
@@ -545,7 +545,7 @@ _DELIMITER = re.compile(
 
 
 def request_of(
-    messages: Sequence[Message], earlier: str | None, *, tokens: int, most_chars: int
+    messages: Messages, earlier: str | None, *, tokens: int, most_chars: int
 ) -> list[Message]:
     """Return what a model is asked to have ``messages`` summarised.
 
@@ -575,7 +575,7 @@ def placed(text: str, covered: int) -> TextMessage:
     return TextMessage("user", content, from_history=True)
 
 
-def conversation_text(messages: Sequence[Message], most_chars: int) -> str:
+def conversation_text(messages: Messages, most_chars: int) -> str:
     """Return messages as text, one line each, that can end no delimited part it stands in.
 
     Args:
@@ -602,7 +602,6 @@ def _lines(message: Message) -> Iterator[tuple[str, str]]:
         yield author, message.text
     elif isinstance(message, ToolCallMessage):
         for call in message.tools:
-            arguments = call.malformed if call.malformed is not None else dumps(call.arguments)
-            yield f"{author} calls {call.name}", arguments
+            yield f"{author} calls {call.name}", call.written
     elif isinstance(message, ToolResultMessage):
         yield f"{message.tool.name} gives", dumps(message.content)

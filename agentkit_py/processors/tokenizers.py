@@ -13,7 +13,15 @@ from math import ceil
 from typing import Protocol, TypeAlias, cast
 
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.messages import Message, TextMessage, counter
+from agentkit_py.messages import (
+    ContentPart,
+    Message,
+    Messages,
+    TextMessage,
+    ToolResultMessage,
+    counter,
+    result_parts,
+)
 from agentkit_py.processors.base import Tokenizer
 from agentkit_py.runtime.tiktoken_loader import is_decided, load_encoding, warm_up
 
@@ -225,10 +233,13 @@ FILE_TOKENS = 1500
 
 def media_tokens(message: Message) -> int:
     """Return the tokens of the message's images and files, without those of `text_of`."""
-    if not isinstance(message, TextMessage) or isinstance(message.content, str):
-        return 0
+    parts: Sequence[ContentPart] = ()
+    if isinstance(message, TextMessage) and not isinstance(message.content, str):
+        parts = message.content
+    elif isinstance(message, ToolResultMessage):
+        parts = result_parts(message.content) or ()
     tokens = {"text": 0, "image": IMAGE_TOKENS, "file": FILE_TOKENS}
-    return sum(tokens[part.type] for part in message.content)
+    return sum(tokens[part.type] for part in parts)
 
 
 def count_text(message: Message, tokenizer: Tokenizer) -> float:
@@ -241,7 +252,7 @@ def message_counter(tokenizer: Tokenizer) -> Callable[[Message], float]:
     return counter(tokenizer.key, tokenizer.count, media_tokens)
 
 
-def count_messages(messages: Sequence[Message], tokenizer: Tokenizer) -> int:
+def count_messages(messages: Messages, tokenizer: Tokenizer) -> int:
     """Return the tokens of messages together; fractions of custom tokenizers are rounded up."""
     if not messages:
         return 0

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, ClassVar, Literal, cast
 
 from agentkit_py._core.json import JsonValue, dumps
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import (
     Message,
+    Messages,
+    OpaqueMessage,
     TextMessage,
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
     derived,
     text_of,
+    without_ciphers,
 )
 from agentkit_py.processors.base import ProcessorContext, Tokenizer
 from agentkit_py.processors.cutting import past_length
@@ -33,6 +36,11 @@ from agentkit_py.processors.tokenizers import (
 )
 
 
+def own_or_names(name: str, value: object) -> frozenset[str] | Literal["own"]:
+    """Check for a list of strings, or ``"own"``."""
+    return "own" if value == "own" else names(name, value)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ToolCallFilter(ConfiguredProcessor):
     """Removes tool calls and their results from what a model sees.
@@ -41,7 +49,8 @@ class ToolCallFilter(ConfiguredProcessor):
     does not change.
 
     Args:
-        include: Keep calls of these tools only.
+        include: Keep calls of these tools only; ``"own"``: of the agent's own tools, its servers'
+            and hosted ones included.
         exclude: Remove calls of these tools only. With neither, all calls are removed.
         persist_results: Leave a line of text in place of what is removed ("Used **search** tool").
 
@@ -52,7 +61,7 @@ class ToolCallFilter(ConfiguredProcessor):
     looks_back: ClassVar[bool] = False
 
     _: KW_ONLY
-    include: Annotated[Iterable[str] | None, optional(names)] = None
+    include: Annotated[Iterable[str] | Literal["own"] | None, optional(own_or_names)] = None
     exclude: Annotated[Iterable[str] | None, optional(names)] = None
     persist_results: Annotated[bool, flag] = False
 
@@ -72,29 +81,41 @@ class ToolCallFilter(ConfiguredProcessor):
         """The calls it removes, for reports."""
         if self.include is None and self.exclude is None:
             return "no tool calls"
+        if self.include == "own":
+            return "only calls of its own tools"
         rule, tools = ("only", self.include) if self.exclude is None else ("no", self.exclude)
         return f"{rule} calls of {', '.join(sorted(tools or ())) or 'no tool'}"
 
-    def keeps(self, tool: str) -> bool:
-        """Return whether calls of ``tool`` stay."""
+    def keeps(self, tool: str, own: frozenset[str] = frozenset()) -> bool:
+        """Return whether calls of ``tool`` stay, for an agent with the tools ``own``."""
         if self.include is not None:
-            return tool in self.include
+            return tool in (own if self.include == "own" else self.include)
         return self.exclude is not None and tool not in self.exclude
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages without the calls that are filtered and their results."""
-        protected, keeps_tool = context.protected, cache(self.keeps)
+        own = context.own_tools
+        if own is None:
+            own = frozenset(spec.name for spec in context.tools)
+        held = frozenset[int]() if context.may_drop else context.protected
+
+        @cache
+        def keeps_tool(name: str) -> bool:
+            return self.keeps(name, own)
+
         calls = cast("Sequence[ToolCallMessage]", messages)
+        hosted = cast("Sequence[OpaqueMessage]", messages)
         results = cast("Sequence[ToolResultMessage]", messages)
 
         def keeps(index: int, number: int) -> bool:
             message = calls[index]
-            return keeps_tool(message.tools[number].name) or id(message) in protected
+            return keeps_tool(message.tools[number].name) or id(message) in held
 
         def keeps_orphan(index: int) -> bool:
-            return keeps_tool(results[index].tool.name) or id(results[index]) in protected
+            return keeps_tool(results[index].tool.name) or id(results[index]) in held
+
+        def keeps_hosted(index: int) -> bool:
+            return keeps_tool(hosted[index].tool) or id(hosted[index]) in held
 
         def used(exchange: ToolExchange) -> list[Message]:
             found = [(i, m) for i in exchange.calls if (m := calls[i]).type == "tool_call"]
@@ -107,6 +128,7 @@ class ToolCallFilter(ConfiguredProcessor):
             messages,
             keeps,
             keeps_orphan=keeps_orphan,
+            keeps_hosted=keeps_hosted,
             in_place_of=used if self.persist_results else None,
         )
 
@@ -124,9 +146,7 @@ def _used_tools(message: ToolCallMessage, tools: Sequence[str]) -> TextMessage:
     )
 
 
-def older_results(
-    messages: Sequence[Message], spared: frozenset[int], keep_recent: int
-) -> list[int]:
+def older_results(messages: Messages, spared: frozenset[int], keep_recent: int) -> list[int]:
     """Return indices of the results that are neither spared nor among the newest, newest first.
 
     Args:
@@ -137,9 +157,81 @@ def older_results(
     found = [
         index
         for index in range(len(messages) - 1, -1, -1)
-        if messages[index].type == "tool_result" and id(messages[index]) not in spared
+        if _holds_result(messages[index]) and id(messages[index]) not in spared
     ]
     return found[keep_recent:]
+
+
+HOSTED_LINE = "[Result of {name}: {content}]"
+"""The text in place of a hosted tool's result: its host takes no other block than its own."""
+
+
+def _holds_result(message: Message) -> bool:
+    """Return whether a message is a tool's result, a hosted tool's among them; media are none."""
+    if isinstance(message, OpaqueMessage):
+        return message.part in ("result", "whole") and message.medium is None
+    return isinstance(message, ToolResultMessage)
+
+
+def _as_result(message: Message) -> ToolResultMessage:
+    """Return a result; a hosted tool's as if it were one of ours."""
+    if isinstance(message, ToolResultMessage):
+        return message
+    assert isinstance(message, OpaqueMessage)
+
+    def make() -> ToolResultMessage:
+        return ToolResultMessage(
+            ToolCall(message.call_id, message.tool),
+            {"data": without_ciphers(message.content)},
+            from_history=message.from_history,
+            agent=message.agent,
+        )
+
+    return cast("ToolResultMessage", derived(message, "as result", make))
+
+
+def _with_results(messages: Messages, changed: Mapping[int, Message]) -> Messages:
+    """Return the messages with other results; texts in place of hosted tools' calls and results."""
+    rewrites: dict[int, Message] = {}
+    calls: dict[str, int] = {}
+    gone: set[int] = set()
+    for index, message in enumerate(messages):
+        made = changed.get(index, message)
+        if isinstance(message, OpaqueMessage):
+            if message.part == "call":
+                calls[message.call_id] = index
+            call = calls.pop(message.call_id, None) if message.part == "result" else None
+            if isinstance(made, ToolResultMessage):
+                gone |= set() if call is None else {call}
+                made = _line(made)
+        rewrites[index] = made
+    found = rewritten(messages, rewrites)
+    return [m for i, m in enumerate(found) if i not in gone] if gone else found
+
+
+def _line(message: ToolResultMessage) -> Message:
+    _, found = payload_of(message)
+    content = found if isinstance(found, str) else dumps(found)
+
+    def make() -> TextMessage:
+        return TextMessage(
+            "assistant",
+            HOSTED_LINE.format(name=message.tool.name, content=content),
+            stop_reason="stop",
+            from_history=message.from_history,
+            agent=message.agent,
+        )
+
+    return derived(message, "as line", make)
+
+
+def _changed(
+    messages: Messages, older: Sequence[int], change: Callable[[ToolResultMessage], Message]
+) -> Messages:
+    """Return the messages with some results changed."""
+    results = {index: _as_result(messages[index]) for index in older}
+    made = {index: change(result) for index, result in results.items()}
+    return _with_results(messages, {i: m for i, m in made.items() if m is not results[i]})
 
 
 @dataclass(frozen=True)
@@ -148,7 +240,8 @@ class ClearToolResults(ConfiguredProcessor):
 
     Prompt and history are counted. The calls stay, so the model knows what it did and can do it
     again; each cleared result is a placeholder. This agent's own calls of the current run, and
-    pinned ones, stay and are not counted.
+    pinned ones, stay and are not counted. Of a hosted tool a line of text stays, since its host
+    takes its results back unchanged only.
 
     What is cleared is what would have been cleared by watching the conversation from its
     beginning: whenever it had grown beyond ``trigger``, all results but the newest ``keep``.
@@ -186,9 +279,7 @@ class ClearToolResults(ConfiguredProcessor):
         """The limit, for reports."""
         return f"over {self.trigger} tokens: tool results but for the newest {self.keep}"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with old results cleared."""
         if not older_results(messages, context.held, self.keep):
             return messages
@@ -204,7 +295,7 @@ class ClearToolResults(ConfiguredProcessor):
         clearing.add(messages[:end], 0)
         clearing.add(after)
         clearing.add(messages[end:], end)
-        return rewritten(messages, clearing.rewrites)
+        return _with_results(messages, clearing.rewrites)
 
 
 class _Clearing:
@@ -213,7 +304,7 @@ class _Clearing:
     def __init__(
         self,
         processor: ClearToolResults,
-        messages: Sequence[Message],
+        messages: Messages,
         tokenizer: Tokenizer,
         held: frozenset[int],
     ) -> None:
@@ -230,22 +321,22 @@ class _Clearing:
         """Results that may be cleared."""
         self._older_tokens = 0.0
 
-    def add(self, part: Sequence[Message], first: int | None = None) -> None:
+    def add(self, part: Messages, first: int | None = None) -> None:
         """Add messages of the history from the index ``first`` on; None: around the history."""
         for offset, message in enumerate(part):
             self._tokens += self._count(message)
-            if first is not None and message.type == "tool_result":
+            if first is not None and _holds_result(message):
                 self._add_result(first + offset, message)
             if self._tokens > self._processor.trigger and self._older:
                 self._clear()
 
-    def _add_result(self, index: int, message: ToolResultMessage) -> None:
+    def _add_result(self, index: int, message: Message) -> None:
         if id(message) in self._held:
             return
         self._newest.append(index)
         if len(self._newest) > self._processor.keep:
             older = self._newest.popleft()
-            result = cast("ToolResultMessage", self._messages[older])
+            result = _as_result(self._messages[older])
             if result.tool.name not in self._processor.exclude:
                 self._older.append(older)
                 if result.content != {"data": self._processor.placeholder}:
@@ -256,7 +347,7 @@ class _Clearing:
             return
         placeholder = self._processor.placeholder
         for index in self._older:
-            result = cast("ToolResultMessage", self._messages[index])
+            result = _as_result(self._messages[index])
             content = {"data": placeholder}
             self._put(index, _with_content(result, ("clear", placeholder), content))
             if index in self._calls:
@@ -307,6 +398,9 @@ class CompressToolResults(ConfiguredProcessor):
     Results of this agent's own calls of the current run, and pinned ones, stay as they are and are
     not counted.
 
+    A hosted tool's result, which its host takes back unchanged only, becomes a text, and its call
+    goes.
+
     Args:
         max_tokens: Tokens of one result; at least 30, since saying what was done takes some.
         keep_recent: How many of the newest results stay as they are.
@@ -333,16 +427,13 @@ class CompressToolResults(ConfiguredProcessor):
         """The limit, for reports."""
         return f"tool results over {self.max_tokens} tokens, but for the newest {self.keep_recent}"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with long results shortened."""
         older = older_results(messages, context.held, self.keep_recent)
         if not older:
             return messages
         tokenizer = await prepare(context.tokenizer or default_tokenizer())
-        results = {index: cast("ToolResultMessage", messages[index]) for index in older}
-        return rewritten(messages, {i: self._shorter(m, tokenizer) for i, m in results.items()})
+        return _changed(messages, older, lambda message: self._shorter(message, tokenizer))
 
     def _shorter(self, message: ToolResultMessage, tokenizer: Tokenizer) -> Message:
         tokens = count_text(message, tokenizer)
@@ -356,7 +447,7 @@ class CompressToolResults(ConfiguredProcessor):
         return derived(message, key, lambda: self._compress(message, int(tokens), tokenizer))
 
     def _compress(self, message: ToolResultMessage, tokens: int, tokenizer: Tokenizer) -> Message:
-        kind, found = _payload(message)
+        kind, found = payload_of(message)
 
         def marked(value: JsonValue) -> ToolResultMessage:
             content: JsonValue = {kind: value, MARK: True, "original_tokens": tokens}
@@ -387,7 +478,7 @@ def _is_compressed(content: JsonValue) -> bool:
     )
 
 
-def _payload(message: ToolResultMessage) -> tuple[str, JsonValue]:
+def payload_of(message: ToolResultMessage) -> tuple[str, JsonValue]:
     """Return the envelope's key and what is in it; content without an envelope counts as data."""
     content = message.content
     if isinstance(content, Mapping):
@@ -427,13 +518,14 @@ class TruncateToolResults(ConfiguredProcessor):
         """The limit, for reports."""
         return f"tool results over {self.max_chars} characters"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with long results cut off."""
         older = older_results(messages, context.pinned, self.keep_recent)
-        results = {index: cast("ToolResultMessage", messages[index]) for index in older}
-        return rewritten(messages, {i: self._shorter(m) for i, m in results.items()})
+        # What a hosted tool gave in this run goes back whole, or the reply cannot go on.
+        hosted = {id(m) for m in messages if m.type == "opaque"} & context.held
+        return _changed(
+            messages, [i for i in older if id(messages[i]) not in hosted], self._shorter
+        )
 
     def _shorter(self, message: ToolResultMessage) -> Message:
         # The text with its envelope is computed once, and never shorter than what is in it.
@@ -442,7 +534,7 @@ class TruncateToolResults(ConfiguredProcessor):
         return derived(message, ("truncate", self.max_chars), lambda: self._cut(message))
 
     def _cut(self, message: ToolResultMessage) -> Message:
-        kind, found = _payload(message)
+        kind, found = payload_of(message)
         content = found if isinstance(found, str) else dumps(found)
         if len(content) <= self.max_chars:
             return message
@@ -483,9 +575,7 @@ class Deduplicate(ConfiguredProcessor):
         """The results it replaces, for reports."""
         return "results that stand further down again"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with references in place of older equal results."""
         # Only the call is sure to have the arguments.
         calls = pair(messages).calls if self.reads else {}

@@ -1,21 +1,23 @@
 """Making calls and results whole, so that no request is refused for what a processor or hook left.
 
-A list is valid when every call message stands together with the other calls of its reply (reasoning
-may stand between them), when directly after them come the results, exactly one per call in any
-order, and when there are no other results and no empty call messages. Roles, alternation and ids
+A list is valid when every call message stands together with the other calls of its reply (what the
+model said or thought else may stand between them, and what it said after them), when directly after
+the reply come the results, exactly one per call in any order, and when there are no other results
+and no empty call messages. Roles, alternation and ids
 are rules of single providers, and their encoders' business.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, cast
 
 from agentkit_py.errors import ProcessorError
 from agentkit_py.messages import (
     Message,
+    Messages,
+    OpaqueMessage,
     ReasoningMessage,
     TextMessage,
     ToolCall,
@@ -26,7 +28,6 @@ from agentkit_py.processors.pairing import (
     CallKey,
     Pairing,
     ToolExchange,
-    adjacent_length,
     key_of,
     pair,
     tool_exchanges,
@@ -38,11 +39,9 @@ RepairKind: TypeAlias = Literal[
     "dropped_empty",
     "answered",
     "moved_result",
-    "moved_text",
 ]
 """A result without its call, a second result of one call, or a message without calls
-was dropped; a call was answered; a result was moved up to its calls; a text was moved out from
-between the calls of one reply, ahead of them."""
+was dropped; a call was answered; a result was moved up to its calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +66,7 @@ MISSING_RESULT = "MissingToolResult"
 """Name of the error in the answer to a call whose result is not in the list."""
 
 
-def ensure_valid(
-    messages: Sequence[Message], known: int = 0
-) -> tuple[Sequence[Message], list[Repair]]:
+def ensure_valid(messages: Messages, known: int = 0) -> tuple[Messages, list[Repair]]:
     """Make calls and results whole.
 
     Args:
@@ -88,7 +85,7 @@ def ensure_valid(
     return (repaired, repairs) if repairs else (messages, [])
 
 
-def is_valid(messages: Sequence[Message]) -> bool:
+def is_valid(messages: Messages) -> bool:
     """Return whether calls and results are whole.
 
     False may be returned for a valid list in which a result does not name its tool.
@@ -97,14 +94,14 @@ def is_valid(messages: Sequence[Message]) -> bool:
         ProcessorError: Something in the list is no message.
     """
     scan = _Scan()
-    for message in messages[adjacent_length(messages) :]:
-        if isinstance(message, TextMessage):
-            fits = not scan.unanswered
+    for message in messages:
+        if isinstance(message, TextMessage | OpaqueMessage):
+            fits = scan.read_text(message.role)
         elif isinstance(message, ToolResultMessage):
             fits = scan.read_result(message)
         elif isinstance(message, ToolCallMessage):
             fits = scan.read_calls(message)
-        elif isinstance(message, ReasoningMessage):  # pyright: ignore[reportUnnecessaryIsInstance]
+        elif isinstance(message, ReasoningMessage):  # pyright: ignore[reportUnnecessaryIsInstance] - hooks may return anything
             fits = scan.read_reasoning()
         else:
             raise _no_message(message)
@@ -140,6 +137,11 @@ class _Scan:
         self.calls_ended = True
         return True
 
+    def read_text(self, role: str) -> bool:
+        # In a reply the model says more after calls; a list that ends there is not whole.
+        self.reasoning = False
+        return not self.unanswered or (role == "assistant" and not self.calls_ended)
+
     def read_reasoning(self) -> bool:
         self.reasoning = self.unanswered > 0
         return not (self.reasoning and self.calls_ended)
@@ -153,13 +155,13 @@ def _no_message(value: object) -> ProcessorError:
     )
 
 
-def _repair(messages: Sequence[Message]) -> tuple[list[Message], list[Repair]]:
+def _repair(messages: Messages) -> tuple[list[Message], list[Repair]]:
     for message in messages:
         if not isinstance(cast("object", message), Message):
             raise _no_message(message)
     pairing = pair(messages)
     exchanges = {exchange.calls[0]: exchange for exchange in tool_exchanges(messages, pairing)}
-    members = {i for e in exchanges.values() for i in (*e.head, *e.members)}
+    members = {i for e in exchanges.values() for i in e.members}
     repaired: list[Message] = []
     repairs: list[Repair] = []
     answered: set[CallKey] = set()
@@ -183,21 +185,19 @@ def _why_dropped(message: Message, answered: set[CallKey]) -> Repair | None:
             return Repair("dropped_duplicate" if key in answered else "dropped_orphan", *key)
         case ToolCallMessage():
             return Repair("dropped_empty")
-        case TextMessage() | ReasoningMessage():
+        case TextMessage() | ReasoningMessage() | OpaqueMessage():
             return None
 
 
 def _whole_exchange(
-    messages: Sequence[Message], exchange: ToolExchange, pairing: Pairing, repairs: list[Repair]
+    messages: Messages, exchange: ToolExchange, pairing: Pairing, repairs: list[Repair]
 ) -> list[Message]:
     """Return the messages of one exchange, put together and completed."""
     calls: list[Message] = []
     answers: list[Message] = []
-    for index in (*exchange.head, *exchange.calls):
+    for index in exchange.calls:
         message = messages[index]
-        if isinstance(message, TextMessage):
-            repairs.append(Repair("moved_text"))
-        elif isinstance(message, ToolCallMessage):
+        if isinstance(message, ToolCallMessage):
             if not message.tools:
                 repairs.append(Repair("dropped_empty"))
                 continue

@@ -46,6 +46,21 @@ class VectorIndex(Protocol):
         ...
 
 
+async def embed_all(embedder: Embedder, texts: Sequence[str]) -> Sequence[Vector]:
+    """Return one vector for each text, in order.
+
+    Raises:
+        ConfigurationError: The embedder gave another number of vectors.
+    """
+    vectors = await embedder.embed(texts)
+    if len(vectors) != len(texts):
+        raise ConfigurationError(
+            f"The embedder {embedder.key!r} gave {len(vectors)} vectors for {len(texts)} texts; it "
+            "must give one for each."
+        )
+    return vectors
+
+
 class MemoryIndex:
     """Vectors in memory, as long as the process lives."""
 

@@ -6,18 +6,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, cast
 
-from agentkit_py._core.json import dumps
+from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import (
     ContentPart,
     FileContent,
     ImageContent,
+    MediaContent,
     Message,
+    Messages,
+    OpaqueMessage,
     TextContent,
     TextMessage,
     ToolCallMessage,
+    ToolResultMessage,
     derived,
+    part_to_json,
+    result_parts,
     text_of,
+    with_media,
 )
 from agentkit_py.processors.base import ProcessorContext
 from agentkit_py.processors.pairing import ToolExchange, is_same, pair, rewritten, without_calls
@@ -58,9 +65,7 @@ class ByAuthor(ConfiguredProcessor):
         rule, agents = ("only", self.keep) if self.drop is None else ("nothing", self.drop)
         return f"{rule} of {', '.join(sorted(agents or ())) or 'no agent'}"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages of the agents that may be seen."""
         held = context.held
 
@@ -111,15 +116,19 @@ class HandoffView(ConfiguredProcessor):
         """The change, for reports."""
         return "other agents' tool calls as text"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with texts in place of other agents' calls."""
         held = context.held
 
         def is_own(message: Message) -> bool:
             return message.agent in (None, context.agent) or id(message) in held
 
+        hosted = {
+            index: self._of_hosted(message)
+            for index, message in enumerate(messages)
+            if isinstance(message, OpaqueMessage) and message.tool and not is_own(message)
+        }
+        messages = rewritten(messages, hosted)
         if all(m.type != "tool_call" or is_own(m) for m in messages):
             return messages
         pairing = pair(messages)
@@ -139,28 +148,40 @@ class HandoffView(ConfiguredProcessor):
             pairing=pairing,
         )
 
+    def _of_hosted(self, message: OpaqueMessage) -> Message:
+        """Return the activity of a hosted tool as one text of the agent that called."""
+        content = head_and_tail(text_of(message), self.max_chars)
+        if message.part == "result":
+            text = RESULT_LINE.format(name=message.tool, content=content)
+        else:
+            text = CALL_LINE.format(agent=message.agent, name=message.tool, arguments=content)
+        return _line(message, text)
+
     def _as_text(self, message: ToolCallMessage, answers: Sequence[Message | None]) -> Message:
         """Return calls and their results as one text of the agent that called."""
         lines: list[str] = []
         for call, answer in zip(message.tools, answers, strict=True):
-            arguments = dumps(call.arguments) if call.malformed is None else call.malformed
-            short = head_and_tail(arguments, self.max_chars)
+            short = head_and_tail(call.written, self.max_chars)
             lines.append(CALL_LINE.format(agent=message.agent, name=call.name, arguments=short))
             if self.results and answer is not None:
                 short = head_and_tail(text_of(answer), self.max_chars)
                 lines.append(RESULT_LINE.format(name=call.name, content=short))
-        text = "\n".join(lines)
-        return derived(
-            message,
-            ("handoff", text),
-            lambda: TextMessage(
-                "assistant",
-                text,
-                stop_reason="stop",
-                from_history=message.from_history,
-                agent=message.agent,
-            ),
-        )
+        return _line(message, "\n".join(lines))
+
+
+def _line(message: Message, text: str) -> Message:
+    """Return a text in place of a message, by the same author."""
+    return derived(
+        message,
+        ("handoff", text),
+        lambda: TextMessage(
+            "assistant",
+            text,
+            stop_reason="stop",
+            from_history=message.from_history,
+            agent=message.agent,
+        ),
+    )
 
 
 IMAGE_LEFT_OUT = "[image left out]"
@@ -192,9 +213,7 @@ class KeepImages(ConfiguredProcessor):
         """The number it keeps, for reports."""
         return f"the newest {self.last} {_kinds(files=self.files)}"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages without older images."""
         return _pruned(messages, context.pinned, self.last, files=self.files)
 
@@ -221,9 +240,7 @@ class StripImages(ConfiguredProcessor):
         """The kinds it leaves out, for reports."""
         return f"no {_kinds(files=self.files)}"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages without images."""
         return _pruned(messages, context.pinned, 0, files=self.files)
 
@@ -232,30 +249,60 @@ def _kinds(*, files: bool) -> str:
     return "images and files" if files else "images"
 
 
-def _pruned(
-    messages: Sequence[Message], pinned: frozenset[int], keep: int, *, files: bool
-) -> Sequence[Message]:
+def _pruned(messages: Messages, pinned: frozenset[int], keep: int, *, files: bool) -> Messages:
     kinds = (ImageContent, FileContent) if files else (ImageContent,)
     rewrites: dict[int, Message] = {}
     left = keep
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
-        if message.type != "text" or isinstance(message.content, str) or id(message) in pinned:
+        if id(message) in pinned:
             continue
-        count = sum(isinstance(part, kinds) for part in message.content)
+        count = sum(isinstance(part, kinds) for part in _parts_of(message))
         if count > left:
             rewrites[index] = _without(message, count - left, kinds)
         left = max(left - count, 0)
     return rewritten(messages, rewrites)
 
 
+def _parts_of(message: Message) -> Sequence[ContentPart]:
+    if isinstance(message, ToolResultMessage):
+        return result_parts(message.content) or ()
+    if isinstance(message, OpaqueMessage):
+        return () if message.medium is None else (message.medium,)
+    if isinstance(message, TextMessage) and not isinstance(message.content, str):
+        return message.content
+    return ()
+
+
 def _without(
-    message: TextMessage, gone: int, kinds: tuple[type[ImageContent] | type[FileContent], ...]
+    message: Message, gone: int, kinds: tuple[type[ImageContent] | type[FileContent], ...]
 ) -> Message:
     """Return the message without its first ``gone`` images."""
 
+    def leave_out(medium: MediaContent) -> JsonValue:
+        nonlocal left
+        if not left or not isinstance(medium, kinds):
+            return part_to_json(medium)
+        left -= 1
+        return _left_out(medium)
+
+    left = 0
+
     def make() -> Message:
+        nonlocal left
         left = gone
+        if isinstance(message, ToolResultMessage):
+            return replace(message, content=with_media(message.content, leave_out))
+        if isinstance(message, OpaqueMessage):
+            assert message.medium is not None
+            return TextMessage(
+                "assistant",
+                _left_out(message.medium),
+                stop_reason=message.stop_reason,
+                from_history=message.from_history,
+                agent=message.agent,
+            )
+        assert isinstance(message, TextMessage)
         content: list[ContentPart] = []
         for part in cast("Sequence[ContentPart]", message.content):
             if left and not isinstance(part, TextContent) and isinstance(part, kinds):

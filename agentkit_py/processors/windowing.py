@@ -7,10 +7,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.messages import Message, ToolCallMessage, text_of
+from agentkit_py.messages import Message, Messages, OpaqueMessage, ToolCallMessage, text_of
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, Tokenizer
 from agentkit_py.processors.cutting import ThreadPositions, next_cut, segments
-from agentkit_py.processors.pairing import is_same, pair, tool_exchanges, without_calls
+from agentkit_py.processors.pairing import pair, tool_exchanges, without_calls
 from agentkit_py.processors.settings import (
     NO_PARTS,
     ConfiguredProcessor,
@@ -63,16 +63,20 @@ class MessageWindow(ConfiguredProcessor):
     Calls are not parted from their results, nor results of one reply from each other: such a
     segment goes as a whole if it does not fit as a whole. Only the newest segment always stays.
 
-    Protected and pinned messages always stay and are counted first.
+    Protected and pinned messages always stay and are counted first. Where agents share a prefix
+    (see `Network.prefix`), what stays begins with a user's turn.
 
     Args:
         max_messages: How many messages at the most.
         lower: How many stay when there are too many; None: three quarters, rounded up, of 20 and
-            more, and all of fewer: a turn is some four messages, so that these gain nothing.
+            more, and all of fewer: a turn is some four messages, so that these gain nothing. Of a
+            shared prefix only a third stays, so that a cut, which costs all agents, is rare.
 
     Raises:
         ConfigurationError: One is no positive whole number, or ``lower`` is the greater one.
     """
+
+    same_for_all: ClassVar[bool] = True
 
     max_messages: Annotated[int, _window] = 40
     lower: Annotated[int | None, optional(whole())] = None
@@ -117,9 +121,7 @@ class MessageWindow(ConfiguredProcessor):
         """The limit, for reports."""
         return f"window of {self.max_messages} messages"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the newest messages."""
         if len(messages) <= self.max_messages:
             return messages
@@ -128,42 +130,46 @@ class MessageWindow(ConfiguredProcessor):
         excess = self._excess(messages, context, len(system))
         if not excess:
             return messages
-        staying = [i for i, m in enumerate(messages) if id(m) in held] if held else ()
-        staying = sorted({*system, *staying})
+        staying = sorted({*system, *(i for i, m in enumerate(messages) if id(m) in held)})
         start = next_cut(messages, _after(len(messages), excess, staying))
         if start == len(messages):
             start = max((segment.start for segment in segments(messages)), default=0)
         kept = [messages[i] for i in staying if i < start]
         return messages if len(kept) == start else [*kept, *messages[start:]]
 
-    async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
+    async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
         """Return whether something has to go, so that all that is older does."""
         count = sum(m.role != "system" for m in newest)
         return not context.unloaded.system and count > self.max_messages
 
-    def _excess(self, messages: Sequence[Message], context: ProcessorContext, system: int) -> int:
+    def _excess(self, messages: Messages, context: ProcessorContext, system: int) -> int:
         """Return how many messages have to go: as many until a whole block more has to."""
         count = len(messages) - system
         excess = max(0, count - self.max_messages)
-        block = self.max_messages + 1 - self._lower
+        block = self.max_messages + 1 - self._lower(shared=context.shares_prefix)
         if not excess or block == 1:
             return excess
-        # Blocks of the thread, so that nothing older than the cut has to be looked at.
-        if not context.history or is_same(messages, context.history):
-            before = context.unloaded.messages - context.unloaded.system
-            found = -(-(before + excess) // block) * block - before
-            return found if found < count else excess
+        # Blocks of the whole thread, so that they do not depend on how much of it is loaded.
         others = [m for m in messages if m.role != "system"]
         blocks = [rank // block for rank in ThreadPositions(messages, context).ranks(others)]
-        later = range(excess, len(others))
-        return next((n for n in later if blocks[n] > blocks[n - 1]), excess)
+        bounds = [n for n in range(1, len(others)) if blocks[n] > blocks[n - 1]]
+        if context.shares_prefix:
+            bounds = [_turn_before(others, n, self.max_messages - block) for n in bounds]
+        return next((n for n in bounds if n >= excess), excess)
 
-    @property
-    def _lower(self) -> int:
+    def _lower(self, *, shared: bool) -> int:
         if self.lower is not None:
             return self.lower
+        if shared:
+            return -(-self.max_messages // 3)
         whole_window = self.max_messages < _WORTHWHILE
         return self.max_messages if whole_window else -(-self.max_messages * 3 // 4)
+
+
+def _turn_before(messages: Messages, index: int, most: int) -> int:
+    """Return where the user's turn begins in which an index lies, if it is not farther away."""
+    turn = (n for n in range(index, max(-1, index - most - 1), -1) if messages[n].role == "user")
+    return next(turn, index)
 
 
 def _after(length: int, count: int, staying: Sequence[int]) -> int:
@@ -204,6 +210,8 @@ class TokenLimiter(ConfiguredProcessor):
             both a tokenizer and an encoding are given.
     """
 
+    same_for_all: ClassVar[bool] = True
+
     limit: Annotated[int, whole(1)]
     _: KW_ONLY
     encoding: Annotated[str | None, optional(text)] = None
@@ -223,19 +231,17 @@ class TokenLimiter(ConfiguredProcessor):
         """The limit, for reports."""
         return f"limit of {self.limit} tokens"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the newest messages that fit."""
         fitting = await self._first_fitting(messages, context)
         if fitting == 0:
             return messages
         start = next_cut(messages, fitting)
         held = context.held
-        kept = [m for m in messages[:start] if id(m) in held] if held else ()
+        kept = [m for m in messages[:start] if id(m) in held]
         return [*kept, *messages[start:]]
 
-    async def enough(self, newest: Sequence[Message], context: ProcessorContext) -> bool:
+    async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
         """Return whether the limit is exceeded: what is older goes."""
         return await self._first_fitting(newest, context) > 0
 
@@ -248,17 +254,17 @@ class TokenLimiter(ConfiguredProcessor):
             )
         return context.tokenizer or default_tokenizer()
 
-    async def _first_fitting(self, messages: Sequence[Message], context: ProcessorContext) -> int:
+    async def _first_fitting(self, messages: Messages, context: ProcessorContext) -> int:
         """Return the index of the oldest message from which on everything still fits.
 
         Older messages are not counted: a turn must not cost more because its thread is long.
         """
         tokenizer, held = await prepare(self._tokenizer_in(context)), context.held
-        total = sum(count_text(m, tokenizer) for m in messages if id(m) in held) if held else 0
+        total = sum(count_text(m, tokenizer) for m in messages if id(m) in held)
         count = message_counter(tokenizer)
         for index in range(len(messages) - 1, -1, -1):
             message = messages[index]
-            if held and id(message) in held:
+            if id(message) in held:
                 continue
             total += count(message)
             if total > self.limit:
@@ -302,39 +308,49 @@ class RecentToolCalls(ConfiguredProcessor):
         parts += [f"{count} of {tool}" for tool, count in sorted((self.per_tool or {}).items())]
         return ", ".join(parts)
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages without older calls and their results."""
         held, newest = context.held, self._newest(messages, context.held)
-        oldest = min(newest)[0] if newest else len(messages)
 
         def keeps(index: int, number: int) -> bool:
-            if index >= oldest and (index, number) in newest:
-                return True
-            return bool(held) and id(messages[index]) in held
+            return (index, number) in newest or id(messages[index]) in held
 
-        return without_calls(messages, keeps)
+        return without_calls(messages, keeps, keeps_hosted=lambda index: keeps(index, 0))
 
-    def _newest(self, messages: Sequence[Message], held: frozenset[int]) -> set[tuple[int, int]]:
+    def _newest(self, messages: Messages, held: frozenset[int]) -> set[tuple[int, int]]:
         """Return the calls that are kept for being new, as indices of message and call."""
         own = self.per_tool or {}
         counts: dict[str | None, int | None] = {None: self.n, **own}
         newest: set[tuple[int, int]] = set()
+        begun: set[str] = set()
+        """Hosted tools' calls that are kept with their results, which come first here."""
+
         for index in range(len(messages) - 1, -1, -1):
             message = messages[index]
-            if not isinstance(message, ToolCallMessage) or id(message) in held:
+            if id(message) in held:
                 continue
-            for number in range(len(message.tools) - 1, -1, -1):
-                name = message.tools[number].name
+            if isinstance(message, OpaqueMessage) and message.call_id in begun:
+                newest.add((index, 0))
+                begun.remove(message.call_id)
+                continue
+            for number, name in reversed(list(enumerate(_tools_of(message)))):
                 key = name if name in own else None
                 left = counts[key]
                 if left != 0:
                     newest.add((index, number))
                     counts[key] = None if left is None else left - 1
-            if not any(left != 0 for left in counts.values()):
+                    if isinstance(message, OpaqueMessage) and message.part == "result":
+                        begun.add(message.call_id)
+            if not begun and not any(left != 0 for left in counts.values()):
                 break
         return newest
+
+
+def _tools_of(message: Message) -> Sequence[str]:
+    """Return the names of the tools that a message calls, or whose activity it is."""
+    if isinstance(message, ToolCallMessage):
+        return [call.name for call in message.tools]
+    return [message.tool] if isinstance(message, OpaqueMessage) and message.tool else []
 
 
 @dataclass(frozen=True)
@@ -346,15 +362,14 @@ class DropUnanswered(ConfiguredProcessor):
     """
 
     looks_back: ClassVar[bool] = False
+    same_for_all: ClassVar[bool] = True
 
     @property
     def reason(self) -> str:
         """The calls it removes, for reports."""
         return "calls without a result"
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages without unanswered calls."""
         if is_valid(messages):
             return messages
@@ -415,7 +430,7 @@ class Pin(HistoryProcessor):
         """Its purpose, for reports."""
         return "pinned messages stay"
 
-    def pinned(self, messages: Sequence[Message]) -> Iterable[Message]:
+    def pinned(self, messages: Messages) -> Iterable[Message]:
         """Return the messages that fit, and the tool exchanges that they belong to."""
         chosen = {index for index, message in enumerate(messages) if self._predicate(message)}
         whole = set(chosen)
@@ -425,9 +440,7 @@ class Pin(HistoryProcessor):
                     whole.update(exchange.members)
         return [messages[index] for index in sorted(whole)]
 
-    async def process(
-        self, messages: Sequence[Message], context: ProcessorContext
-    ) -> Sequence[Message]:
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages unchanged: pins apply outside the chain."""
         del context
         return messages
@@ -449,6 +462,8 @@ def _fits_one_of(
         if message.agent is not None and message.agent in agents:
             return True
         if message.type == "tool_call" and any(c.name in tools for c in message.tools):
+            return True
+        if message.type == "opaque" and message.tool in tools:
             return True
         if message.type == "tool_result" and message.tool.name in tools:
             return True

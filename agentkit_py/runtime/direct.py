@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import uuid
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -16,25 +19,31 @@ from typing import Any, TypeAlias, TypeVar
 import anyio
 import httpx
 
-from agentkit_py.errors import ConfigurationError
+from agentkit_py._core.json import JsonValue
+from agentkit_py.errors import AuthenticationError, ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
-from agentkit_py.models.base import Model
+from agentkit_py.models.base import Model, copy_model
+from agentkit_py.models.binding import account_tag
+from agentkit_py.runtime.guards import guarded
+from agentkit_py.runtime.journal import JournalRuntime
+from agentkit_py.runtime.keys import key_of
 from agentkit_py.runtime.model_requests import ModelRequest, Sleep
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 from agentkit_py.runtime.watch import take_watch
 
 T = TypeVar("T")
+logger: logging.Logger = logging.getLogger("agentkit_py")
 _Clients: TypeAlias = dict[httpx.AsyncBaseTransport | None, httpx.AsyncClient]
 
 
 class DirectSteps:
     """Steps without durability."""
 
-    async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:  # noqa: ARG002
+    async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
         """Call ``handler``."""
         return await handler()
 
-    async def sleep(self, step_id: str, duration: int | timedelta) -> None:  # noqa: ARG002
+    async def sleep(self, step_id: str, duration: int | timedelta) -> None:
         """Wait in this process."""
         seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration / 1000
         await anyio.sleep(seconds)
@@ -44,8 +53,8 @@ class DirectSteps:
         step_id: str,
         *,
         event: str,
-        if_exp: str | None = None,  # noqa: ARG002
-        timeout: int | timedelta,  # noqa: ARG002 - the SDK's signature
+        if_exp: str | None = None,
+        timeout: int | timedelta,
     ) -> Any:
         """Refuse: events need Inngest.
 
@@ -62,9 +71,9 @@ class DirectSteps:
         step_id: str,
         *,
         function_id: str,
-        app_id: str | None = None,  # noqa: ARG002
-        data: dict[str, Any] | None = None,  # noqa: ARG002
-        timeout: int | timedelta | None = None,  # noqa: ARG002 - the SDK's signature
+        app_id: str | None = None,
+        data: dict[str, Any] | None = None,
+        timeout: int | timedelta | None = None,
     ) -> Any:
         """Refuse: Inngest functions need Inngest.
 
@@ -74,6 +83,21 @@ class DirectSteps:
         raise ConfigurationError(
             f"Step {step_id!r} invokes the function {function_id!r}, which only an Inngest "
             "function can. Run the network inside one."
+        )
+
+    async def sleep_until(self, step_id: str, until: datetime) -> None:
+        """Wait in this process."""
+        await anyio.sleep(max(0.0, (until - datetime.now(UTC)).total_seconds()))
+
+    async def send_event(self, step_id: str, events: Any) -> list[str]:
+        """Refuse: events need Inngest.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        raise ConfigurationError(
+            f"Step {step_id!r} sends events, which only an Inngest function can. Run the network "
+            "inside one, or send them with the client: await client.send(…)."
         )
 
 
@@ -107,13 +131,27 @@ class DirectRuntime:
         )
 
     durable = False
+    replaying = False
+    pauses = False
+    steps_taken: int = 0
+
+    execution: str | None = None
+    """Direct runs are stopped as tasks are."""
+
+    def recording(
+        self,
+        journal: Mapping[str, Any] | None,
+        answers: Mapping[str, ApprovalAnswer | None],
+    ) -> JournalRuntime:
+        """Return the runtime of one run that may pause for a person."""
+        return JournalRuntime(self, journal, answers)
 
     @property
     def step(self) -> DirectSteps:
         """The steps that users' tools and hooks may use."""
         return self._steps
 
-    def within(self, step_id: str) -> AbstractContextManager[None]:  # noqa: ARG002
+    def within(self, step_id: str) -> AbstractContextManager[None]:
         """Do nothing: ids of steps that nobody remembers need not be unique."""
         return _NOTHING
 
@@ -121,17 +159,31 @@ class DirectRuntime:
         """Return the name: ids of steps that nobody remembers need not be unique."""
         return name
 
-    def new_id(self, key: str) -> str:  # noqa: ARG002
+    def define(self, prefix: str, parts: Callable[[], dict[str, str]]) -> None:
+        """Do nothing: the code does not change while it runs."""
+
+    def decide(self, key: str, value: Callable[[], JsonValue], what: str) -> None:
+        """Do nothing: everything is decided once."""
+
+    def recorded(self, key: str) -> JsonValue:
+        """Return None: nothing is decided twice."""
+        return None
+
+    def remembers(self, step_id: str) -> bool:
+        """Return False: no step is done before it is asked for."""
+        return False
+
+    def new_id(self, key: str) -> str:
         """Return a random UUID."""
         return str(uuid.uuid4())
 
-    def now(self, key: str) -> datetime:  # noqa: ARG002
+    def now(self, key: str) -> datetime:
         """Return the current time."""
         return datetime.now(UTC)
 
     async def infer(
         self,
-        step_id: str,  # noqa: ARG002
+        step_id: str,
         model: Model,
         make_body: Callable[[], dict[str, Any]],
         on_delta: DeltaSink | None = None,
@@ -155,10 +207,53 @@ class DirectRuntime:
         make_body: Callable[[], dict[str, Any]],
         on_delta: DeltaSink | None,
     ) -> object:
-        if model.respond is not None:
-            return await model.respond(make_body())
-        request = ModelRequest(self._client(model), model, self.api_key(model), self._sleep)
+        if model.answers is not None:
+            return await _answered_here(model, make_body(), self.account(model))
+        key = await self.current_key(model)
+        try:
+            return await self._sent(model, key, make_body, on_delta)
+        except AuthenticationError as error:
+            refused = error
+        # A key that was rotated or revoked meanwhile: whoever gives keys is asked for another.
+        other = await self.current_key(model) if callable(model.api_key) else key
+        if other == key:
+            raise refused
+        logger.warning(
+            "%s refused the key of model %r (HTTP %d); asked again with the one that api_key=… "
+            "gives now",
+            *(model.provider, model.model, refused.status),
+        )
+        return await self._sent(model, other, make_body, on_delta)
+
+    async def _sent(
+        self,
+        model: Model,
+        key: str | None,
+        make_body: Callable[[], dict[str, Any]],
+        on_delta: DeltaSink | None,
+    ) -> object:
+        known = copy_model(model, api_key=key) if callable(model.api_key) else model
+        request = ModelRequest(
+            self._client(model), known, key, self._sleep, account_tag(known, key)
+        )
         return await request.send(make_body, on_delta)
+
+    async def current_key(self, model: Model) -> str | None:
+        """Return the key for ``model`` now: what its function gives, else as `api_key`.
+
+        Raises:
+            ConfigurationError: There is none and the model needs one, or it cannot be sent.
+        """
+        if not callable(model.api_key):
+            return self.api_key(model)
+        return self.api_key(copy_model(model, api_key=await key_of(model) or None))
+
+    def account(self, model: Model) -> str:
+        """Return a tag of the account of the key that `api_key` finds; empty: it is not known."""
+        if callable(model.api_key):
+            return account_tag(model, None)
+        key = model.api_key or self._environment.get(model.adapter.key_variable, "").strip()
+        return account_tag(model, key if model.answers is None else None)
 
     def api_key(self, model: Model) -> str | None:
         """Return the key for ``model``: its own, else the environment's.
@@ -167,12 +262,14 @@ class DirectRuntime:
             ConfigurationError: There is none and the model needs one, or it cannot be sent.
         """
         variable = model.adapter.key_variable
+        given = model.api_key
+        assert not callable(given), "`current_key` asks functions"
         # Files and shells leave white space around keys.
-        key = model.api_key or self._environment.get(variable, "").strip()
+        key = given or self._environment.get(variable, "").strip()
         if key and not _IN_HEADER.fullmatch(key):
             raise ConfigurationError(
-                f"The API key in {variable} holds white space or characters that no HTTP header "
-                "can carry (it is not shown here)."
+                f"The API key {'from api_key=…' if given else f'in {variable}'} holds white space "
+                "or characters that no HTTP header can carry (it is not shown here)."
             )
         if not key and model.key_required:
             raise ConfigurationError(
@@ -184,7 +281,7 @@ class DirectRuntime:
     def _client(self, model: Model) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
         clients = self._clients.setdefault(loop, {})
-        transport = model.transport or self._transport
+        transport = model.transport or self._transport or providers.get()
         client = clients.get(transport)
         if client is None or client.is_closed:
             client = clients[transport] = httpx.AsyncClient(transport=transport)
@@ -198,10 +295,10 @@ class DirectRuntime:
 
     async def effect(
         self,
-        step_id: str,  # noqa: ARG002
+        step_id: str,
         handler: Callable[[], Awaitable[T]],
-        changes: Recordable,  # noqa: ARG002
-        codec: Codec[T] | None = None,  # noqa: ARG002
+        changes: Recordable,
+        codec: Codec[T] | None = None,
     ) -> T:
         """Call ``handler``; its changes stay."""
         return await handler()
@@ -222,7 +319,16 @@ class DirectRuntime:
         if self._publish is not None:
             await self._publish(chunk)
 
-    async def ask(self, step_id: str, request: ApprovalRequest) -> ApprovalAnswer | None:
+    def published_by_next_step(self, follows: bool, /) -> AbstractContextManager[None]:  # noqa: FBT001 - the port's argument
+        """Do nothing: what is published here is published at once."""
+        return _NOTHING
+
+    async def ask(
+        self,
+        step_id: str,
+        request: ApprovalRequest,
+        opening: Callable[[], Awaitable[None]] | None = None,
+    ) -> ApprovalAnswer | None:
         """Refuse: nobody can be reached from here unless the run was given an ``approver``.
 
         Raises:
@@ -231,14 +337,52 @@ class DirectRuntime:
         names = ", ".join(call.name for call in request.calls) or request.message
         raise ConfigurationError(
             f"Agent {request.agent!r} must ask a person ({names}, step {step_id!r}). Pass "
-            "approver=… to run(), or run inside an Inngest function."
+            "approver=… to run(), give it a history such as SqliteHistory, so that the run can "
+            "wait for the answer, or run it inside an Inngest function."
         )
 
-    def is_final(self, error: BaseException) -> bool:  # noqa: ARG002 - the interface's argument
+    attempt = 0
+
+    async def try_again(self, seconds: float, error: Exception) -> None:
+        """Wait in this process."""
+        await self._sleep(seconds)
+
+    async def wait_for_signal(
+        self,
+        step_id: str,
+        key: str,
+        enter: Callable[[], Awaitable[bool]],
+        seconds: float,
+    ) -> bool | None:
+        """Wait; other processes cannot signal this one, so ``enter`` is tried now and then."""
+        waiter = _Waiter(asyncio.get_running_loop(), asyncio.Event())
+        _waiters.setdefault(key, []).append(waiter)
+        wait, left = _FIRST_WAIT, seconds
+        try:
+            while not await enter():
+                if left <= 0:
+                    return None
+                with anyio.move_on_after(min(wait, left)):
+                    await waiter.event.wait()
+                waiter.event.clear()
+                wait, left = min(2 * wait, _LONGEST_WAIT), left - wait
+            return True
+        finally:
+            _waiters[key].remove(waiter)
+            if not _waiters[key]:
+                del _waiters[key]
+
+    async def signal(self, key: str) -> None:
+        """Wake runs in this process."""
+        for waiter in list(_waiters.get(key, ())):
+            with suppress(RuntimeError):  # its event loop is closed
+                waiter.loop.call_soon_threadsafe(waiter.event.set)
+
+    def is_final(self, error: BaseException) -> bool:
         """Return True: nobody runs a direct run again."""
         return True
 
-    def repeats(self, error: Exception) -> bool:  # noqa: ARG002
+    def repeats(self, error: Exception) -> bool:
         """Return False: nothing is remembered."""
         return False
 
@@ -246,6 +390,31 @@ class DirectRuntime:
         """Return the error."""
         return error
 
+
+async def _answered_here(model: Model, body: dict[str, Any], account: str) -> object:
+    answers = model.answers
+    assert answers is not None
+    if not model.guards:
+        return await answers(body)
+    return await guarded(model, account, len(str(body)), lambda: answers(body))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiter:
+    """A run that waits for a signal, in whichever thread its event loop runs."""
+
+    loop: asyncio.AbstractEventLoop
+    event: asyncio.Event
+
+
+_waiters: dict[str, list[_Waiter]] = {}
+_FIRST_WAIT, _LONGEST_WAIT = 0.05, 0.5
+"""Seconds between two looks at what other processes do."""
+
+providers: ContextVar[httpx.AsyncBaseTransport | None] = ContextVar(
+    "agentkit_providers", default=None
+)
+"""The transport of all requests that have none of their own, e.g. a test's."""
 
 _NOTHING = nullcontext()
 _IN_HEADER = re.compile(r"[\x21-\x7e]+")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
@@ -13,21 +14,22 @@ import httpx
 import httpx_sse
 import tenacity
 
-from agentkit_py._core.json import dumps
+from agentkit_py._core.json import dumps, tamed
 from agentkit_py.errors import (
     ConfigurationError,
     ModelConnectionError,
     ModelError,
-    ModelHTTPError,
     ModelResponseError,
     ModelStreamError,
     ModelTimeoutError,
 )
 from agentkit_py.messages import Delta
-from agentkit_py.models.base import Assembler, Model, RetryPolicy
+from agentkit_py.models.base import Assembler, Model, RetryPolicy, copy_model
 from agentkit_py.models.http_errors import error_from_response, error_in_body, hide_keys
 from agentkit_py.models.replies import partial_messages
+from agentkit_py.runtime.guards import guarded
 from agentkit_py.runtime.port import DeltaSink
+from agentkit_py.runtime.reply_limits import ACCEPTED, PATIENCE, bound
 
 T = TypeVar("T")
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
@@ -45,6 +47,7 @@ class ModelRequest:
     model: Model
     key: str | None
     sleep: Sleep
+    account: str = ""
 
     async def send(
         self, make_body: Callable[[], dict[str, Any]], on_delta: DeltaSink | None
@@ -59,23 +62,48 @@ class ModelRequest:
         headers = _checked_headers(model, self.key)
         if on_delta is None or model.adapter.assembler(model) is None:
             content = dumps(make_body()).encode()
-            return await with_retries(lambda: self._whole(headers, content), model, self.sleep)
-        content = dumps(model.adapter.stream_body(make_body())).encode()
-        pieces = StreamedPieces(on_delta)
-        return await with_retries(
-            lambda: self._streamed(headers, content, pieces), model, self.sleep
-        )
+            send = partial(self._whole, headers, content)
+        else:
+            content = dumps(model.adapter.stream_body(make_body())).encode()
+            send = partial(self._streamed, headers, content, StreamedPieces(on_delta))
+        if model.guards:
+            send = partial(guarded, model, self.account, len(content), send)
+        return await with_retries(send, model, self.sleep)
 
     async def _whole(self, headers: dict[str, str], content: bytes) -> object:
         model = self.model
         url = model.adapter.url(model)
+        headers = await self._signed(url, headers, content)
         try:
-            response = await self.client.post(
-                url, content=content, headers=headers, timeout=model.timeout
+            request = self.client.stream(
+                "POST", url, content=content, headers=headers, timeout=model.timeout
             )
+            async with request as response:
+                bound(response)
+                await self._read(response)
         except (httpx.RequestError, httpx.InvalidURL) as error:
             raise to_model_error(model, error) from error
         return self._answer(response)
+
+    async def _signed(self, url: str, headers: dict[str, str], content: bytes) -> dict[str, str]:
+        signer = self.model.signer
+        return (
+            headers if signer is None else dict(await signer.headers("POST", url, headers, content))
+        )
+
+    async def _read(self, response: httpx.Response) -> None:
+        """Read a body that is no stream.
+
+        Raises:
+            ModelTimeoutError: It comes too slowly.
+        """
+        model = self.model
+        with anyio.move_on_after(PATIENCE * model.timeout) as timer:
+            await response.aread()
+        if timer.cancelled_caught:
+            raise ModelTimeoutError(
+                provider=model.provider, model=model.model, timeout=PATIENCE * model.timeout
+            )
 
     async def _streamed(
         self, headers: dict[str, str], content: bytes, pieces: StreamedPieces
@@ -83,18 +111,22 @@ class ModelRequest:
         model = self.model
         assembler = model.adapter.assembler(copy_model(model, api_key=self.key))
         assert assembler is not None
+        url = model.adapter.stream_url(model)
+        headers = await self._signed(url, {**headers, "accept": "text/event-stream"}, content)
         request = self.client.stream(
             "POST",
-            model.adapter.stream_url(model),
+            url,
             content=content,
-            headers={**headers, "accept": "text/event-stream"},
+            headers=headers,
             timeout=model.timeout,  # between two pieces, too
         )
         try:
             async with request as response:
-                if response.is_success and _is_stream(response):
+                is_stream = response.is_success and _is_stream(response)
+                bound(response, lines=is_stream)
+                if is_stream:
                     return await read_stream(model, response, assembler, pieces)
-                await response.aread()
+                await self._read(response)
         except (httpx.RequestError, httpx.InvalidURL) as error:
             raise to_model_error(model, error) from error
         except ModelError as error:
@@ -117,7 +149,7 @@ class ModelRequest:
                 api_key=self.key,
             )
         try:
-            body: object = response.json()
+            body: object = tamed(response.json())
         except (ValueError, RecursionError) as error:
             kind = response.headers.get("content-type", "no content type")
             raise ModelResponseError(
@@ -132,18 +164,13 @@ class ModelRequest:
         return body
 
 
-def copy_model(model: Model, **changes: Any) -> Model:
-    """Return the model with other settings, as a plain `Model` whatever its class is."""
-    known: dict[str, Any] = {field.name: getattr(model, field.name) for field in fields(Model)}
-    return Model(**{**known, **changes})
-
-
 _HEADER_VALUE = re.compile(r"(?:[\x21-\x7e]+(?:[ \t]+[\x21-\x7e]+)*)?")
 
 
 def _checked_headers(model: Model, key: str | None) -> dict[str, str]:
     # Checked here, since the HTTP library's own error would show the value.
-    headers = {"content-type": "application/json", **model.adapter.headers(model, key)}
+    ours = {"content-type": "application/json", "accept-encoding": ACCEPTED}
+    headers = {**ours, **model.adapter.headers(model, key)}
     for name, value in headers.items():
         if not _HEADER_VALUE.fullmatch(value):
             raise ConfigurationError(
@@ -161,7 +188,9 @@ def to_model_error(model: Model, error: Exception) -> ModelError:
     if isinstance(error, httpx.DecodingError):
         return ModelResponseError(f"the answer could not be read: {error}", **where)
     return ModelConnectionError(
-        f"could not reach {model.base_url}: {error or type(error).__name__}", **where
+        f"could not reach {model.base_url}: "
+        f"{hide_keys(str(error), model, None) or type(error).__name__}",
+        **where,
     )
 
 
@@ -212,7 +241,7 @@ async def read_stream(
     """
     response.encoding = "utf-8"  # as the standard demands, whatever the header says
     try:
-        await _read_events(response, assembler, pieces)
+        await _read_events(model, response, assembler, pieces)
     except httpx.RequestError as error:
         if assembler.whole:
             return assembler.finish()
@@ -225,17 +254,23 @@ async def read_stream(
 
 
 async def _read_events(
-    response: httpx.Response, assembler: Assembler, pieces: StreamedPieces
+    model: Model, response: httpx.Response, assembler: Assembler, pieces: StreamedPieces
 ) -> None:
     # A connection that is read to its end can be used again, but nobody waits for that long.
-    with anyio.CancelScope() as scope:
+    patience = PATIENCE * model.timeout
+    with anyio.CancelScope(deadline=anyio.current_time() + patience) as scope:
         async for event in httpx_sse.EventSource(response).aiter_sse():
             if assembler.ended:
                 continue
-            for delta in assembler.feed(event.event, event.data):
+            deltas = assembler.feed(event.event, event.data)
+            if deltas:  # pings and the like are no progress
+                scope.deadline = anyio.current_time() + patience
+            for delta in deltas:
                 await pieces.add(delta)
             if assembler.ended:
                 scope.deadline = anyio.current_time() + _CLOSING
+    if scope.cancelled_caught and not assembler.ended:
+        raise ModelTimeoutError(provider=model.provider, model=model.model, timeout=patience)
 
 
 # --------------------------------------------------------------------------- retries
@@ -272,14 +307,15 @@ class _Wait(tenacity.wait.wait_base):
 
     def __call__(self, retry_state: tenacity.RetryCallState) -> float:
         error = retry_state.outcome.exception() if retry_state.outcome else None
-        if isinstance(error, ModelHTTPError) and error.retry_after is not None:
-            return error.retry_after
+        asked = getattr(error, "retry_after", None)
+        if asked is not None:
+            return float(asked)
         return self._backoff(retry_state)
 
 
 def _may_succeed(error: BaseException, policy: RetryPolicy) -> bool:
     if not isinstance(error, ModelError) or not error.retriable:
         return False
-    asked = error.retry_after if isinstance(error, ModelHTTPError) else None
+    asked = getattr(error, "retry_after", None)
     # Waiting longer than the user allows is worse than an error that says how long it would take.
     return asked is None or asked <= policy.max_wait

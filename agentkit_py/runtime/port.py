@@ -8,15 +8,17 @@ The fake for tests is not a runtime but a provider (`agentkit_py.testing.FakePro
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from agentkit_py._core.json import JsonValue
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.messages import Delta
-from agentkit_py.models.base import Model
+
+if TYPE_CHECKING:
+    from agentkit_py.models.base import Model
 
 T = TypeVar("T")
 
@@ -48,6 +50,70 @@ class StepTools(Protocol):
         timeout: int | timedelta | None = None,
     ) -> Any:
         """Call another Inngest function and wait for what it returns."""
+        ...
+
+    async def sleep_until(self, step_id: str, until: datetime) -> None:
+        """Wait until a time, which has a time zone."""
+        ...
+
+    async def send_event(self, step_id: str, events: Any) -> list[str]:
+        """Send one Inngest event, or a list of them, once; return their ids."""
+        ...
+
+
+class ToolSteps(StepTools, Protocol):
+    """``ctx.step`` of a tool with ``steps=True``, as in TypeScript.
+
+    Names of steps need to be unique within one call of the tool only.
+    """
+
+    @property
+    def idempotency_key(self) -> str:
+        """Names the step that runs now to other systems: the same if it has to be made again.
+
+        Outside of a step it names the call.
+        """
+        ...
+
+    async def receive(self, step_id: str, *, event: str, key: str, timeout: int | timedelta) -> Any:
+        """Receive an event that came for ``key``, or comes within ``timeout`` (ms or timedelta).
+
+        Unlike `wait_for_event` it finds what came before. Somebody has to keep it: see
+        `agentkit_py.inngest.mailbox_function` and `agentkit_py.history.deliver`. Returns the
+        event's data, and None if none came.
+        """
+        ...
+
+    async def invoke(
+        self,
+        step_id: str,
+        *,
+        function: Any,
+        data: dict[str, Any] | None = None,
+        timeout: int | timedelta | None = None,
+    ) -> Any:
+        """Call another Inngest function, given itself or by its id, and wait for its result."""
+        ...
+
+    async def ai_infer(self, step_id: str, *, model: Model, body: dict[str, Any]) -> Any:
+        """Send a request to a model's provider; return the reply's JSON.
+
+        The Inngest server sends it, or this process inside the step, as for agents.
+        """
+        ...
+
+    async def ai_wrap(
+        self, step_id: str, function: Callable[..., Awaitable[T]], /, *arguments: Any
+    ) -> T:
+        """Call a function that asks a model, e.g. a provider's own client, as a step."""
+        ...
+
+    async def parallel(self, *calls: Callable[[], Awaitable[Any]]) -> list[Any]:
+        """Run calls with steps at the same time; return what they gave, in the order given.
+
+        All run to their end; then the first error, if there is one, is raised. Steps overlap in no
+        other way: not with ``asyncio.gather``.
+        """
         ...
 
 
@@ -106,9 +172,40 @@ class Runtime(Protocol):
     durable: bool
     """True if completed steps are remembered, and not done again."""
 
+    pauses: bool
+    """True if a question ends the run's code with `RunPaused` until there is an answer."""
+
+    @property
+    def replaying(self) -> bool:
+        """True while a run that paused comes to nothing that it did not do before."""
+        ...
+
+    def recording(
+        self,
+        journal: Mapping[str, Any] | None,
+        answers: Mapping[str, ApprovalAnswer | None],
+    ) -> Runtime:
+        """Return the runtime of one run that may pause for a person, and go on elsewhere.
+
+        Args:
+            journal: What the run did before it paused; None: it begins.
+            answers: Answers to its questions, by id; None: the question has expired.
+        """
+        ...
+
+    @property
+    def execution(self) -> str | None:
+        """The id of the execution, by which it may be stopped from outside; None: it has none."""
+        ...
+
     @property
     def step(self) -> StepTools:
         """The steps that users' tools and hooks may use themselves."""
+        ...
+
+    @property
+    def steps_taken(self) -> int:
+        """Number of steps so far, the same in each replay; in parallel calls, those before them."""
         ...
 
     def within(self, step_id: str) -> AbstractContextManager[None]:
@@ -117,6 +214,30 @@ class Runtime(Protocol):
 
     def claim(self, name: str) -> str:
         """Return a prefix for step ids that no other run in this execution has, like ``name:2``."""
+        ...
+
+    def define(self, prefix: str, parts: Callable[[], dict[str, str]]) -> None:
+        """Compare what a run is made of, by name, with what it was made of when it began.
+
+        Raises:
+            VersionMismatchError: It is another, and such runs are not to go on.
+        """
+        ...
+
+    def decide(self, key: str, value: Callable[[], JsonValue], what: str) -> None:
+        """Note what a user's code decided; ``what`` says in words who did.
+
+        Raises:
+            ReplayError: It decided otherwise when the run came here first.
+        """
+        ...
+
+    def recorded(self, key: str) -> JsonValue:
+        """Return what was decided when the run came here first; None if that is not known."""
+        ...
+
+    def remembers(self, step_id: str) -> bool:
+        """Return whether a step is known to be done; with a dot at the end, one inside it."""
         ...
 
     def new_id(self, key: str) -> str:
@@ -144,6 +265,10 @@ class Runtime(Protocol):
         """
         ...
 
+    def account(self, model: Model) -> str:
+        """Return a tag of the account that `infer` would ask for; empty: not known."""
+        ...
+
     async def effect(
         self,
         step_id: str,
@@ -165,12 +290,59 @@ class Runtime(Protocol):
         """Send a streaming chunk to whoever listens; never fails the run."""
         ...
 
-    async def ask(self, step_id: str, request: ApprovalRequest) -> ApprovalAnswer | None:
+    def published_by_next_step(self, follows: bool, /) -> AbstractContextManager[None]:  # noqa: FBT001 - its one
+        """Leave it to the next step to publish what the block publishes, if a step follows."""
+        ...
+
+    async def ask(
+        self,
+        step_id: str,
+        request: ApprovalRequest,
+        opening: Callable[[], Awaitable[None]] | None = None,
+    ) -> ApprovalAnswer | None:
         """Ask a person and wait for the answer; None if none came in time.
+
+        Args:
+            step_id: The step.
+            request: The question.
+            opening: Makes the question known, called once when an answer would be heard.
 
         Raises:
             ConfigurationError: There is no way to reach a person from here.
         """
+        ...
+
+    @property
+    def attempt(self) -> int:
+        """The number of earlier attempts at the step that runs now, where they are counted."""
+        ...
+
+    async def try_again(self, seconds: float, error: Exception) -> None:
+        """Wait, as a step that failed with ``error`` is to be tried again.
+
+        Raises:
+            RetryAfterError: Whoever runs the steps tries this one again.
+        """
+        ...
+
+    async def wait_for_signal(
+        self, step_id: str, key: str, enter: Callable[[], Awaitable[bool]], seconds: float
+    ) -> bool | None:
+        """Wait until `signal` is called with ``key``, or ``enter`` returns True.
+
+        Args:
+            step_id: Prefix of the steps.
+            key: What is waited for.
+            enter: Called once the wait has begun, so that no signal that follows from it is missed.
+            seconds: How long to wait.
+
+        Returns:
+            True: ``enter`` returned True. False: there was a signal. None: neither in time.
+        """
+        ...
+
+    async def signal(self, key: str) -> None:
+        """Wake whoever waits for ``key``, as far as it can be reached from here; never fails."""
         ...
 
     def is_final(self, error: BaseException) -> bool:

@@ -12,12 +12,13 @@ Without network, fill a folder beforehand (``python -m agentkit_py.tiktoken_cach
 from __future__ import annotations
 
 import hashlib
-import logging
 import math
 import os
 import threading
 from pathlib import Path
 from typing import Protocol
+
+from agentkit_py._core.untrusted import get_logger
 
 TIMEOUT_VARIABLE = "AGENTKIT_TIKTOKEN_TIMEOUT"
 """Environment variable: seconds to wait for a download; 0: never download."""
@@ -66,7 +67,7 @@ FILES: dict[str, tuple[tuple[str, str], ...]] = {
 }
 """Address and SHA-256 of each encoding's files, from ``tiktoken_ext/openai_public.py``."""
 
-_log = logging.getLogger("agentkit_py.tokenizers")
+_log = get_logger("agentkit_py.tokenizers")
 
 
 class Encoder(Protocol):

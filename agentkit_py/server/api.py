@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter
 from starlette.exceptions import HTTPException
@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agentkit_py._core.json import dumps
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.server.auth import Authenticator, StreamTokens
@@ -33,7 +34,7 @@ from agentkit_py.server.schemas import (
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.wrappers import for_user
 
-logger: logging.Logger = logging.getLogger("agentkit_py.server")
+logger: logging.Logger = get_logger("agentkit_py.server")
 
 P = TypeVar("P", bound=BaseModel)
 
@@ -99,6 +100,8 @@ class Endpoint(Generic[P]):
             found: object = {**request.query_params, **request.path_params}
             if self.method == "POST":
                 found = await read_json(request, api.settings.limits.body_bytes)
+                if request.path_params and isinstance(found, dict):
+                    found = {**cast("dict[str, Any]", found), **request.path_params}
             params = parse(self.params, found)
             del found  # what the client shows may be long
             return respond(await self.handler(ApiRequest(api, request, user_id, params)))
@@ -203,7 +206,7 @@ _REF = "#/components/schemas/{model}"
 _STATUSES = {
     400: "The request cannot be understood.",
     401: "Nobody is signed in.",
-    403: "A page of another host sent it.",
+    403: "A page of another host sent it, or somebody else has to decide.",
     404: "There is no such thing, or it is somebody else's.",
     409: "It was answered already.",
     413: "It is too long.",
@@ -217,7 +220,10 @@ _COMMON_STATUSES = frozenset({400, 401, 403, 500})
 
 def openapi_document(endpoints: tuple[Endpoint[Any], ...]) -> dict[str, Any]:
     """Return the API's description in OpenAPI 3.1, made of the types that check and answer."""
-    paths: dict[str, dict[str, Any]] = {"/api/stream": {"get": _describe_stream()}}
+    paths: dict[str, dict[str, Any]] = {
+        "/api/stream": {"get": _describe_stream()},
+        "/api/approvals/stream": {"get": _STREAM_OF_QUESTIONS},
+    }
     types: list[Any] = [ErrorResponse]
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = endpoint.describe()
@@ -250,10 +256,13 @@ def _describe_stream() -> dict[str, Any]:
     return {
         "summary": "Stream the user's chunks as they are published",
         "parameters": [*_parameters(StreamQuery, ""), last],
-        "responses": _responses({"text/event-stream": {"schema": {"type": "string"}}}, (404, 429)),
+        "responses": _responses(_EVENT_STREAM, (404, 429)),
         "description": "Events: `ready` first; chunks as messages; `reset` where something was "
         "lost, and the thread has to be read again.",
     }
+
+
+_EVENT_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
 def _content(kind: Any) -> dict[str, Any]:
@@ -282,3 +291,10 @@ def _responses(content: dict[str, Any], statuses: tuple[int, ...]) -> dict[str, 
         for status in sorted(_COMMON_STATUSES.union(statuses))
     }
     return {"200": {"description": "It worked.", "content": content}, **errors}
+
+
+_STREAM_OF_QUESTIONS = {
+    "summary": "Stream the questions that the user may answer, each when it changes",
+    "responses": _responses(_EVENT_STREAM, (404, 429)),
+    "description": "Events: `ready` first; then `approval`, a question as in `GET /api/approvals`.",
+}

@@ -14,7 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
@@ -22,12 +22,18 @@ from agentkit_py.network import Network
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.server import chat, streams, threads
 from agentkit_py.server.api import Api, Endpoint, guarded, http_error, openapi_document, respond
-from agentkit_py.server.approvals import approve_tool
+from agentkit_py.server.approvals import (
+    answer_approval,
+    approvals_stream,
+    approve_tool,
+    list_approvals,
+)
 from agentkit_py.server.auth import Auth, Authenticator, StreamTokens
-from agentkit_py.server.config import ServerOptions, Settings, Target
+from agentkit_py.server.config import OWNER, ServerOptions, Settings, Target
 from agentkit_py.server.hub import Hub, OpenStreams
 from agentkit_py.server.local import LocalRuns
 from agentkit_py.server.runs import Backend
+from agentkit_py.server.schemas import invalid
 from agentkit_py.stores import HistoryStore, MemoryHistory
 
 if TYPE_CHECKING:
@@ -41,6 +47,8 @@ ENDPOINTS: tuple[Endpoint[Any], ...] = (
     chat.cancel,
     chat.realtime_token,
     approve_tool,
+    list_approvals,
+    answer_approval,
     threads.list_threads,
     threads.create_thread,
     threads.get_thread,
@@ -51,8 +59,8 @@ ENDPOINTS: tuple[Endpoint[Any], ...] = (
 
 def create_app(
     *,
-    networks: Sequence[Network] = (),
-    agents: Sequence[Agent] = (),
+    networks: Sequence[Network[Any, Any]] = (),
+    agents: Sequence[Agent[Any, Any]] = (),
     history: HistoryStore | None = None,
     client: Client | None = None,
     auth: Auth | Literal["local"] | None = None,
@@ -81,6 +89,8 @@ def create_app(
         raise ConfigurationError(f"create_app has no option {unknown[0]!r}")
     authenticator = Authenticator(auth, options.get("origins", ()))
     targets = _targets(networks, agents)
+    if auth == "local" and options.get("may_answer") is None:
+        options.setdefault("approvers", (OWNER,))  # there is nobody else
     settings = Settings(targets=targets, store=_store(history, targets), **options)
     hub = Hub(settings.hub_limits)
     tokens = StreamTokens(settings.secret, settings.limits.token_seconds)
@@ -96,7 +106,9 @@ def create_app(
     )
 
 
-def _targets(networks: Sequence[Network], agents: Sequence[Agent]) -> dict[tuple[str, str], Target]:
+def _targets(
+    networks: Sequence[Network[Any, Any]], agents: Sequence[Agent[Any, Any]]
+) -> dict[tuple[str, str], Target]:
     """Index networks and agents by kind and name, and refuse two with one name."""
     named: list[tuple[tuple[str, str], Target]] = [(("network", n.name), n) for n in networks]
     named += [(("agent", a.name), a) for a in agents]
@@ -143,6 +155,11 @@ def _app(api: Api) -> Starlette:
     app = Starlette(
         routes=[
             *(endpoint.route(api) for endpoint in ENDPOINTS),
+            Route(
+                "/api/approvals/stream",
+                guarded(partial(approvals_stream, api)),
+                methods=["GET"],
+            ),
             Route("/api/stream", guarded(partial(streams.events, api)), methods=["GET"]),
             Route("/openapi.json", openapi, methods=["GET"]),
             WebSocketRoute(REALTIME_PATH, partial(streams.realtime, api)),
@@ -156,17 +173,40 @@ def _app(api: Api) -> Starlette:
 
 
 def _middleware(origins: Sequence[str]) -> list[Middleware]:
-    if not origins:
-        return []
-    return [
-        Middleware(
-            CORSMiddleware,
-            allow_origins=list(origins),
-            allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "Last-Event-ID"],
-            allow_credentials=True,
+    found = [Middleware(OneLength)]
+    if origins:
+        found.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=list(origins),
+                allow_methods=["GET", "POST", "DELETE"],
+                allow_headers=["Authorization", "Content-Type", "Last-Event-ID"],
+                allow_credentials=True,
+            )
         )
-    ]
+    return found
+
+
+class OneLength:
+    """Refuses requests with two lengths, and closes their connection (RFC 9112, 6.1).
+
+    Servers take one of the two. A proxy before them may take the other, and then pass on what an
+    attacker wrote as the next request, of another user.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Wrap an application."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        names = {name.lower() for name, _ in scope.get("headers", ())}
+        if {b"content-length", b"transfer-encoding"} <= names:
+            refused = invalid("A request has a length or is chunked, not both.")
+            answer = respond(refused.body(), refused.status, {"Connection": "close"})
+            await answer(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
 
 
 def realtime_app(app: Starlette) -> ASGIApp:

@@ -1,89 +1,226 @@
-"""Approvals: a person's decisions on calls, and the requests that wait for them here."""
+"""Approvals: questions that wait for a person, who may answer them, and the answers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-from agentkit_py._core.json import as_list, as_object
-from agentkit_py.events import ApprovalAnswer, ApprovalRequest, Decision
-from agentkit_py.server.api import ApiRequest, endpoint
-from agentkit_py.server.schemas import ApprovalRequestBody, Done, not_found
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.requests import Request
+from starlette.responses import Response
+
+from agentkit_py._core.awaiting import resolve
+from agentkit_py._core.json import dumps
+from agentkit_py.errors import NotPendingError
+from agentkit_py.events import ApprovalAnswer, Decision
+from agentkit_py.history.questions import Question, QuestionStore, change_open
+from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint
+from agentkit_py.server.config import OWNER
+from agentkit_py.server.runs import APPROVALS
+from agentkit_py.server.schemas import (
+    AnswerBody,
+    ApiError,
+    ApprovalItem,
+    ApprovalRequestBody,
+    ApprovalsPage,
+    ApprovalsQuery,
+    Done,
+    invalid,
+    not_found,
+    too_many,
+)
+
+_MOST = 1000
+"""Questions that one request looks at."""
+
+
+async def may_answer(api: Api, user_id: str, question: Question) -> bool:
+    """Return whether a user may answer a question.
+
+    The application's rule decides, where it has one. Else the names of the question's tool, or
+    those that `create_app` got; the thread's own user only as ``"owner"``.
+    """
+    settings = api.settings
+    if settings.may_answer is not None:
+        return bool(await resolve(settings.may_answer(user_id, question)))
+    names = question.approvers_at(datetime.now(UTC)) or settings.approvers
+    if question.user_id == user_id:
+        return OWNER in names
+    return user_id != OWNER and user_id in names
+
+
+def question_store(api: Api) -> QuestionStore:
+    """Return the store of questions, or refuse the request."""
+    store: object = api.settings.store
+    if not isinstance(store, QuestionStore):
+        raise not_found("question")
+    return store
+
+
+async def open_questions(store: object, thread_id: str) -> list[Question]:
+    """Return the open questions of a thread."""
+    if not isinstance(store, QuestionStore):
+        return []
+    return await store.list_questions(thread_id=thread_id, limit=None)
+
+
+async def visible(api: Api, user_id: str, questions: list[Question]) -> list[ApprovalItem]:
+    """Return those questions that a user may answer, or whose thread is the user's."""
+    found: list[ApprovalItem] = []
+    for one in questions:
+        allowed = await may_answer(api, user_id, one)
+        if allowed or one.user_id == user_id:
+            found.append(item_of(one, allowed=allowed))
+    return found
+
+
+def item_of(question: Question, *, allowed: bool) -> ApprovalItem:
+    """Return a question as clients see it."""
+    fields: Any = question.to_dict()
+    for name in ("execution", "parts", "answer", "escalateTo"):
+        del fields[name]
+    for call, part in zip(fields["calls"], question.parts, strict=False):
+        call["partId"] = part
+    answer = question.answer
+    decisions = {} if answer is None else {str(i): d.to_dict() for i, d in answer.calls.items()}
+    found: Any = {**fields, "decisions": decisions, "mayAnswer": allowed}
+    return found
+
+
+@endpoint("GET", "/api/approvals", 404)
+async def list_approvals(request: ApiRequest[ApprovalsQuery]) -> ApprovalsPage:
+    """List the questions that the user may answer, and those in the user's threads."""
+    query = request.params
+    asked = await question_store(request.api).list_questions(
+        thread_id=query.thread_id,
+        user_id=query.user_id,
+        status=None if query.status == "all" else query.status,
+        limit=_MOST,
+    )
+    wanted = [
+        one
+        for one in asked
+        if query.agent in (None, one.agent)
+        and (query.tool is None or query.tool in {call.name for call in one.calls})
+    ]
+    found = await visible(request.api, request.user_id, wanted)
+    return {"approvals": found[: query.limit], "hasMore": len(found) > query.limit}
+
+
+@endpoint("POST", "/api/approvals/{questionId}", 404, 409, 502)
+async def answer_approval(request: ApiRequest[AnswerBody]) -> Done:
+    """Answer a question, or decide on single calls of it.
+
+    ``calls`` decides on calls by their index, and may change their arguments; the others get
+    ``action``. Without an ``action`` they stay open.
+    """
+    body, who = request.params, request.user_id
+    question = await question_store(request.api).load_question(body.question_id)
+    if question is None:
+        raise not_found("question")
+    count = len(question.calls)
+    if any(one.index >= count for one in body.calls) or not (body.calls or body.action):
+        raise invalid(f"calls, action: the question has {count} calls, and needs a decision")
+    calls = {
+        one.index: Decision(one.action == "approve", one.reason or "", who, one.arguments)
+        for one in body.calls
+    }
+    whole = None if body.action is None else Decision(body.action == "approve", body.reason or "")
+    return await _answer(request, question, partial(_decided, calls, whole, who))
 
 
 @endpoint("POST", "/api/approve-tool", 404, 409, 502)
 async def approve_tool(request: ApiRequest[ApprovalRequestBody]) -> Done:
     """Approve or deny a tool call that waits for it."""
-    body, user_id = request.params, request.user_id
-    await request.threads.get_thread(body.thread_id)
+    body, who = request.params, request.user_id
     decision = Decision(body.action == "approve", body.reason or "")
-    backend = request.api.backend
-    if not await backend.answer(user_id, body.thread_id, body.tool_call_id, decision):
+    store = question_store(request.api)
+    asked = await store.list_questions(thread_id=body.thread_id, status=None, limit=None)
+    known = [one for one in asked if one.knows(body.tool_call_id)]
+    question = next((one for one in known if one.status == "open"), known[-1] if known else None)
+    if question is None:
+        await request.threads.get_thread(body.thread_id)
         raise not_found("question")
+    whole = body.tool_call_id == question.id
+
+    def change(known: Question) -> Question | None:
+        calls = {} if whole else dict.fromkeys(known.undecided(body.tool_call_id), decision)
+        return _decided(calls, decision if whole else None, who, known) if whole or calls else None
+
+    return await _answer(request, question, change)
+
+
+def _decided(
+    calls: Mapping[int, Decision], whole: Decision | None, who: str, question: Question
+) -> Question:
+    """Return a question with decisions on single calls, and on all others."""
+    now = datetime.now(UTC)
+    if whole is None:
+        return question.decided(calls, now, by=who)
+    answer = ApprovalAnswer(
+        approved=whole.approved,
+        reason=whole.reason,
+        calls=calls,
+        data={"resolvedBy": who, "resolvedAt": now.isoformat()},
+    )
+    return question.closed(answer, now)
+
+
+async def _answer(
+    request: ApiRequest[Any],
+    question: Question,
+    decide: Callable[[Question], Question | None],
+) -> Done:
+    """Change a question if the user may, and let its run go on once it is answered."""
+    api, user_id = request.api, request.user_id
+    if not await may_answer(api, user_id, question):
+        if question.user_id != user_id:
+            raise not_found("question")
+        raise ApiError(403, "not_allowed", "Somebody else has to decide this.")
+    try:
+        await change_open(question_store(api), question.id, decide, tell=api.backend.go_on)
+    except NotPendingError:
+        raise ApiError(409, "already_answered", "This was answered already.") from None
+    api.hub.publish(APPROVALS, {"event": "approval.changed", "data": {"id": question.id}})
     return {"success": True}
 
 
-@dataclass(slots=True)
-class PendingApproval:
-    """A request that waits in this process. Its calls may be decided one by one."""
-
-    request: ApprovalRequest
-    parts: Mapping[str, int]
-    """Index of each call, by the id of its part on the wire."""
-
-    decisions: dict[int, Decision] = field(default_factory=dict[int, Decision])
-    answer: asyncio.Future[ApprovalAnswer] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
-    """Set once all calls are decided."""
-
-    def _undecided(self, call_id: str) -> list[int]:
-        """Return the undecided calls that an id means."""
-        calls = self.request.calls
-        if call_id in self.parts:
-            return [index for index in [self.parts[call_id]] if index not in self.decisions]
-        whole = call_id == self.request.id
-        meant = [
-            index
-            for index, call in enumerate(calls)
-            if (whole or call.id == call_id) and index not in self.decisions
-        ]
-        # Providers repeat ids, so one may stand for several calls: the first open one is meant.
-        return meant if whole else meant[:1]
-
-    @property
-    def ids(self) -> set[str]:
-        """The ids of the request and of its calls."""
-        return {self.request.id, *self.parts, *(call.id for call in self.request.calls)}
-
-    def decide(self, call_id: str, decision: Decision, user_id: str) -> bool:
-        """Accept a decision; False if it is about something else, or was made before."""
-        whole, indices = call_id == self.request.id, self._undecided(call_id)
-        if self.answer.done() or not (indices or whole):
-            return False
-        self.decisions.update(dict.fromkeys(indices, decision))
-        if whole or len(self.decisions) == len(self.request.calls):
-            when = datetime.now(UTC).isoformat()
-            self.answer.set_result(
-                ApprovalAnswer(
-                    approved=decision.approved if whole else False,
-                    reason=decision.reason if whole else "",
-                    calls=dict(self.decisions),
-                    data={"resolvedBy": user_id, "resolvedAt": when},
-                )
-            )
-        return True
+async def approvals_stream(api: Api, request: Request) -> Response:
+    """`GET /api/approvals/stream`: the questions that the user sees, each when it changes."""
+    api.authenticator.check_page(request)
+    user_id = await api.authenticator.user_of(request)
+    store = question_store(api)
+    if not api.streams.has_room(user_id):
+        raise too_many(f"At most {api.streams.most} streams can be open.", "too_many_streams")
+    return EventSourceResponse(_changes(api, store, user_id), headers=HEADERS, ping=15, sep="\n")
 
 
-def parts_of(data: Mapping[str, Any]) -> dict[str, int]:
-    """Return the index of each call by its part's id, from a chunk ``hitl.requested``."""
-    found: dict[str, int] = {}
-    for call in as_list(data.get("toolCalls")) or []:
-        fields = as_object(call) or {}
-        part, index = fields.get("partId"), fields.get("index")
-        if isinstance(part, str) and isinstance(index, int):
-            found[part] = index
-    return found
+async def _changes(api: Api, store: QuestionStore, user_id: str) -> AsyncGenerator[ServerSentEvent]:
+    """Yield each question that is open, and again when it changes or is closed."""
+    known: dict[str, str] = {}
+    with api.streams.opened(user_id), api.hub.subscribe(APPROVALS) as news:
+        yield ServerSentEvent(event="ready", data="{}")
+        while True:
+            asked = await store.list_questions(limit=_MOST)
+            items = {one["id"]: one for one in await visible(api, user_id, asked)}
+            for gone in known.keys() - items.keys():
+                del known[gone]
+                closed = await store.load_question(gone)
+                if closed is not None:
+                    data = dumps(item_of(closed, allowed=False))
+                    yield ServerSentEvent(event="approval", data=data)
+            for key, item in items.items():
+                text = dumps(item)
+                if known.get(key) != text:
+                    known[key] = text
+                    yield ServerSentEvent(event="approval", data=text)
+            with suppress(TimeoutError):  # other processes say nothing to this one
+                async with asyncio.timeout(_POLL_SECONDS):
+                    await news.next()
+
+
+_POLL_SECONDS = 2.0

@@ -19,10 +19,11 @@ from starlette.requests import HTTPConnection, Request
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import dumps
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.server.schemas import ApiError, internal, unauthorized
 
-logger: logging.Logger = logging.getLogger("agentkit_py.server")
+logger: logging.Logger = get_logger("agentkit_py.server")
 
 Auth: TypeAlias = Callable[[Request], "str | Awaitable[str | None] | None"]
 """Returns the id of the user who sent a request; None, or an error, refuses it."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.questions import Question
 from agentkit_py.network import Network
 from agentkit_py.runs import RunLimits
 from agentkit_py.server.hub import HubLimits
 from agentkit_py.server.schemas import invalid
 from agentkit_py.stores import HistoryStore
+from agentkit_py.tools import Tool
 
-Target: TypeAlias = Network | Agent
+Target: TypeAlias = Network | Agent[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +40,13 @@ class ServerLimits:
     """Characters of the client's history, where it is read at all."""
 
     runs_per_user: int = 4
-    """Runs of one user at the same time, including those that wait for a person."""
+    """Runs of one user at the same time, and questions of the user's that wait for a person."""
 
     runs: int = 1000
     """Runs of this process at the same time, without those that wait for a person."""
 
-    waiting_runs: int = 10_000
-    """Runs of this process that wait for a person; at this number no new run begins."""
-
     run_seconds: float = 600.0
-    """Seconds that a run may take, without the time that it waits for a person."""
+    """Seconds that a run may take from its beginning, or from a person's answer."""
 
     streams_per_user: int = 16
     """Readers of one user at the same time."""
@@ -68,8 +67,22 @@ class ServerLimits:
                 raise ConfigurationError(f"ServerLimits: {item.name} must be more than 0")
 
 
+OWNER = "owner"
+"""Among `ServerOptions.approvers`: the user whose thread it is."""
+
+MayAnswer: TypeAlias = Callable[[str, Question], "bool | Awaitable[bool]"]
+"""Says whether the user with this id may answer a question."""
+
+
 class ServerOptions(TypedDict, total=False):
     """Options of `create_app`; all may be left out."""
+
+    approvers: Collection[str]
+    """Ids of the users who may answer questions of others' threads; ``"owner"`` lets users answer
+    those of their own. A tool's ``approvers`` come before these."""
+
+    may_answer: MayAnswer
+    """Says who may answer which question, in place of ``approvers``."""
 
     client_state: Collection[str]
     """Keys of the state that clients may set; none unless given."""
@@ -114,6 +127,8 @@ class Settings:
     """Networks and agents by kind and name; the first one is the default."""
 
     store: HistoryStore
+    approvers: Collection[str] = ()
+    may_answer: MayAnswer | None = None
     client_state: Collection[str] = ()
     client_history: bool = False
     user_key: str = "user_id"
@@ -126,11 +141,26 @@ class Settings:
     realtime_url: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse clients that could name another user: `auth` alone says who the user is."""
+        """Refuse clients that could name another user, and approvals that nobody could give."""
+        if isinstance(self.approvers, str):
+            raise ConfigurationError(f"approvers is a list of users' ids, not {self.approvers!r}")
+        if not self.approvers and self.may_answer is None:
+            self._check_approvers()
         for key in sorted({self.user_key, "user_id", "userId"}.intersection(self.client_state)):
             raise ConfigurationError(
                 f"client_state: {key!r} says who the user is, so clients may not set it"
             )
+
+    def _check_approvers(self) -> None:
+        for target in self.targets.values():
+            for agent in [target] if isinstance(target, Agent) else target.agents:
+                for tool in agent.tools:
+                    if isinstance(tool, Tool) and tool.needs_approval and not tool.approvers.names:
+                        raise ConfigurationError(
+                            f"create_app: tool {tool.name!r} of {agent.name!r} needs approval, and "
+                            "nobody could give it: pass approvers=[…] with ids of users "
+                            f"({OWNER!r}: users decide for themselves) or may_answer=…"
+                        )
 
     def target(self, network: str | None, agent: str | None) -> Target:
         """Return the network or agent that a client names, or the default."""

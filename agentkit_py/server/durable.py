@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 from starlette.requests import HTTPConnection
 
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.events import ApprovalAnswer, Decision
+from agentkit_py.history.questions import Question
 from agentkit_py.inngest.sending import Client, Sender
 from agentkit_py.server.config import Settings
 from agentkit_py.server.runs import Backend, Job, begin_state, previous_data
@@ -18,7 +19,7 @@ from agentkit_py.server.schemas import ApiError, TokenResponse
 from agentkit_py.stores.wrappers import for_user
 
 T = TypeVar("T")
-logger: logging.Logger = logging.getLogger("agentkit_py.server")
+logger: logging.Logger = get_logger("agentkit_py.server")
 
 
 class InngestRuns(Backend):
@@ -68,14 +69,9 @@ class InngestRuns(Backend):
         await _sent(self._sender.cancel(user_id, thread_id))
         return 1
 
-    async def answer(self, user_id: str, thread_id: str, call_id: str, decision: Decision) -> bool:  # noqa: ARG002 - the interface's argument
-        """Send the answer to the approval with this ``requestId``, for all its calls.
-
-        Whether it is pending, only its run knows, which accepts answers of its own user.
-        """
-        answer = ApprovalAnswer(approved=decision.approved, reason=decision.reason)
-        await _sent(self._sender.answer(user_id, call_id, answer))
-        return True
+    async def go_on(self, question: Question) -> None:
+        """Send the answer to the function that waits for it."""
+        await _sent(self._sender.answer(question))
 
     async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:  # noqa: ARG002 - the interface's argument
         """Return a subscription token of the Inngest server."""

@@ -86,6 +86,7 @@ class HubLimits:
 
 @dataclass(slots=True)
 class _Channel:
+    name: str
     limits: HubLimits
     epoch: str = field(default_factory=lambda: secrets.token_hex(6))
     ring: deque[Entry] = field(default_factory=deque[Entry])
@@ -210,7 +211,7 @@ class Subscription:
         if not self._closed:
             self._closed = True
             self._channel.readers -= 1
-            self._hub.trim()
+            self._hub.settle(self._channel)
 
     def __enter__(self) -> Subscription:
         """Return the subscription itself."""
@@ -238,15 +239,17 @@ class Hub:
 
     def __init__(self, limits: HubLimits | None = None) -> None:
         self.limits: HubLimits = limits or HubLimits()
-        self._channels: OrderedDict[str, _Channel] = OrderedDict()
+        self._channels: dict[str, _Channel] = {}
         self._kept = 0
+        self._idle: OrderedDict[str, int] = OrderedDict()
+        """Bytes of the channels that nobody uses, the least recently used first."""
+
+        self._idle_bytes = 0
 
     def _channel(self, name: str) -> _Channel:
         found = self._channels.get(name)
         if found is None:
-            found = self._channels[name] = _Channel(self.limits)
-            self.trim()
-        self._channels.move_to_end(name)
+            found = self._channels[name] = _Channel(name, self.limits)
         return found
 
     def publish(self, channel: str, chunk: Mapping[str, Any]) -> Entry:
@@ -263,6 +266,7 @@ class Hub:
         before = found.size
         entry = found.add(chunk)
         self._kept += found.size - before
+        self.settle(found)
         return entry
 
     def publisher(self, channel: str) -> Any:
@@ -282,7 +286,9 @@ class Hub:
                 the open runs; also where ``after`` is not kept, with `Subscription.missed` set.
         """
         found = self._channel(channel)
-        return Subscription(self, found, *_position_of(found, after))
+        reader = Subscription(self, found, *_position_of(found, after))
+        self.settle(found)
+        return reader
 
     def holds(self, channel: str, message_id: str) -> bool:
         """Tell whether a run is open and all that it has published is still kept."""
@@ -299,18 +305,19 @@ class Hub:
         """Number of readers."""
         return sum(channel.readers for channel in self._channels.values())
 
-    def trim(self) -> None:
-        """Drop channels that nobody uses, least recently used first."""
-        limits = self.limits
-        if len(self._channels) <= limits.idle_channels and self._kept <= limits.idle_bytes:
+    def settle(self, channel: _Channel) -> None:
+        """Note whether a channel that was used is idle now, and drop the idle ones of long ago."""
+        self._idle_bytes -= self._idle.pop(channel.name, 0)
+        if not channel.idle:
             return
-        idle = [name for name, channel in self._channels.items() if channel.idle]
-        count, size = len(idle), sum(self._channels[name].size for name in idle)
-        for name in idle:
-            if count <= limits.idle_channels and size <= limits.idle_bytes:
-                return
-            dropped = self._channels.pop(name).size
-            count, size, self._kept = count - 1, size - dropped, self._kept - dropped
+        self._idle[channel.name] = channel.size
+        self._idle_bytes += channel.size
+        limits = self.limits
+        while len(self._idle) > limits.idle_channels or self._idle_bytes > limits.idle_bytes:
+            name, size = self._idle.popitem(last=False)
+            self._idle_bytes -= size
+            self._kept -= size
+            del self._channels[name]
 
 
 _CHUNK_NUMBER = re.compile("[0-9]{1,15}")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -15,7 +18,9 @@ from weakref import WeakValueDictionary
 
 from starlette.requests import HTTPConnection
 
-from agentkit_py._core.json import as_object
+from agentkit_py._core.json import as_list, as_object
+from agentkit_py._core.untrusted import get_logger
+from agentkit_py._engine.pausing import PENDING, Resumption, stop_paused, take
 from agentkit_py.errors import (
     ContextOverflowError,
     ModelConnectionError,
@@ -25,21 +30,37 @@ from agentkit_py.errors import (
     RateLimitError,
     ThreadBusyError,
 )
-from agentkit_py.events import ApprovalAnswer, ApprovalRequest, Decision, Event, RunFailed
+from agentkit_py.events import Event, RunFailed
 from agentkit_py.events.chunks import FAILED, for_hook, without_details
 from agentkit_py.events.types import ToolFinished
+from agentkit_py.history.questions import Question, QuestionStore
+from agentkit_py.messages import UserMessage
 from agentkit_py.network import Network
-from agentkit_py.runs import StreamingConfig
-from agentkit_py.server.approvals import PendingApproval, parts_of
+from agentkit_py.runs import RunOptions, StreamingConfig
 from agentkit_py.server.auth import StreamTokens, is_same_host
 from agentkit_py.server.config import Settings
 from agentkit_py.server.hub import Hub
-from agentkit_py.server.runs import TOPIC, Backend, Job, begin_state, channel_of, previous_data
+from agentkit_py.server.runs import (
+    APPROVALS,
+    TOPIC,
+    Backend,
+    Job,
+    begin_state,
+    channel_of,
+    previous_data,
+)
 from agentkit_py.server.schemas import ApiError, TokenResponse, too_many
 from agentkit_py.state import State
+from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.wrappers import for_user
 
-logger: logging.Logger = logging.getLogger("agentkit_py.server")
+logger: logging.Logger = get_logger("agentkit_py.server")
+
+_MOST_PAUSED = 10_000
+"""Paused runs whose place in the stream is remembered."""
+
+_LOOK_SECONDS = 30.0
+"""Seconds between two looks at questions that other processes have asked."""
 
 _CANCEL_SECONDS = 5.0
 """Seconds that a cancel waits for its runs to end; a tool in a thread cannot be stopped."""
@@ -84,7 +105,11 @@ class RunSlots:
     async def new(self, key: str) -> RunSlot:
         """Return a slot with a permit; its thread is not locked yet."""
         await self.acquire()
-        return RunSlot(self, self._locks.setdefault(key, asyncio.Lock()))
+        return self.later(key, permitted=True)
+
+    def later(self, key: str, *, permitted: bool = False) -> RunSlot:
+        """Return a slot that gets its permit when the run takes it."""
+        return RunSlot(self, self._locks.setdefault(key, asyncio.Lock()), permitted)
 
     async def acquire(self) -> None:
         """Wait for a permit."""
@@ -99,20 +124,17 @@ class RunSlots:
 
 @dataclass(slots=True)
 class RunSlot:
-    """One run's permit and lock, given up while it waits for a person, which may take days.
+    """One run's permit and lock of its thread.
 
-    The time that the run may take counts only while it has the lock.
+    The permit comes before the lock: a run with the lock has a permit, so that no two runs wait for
+    each other.
     """
 
     slots: RunSlots
     lock: asyncio.Lock
     permitted: bool = True
     locked: bool = False
-    pending: set[str] = field(default_factory=set[str])
-    """Ids of the approvals that the run waits for."""
-
     _timer: asyncio.Timeout | None = None
-    _left: float = 0.0
 
     def limit(self, seconds: float) -> asyncio.Timeout:
         """Return the timer of the run, which starts now."""
@@ -125,41 +147,15 @@ class RunSlot:
         return self._timer is not None and self._timer.expired()
 
     async def take(self) -> None:
-        """Wait for the thread."""
-        await self.lock.acquire()
-        self.locked = True
-        if self._timer is not None:
-            self._timer.reschedule(asyncio.get_running_loop().time() + self._left)
-
-    def pause(self, approval: str) -> None:
-        """Give up lock and permit while a person decides."""
-        self.pending.add(approval)
-        when = self._timer.when() if self.locked and self._timer is not None else None
-        if self._timer is not None and when is not None:
-            self._left = when - asyncio.get_running_loop().time()
-            self._timer.reschedule(None)
-        self._release()
-
-    async def resume(self, approval: str) -> None:
-        """Go on after the last pending approval, once there are a permit and the lock.
-
-        The permit comes before the lock, as with a new run: a run with the lock has a permit, so
-        that no two runs wait for each other.
-        """
-        self.pending.discard(approval)
-        if self.pending or self.locked:
-            return
+        """Wait for a permit, if the run has none, and for the thread."""
         if not self.permitted:
             await self.slots.acquire()
             self.permitted = True
-        await self.take()
+        await self.lock.acquire()
+        self.locked = True
 
     def end(self) -> None:
-        """Give up lock and permit for good."""
-        self._timer = None
-        self._release()
-
-    def _release(self) -> None:
+        """Give up lock and permit."""
         if self.locked:
             self.locked = False
             self.lock.release()
@@ -177,16 +173,23 @@ class LocalRun:
     """Publishes a chunk to the user's channel."""
 
     slot: RunSlot
+    store: object
     task: asyncio.Task[None] | None = None
     root: str | None = None
     """Message id of the outermost run, once it has begun."""
 
-    approvals: dict[str, PendingApproval] = field(default_factory=dict[str, PendingApproval])
-    decided: set[str] = field(default_factory=set[str])
-    """Ids of approvals that were decided, with those of their calls."""
+    taken: Resumption | None = None
+    """The paused run that goes on; None: it begins."""
 
-    _parts: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    _stopped: bool = False
+    repeat: bool = True
+    """Where it goes on, send again what was sent before it paused."""
+
+    pending: bool = False
+    """True once it has ended waiting for a person."""
+
+    _stopped: str | None = None
+    """Why it was stopped."""
+
     _error: BaseException | None = None
     _sequence: int = -1
     _ended: bool = False
@@ -196,39 +199,52 @@ class LocalRun:
         await self.slot.take()
         async with self.slot.limit(settings.limits.run_seconds):
             job, store = self.job, for_user(settings.store, self.job.user_id)
-            state = begin_state(job, settings, await previous_data(store, job.thread_id))
-            if job.client_history is not None:
-                state = State(state.data, messages=job.client_history)
-            state.thread_id = job.thread_id
-            options: dict[str, Any] = {
-                "state": state,
+            options: RunOptions = {
                 "limits": settings.run_limits,
-                "approver": self._ask,
                 "observer": self._observe,
-                "streaming": StreamingConfig(publish=self._publish, extended=settings.extended),
+                "streaming": StreamingConfig(
+                    publish=self._publish, extended=settings.extended, repeat=self.repeat
+                ),
             }
             target = copy(job.target)
             target.history = store  # the user's view of it; nothing else changes
-            await target.run(job.message, **options)
+            if self.taken is None:
+                options["state"] = await self._state(settings, store)
+                found = await target.run(job.message, **options)
+            else:
+                found = await target.go_on(self.taken, options)
+            self.pending = found.stop_reason == PENDING
 
-    def stop(self) -> None:
+    async def _state(self, settings: Settings, store: HistoryStore) -> State[Any]:
+        job = self.job
+        state = begin_state(job, settings, await previous_data(store, job.thread_id))
+        if job.client_history is not None:
+            state = State(state.data, messages=job.client_history)
+        state.thread_id = job.thread_id
+        return state
+
+    def stop(self, reason: str) -> None:
         """Cancel it."""
-        self._stopped = True
+        self._stopped = reason
         if self.task is not None:
             self.task.cancel()
 
     def finalize(self, task: asyncio.Task[None]) -> None:
         """End the stream and free the thread, now that the task is done."""
         if task.cancelled():
-            self._end("run.interrupted", reason="cancelled")
+            self._end("run.interrupted", reason=self._stopped or "cancelled")
         elif (error := task.exception()) is not None:
             self._error = self._error or error
             logger.error("The run for message %s failed", self.job.message.id, exc_info=error)
             words, recoverable = public_message(error)
             self._end("error", error=words, recoverable=recoverable)
-        else:
+        elif not self.pending:
             self._end(None)
         self.slot.end()
+
+    def interrupt(self) -> None:
+        """End the stream of a run that waited for a person."""
+        self._end("run.interrupted", reason="cancelled")
 
     def _observe(self, event: Event) -> None:
         if isinstance(event, RunFailed):
@@ -237,29 +253,25 @@ class LocalRun:
             # The tool swallowed the cancellation; what comes after it must not begin.
             raise asyncio.CancelledError
 
-    async def _ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        approval = PendingApproval(request, self._parts.get(request.id, {}))
-        self.approvals[request.id] = approval
-        try:
-            return await approval.answer
-        finally:
-            del self.approvals[request.id]
-            self.decided |= approval.ids
-
     async def _publish(self, chunk: dict[str, Any]) -> None:
         event, data = chunk["event"], as_object(chunk["data"]) or {}
-        approval = str(data.get("requestId"))
         if event == "hitl.requested":
-            self._parts[approval] = parts_of(data)
+            await self._keep_parts(data)
         self._track_stream(event, chunk["sequenceNumber"], data)
-        if event == "run.interrupted" and self.slot.expired:
-            chunk = {**chunk, "data": {**data, "reason": "timeout"}}
+        if event == "run.interrupted":
+            reason = "timeout" if self.slot.expired else self._stopped or "cancelled"
+            chunk = {**chunk, "data": {**data, "reason": reason}}
         words, recoverable = public_message(self._error)
         self.send(for_hook(without_details(chunk, words, recoverable=recoverable)))
-        if event == "hitl.requested" and approval not in self.decided:
-            self.slot.pause(approval)
-        elif event == "hitl.resolved":
-            await self.slot.resume(approval)
+
+    async def _keep_parts(self, data: dict[str, Any]) -> None:
+        """Keep the ids that calls have in the stream, by which the hook answers."""
+        calls = [as_object(call) or {} for call in as_list(data.get("toolCalls")) or ()]
+        parts = tuple(str(call.get("partId")) for call in calls)
+        if isinstance(self.store, QuestionStore):
+            await self.store.change_question(
+                str(data.get("requestId")), lambda known: replace(known, parts=parts)
+            )
 
     def _track_stream(self, event: str, sequence: int, data: dict[str, Any]) -> None:
         self._sequence = max(self._sequence, sequence)
@@ -307,6 +319,10 @@ class LocalRuns(Backend):
         self._hub = hub
         self._tokens = tokens
         self._runs: dict[str, list[LocalRun]] = {}
+        self._paused: OrderedDict[tuple[str, str], LocalRun] = OrderedDict()
+        self._expiring: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._draining: asyncio.Task[None] | None = None
         self._slots = RunSlots(settings.limits.runs)
         self._closing = False
 
@@ -324,16 +340,17 @@ class LocalRuns(Backend):
 
     def open(self) -> None:
         """Accept messages, also after a `close`."""
-        self._closing = False
+        self._closing, self._draining = False, None
         if not self._runs:
             # The previous locks may belong to another event loop.
             self._slots = RunSlots(self._settings.limits.runs)
+            self._news = asyncio.Event()
+        self._watch_expiry()
 
     def check_room(self, user_id: str) -> None:
         """Refuse a run where there are too many, or the server is stopping."""
         limits = self._settings.limits
-        waiting = self.count - self._slots.working
-        if self._closing or self._slots.full or waiting >= limits.waiting_runs:
+        if self._closing or self._slots.full:
             raise ApiError(
                 503, "unavailable", "The server is busy. Please try again.", {"Retry-After": "5"}
             )
@@ -342,17 +359,34 @@ class LocalRuns(Backend):
 
     async def start(self, job: Job) -> None:
         """Begin a run, unless the message is being answered already."""
+        if await self._is_paused(job):
+            return
         others = self._of(job.user_id, job.thread_id)
         if any(run.job.message.id == job.message.id for run in others):
             return
         self.check_room(job.user_id)
+        self._begin(self._run(job, await self._slots.new(_key(job))))  # at once: there is room
+
+    async def _is_paused(self, job: Job) -> bool:
+        """Return whether the message waits for a person; refuse one more of too many."""
+        store: object = self._settings.store
+        if not isinstance(store, QuestionStore) or job.message.id is None:
+            return False
+        known = await store.load_run(job.thread_id, job.message.id)
+        if known is not None and known.status == "paused":
+            return True
+        most = self._settings.limits.runs_per_user
+        if len(await store.list_questions(user_id=job.user_id, limit=most)) >= most:
+            raise too_many(f"At most {most} answers can be under way at once.")
+        return False
+
+    def _run(self, job: Job, slot: RunSlot) -> LocalRun:
         channel = channel_of(job.user_id)
-        run = LocalRun(
-            job,
-            lambda chunk: self._hub.publish(channel, chunk),
-            await self._slots.new(f"{job.user_id}\n{job.thread_id}"),  # at once: there is room
-        )
-        self._runs.setdefault(job.user_id, []).append(run)
+        publish = partial(self._hub.publish, channel)
+        return LocalRun(job, publish, slot, self._settings.store)
+
+    def _begin(self, run: LocalRun) -> None:
+        self._runs.setdefault(run.job.user_id, []).append(run)
         run.task = asyncio.create_task(run.execute(self._settings))
         run.task.add_done_callback(lambda task: self._finalize(run, task))
 
@@ -362,24 +396,94 @@ class LocalRuns(Backend):
         runs.remove(run)
         if not runs:
             del self._runs[run.job.user_id]
-        self._hub.trim()
+        if run.pending:
+            self._keep_paused(run)
+
+    def _keep_paused(self, run: LocalRun) -> None:
+        self._paused[run.job.thread_id, run.job.message.id or ""] = run
+        if len(self._paused) > _MOST_PAUSED:
+            self._paused.popitem(last=False)
+        self._hub.publish(APPROVALS, {"event": "approval.changed", "data": {}})
+        self._watch_expiry()
+
+    async def go_on(self, question: Question) -> None:
+        """Let a run go on whose question is answered, or has expired.
+
+        A run that has not come to its end yet finds the answer itself when it pauses.
+        """
+        store: object = self._settings.store
+        if question.execution is not None:
+            raise ApiError(502, "unavailable", "The run waits elsewhere. Please try again there.")
+        if not isinstance(store, QuestionStore) or question.run_id is None:
+            return
+        taken = await take(store, question.thread_id, question.run_id)
+        if taken is None:
+            return
+        kind, name = taken.target
+        target = self._settings.targets.get((kind, name))
+        if target is None:
+            await taken.end("failed")
+            logger.error("A paused run of %s %r cannot go on: there is none here", kind, name)
+            raise ApiError(409, "unknown_target", "The agents of this run are not here any more.")
+        job = Job(
+            user_id=question.user_id or "",
+            thread_id=question.thread_id,
+            target=target,
+            message=taken.message,
+        )
+        run = self._run(job, self._slots.later(_key(job)))
+        before = self._paused.pop((job.thread_id, job.message.id or ""), None)
+        run.taken, run.root = taken, None if before is None else before.root
+        run.repeat = run.root is None or not self._hub.holds(channel_of(job.user_id), run.root)
+        self._begin(run)
+
+    def _watch_expiry(self) -> None:
+        """Look after questions that expire, from now on."""
+        self._news.set()
+        if self._expiring is None or self._expiring.done():
+            self._expiring = asyncio.create_task(self._expire())
+
+    async def _expire(self) -> None:
+        store: object = self._settings.store
+        while isinstance(store, QuestionStore):
+            self._news.clear()
+            try:
+                for question in await store.list_questions(status="due", limit=None):
+                    await self._close_due(store, question)
+                times = [one.expires_at for one in await store.list_questions(limit=None)]
+            except Exception:
+                logger.exception("Questions could not be looked after; it is tried again")
+                times = []
+            left = [(one - datetime.now(UTC)).total_seconds() for one in times if one is not None]
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, min([_LOOK_SECONDS, *left]))):
+                    await self._news.wait()
+
+    async def _close_due(self, store: QuestionStore, question: Question) -> None:
+        def expire(known: Question) -> Question | None:
+            now = datetime.now(UTC)
+            return known.closed(None, now) if known.is_due(now) else None
+
+        if question.execution is not None:
+            return  # its function knows the time itself
+        closed = await store.change_question(question.id, expire)
+        if closed is not None and closed.status == "expired":
+            await self.go_on(closed)
 
     async def cancel(self, user_id: str, thread_id: str) -> int:
         """Cancel the user's runs in a thread, and wait a few seconds for their end."""
         runs = self._of(user_id, thread_id)
-        await _stop(runs)
-        return len(runs)
-
-    async def answer(self, user_id: str, thread_id: str, call_id: str, decision: Decision) -> bool:
-        """Decide the pending approval with this call; one that was decided is an error."""
-        runs = self._of(user_id, thread_id)
-        approvals = [approval for run in runs for approval in run.approvals.values()]
-        if any(approval.decide(call_id, decision, user_id) for approval in approvals):
-            return True
-        known = any(call_id in approval.ids for approval in approvals)
-        if known or any(call_id in run.decided for run in runs):
-            raise ApiError(409, "already_answered", "This was answered already.")
-        return False
+        await _stop(runs, "cancelled")
+        paused = await stop_paused(for_user(self._settings.store, user_id), thread_id)
+        for record in paused:
+            run = self._paused.pop((thread_id, record.id), None)
+            if run is None:  # it paused in another process
+                message = UserMessage("", record.id)
+                target = next(iter(self._settings.targets.values()))
+                job = Job(user_id=user_id, thread_id=thread_id, target=target, message=message)
+                run = self._run(job, self._slots.later(_key(job)))
+            run.interrupt()
+        return len(runs) + len(paused)
 
     async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:
         """Return a token for ``/v1/realtime/connect`` of ``apiBaseUrl``."""
@@ -396,9 +500,10 @@ class LocalRuns(Backend):
     def replayed(self, user_id: str, thread_id: str) -> list[str]:
         """Return ids of the messages whose replies the hub still holds from their start."""
         channel = channel_of(user_id)
+        paused = [run for (thread, _), run in self._paused.items() if thread == thread_id]
         return [
             run.job.message.id or ""
-            for run in self._of(user_id, thread_id)
+            for run in [*self._of(user_id, thread_id), *paused]
             if run.root is not None and self._hub.holds(channel, run.root)
         ]
 
@@ -408,18 +513,38 @@ class LocalRuns(Backend):
             await asyncio.wait([run.task for run in self._all if run.task])
 
     async def close(self) -> None:
-        """Wait for runs to end, except those that wait for a person; then cancel the rest."""
+        """Wait for runs to end, then cancel the rest; those that wait for a person are stored."""
+        self.drain()
+        if self._draining is not None:
+            await self._draining
+
+    def drain(self) -> None:
+        """Begin no more runs; those that work get some time, and are then stopped."""
         self._closing = True
-        working = [run.task for run in self._all if run.task is not None and not run.approvals]
+        if self._draining is None:
+            self._draining = asyncio.create_task(self._drain())
+
+    def works_for(self, user_id: str) -> bool:
+        """Return whether a run of the user works in this process."""
+        return user_id in self._runs
+
+    async def _drain(self) -> None:
+        if self._expiring is not None:
+            self._expiring.cancel()
+        working = [run.task for run in self._all if run.task is not None]
         if working:
             await asyncio.wait(working, timeout=self._settings.limits.shutdown_seconds)
-        await _stop(self._all)
+        await _stop(self._all, "shutdown")
 
 
-async def _stop(runs: Iterable[LocalRun]) -> None:
+def _key(job: Job) -> str:
+    return f"{job.user_id}\n{job.thread_id}"
+
+
+async def _stop(runs: Iterable[LocalRun], reason: str) -> None:
     stopped = list(runs)
     for run in stopped:
-        run.stop()
+        run.stop(reason)
     tasks = [run.task for run in stopped if run.task is not None]
     if tasks:
         _, left = await asyncio.wait(tasks, timeout=_CANCEL_SECONDS)

@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 
 from starlette.requests import HTTPConnection
 
-from agentkit_py.events import Decision
+from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunStore
 from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.network import Network
@@ -20,6 +20,10 @@ from agentkit_py.stores import HistoryStore
 
 TOPIC = "agent_stream"
 """The topic on which the useAgent hook listens."""
+
+
+APPROVALS = "approvals"
+"""The hub's channel that says that questions have changed."""
 
 
 def channel_of(user_id: str) -> str:
@@ -66,8 +70,8 @@ class Backend(Protocol):
         """Stop the user's runs in a thread; return their number."""
 
     @abstractmethod
-    async def answer(self, user_id: str, thread_id: str, call_id: str, decision: Decision) -> bool:
-        """Pass a person's decision on; False if no such approval is pending."""
+    async def go_on(self, question: Question) -> None:
+        """Let the run go on that asked a question, which is answered now."""
 
     @abstractmethod
     async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:
@@ -79,6 +83,13 @@ class Backend(Protocol):
         What they have stored so far must not be shown twice.
         """
         return []
+
+    def drain(self) -> None:
+        """Begin no more runs, since the server stops; those that work get some time to end."""
+
+    def works_for(self, user_id: str) -> bool:  # noqa: ARG002 - for subclasses
+        """Return whether a run of the user works in this process."""
+        return False
 
     async def close(self) -> None:
         """Wait for runs to end, or stop them."""

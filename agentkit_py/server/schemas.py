@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal, NotRequired, TypeVar
@@ -19,6 +20,9 @@ from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
 M = TypeVar("M", bound=BaseModel)
+
+_LEAST_MILLISECONDS = 10**11
+"""In 1973; less is seconds, or no time at all."""
 
 
 class ApiError(Exception):
@@ -95,8 +99,23 @@ def _ascii_digits(value: object) -> object:
     return value
 
 
-def _with_zone(time: datetime) -> datetime:
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+def _time(value: object) -> object:
+    """Refuse what pydantic would take for seconds since 1970: small numbers and digits as text."""
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, str) and re.match(r"\d{4}-\d\d-\d\d", value):
+        return value
+    if type(value) is int and value >= _LEAST_MILLISECONDS:
+        return value
+    raise ValueError("expected a time like 2026-11-22T12:00:00Z, or milliseconds since 1970")
+
+
+def _utc(time: datetime) -> datetime:
+    """Return the time in UTC; one without a zone is taken for UTC."""
+    try:
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is outside of the years 1 to 9999") from None
 
 
 Id = Annotated[
@@ -108,7 +127,7 @@ Id = Annotated[
 
 Text = Annotated[str, AfterValidator(check_unicode)]
 Whole = Annotated[int, BeforeValidator(_ascii_digits)]
-Time = Annotated[datetime, AfterValidator(_with_zone)]
+Time = Annotated[datetime, BeforeValidator(_time), AfterValidator(_utc)]
 
 
 class _Fields(BaseModel):
@@ -167,6 +186,38 @@ class ApprovalRequestBody(_Fields):
     thread_id: Id
     action: Literal["approve", "deny"]
     reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+
+
+class CallDecision(_Fields):
+    """A decision on one call of a question."""
+
+    index: int = Field(ge=0)
+    action: Literal["approve", "deny"]
+    reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+    arguments: dict[str, Any] | None = None
+    """Arguments in place of the model's."""
+
+
+class AnswerBody(_Fields):
+    """`POST /api/approvals/{questionId}`."""
+
+    question_id: Id = ""
+    action: Literal["approve", "deny"] | None = None
+    reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+    calls: list[CallDecision] = Field(default_factory=list[CallDecision], max_length=1000)
+
+
+class ApprovalsQuery(_Fields):
+    """`GET /api/approvals`."""
+
+    status: Literal["open", "answered", "expired", "stopped", "all"] = Field(
+        "open", description="Questions in this state; all of them with `all`."
+    )
+    thread_id: str | None = Field(None, description="Only those of this thread.")
+    user_id: str | None = Field(None, description="Only those of this user's threads.")
+    agent: str | None = Field(None, description="Only those of this agent.")
+    tool: str | None = Field(None, description="Only those about this tool.")
+    limit: Whole = Field(50, ge=1, le=200, description="Number of questions.")
 
 
 class TokenRequest(_Fields):
@@ -303,6 +354,40 @@ class StoredMessage(TypedDict):
     """An agent's ``output`` and ``toolCalls``, as messages of the TypeScript package."""
 
 
+class ApprovalItem(TypedDict):
+    """A question that waits, or waited, for a person."""
+
+    id: str
+    threadId: str
+    runId: str | None
+    agent: str
+    userId: str | None
+    calls: list[dict[str, Any]]
+    """The calls in question: ``{index, toolCallId, toolName, toolInput, partId?}``."""
+
+    message: str
+    askedAt: str
+    expiresAt: str | None
+    approvers: list[str]
+    escalatesAt: str | None
+    status: str
+    answeredBy: str | None
+    reason: str
+    answeredAt: str | None
+    decisions: dict[str, Any]
+    """Decisions on single calls, by index."""
+
+    mayAnswer: bool
+    """True if the user who asks may answer it."""
+
+
+class ApprovalsPage(TypedDict):
+    """Questions, the oldest first."""
+
+    approvals: list[ApprovalItem]
+    hasMore: bool
+
+
 class ThreadResponse(TypedDict):
     """A thread and its last messages, oldest first."""
 
@@ -314,6 +399,9 @@ class ThreadResponse(TypedDict):
     running: list[str]
     """Ids of the user's messages whose replies a new reader of the stream gets from the start;
     these replies are not among the messages."""
+
+    pending: list[ApprovalItem]
+    """The open questions of the thread."""
 
 
 class RealtimeServer(TypedDict):

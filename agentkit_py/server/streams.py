@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator
 
+import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import SendTimeoutError
 from starlette.requests import Request
@@ -15,14 +16,21 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from agentkit_py._core.json import dumps
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.server.api import HEADERS, Api
 from agentkit_py.server.hub import Batch, Subscription
 from agentkit_py.server.runs import TOPIC, channel_of
 from agentkit_py.server.schemas import StreamQuery, not_found, parse, too_many, unauthorized
 
-logger: logging.Logger = logging.getLogger("agentkit_py.server")
+logger: logging.Logger = get_logger("agentkit_py.server")
 
 _PING_SECONDS = 15
+_FAREWELL_SECONDS = 6.0
+"""Seconds that a stream may take to say that the server stops, after the runs' own time."""
+
+_LOOK_SECONDS = 0.1
+"""Seconds between two looks for the end of a user's runs, while the server stops."""
+
 _TOO_SLOW = 1013
 """WebSocket close code: try again later."""
 
@@ -63,12 +71,16 @@ class _Events(EventSourceResponse):
         self._user_id = user_id
         self._after = after
         self._thread_id = thread_id
+        self._leaving = anyio.Event()
+        self._timer: asyncio.Timeout | None = None
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - its content may be any dict
             self._frames(),
             headers=HEADERS,
             ping=_PING_SECONDS,
             sep="\n",
             send_timeout=api.settings.limits.stream_seconds,
+            shutdown_event=self._leaving,
+            shutdown_grace_period=api.settings.limits.shutdown_seconds + _FAREWELL_SECONDS,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,8 +98,7 @@ class _Events(EventSourceResponse):
             yield ServerSentEvent(event="ready", data=dumps({"topic": TOPIC}), id=reader.position)
             if reader.missed is not None:
                 yield _reset(reader.missed, 0)
-            while True:
-                batch = await reader.next()
+            async for batch in self._batches(reader):
                 if batch.lost:
                     yield _reset("too_old", batch.lost)
                 frames = [
@@ -97,6 +108,33 @@ class _Events(EventSourceResponse):
                 ]
                 if frames:
                     yield b"".join(frames)
+            data = dumps({"reason": "shutdown"})
+            yield ServerSentEvent(event="shutdown", data=data, id=reader.position, retry=1000)
+
+    async def _batches(self, reader: Subscription) -> AsyncGenerator[Batch]:
+        """Yield what is published until the server stops and the user's runs have ended."""
+        backend, watching = self._api.backend, asyncio.create_task(self._watch())
+        try:
+            while True:
+                seconds = _LOOK_SECONDS if self._leaving.is_set() else None
+                try:
+                    async with asyncio.timeout(seconds) as self._timer:
+                        batch = await reader.next()
+                except TimeoutError:
+                    backend.drain()
+                    if not backend.works_for(self._user_id):
+                        return
+                else:
+                    yield batch
+        finally:
+            watching.cancel()
+
+    async def _watch(self) -> None:
+        """Wake a reader that waits when the server stops."""
+        await self._leaving.wait()
+        with contextlib.suppress(RuntimeError):  # it does not wait
+            if self._timer is not None:
+                self._timer.reschedule(asyncio.get_running_loop().time())
 
 
 def _reset(reason: str, lost: int) -> ServerSentEvent:

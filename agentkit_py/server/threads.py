@@ -10,6 +10,7 @@ from uuid import uuid4
 from agentkit_py._core.json import as_object
 from agentkit_py.results import USER
 from agentkit_py.server.api import ApiRequest, endpoint
+from agentkit_py.server.approvals import open_questions, visible
 from agentkit_py.server.schemas import (
     Done,
     NewThread,
@@ -34,24 +35,21 @@ UNTITLED = "New conversation"
 async def list_threads(request: ApiRequest[ThreadsQuery]) -> ThreadPage:
     """List the user's threads, last changed first, page by page."""
     store, query = request.threads, request.params
-    found = sorted(await store.list_threads(None), key=_sort_key, reverse=True)
-    rest, start = found, query.offset
+    before = None
     if query.cursor_timestamp is not None and query.cursor_id:
-        cursor = query.cursor_timestamp, query.cursor_id
-        rest, start = [info for info in found if _sort_key(info) < cursor], 0
-    page = rest[start : start + query.limit]
-    last = page[-1] if page and len(rest) > start + query.limit else None
+        before = query.cursor_timestamp, query.cursor_id
+    offset = query.offset if before is None else 0
+    # One more than is shown: it says whether there are more.
+    found, total = await store.thread_page(query.limit + 1, offset=offset, before=before)
+    page = found[: query.limit]
+    last = page[-1] if len(found) > len(page) and page else None
     return {
         "threads": [await _summary(store, info) for info in page],
-        "hasMore": len(rest) > start + query.limit,
-        "total": len(found),
+        "hasMore": len(found) > len(page),
+        "total": total,
         "nextCursorTimestamp": _iso(last.updated_at) if last is not None else None,
         "nextCursorId": last.id if last is not None else None,
     }
-
-
-def _sort_key(thread: ThreadInfo) -> tuple[datetime, str]:
-    return thread.updated_at, thread.id
 
 
 @endpoint("POST", "/api/threads", 404)
@@ -79,15 +77,19 @@ async def get_thread(request: ApiRequest[ThreadQuery]) -> ThreadResponse:
     """
     store, query = request.threads, request.params
     info = await store.get_thread(query.thread_id)
-    count = await store.count_results(query.thread_id)
+    count = info.result_count
+    if count is None:
+        count = await store.count_results(query.thread_id)
     before = count if query.before is None else min(count, query.before)
     records = await store.page(query.thread_id, before, query.limit)
+    asked = await open_questions(store, info.id)
     running = request.api.backend.replayed(request.user_id, query.thread_id)
     return {
         "thread": await _summary(store, info),
         "messages": [message_of(record) for record in _without_replayed(records, running)],
         "hasMore": before > query.limit,
         "running": running,
+        "pending": await visible(request.api, request.user_id, asked),
     }
 
 
@@ -116,10 +118,15 @@ async def delete_thread(request: ApiRequest[ThreadPath]) -> Done:
 
 
 async def _summary(store: HistoryStore, info: ThreadInfo) -> ThreadSummary:
+    count = info.result_count
+    if count is None:
+        count = await store.count_results(info.id)
+    # A thread with a user's message has a title since then; others are looked into.
+    title = info.title or (await _first_words(store, info.id) if count else "")
     return {
         "id": info.id,
-        "title": info.title or await _first_words(store, info.id) or UNTITLED,
-        "messageCount": await store.count_results(info.id),
+        "title": title or UNTITLED,
+        "messageCount": count,
         "lastMessageAt": _iso(info.updated_at),
         "createdAt": _iso(info.created_at),
         "updatedAt": _iso(info.updated_at),

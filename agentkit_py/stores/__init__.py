@@ -5,14 +5,22 @@
 `HistoryStore`. Nothing here loads ``sqlite3`` or ``psycopg`` before a store of theirs is made.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agentkit_py._core.lazy import Finder as _Finder
+from agentkit_py._core.lazy import lazily as _lazily
 from agentkit_py.history.leases import ThreadLease
-from agentkit_py.stores.base import HistoryStore
-from agentkit_py.stores.memory import MemoryHistory
-from agentkit_py.stores.postgres import PostgresHistory
-from agentkit_py.stores.rows import StoredResult, ThreadInfo
-from agentkit_py.stores.sqlite import SqliteHistory
-from agentkit_py.stores.workspace import Workspace
-from agentkit_py.stores.wrappers import for_user, redacted
+
+if TYPE_CHECKING:
+    from agentkit_py.stores.base import HistoryStore
+    from agentkit_py.stores.memory import MemoryHistory
+    from agentkit_py.stores.postgres import PostgresHistory
+    from agentkit_py.stores.rows import StoredResult, ThreadInfo
+    from agentkit_py.stores.sqlite import SqliteHistory
+    from agentkit_py.stores.workspace import Workspace
+    from agentkit_py.stores.wrappers import for_user, redacted
 
 __all__ = [
     "HistoryStore",
@@ -26,3 +34,20 @@ __all__ = [
     "for_user",
     "redacted",
 ]
+
+__getattr__: _Finder = _lazily(
+    __name__,
+    {
+        "agentkit_py.stores.base": "HistoryStore",
+        "agentkit_py.stores.memory": "MemoryHistory",
+        "agentkit_py.stores.postgres": "PostgresHistory",
+        "agentkit_py.stores.rows": "StoredResult ThreadInfo",
+        "agentkit_py.stores.sqlite": "SqliteHistory",
+        "agentkit_py.stores.workspace": "Workspace",
+        "agentkit_py.stores.wrappers": "for_user redacted",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from math import ceil
 from threading import Lock
@@ -15,13 +15,13 @@ from typing import Any, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import errors
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import Json
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from agentkit_py.errors import HistoryError, StoreVersionError
+from agentkit_py._core.conninfo import database_name
+from agentkit_py.errors import ConfigurationError, HistoryError, StoreVersionError
 from agentkit_py.stores._schema import STEPS, migrate
-from agentkit_py.stores._sql import TABLES, Dialect, FreeText, JsonText, Pattern, Session
+from agentkit_py.stores._sql_session import TABLES, Dialect, FreeText, JsonText, Pattern, Session
 
 T = TypeVar("T")
 
@@ -48,6 +48,7 @@ _WORDS = {
     "instr": "strpos",
     "lease_clock": "clock_timestamp()",
     "later": "clock_timestamp() + make_interval(secs => ?)",
+    "serialize": "SELECT pg_advisory_xact_lock(hashtextextended(?, 1097296756))",  # "AgKt"
     "FOR_UPDATE": "FOR UPDATE",
     "KEY": 'text COLLATE "C"',
     "JSON": "json",
@@ -111,16 +112,36 @@ class PostgresServer:
     """Transactions on one database."""
 
     def __init__(
-        self, conninfo: str, schema: str, prefix: str, *, connections: int, wait: float
+        self,
+        conninfo: str,
+        schema: str,
+        prefix: str,
+        *,
+        connections: int,
+        wait: float,
+        others: Mapping[str, str] | None = None,
+        prepare: Callable[[Session], None] | None = None,
     ) -> None:
+        """Remember the database.
+
+        Args:
+            conninfo: Where it is.
+            schema: The schema of the tables.
+            prefix: The beginning of their names.
+            connections: How many connections there are at the most.
+            wait: Seconds to wait for one.
+            others: Names of tables that are not the library's own.
+            prepare: Called once, after the tables have been made.
+        """
         self._conninfo = conninfo
         self._schema = schema
         self._prefix = prefix
         self._connections = connections
         self._wait = wait
-        self._where = where(conninfo)
+        self._where = database_name(conninfo)
         tables = {name: f'"{schema}"."{prefix}{name}"' for name in (*TABLES, "version")}
-        self._dialect = Dialect({**_WORDS, **tables}, "%s")
+        self._dialect = Dialect({**_WORDS, **tables, **(others or {})}, "%s")
+        self._prepare = prepare
         self._pool: _Pool | None = None
         self._close_pool: Callable[[], object] | None = None
         self._lock = Lock()
@@ -185,7 +206,10 @@ class PostgresServer:
         )
         try:
             with pool.connection() as connection:
-                self._set_up(_PostgresSession(connection, self._dialect))
+                session = _PostgresSession(connection, self._dialect)
+                self._set_up(session)
+                if self._prepare is not None:
+                    self._prepare(session)
         except Exception:
             pool.close()
             raise
@@ -198,11 +222,25 @@ class PostgresServer:
         session.execute("SELECT pg_advisory_xact_lock(?, hashtext(?))", _LOCK, self._schema)
         version = self._version(session)
         if version is None:
+            self._refuse_foreign(session)
             self._make_schema(session)
             session.execute("CREATE TABLE {version} (version integer NOT NULL)")
             session.execute("INSERT INTO {version} VALUES (0)")
         migrate(session, version + _STEPS_OF_VERSION_1 - 1 if version else 0)
         session.execute("UPDATE {version} SET version = ?", VERSION)
+
+    def _refuse_foreign(self, session: Session) -> None:
+        query = (
+            "SELECT 1 FROM information_schema.columns "
+            "WHERE table_schema = ? AND table_name = ? AND column_name = 'thread_id'"
+        )
+        name = f"{self._prefix}threads"
+        if session.execute(query, self._schema, name).fetchone() is not None:
+            raise ConfigurationError(
+                f"{self._where}: {self._schema}.{name} is a table of AgentKit for TypeScript. "
+                "PostgresHistory(…, layout='typescript') reads and writes it; another prefix=… "
+                "makes tables of its own beside it."
+            )
 
     def _make_schema(self, session: Session) -> None:
         query = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
@@ -243,17 +281,6 @@ def _is_lost(error: psycopg.Error) -> bool:
         return False
     state = error.sqlstate
     return state is None or state.startswith("08") or state in ("57P01", "57P02", "57P03")
-
-
-def where(conninfo: str) -> str:
-    """Return the database's name and host, without secrets."""
-    try:
-        found = conninfo_to_dict(conninfo)
-    except psycopg.ProgrammingError:
-        return "The PostgreSQL database"
-    return (
-        f"The PostgreSQL database {found.get('dbname', '')!r} at {found.get('host', 'localhost')}"
-    )
 
 
 def _explain(error: psycopg.Error) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.processors.base import Extent, extent_of
 from agentkit_py.results import AgentResult
-from agentkit_py.stores._sql import Session
+from agentkit_py.stores._sql_session import Session
 from agentkit_py.stores.rows import from_json
 
 Change: TypeAlias = "str | Callable[[Session], None]"
@@ -157,5 +157,98 @@ STEPS: tuple[tuple[Change, ...], ...] = (
     ),
     # PostgreSQL's run records had a time, and SQLite's none: now the tables are the same.
     ("ALTER TABLE {runs} ADD COLUMN {IF_MISSING} updated_at {TIME}",),
+    # Runs in line for a thread, what they have begun and done, and executions that were stopped.
+    (
+        "ALTER TABLE {leases} ADD COLUMN execution {KEY}",
+        """
+        CREATE TABLE {line} (
+            number     {IDENTITY},            -- first come, first served
+            thread_id  {KEY} NOT NULL,
+            owner      {KEY} NOT NULL,
+            execution  {KEY},
+            until      {LEASE_TIME} NOT NULL, -- after this the run counts as dead
+            UNIQUE (thread_id, owner)
+        )
+        """,
+        """
+        CREATE TABLE {notes} (
+            number     {IDENTITY},
+            thread_id  {KEY} NOT NULL,
+            owner      {KEY} NOT NULL,
+            execution  {KEY},
+            key        {KEY} NOT NULL,   -- of a reply, a call or a step
+            json       {JSON} NOT NULL,
+            UNIQUE (thread_id, owner, key)
+        )
+        """,
+        "CREATE INDEX {index:notes_by_execution} ON {notes} (execution)",
+        """
+        CREATE TABLE {stopped} (
+            execution  {KEY} PRIMARY KEY NOT NULL,
+            until      {LEASE_TIME} NOT NULL  -- after this nothing of it is under way any more
+        )
+        """,
+    ),
+    # Questions that wait for a person, and their answers.
+    (
+        """
+        CREATE TABLE {questions} (
+            number      {IDENTITY},
+            id          {KEY} NOT NULL UNIQUE,
+            thread_id   {KEY} NOT NULL REFERENCES {threads} (id) ON DELETE CASCADE,
+            execution   {KEY},
+            status      text NOT NULL,   -- open, answered, expired, stopped
+            asked_at    {TIME} NOT NULL,
+            expires_at  {TIME},
+            json        {JSON} NOT NULL  -- the question with its answer
+        )
+        """,
+        "CREATE INDEX {index:questions_by_thread} ON {questions} (thread_id)",
+        "CREATE INDEX {index:questions_by_status} ON {questions} (status, number)",
+    ),
+    # What users and tenants have used up in a period.
+    (
+        """
+        CREATE TABLE {budgets} (
+            scope   {KEY} NOT NULL,  -- e.g. user:u1
+            kind    {KEY} NOT NULL,  -- tokens, cost, runs
+            period  {KEY} NOT NULL,  -- a day, a month, or empty
+            used    double precision NOT NULL,
+            PRIMARY KEY (scope, kind, period)
+        )
+        """,
+    ),
+    # What came from outside for runs that wait for it, or will.
+    (
+        """
+        CREATE TABLE {mail} (
+            number  {IDENTITY},
+            box     {KEY} NOT NULL,
+            id      {KEY} NOT NULL,
+            taker   {KEY},                 -- who received it
+            json    {JSON} NOT NULL,
+            until   {LEASE_TIME} NOT NULL, -- after this it is removed
+            UNIQUE (box, id)
+        )
+        """,
+    ),
+    # What is remembered of users across threads.
+    (
+        """
+        CREATE TABLE {facts} (
+            number       {IDENTITY},
+            tenant       {KEY} NOT NULL,
+            user_id      {KEY} NOT NULL,
+            id           {KEY} NOT NULL,
+            chain        {KEY} NOT NULL,  -- id of the first of those that replace one another
+            thread_id    {KEY} REFERENCES {threads} (id) ON DELETE CASCADE,
+            replaced_by  {KEY},           -- NULL: it holds
+            json         {JSON} NOT NULL,
+            UNIQUE (tenant, user_id, id)
+        )
+        """,
+        "CREATE INDEX {index:facts_by_user} ON {facts} (user_id, tenant, number)",
+        "CREATE INDEX {index:facts_by_thread} ON {facts} (thread_id)",
+    ),
 )
 """Each step leads from one version to the next. Steps are only ever added."""

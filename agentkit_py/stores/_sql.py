@@ -11,22 +11,32 @@ from __future__ import annotations
 import os
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from datetime import UTC, datetime
 from functools import partial
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import Any, Self, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py._core.json import JsonObject
+from agentkit_py.errors import HistoryError, ThreadNotFoundError
+from agentkit_py.history.facts import Fact
 from agentkit_py.history.leases import ThreadLease
-from agentkit_py.history.runs import RunRecord
-from agentkit_py.processors.base import Extent, Processor, Summary
+from agentkit_py.history.questions import Question, QuestionFilter
+from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, Unfinished
+from agentkit_py.history.spending import Refused, Spending
+from agentkit_py.processors.base import Extent, Processors, Summary
 from agentkit_py.processors.vectors import Vector, nearest
 from agentkit_py.results import USER
+from agentkit_py.stores import _sql_facts as facts
+from agentkit_py.stores import _sql_leasing as leasing
+from agentkit_py.stores import _sql_mail as mail
+from agentkit_py.stores import _sql_questions as asking
+from agentkit_py.stores import _sql_spending as spending
+from agentkit_py.stores._sql_session import Database, FreeText, JsonText, Session
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.rows import (
     Match,
@@ -37,6 +47,7 @@ from agentkit_py.stores.rows import (
     decode_metadata,
     decode_row,
     decode_run,
+    encode_json,
     encode_metadata,
     encode_run,
     find_words,
@@ -47,101 +58,11 @@ from agentkit_py.stores.thread_data import ThreadData, pack_vector, unpack_vecto
 
 T = TypeVar("T")
 
-TABLES = ("threads", "results", "summaries", "vectors", "leases", "runs")
-
 _ALL = 2**63 - 1
 """The limit of a query that returns all rows."""
 
 _MOST_THREADS = 64
 _limiter: RunVar[CapacityLimiter] = RunVar("agentkit_database_threads")
-
-
-class JsonText(str):
-    """A value that is JSON already; it is stored as it is."""
-
-    __slots__ = ()
-
-
-class FreeText(str):
-    """A value that may hold any character, in a column that is never searched."""
-
-    __slots__ = ()
-
-
-class Dialect:
-    """The words of one database."""
-
-    def __init__(self, words: Mapping[str, Any], placeholder: str) -> None:
-        self._words = words
-        self._placeholder = placeholder
-        self._queries: dict[str, str] = {}
-
-    def query(self, text: str) -> str:
-        """Return a query with its words and placeholders filled in."""
-        found = self._queries.get(text)
-        if found is None:
-            found = text.format_map(self._words).replace("?", self._placeholder)
-            self._queries[text] = found
-        return found
-
-
-class Pattern:
-    """A word with an argument: ``{text:json}`` is the pattern of ``text`` for ``json``."""
-
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-
-    def __format__(self, argument: str) -> str:
-        return self._pattern.replace("@", argument)
-
-
-class Session(Protocol):
-    """A transaction."""
-
-    def execute(self, query: str, *values: Any) -> Any:
-        """Run a query; return the driver's cursor."""
-        ...
-
-    def execute_many(self, query: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Run one statement with each of ``rows``."""
-        ...
-
-    def select_ids(self, query: str, *values: Any, ids: Sequence[str]) -> list[Any]:
-        """Run a query that ends in ``{ids}``: one of ``ids``, however many there are."""
-        ...
-
-    def stream(self, query: str, *values: Any) -> Iterator[Any]:
-        """Yield the rows of a query that may have very many."""
-        ...
-
-    def pipeline(self) -> AbstractContextManager[object]:
-        """Send statements without waiting, until rows are fetched; `rowcount` is not known then."""
-        ...
-
-    def given(self, stored: str) -> str:
-        """Return the text that was stored as ``stored``."""
-        ...
-
-
-class Database(Protocol):
-    """A database. Its methods block, and may be called in several threads."""
-
-    def transact(
-        self, work: Callable[[Session], T], *, write: bool = False, repeatable: bool = True
-    ) -> T:
-        """Run ``work`` in a transaction.
-
-        Args:
-            work: Runs the queries; called again with another session if a connection is lost.
-            write: Whether it changes anything.
-            repeatable: Whether it may run again if a lost connection leaves unknown whether it was
-                committed.
-        """
-        ...
-
-    def close(self) -> None:
-        """Close the connections; those in use are closed after their transactions."""
-        ...
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
@@ -166,17 +87,32 @@ _SUMMARY = (
     "SELECT key, text, covered, anchor, tokens, original_tokens, created_at, place "
     "FROM {summaries} WHERE thread_id = ? AND text IS NOT NULL"
 )
+_DROP_NOTES = "DELETE FROM {notes} WHERE thread_id = ? AND owner = ?"
 
 
 class SqlHistory(HistoryStore):
     """Threads in an SQL database."""
 
     def __init__(
-        self, *, processors: Sequence[Processor], lease: ThreadLease | None, lazy: bool | None
+        self, *, processors: Processors, lease: ThreadLease | None, lazy: bool | None
     ) -> None:
         super().__init__(processors=processors, lease=lease, lazy=lazy)
         self._databases: dict[int, Database] = {}
         self._lock = Lock()
+        self._owner: str | None = None
+        """The user whose threads alone may be used; None: all."""
+
+    def _does(self, *methods: str) -> bool:
+        """Return whether methods are this class's own: no subclass has another way."""
+        return all(getattr(type(self), one) is getattr(SqlHistory, one) for one in methods)
+
+    def restricted_to(self, user_id: str) -> Self | None:
+        """Return this store for one user; None for a subclass that keeps threads otherwise."""
+        if not self._does("get_thread"):
+            return None
+        view = copy(self)
+        view._owner = user_id  # noqa: SLF001 - a copy of this object
+        return view
 
     @abstractmethod
     def _make_database(self) -> Database:
@@ -192,18 +128,46 @@ class SqlHistory(HistoryStore):
             return self._databases[process]
 
     async def _transact(
+        self,
+        work: Callable[[Session], T],
+        *,
+        thread_id: str | None = None,
+        write: bool = False,
+        repeatable: bool = True,
+    ) -> T:
+        """Run ``work`` in a transaction.
+
+        Args:
+            work: Runs the queries.
+            thread_id: The thread that it is about; it must be of the store's user, if it has one.
+            write: Whether it changes anything.
+            repeatable: As in `Database.transact`.
+
+        Raises:
+            ThreadNotFoundError: The thread is not one of the store's user.
+        """
+        if self._owner is not None:
+            work = partial(_of_owner, self._owner, thread_id, work)
+        return await self._run(work, write=write, repeatable=repeatable)
+
+    async def _run(
         self, work: Callable[[Session], T], *, write: bool = False, repeatable: bool = True
     ) -> T:
         transact = partial(self._database().transact, work, write=write, repeatable=repeatable)
         return await _in_thread(transact)
 
-    async def _first(self, query: str, *values: Any) -> Any:
-        return await self._transact(lambda session: session.execute(query, *values).fetchone())
+    async def _first(self, query: str, *values: Any, thread_id: str | None = None) -> Any:
+        return await self._transact(
+            lambda session: session.execute(query, *values).fetchone(), thread_id=thread_id
+        )
 
-    async def _change(self, query: str, *values: Any, repeatable: bool = True) -> bool:
+    async def _change(
+        self, query: str, *values: Any, thread_id: str | None = None, repeatable: bool = True
+    ) -> bool:
         """Run one statement; return whether it changed anything."""
         return await self._transact(
             lambda session: session.execute(query, *values).rowcount > 0,
+            thread_id=thread_id,
             write=True,
             repeatable=repeatable,
         )
@@ -215,7 +179,7 @@ class SqlHistory(HistoryStore):
             StoreVersionError: A newer version of the library made them.
             HistoryError: The database cannot be used.
         """
-        await self._first("SELECT 1")
+        await self._run(lambda session: session.execute("SELECT 1").fetchone())
 
     async def close(self) -> None:
         """Close the connections. A store that is used after that connects again."""
@@ -228,20 +192,30 @@ class SqlHistory(HistoryStore):
     # Threads.
 
     async def insert_thread(self, thread: ThreadInfo) -> None:
-        await self._change(
-            "INSERT INTO {threads} (id, user_id, title, metadata, created_at, updated_at) "
-            "VALUES (?, ?, ?, ?, now(), now()) ON CONFLICT (id) DO NOTHING",
+        values = (
             thread.id,
             thread.user_id,
             thread.title.encode("utf-8", "replace").decode(),
             JsonText(encode_metadata(thread.metadata, thread.id)),
         )
 
+        owner = self._owner  # not the store itself, which a thread would keep from being collected
+
+        def insert(session: Session) -> None:
+            session.execute(
+                "INSERT INTO {threads} (id, user_id, title, metadata, created_at, updated_at) "
+                "VALUES (?, ?, ?, ?, now(), now()) ON CONFLICT (id) DO NOTHING",
+                *values,
+            )
+            _is_known(session, thread.id, owner)
+
+        await self._run(insert, write=True)
+
     async def thread_exists(self, thread_id: str) -> bool:
-        return await self._first("SELECT 1 FROM {threads} WHERE id = ?", thread_id) is not None
+        return await self._run(partial(_is_known, thread_id=thread_id, owner=self._owner))
 
     async def get_thread(self, thread_id: str) -> ThreadInfo:
-        found = await self._threads(f"{_THREAD} WHERE id = ?", thread_id)
+        found = await self._threads(f"{_THREAD} WHERE id = ?", thread_id, thread_id=thread_id)
         if not found:
             raise ThreadNotFoundError(thread_id)
         return found[0]
@@ -253,16 +227,44 @@ class SqlHistory(HistoryStore):
             return await self._threads(f"{_THREAD} {order}", most)
         return await self._threads(f"{_THREAD} WHERE user_id = ? {order}", user_id, most)
 
-    async def _threads(self, query: str, *values: Any) -> list[ThreadInfo]:
+    async def thread_page(
+        self,
+        limit: int,
+        *,
+        user_id: str | None = None,
+        offset: int = 0,
+        before: tuple[datetime, str] | None = None,
+    ) -> tuple[list[ThreadInfo], int]:
+        if not self._does("select_threads"):
+            return await super().thread_page(limit, user_id=user_id, offset=offset, before=before)
+        theirs, values = ("", list[Any]()) if user_id is None else (" AND user_id = ?", [user_id])
+        after = list[Any]() if before is None else [before[0], *before]
+        later = "" if before is None else " AND updated_at <= ? AND (updated_at < ? OR id < ?)"
+        query = (
+            f"{_THREAD} WHERE true{theirs}{later} ORDER BY updated_at DESC, id DESC "
+            "LIMIT ? OFFSET ?"
+        )
+        count = f"SELECT COUNT(*) FROM {{threads}} WHERE true{theirs}"
+
+        def read(session: Session) -> tuple[list[ThreadInfo], int]:
+            rows = session.execute(query, *values, *after, limit, offset).fetchall()
+            total = session.execute(count, *values).fetchone()[0]
+            return [_thread_info(session, row) for row in rows], total
+
+        return await self._transact(read)
+
+    async def _threads(
+        self, query: str, *values: Any, thread_id: str | None = None
+    ) -> list[ThreadInfo]:
         def read(session: Session) -> list[ThreadInfo]:
             rows = session.execute(query, *values).fetchall()
             return [_thread_info(session, row) for row in rows]
 
-        return await self._transact(read)
+        return await self._transact(read, thread_id=thread_id)
 
     async def set_times(self, thread_id: str, created_at: datetime, updated_at: datetime) -> None:
         query = "UPDATE {threads} SET created_at = ?, updated_at = ? WHERE id = ?"
-        if not await self._change(query, created_at, updated_at, thread_id):
+        if not await self._change(query, created_at, updated_at, thread_id, thread_id=thread_id):
             raise ThreadNotFoundError(thread_id)
 
     async def remove_thread(self, thread_id: str) -> bool:
@@ -271,10 +273,11 @@ class SqlHistory(HistoryStore):
             # Results and runs refer to the thread and go with it.
             session.execute("DELETE FROM {summaries} WHERE thread_id = ?", thread_id)
             session.execute("DELETE FROM {vectors} WHERE thread_id = ?", thread_id)
-            session.execute("DELETE FROM {leases} WHERE thread_id = ?", thread_id)
+            for table in ("leases", "line", "notes"):
+                session.execute(f"DELETE FROM {{{table}}} WHERE thread_id = ?", thread_id)
             return gone.rowcount > 0
 
-        return await self._transact(remove, write=True)
+        return await self._transact(remove, write=True, thread_id=thread_id)
 
     async def stats(self, user_id: str | None = None) -> StoreStats:
         query = (
@@ -315,17 +318,32 @@ class SqlHistory(HistoryStore):
     # Results.
 
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
+        await self._add_rows(thread_id, rows, None)
+
+    async def append_held(self, thread_id: str, rows: Sequence[Row], claim: LeaseClaim) -> bool:
+        if not self._does("append_rows", "lock_thread"):
+            return await super().append_held(thread_id, rows, claim)
+        return await self._add_rows(thread_id, rows, claim)
+
+    async def _add_rows(
+        self, thread_id: str, rows: Sequence[Row], claim: LeaseClaim | None
+    ) -> bool:
         # Rows without ids cannot be recognised, so they would be added twice.
         repeatable = all(row.id is not None for row in rows)
 
-        def append(session: Session) -> None:
+        def append(session: Session) -> bool:
+            if claim is not None and not _lock(session, thread_id, claim):
+                return False
             with session.pipeline():
                 _append(session, thread_id, rows)
+            return True
 
-        await self._transact(append, write=True, repeatable=repeatable)
+        return await self._transact(append, thread_id=thread_id, write=True, repeatable=repeatable)
 
     async def count_results(self, thread_id: str) -> int:
-        found = await self._first("SELECT results FROM {threads} WHERE id = ?", thread_id)
+        found = await self._first(
+            "SELECT results FROM {threads} WHERE id = ?", thread_id, thread_id=thread_id
+        )
         if found is None:
             raise ThreadNotFoundError(thread_id)
         return found[0]
@@ -334,20 +352,10 @@ class SqlHistory(HistoryStore):
         return (await self.newest(thread_id, _ALL))[1]
 
     async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
-        # One query, so that the count and the results are of one moment.
-        query = (
-            f"SELECT t.results, {_ROW} FROM {{threads}} t LEFT JOIN {{results}} r "
-            "ON r.thread_id = t.id AND r.position >= t.results - ? AND r.position < t.results "
-            "WHERE t.id = ? ORDER BY r.position"
-        )
+        def read(session: Session) -> list[Any]:
+            return _newest(session, thread_id, limit)
 
-        def read(session: Session) -> tuple[int, list[StoredResult]]:
-            rows = session.execute(query, limit, thread_id).fetchall()
-            if not rows:
-                raise ThreadNotFoundError(thread_id)
-            return rows[0][0], [_stored(thread_id, row[1:]) for row in rows if row[1] is not None]
-
-        return await self._transact(read)
+        return _counted(thread_id, await self._transact(read, thread_id=thread_id))
 
     async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
         # A range, not LIMIT: positions have no gaps, and a planner without statistics might sort
@@ -361,12 +369,12 @@ class SqlHistory(HistoryStore):
             rows = session.execute(query, thread_id, before - limit, before).fetchall()
             return [_stored(thread_id, row) for row in rows]
 
-        return await self._transact(read)
+        return await self._transact(read, thread_id=thread_id)
 
     # Summaries.
 
     async def load_summary(self, thread_id: str, key: str) -> Summary | None:
-        row = await self._first(f"{_SUMMARY} AND key = ?", thread_id, key)
+        row = await self._first(f"{_SUMMARY} AND key = ?", thread_id, key, thread_id=thread_id)
         return None if row is None else _summary(row)
 
     async def lock_summary(self, thread_id: str, key: str, owner: str, seconds: float) -> bool:
@@ -377,6 +385,7 @@ class SqlHistory(HistoryStore):
             "WHERE s.locked_by IS NULL OR s.locked_by = excluded.locked_by "
             "OR s.locked_until <= {lease_clock}",
             *(thread_id, key, owner, seconds),
+            thread_id=thread_id,
         )
 
     async def save_summary(self, thread_id: str, key: str, summary: Summary, owner: str) -> bool:
@@ -393,6 +402,7 @@ class SqlHistory(HistoryStore):
             summary.place,
             *(thread_id, key, owner),
             repeatable=False,
+            thread_id=thread_id,
         )
 
     async def unlock_summary(self, thread_id: str, key: str, owner: str) -> None:
@@ -400,6 +410,7 @@ class SqlHistory(HistoryStore):
             "UPDATE {summaries} SET locked_by = NULL, locked_until = NULL "
             "WHERE thread_id = ? AND key = ? AND locked_by = ?",
             *(thread_id, key, owner),
+            thread_id=thread_id,
         )
 
     # Vectors.
@@ -412,7 +423,7 @@ class SqlHistory(HistoryStore):
             known = {session.given(row[0]) for row in rows}
             return [one for one in ids if one not in known]
 
-        return await self._transact(read)
+        return await self._transact(read, thread_id=thread_id)
 
     async def add_vectors(self, thread_id: str, key: str, vectors: Mapping[str, Vector]) -> None:
         # Sorted, so that two writers cannot wait for each other.
@@ -421,7 +432,9 @@ class SqlHistory(HistoryStore):
             "INSERT INTO {vectors} (thread_id, key, id, vector) VALUES (?, ?, ?, ?) "
             "ON CONFLICT DO NOTHING"
         )
-        await self._transact(lambda session: session.execute_many(query, rows), write=True)
+        await self._transact(
+            lambda session: session.execute_many(query, rows), write=True, thread_id=thread_id
+        )
 
     async def nearest_vectors(
         self, thread_id: str, key: str, vector: Vector, ids: Collection[str], k: int
@@ -433,48 +446,149 @@ class SqlHistory(HistoryStore):
             known = {session.given(one): unpack_vector(stored) for one, stored in rows}
             return nearest(vector, known, k)
 
-        return await self._transact(read)
+        return await self._transact(read, thread_id=thread_id)
 
     # Leases and runs.
 
     async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:
-        return await self._change(
-            "INSERT INTO {leases} AS l (thread_id, owner, until) VALUES (?, ?, {later}) "
-            "ON CONFLICT (thread_id) DO UPDATE SET owner = excluded.owner, "
-            "until = excluded.until WHERE l.owner = excluded.owner OR l.until <= {lease_clock}",
-            *(thread_id, owner, seconds),
+        return await self._transact(
+            partial(leasing.lock, thread_id=thread_id, owner=owner, seconds=seconds),
+            write=True,
+            thread_id=thread_id,
         )
 
-    async def unlock_thread(self, thread_id: str, owner: str) -> None:
-        query = "DELETE FROM {leases} WHERE thread_id = ? AND owner = ?"
-        await self._change(query, thread_id, owner)
+    async def wait_in_line(self, thread_id: str, owner: str, seconds: float) -> bool:
+        return await self._transact(
+            partial(leasing.wait, thread_id=thread_id, owner=owner, seconds=seconds),
+            write=True,
+            thread_id=thread_id,
+        )
+
+    async def unlock_thread(self, thread_id: str, owner: str) -> str | None:
+        unlock = partial(leasing.unlock, thread_id=thread_id, owner=owner)
+        return await self._transact(unlock, write=True, thread_id=thread_id)
+
+    async def note_calls(self, thread_id: str, owner: str, notes: Mapping[str, JsonObject]) -> bool:
+        what = f"Thread {thread_id!r}: a note of a call cannot be saved"
+        texts = {key: JsonText(encode_json(note, what)) for key, note in notes.items()}
+        note = partial(leasing.note, thread_id=thread_id, owner=owner, texts=texts)
+        return await self._transact(note, write=True, thread_id=thread_id)
+
+    async def drop_notes(self, thread_id: str, owner: str) -> None:
+        await self._change(_DROP_NOTES, thread_id, owner, thread_id=thread_id)
+
+    async def stop_execution(self, execution: str) -> list[Unfinished]:
+        return await self._transact(partial(leasing.stop, execution=execution), write=True)
+
+    async def is_stopped(self, execution: str) -> bool:
+        return await self._transact(partial(leasing.is_stopped, execution=execution))
 
     async def save_run(self, thread_id: str, run: RunRecord) -> None:
-        saved = await self._change(
-            "INSERT INTO {runs} (thread_id, id, json, has_state, updated_at) "
-            "SELECT id, ?, ?, ?, clock_timestamp() FROM {threads} WHERE id = ? "
-            "ON CONFLICT (thread_id, id) DO UPDATE SET json = excluded.json, "
-            "has_state = excluded.has_state, updated_at = excluded.updated_at",
-            run.id,
-            JsonText(encode_run(run, thread_id)),
-            run.state is not None,
-            thread_id,
-        )
-        if not saved:
-            raise ThreadNotFoundError(thread_id)
+        save = partial(_save_run, thread_id=thread_id, run=run, text=encode_run(run, thread_id))
+        await self._transact(save, thread_id=thread_id, write=True)
 
     async def load_run(self, thread_id: str, run_id: str | None = None) -> RunRecord | None:
-        query = "SELECT id, {text:json} FROM {runs} WHERE thread_id = ?"
+        read = partial(_load_run, thread_id=thread_id, run_id=run_id)
+        return await self._transact(read, thread_id=thread_id)
 
-        def read(session: Session) -> RunRecord | None:
-            if run_id is None:
-                newest = f"{query} AND has_state ORDER BY number DESC LIMIT 1"
-                row = session.execute(newest, thread_id).fetchone()
-            else:
-                row = session.execute(f"{query} AND id = ?", thread_id, run_id).fetchone()
-            return None if row is None else decode_run(thread_id, session.given(row[0]), row[1])
+    async def open_run(
+        self, thread_id: str, claim: LeaseClaim, run_id: str, limit: int
+    ) -> OpenedRun | None:
+        if not self._does("lock_thread", "load_run", "newest"):
+            return await super().open_run(thread_id, claim, run_id, limit)
 
-        return await self._transact(read)
+        def take(session: Session) -> tuple[RunRecord | None, RunRecord | None, list[Any]] | None:
+            if not _lock(session, thread_id, claim):
+                return None
+            own = _load_run(session, thread_id=thread_id, run_id=run_id)
+            previous = _load_run(session, thread_id=thread_id, run_id=None)
+            return own, previous, _newest(session, thread_id, limit)
+
+        found = await self._transact(take, thread_id=thread_id, write=True)
+        if found is None:
+            return None
+        count, page = _counted(thread_id, found[2])
+        return OpenedRun(own=found[0], previous=found[1], count=count, page=page)
+
+    async def end_run(self, thread_id: str, owner: str, run: RunRecord) -> str | None:
+        if not self._does("save_run", "drop_notes", "unlock_thread"):
+            return await super().end_run(thread_id, owner, run)
+        text = encode_run(run, thread_id)
+
+        def end(session: Session) -> str | None:
+            _save_run(session, thread_id=thread_id, run=run, text=text)
+            session.execute(_DROP_NOTES, thread_id, owner)
+            return leasing.unlock(session, thread_id=thread_id, owner=owner)
+
+        return await self._transact(end, thread_id=thread_id, write=True)
+
+    # Questions.
+
+    async def save_question(self, question: Question) -> None:
+        save = partial(asking.save, question=question)
+        await self._transact(save, thread_id=question.thread_id, write=True)
+
+    async def change_question(
+        self, question_id: str, change: Callable[[Question], Question | None]
+    ) -> Question | None:
+        made = partial(asking.change, question_id=question_id, make=change)
+        return await self._transact(made, write=True)
+
+    async def change_run(
+        self, thread_id: str, run_id: str, change: Callable[[RunRecord], RunRecord | None]
+    ) -> RunRecord | None:
+        made = partial(asking.change_run, thread_id=thread_id, run_id=run_id, make=change)
+        return await self._transact(made, thread_id=thread_id, write=True)
+
+    async def load_question(self, question_id: str) -> Question | None:
+        return await self._transact(partial(asking.load, question_id=question_id))
+
+    async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
+        text = JsonText(encode_json(content, f"Mail {mail_id!r} cannot be kept"))
+        await self._transact(partial(mail.put, box=box, mail_id=mail_id, text=text), write=True)
+
+    async def take_mail(self, box: str, taker: str) -> JsonObject | None:
+        return await self._transact(partial(mail.take, box=box, taker=taker), write=True)
+
+    async def add_fact(self, fact: Fact) -> bool:
+        text = JsonText(encode_json(fact.to_dict(), f"The fact {fact.id!r} cannot be kept"))
+        return await self._transact(partial(facts.add, fact=fact, text=text), write=True)
+
+    async def list_facts(
+        self, tenant: str, user_id: str, *, replaced: bool = False, limit: int | None = None
+    ) -> list[Fact]:
+        whose: dict[str, Any] = {"tenant": tenant, "user_id": user_id}
+        return await self._transact(partial(facts.find, **whose, replaced=replaced, limit=limit))
+
+    async def remove_facts(
+        self, user_id: str, *, tenant: str | None = None, fact_id: str | None = None
+    ) -> int:
+        which: dict[str, Any] = {"user_id": user_id, "tenant": tenant, "fact_id": fact_id}
+        return await self._transact(partial(facts.remove, **which), write=True)
+
+    async def list_questions(
+        self,
+        *,
+        thread_id: str | None = None,
+        user_id: str | None = None,
+        status: QuestionFilter | None = "open",
+        limit: int | None = 50,
+    ) -> list[Question]:
+        facts: dict[str, Any] = {"thread_id": thread_id, "user_id": user_id}
+        return await self._transact(partial(asking.find, **facts, status=status, limit=limit))
+
+    async def spend(self, spendings: Sequence[Spending]) -> Refused | None:
+        """Add amounts to counters of budgets, or none where one has no room."""
+        work = partial(spending.spend, spendings=spendings)
+        try:
+            await self._transact(work, write=True, repeatable=False)
+        except spending.NoRoomError as error:
+            return error.refused
+        return None
+
+    async def spent(self, scope: str) -> Mapping[tuple[str, str], float]:
+        """Return the counters of a scope."""
+        return await self._transact(partial(spending.spent, scope=scope))
 
     async def thread_data(self, thread_id: str) -> ThreadData:
         def read(session: Session) -> ThreadData:
@@ -490,9 +604,85 @@ class SqlHistory(HistoryStore):
                 summaries={given(row[0]): _summary(row) for row in summaries},
                 vectors=vectors,
                 runs=tuple(decode_run(thread_id, given(one), text) for one, text in runs),
+                questions=tuple(
+                    asking.find(session, thread_id=thread_id, user_id=None, status=None, limit=None)
+                ),
             )
 
-        return await self._transact(read)
+        return await self._transact(read, thread_id=thread_id)
+
+
+def _of_owner(
+    owner: str, thread_id: str | None, work: Callable[[Session], T], session: Session
+) -> T:
+    """Do work on a thread of one user, and on no other."""
+    if thread_id is None:
+        raise HistoryError("A store of one user is asked for its threads alone.")
+    if not _is_known(session, thread_id, owner):
+        raise ThreadNotFoundError(thread_id)
+    return work(session)
+
+
+def _is_known(session: Session, thread_id: str, owner: str | None) -> bool:
+    """Return whether a thread exists.
+
+    Raises:
+        ThreadNotFoundError: It is not the owner's, if one is given.
+    """
+    query = "SELECT user_id FROM {threads} WHERE id = ?"
+    row = session.execute(query, thread_id).fetchone()
+    if row is None or owner is None:
+        return row is not None
+    if row[0] is None or session.given(row[0]) != owner:
+        raise ThreadNotFoundError(thread_id)
+    return True
+
+
+def _lock(session: Session, thread_id: str, claim: LeaseClaim) -> bool:
+    return leasing.lock(session, thread_id=thread_id, owner=claim.owner, seconds=claim.seconds)
+
+
+def _newest(session: Session, thread_id: str, limit: int) -> list[Any]:
+    """Return the last rows, each after the number of results; one empty row where there are none.
+
+    One query, so that the count and the results are of one moment.
+    """
+    query = (
+        f"SELECT t.results, {_ROW} FROM {{threads}} t LEFT JOIN {{results}} r "
+        "ON r.thread_id = t.id AND r.position >= t.results - ? AND r.position < t.results "
+        "WHERE t.id = ? ORDER BY r.position"
+    )
+    rows = session.execute(query, limit, thread_id).fetchall()
+    if not rows:
+        raise ThreadNotFoundError(thread_id)
+    return rows
+
+
+def _counted(thread_id: str, rows: Sequence[Any]) -> tuple[int, list[StoredResult]]:
+    """Return the number of results, and those that `_newest` has read."""
+    return rows[0][0], [_stored(thread_id, row[1:]) for row in rows if row[1] is not None]
+
+
+def _save_run(session: Session, *, thread_id: str, run: RunRecord, text: str) -> None:
+    saved = session.execute(
+        "INSERT INTO {runs} (thread_id, id, json, has_state, updated_at) "
+        "SELECT id, ?, ?, ?, clock_timestamp() FROM {threads} WHERE id = ? "
+        "ON CONFLICT (thread_id, id) DO UPDATE SET json = excluded.json, "
+        "has_state = excluded.has_state, updated_at = excluded.updated_at",
+        *(run.id, JsonText(text), run.state is not None, thread_id),
+    )
+    if not saved.rowcount:
+        raise ThreadNotFoundError(thread_id)
+
+
+def _load_run(session: Session, *, thread_id: str, run_id: str | None) -> RunRecord | None:
+    query = "SELECT id, {text:json} FROM {runs} WHERE thread_id = ?"
+    if run_id is None:
+        newest = f"{query} AND has_state ORDER BY number DESC LIMIT 1"
+        row = session.execute(newest, thread_id).fetchone()
+    else:
+        row = session.execute(f"{query} AND id = ?", thread_id, run_id).fetchone()
+    return None if row is None else decode_run(thread_id, session.given(row[0]), row[1])
 
 
 def _append(session: Session, thread_id: str, rows: Sequence[Row]) -> None:

@@ -14,12 +14,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from agentkit_py._core.busy import retried
+from agentkit_py._core.private import create_private
 from agentkit_py.errors import HistoryError, StoreVersionError
 from agentkit_py.stores._schema import STEPS, migrate
-from agentkit_py.stores._sql import TABLES, Dialect, Pattern, Session
+from agentkit_py.stores._sql_session import TABLES, Dialect, Pattern, Session
 from agentkit_py.stores.rows import as_text, now
 
 T = TypeVar("T")
@@ -42,6 +43,7 @@ _DIALECT = Dialect(
         "instr": "instr",
         "lease_clock": "unix_time()",
         "later": "unix_time() + ?",
+        "serialize": "SELECT ?",  # writers come one after another anyway
         "FOR_UPDATE": "",
         "KEY": "TEXT",
         "JSON": "TEXT",
@@ -104,6 +106,34 @@ class _SqliteSession:
         return stored
 
 
+class _Change(Generic[T]):
+    """A change in line."""
+
+    def __init__(self, work: Callable[[Session], T]) -> None:
+        self._work = work
+        self._results: list[T] = []
+        self.error: Exception | None = None
+        self.done = False
+
+    def make(self, connection: _Connection) -> None:
+        """Make it, or none of it."""
+        connection.moment = now()
+        connection.execute("SAVEPOINT change")
+        try:
+            self._results.append(self._work(_SqliteSession(connection)))
+        finally:
+            if connection.in_transaction:  # a full disk has ended it
+                if not self._results:
+                    connection.execute("ROLLBACK TO change")
+                connection.execute("RELEASE change")
+
+    def outcome(self) -> T:
+        """Return what the change gave, or raise what went wrong."""
+        if self.error is not None:
+            raise self.error
+        return self._results[0]
+
+
 def _adapted(values: Sequence[Any]) -> list[Any]:
     return [as_text(value) if isinstance(value, datetime) else value for value in values]
 
@@ -120,6 +150,9 @@ class SqliteFile:
         self._writing = Lock()
         """Writers queue here: SQLite lets one connection write and has others poll."""
 
+        self._waiting: list[_Change[Any]] = []
+        """Changes in line. The next writer makes them all, for one wait for the disk."""
+
         weakref.finalize(self, _close_own, self._idle, os.getpid())
 
     def transact(
@@ -127,18 +160,58 @@ class SqliteFile:
     ) -> T:
         """Run ``work`` in a transaction; a reader sees the file as of one moment."""
         del repeatable  # nothing is done twice here
-        asked = time.monotonic()
-        with (
-            self._errors_named(),
-            self._writing if write else nullcontext(),
-            self._connection() as connection,
-        ):
-            # A change that was in line for the whole time-out waits for no other process.
-            patient = time.monotonic() - asked < self._busy_timeout
-            milliseconds = round(1000 * self._busy_timeout) if patient else 0
-            connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
-            with _transaction(connection, "BEGIN IMMEDIATE" if write else "BEGIN"):
+        if write:
+            return self._write(work)
+        with self._errors_named(), self._connection() as connection:
+            connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._busy_timeout)}")
+            with _transaction(connection, "BEGIN"):
                 return work(_SqliteSession(connection))
+
+    def _write(self, work: Callable[[Session], T]) -> T:
+        """Make a change, and those of others that are in line meanwhile: one commit for all."""
+        change = _Change(work)
+        asked = time.monotonic()
+        with self._lock:
+            self._waiting.append(change)
+        with self._writing:
+            if not change.done:
+                with self._lock:
+                    changes, self._waiting = self._waiting, []
+                # A change that was in line for the whole time-out waits for no other process.
+                patient = time.monotonic() - asked < self._busy_timeout
+                self._commit(changes, round(1000 * self._busy_timeout) if patient else 0)
+        return change.outcome()
+
+    def _commit(self, changes: Sequence[_Change[Any]], milliseconds: int) -> None:
+        committed = False
+        try:
+            with self._errors_named(), self._connection() as connection:
+                connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
+                with _transaction(connection, "BEGIN IMMEDIATE"):
+                    for change in changes:
+                        with self._errors_of(change):
+                            change.make(connection)
+                        if change.error is not None and not connection.in_transaction:
+                            raise change.error  # noqa: TRY301 - a full disk ends the whole transaction
+            committed = True
+        except Exception as error:  # noqa: BLE001 - it is that of all who wait for this commit
+            for change in changes:
+                change.error = change.error or error
+        finally:
+            for change in changes:
+                if not committed:  # the thread that writes is stopped
+                    change.error = change.error or HistoryError(
+                        "The thread that writes was stopped, so nothing is stored. Try again."
+                    )
+                change.done = True
+
+    @contextmanager
+    def _errors_of(self, change: _Change[Any]) -> Generator[None, None, None]:
+        try:
+            with self._errors_named():
+                yield
+        except Exception as error:  # noqa: BLE001 - it is the caller's
+            change.error = error
 
     def close(self) -> None:
         """Close all connections; those in use close when they are done."""
@@ -148,7 +221,7 @@ class SqliteFile:
 
     @contextmanager
     def _connection(self) -> Generator[_Connection, None, None]:
-        connection = self._take() or self._open()
+        connection = self._take() or retried(self._connect, _is_busy, seconds=self._busy_timeout)
         try:
             yield connection
         finally:
@@ -169,10 +242,8 @@ class SqliteFile:
                 connection.close()
         return None
 
-    def _open(self) -> _Connection:
-        return retried(self._connect, _is_busy, seconds=self._busy_timeout)
-
     def _connect(self) -> _Connection:
+        create_private(self.path)
         connection = sqlite3.connect(
             self.path,
             timeout=self._busy_timeout,

@@ -6,16 +6,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self, cast
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
+from agentkit_py.errors import (
+    ConfigurationError,
+    HistoryError,
+    ThreadBusyError,
+    ThreadNotFoundError,
+)
 from agentkit_py.history.config import HistoryConfig, HistoryContext
+from agentkit_py.history.facts import FactStore
 from agentkit_py.history.leases import ThreadLease
+from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, RunStore
 from agentkit_py.messages import Message
-from agentkit_py.processors.base import Extent, Processor, extent_of
-from agentkit_py.processors.redaction import Redactor
+from agentkit_py.processors.base import Extent, Processors, extent_of
 from agentkit_py.processors.tokenizers import count_text, default_tokenizer, is_ready, prepare
 from agentkit_py.results import AgentResult
 from agentkit_py.stores.rows import (
@@ -32,6 +37,9 @@ from agentkit_py.stores.rows import (
 )
 from agentkit_py.stores.thread_data import ThreadData
 from agentkit_py.stores.workspace import Workspace
+
+if TYPE_CHECKING:
+    from agentkit_py.processors.redaction import Redactor
 
 
 class HistoryStore(HistoryConfig, ABC):
@@ -51,7 +59,7 @@ class HistoryStore(HistoryConfig, ABC):
     def __init__(
         self,
         *,
-        processors: Sequence[Processor] = (),
+        processors: Processors = (),
         lease: ThreadLease | None = None,
         lazy: bool | None = None,
     ) -> None:
@@ -60,8 +68,9 @@ class HistoryStore(HistoryConfig, ABC):
         Args:
             processors: History processors that run before those of networks and agents.
             lease: How runs share a thread; None: they do not know of each other.
-            lazy: Whether only as much of a thread is loaded as processors want to see. True: and
-                tokens are counted at each save, though the encoding has to be loaded for that.
+            lazy: False: each run loads its whole thread. Else it loads as much as its processors
+                want to see, and `State.transcript` holds that. True: and tokens are counted at each
+                save, though the encoding has to be loaded for that.
         """
         super().__init__(
             create_thread=self._create_for_run,
@@ -90,6 +99,12 @@ class HistoryStore(HistoryConfig, ABC):
         made = (self.create_thread, kind._create_for_run, kind.add_thread)  # noqa: SLF001 - its own class
         own = (self._create_for_run, HistoryStore._create_for_run, HistoryStore.add_thread)
         return made == own
+
+    @property
+    def renews_leases(self) -> bool:
+        """The appends renew the lease of a run in the transaction that saves."""
+        own = (self._append_users_turn, self._append_new_results)
+        return (self.append_user_message, self.append_results) == own
 
     # To be implemented for a database.
 
@@ -164,6 +179,44 @@ class HistoryStore(HistoryConfig, ABC):
         await self.insert_thread(thread)
         return thread.id
 
+    def restricted_to(self, user_id: str) -> Self | None:
+        """Return this store with each access to a thread refused where it is not the user's.
+
+        Database and owner are asked in one transaction. None: the store cannot do that, and
+        `for_user` asks for the owner first.
+        """
+        del user_id
+        return None
+
+    async def append_held(self, thread_id: str, rows: Sequence[Row], claim: LeaseClaim) -> bool:
+        """Renew a lease and add rows as `append_rows` does; return False if it is another's.
+
+        The default does one after the other; override it where one transaction can do both.
+        """
+        held = await cast("RunStore", self).lock_thread(thread_id, claim.owner, claim.seconds)
+        if held:
+            await self.append_rows(thread_id, rows)
+        return held
+
+    async def open_run(
+        self, thread_id: str, claim: LeaseClaim, run_id: str, limit: int
+    ) -> OpenedRun | None:
+        """Take the lease, and read what a run begins with; see `RunOpener`."""
+        await self.get_thread(thread_id)
+        runs = cast("RunStore", self)
+        if not await runs.lock_thread(thread_id, claim.owner, claim.seconds):
+            return None
+        own, previous = [await runs.load_run(thread_id, one) for one in (run_id, None)]
+        count, page = await self.newest(thread_id, limit)
+        return OpenedRun(own=own, previous=previous, count=count, page=page)
+
+    async def end_run(self, thread_id: str, owner: str, run: RunRecord) -> str | None:
+        """Save the record of a run, drop its notes, and end its lease; see `RunOpener`."""
+        runs = cast("RunStore", self)
+        await runs.save_run(thread_id, run)
+        await runs.drop_notes(thread_id, owner)
+        return await runs.unlock_thread(thread_id, owner)
+
     async def thread_exists(self, thread_id: str) -> bool:
         """Return whether the thread exists."""
         try:
@@ -213,6 +266,31 @@ class HistoryStore(HistoryConfig, ABC):
             raise ConfigurationError(f"limit must be 0 or more, or None for all, got {limit}")
         return await self.select_threads(limit, user_id)
 
+    async def thread_page(
+        self,
+        limit: int,
+        *,
+        user_id: str | None = None,
+        offset: int = 0,
+        before: tuple[datetime, str] | None = None,
+    ) -> tuple[list[ThreadInfo], int]:
+        """Return a page of threads, the last changed first, and the number of all.
+
+        Threads that changed at the same time are in the order of their ids.
+
+        The default reads all threads; override it where the database can read a part.
+
+        Args:
+            limit: The most threads to return.
+            user_id: Only those of this user.
+            offset: Threads to leave out first.
+            before: Time of change and id of the last thread of the page before.
+        """
+        found = await self.list_threads(None, user_id)
+        found.sort(key=lambda one: (one.updated_at, one.id), reverse=True)
+        rest = [one for one in found if before is None or (one.updated_at, one.id) < before]
+        return rest[offset : offset + limit], len(found)
+
     async def search(
         self, words: str, *, user_id: str | None = None, limit: int = 50
     ) -> list[Match]:
@@ -256,9 +334,15 @@ class HistoryStore(HistoryConfig, ABC):
         return found
 
     async def delete_user(self, user_id: str) -> int:
-        """Remove all threads of a user with all data and files; return their number."""
+        """Remove all threads of a user with all data and files; return their number.
+
+        What is remembered of the user goes, too, in all tenants.
+        """
         threads = await self.select_threads(None, user_id)
-        return sum([await self.delete_thread(thread.id) for thread in threads])
+        count = sum([await self.delete_thread(thread.id) for thread in threads])
+        if isinstance(self, FactStore):
+            await self.remove_facts(user_id)
+        return count
 
     async def load(self, thread_id: str) -> list[AgentResult]:
         """Return the results of a thread, user turns included, oldest first.
@@ -303,12 +387,7 @@ class HistoryStore(HistoryConfig, ABC):
         await self.setup()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def _create_for_run(self, context: HistoryContext) -> str:
@@ -325,11 +404,23 @@ class HistoryStore(HistoryConfig, ABC):
         thread_id = _thread_of(context)
         metadata = None if state is None else {"state": state}
         await self._count([context.user_result])
-        await self.append_rows(thread_id, [encode_row(context.user_result, thread_id, metadata)])
+        await self._save(context, [encode_row(context.user_result, thread_id, metadata)])
 
     async def _append_new_results(self, context: HistoryContext) -> None:
         await self._count(context.new_results)
-        await self.append(_thread_of(context), context.new_results)
+        thread_id = _thread_of(context)
+        if context.claim is None:
+            await self.append(thread_id, context.new_results)
+        else:
+            rows = [encode_row(one, thread_id) for one in context.new_results]
+            await self._save(context, rows)
+
+    async def _save(self, context: HistoryContext, rows: Sequence[Row]) -> None:
+        thread_id = _thread_of(context)
+        if context.claim is None:
+            await self.append_rows(thread_id, rows)
+        elif not await self.append_held(thread_id, rows, context.claim):
+            raise ThreadBusyError(thread_id)
 
     async def _count(self, results: Sequence[AgentResult]) -> None:
         """Count tokens before saving: the counts are stored, so that later loads need not count."""

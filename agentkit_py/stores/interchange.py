@@ -2,27 +2,39 @@
 
 Each export can be imported again without a loss: lines in OpenAI's format carry the archive with
 their messages, and rows of TypeScript carry the whole result as its ``data``. Lines that others
-wrote are read as well.
+wrote are read as well, conversations in Responses', Anthropic's and Gemini's formats among them.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any
 
-from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
+from agentkit_py._core.json import JsonObject, as_list, as_object, dumps, strict_loads
 from agentkit_py.codec import escape_surrogates, message_to_dict
 from agentkit_py.errors import InvalidRecordError
-from agentkit_py.messages import Message, TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.messages import (
+    ContentPart,
+    FileContent,
+    ImageContent,
+    Message,
+    TextContent,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+)
+from agentkit_py.models.conversations import format_of, read_turns
+from agentkit_py.models.encoding import data_url
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.rows import (
+    Format,
     Row,
     StoredResult,
     ThreadInfo,
@@ -32,8 +44,6 @@ from agentkit_py.stores.rows import (
 )
 from agentkit_py.stores.thread_data import ThreadData, restore
 from agentkit_py.stores.wrappers import for_user
-
-Format: TypeAlias = Literal["archive", "openai", "typescript"]
 
 ARCHIVE = "agentkit/1"
 _UNKNOWN_AUTHOR = "assistant"
@@ -59,7 +69,11 @@ async def export_threads(
 
 
 async def import_threads(
-    store: HistoryStore, lines: Iterable[str], *, user_id: str | None = None
+    store: HistoryStore,
+    lines: Iterable[str],
+    *,
+    user_id: str | None = None,
+    on_added: Callable[[int], None] = lambda _results: None,
 ) -> list[str]:
     """Add threads from lines of any of the formats, without what is stored already.
 
@@ -71,6 +85,7 @@ async def import_threads(
         store: The store to add to.
         lines: The lines.
         user_id: The owner of all threads; None: the users that the lines name.
+        on_added: Called after each line with the number of results that it added.
 
     Returns:
         The ids of the threads.
@@ -85,7 +100,9 @@ async def import_threads(
     try:
         for number, line in enumerate(lines, 1):
             if line.strip():
+                before = run.added
                 found[await run.add(_read(line, f"line {number}"), f"line {number}")] = None
+                on_added(run.added - before)
     finally:
         # Last, since each result that is added is a change.
         for thread_id, (created, updated) in run.times.items():
@@ -95,7 +112,7 @@ async def import_threads(
 
 def _read(line: str, where: str) -> JsonObject:
     try:
-        record = as_object(json.loads(line))
+        record = as_object(strict_loads(line))
     except ValueError as error:
         raise InvalidRecordError(f"not JSON: {error}", where=where, field="(whole)") from error
     if record is None:
@@ -120,6 +137,9 @@ class _Import:
     )
     """The times at which new threads were created and last changed."""
 
+    added: int = 0
+    """The number of results that were not there before."""
+
     _lines: Counter[str] = field(default_factory=Counter[str])
     _seen: dict[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
     _stored: dict[str, frozenset[str]] = field(default_factory=dict[str, "frozenset[str]"])
@@ -140,14 +160,16 @@ class _Import:
         )
         rows: list[Row] = []
         # A line holds all of a thread, or one result of it.
-        whole = "thread_id" not in record or "messages" in record
+        whole = "thread_id" not in record or format_of(record) is not None
         seen = Counter[str]() if whole else self._seen.setdefault(thread_id, Counter())
         for one, result in zip(records, results, strict=True):
             if result.id is None and await self._is_stored(thread_id, result, seen):
                 continue
             remember_tokens(result, as_object(one.get("tokens")) or {})
             rows.append(encode_row(result, thread_id, as_object(one.get("metadata"))))
+        before = await self.store.count_results(thread_id)
         await self.store.append_rows(thread_id, rows)
+        self.added += await self.store.count_results(thread_id) - before
         await restore(self.store, thread_id, ThreadData.from_dict(archive, where))
         if is_new and "createdAt" in thread:
             created, updated = _time(thread, "createdAt", where), _time(thread, "updatedAt", where)
@@ -201,13 +223,14 @@ def _archive_of(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the archive that a line of any format stands for."""
     if record.get("format") == ARCHIVE:
         return dict(record)
-    if "messages" in record:
+    if format_of(record) is not None:
         thread = {"id": record.get("thread_id") or record.get("id")}
         return {"thread": thread, "results": _results_of(record, where)}
     if "thread_id" in record:
         return {"thread": {"id": record["thread_id"]}, "results": [_result_of(record)]}
     raise InvalidRecordError(
-        "expected a thread of agentkit's archive, a line with messages, or a row with thread_id",
+        "expected a thread of agentkit's archive, a conversation in a provider's format (messages, "
+        "input or contents), or a row with thread_id",
         where=where,
         field="(whole)",
     )
@@ -285,7 +308,7 @@ def _openai(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _openai_message(message: Message, before: list[dict[str, Any]]) -> list[dict[str, Any]]:
     match message:
         case TextMessage():
-            return [{"role": message.role, "content": message.text}]
+            return [{"role": message.role, "content": _openai_content(message)}]
         case ToolCallMessage():
             calls = [_openai_call(call) for call in message.tools]
             last = before[-1] if before else {}
@@ -301,65 +324,46 @@ def _openai_message(message: Message, before: list[dict[str, Any]]) -> list[dict
             return []
 
 
+def _openai_content(message: TextMessage) -> str | list[dict[str, Any]]:
+    if isinstance(message.content, str):
+        return message.content
+    return [_openai_part(part) for part in message.content]
+
+
+def _openai_part(part: ContentPart) -> dict[str, Any]:
+    match part:
+        case TextContent():
+            return {"type": "text", "text": part.text}
+        case ImageContent():
+            detail = {"detail": part.detail} if part.detail else {}
+            return {"type": "image_url", "image_url": {"url": data_url(part), **detail}}
+        case FileContent():
+            name = {"filename": part.name} if part.name else {}
+            return {"type": "file", "file": {**name, "file_data": data_url(part)}}
+
+
 def _openai_call(call: ToolCall) -> dict[str, Any]:
-    arguments = dumps(call.arguments) if call.malformed is None else call.malformed
-    function = {"name": call.name, "arguments": arguments}
+    function = {"name": call.name, "arguments": call.written}
     return {"id": call.id, "type": "function", "function": function}
 
 
 def _results_of(record: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
-    """Return the results of a conversation in OpenAI's format."""
-    given = as_list(record["messages"])
-    if given is None:
-        raise InvalidRecordError("expected a list", where=where, field="messages")
+    """Return the results of a conversation in a provider's format.
+
+    What a model said at once is one result, with the results of its calls.
+    """
     thread = record.get("thread_id") or record.get("id") or "import"
     made: list[AgentResult] = []
-    calls: dict[str, ToolCall] = {}
-    for index, one in enumerate(given):
-        fields = as_object(one)
-        if fields is None or not isinstance(fields.get("role"), str):
-            field = f"messages[{index}]"
-            raise InvalidRecordError("expected a message with a role", where=where, field=field)
-        _add(made, fields, calls, f"{thread}-{index}")
+    for turn in read_turns(record, where=where):
+        name = f"{thread}-{len(made)}"
+        if turn.side == "tool":
+            last = made.pop() if made else AgentResult(_UNKNOWN_AUTHOR, (), id=name)
+            results = [m for m in turn.messages if isinstance(m, ToolResultMessage)]
+            answers = [*last.tool_calls, *results]
+            made.append(
+                AgentResult(last.agent_name, last.output, answers, last.created_at, id=last.id)
+            )
+        elif turn.messages:
+            author = USER if turn.side == "user" else turn.name or _UNKNOWN_AUTHOR
+            made.append(AgentResult(author, turn.messages, (), id=name))
     return [result.to_dict() for result in made]
-
-
-def _add(
-    made: list[AgentResult], fields: Mapping[str, Any], calls: dict[str, ToolCall], name: str
-) -> None:
-    role, content = fields["role"], fields.get("content")
-    text = content if isinstance(content, str) else dumps(content) if content else ""
-    if role == "tool":
-        key = str(fields.get("tool_call_id"))
-        call = calls.get(key) or ToolCall(key, str(fields.get("name") or ""))
-        last = made.pop() if made else AgentResult(_UNKNOWN_AUTHOR, (), id=name)
-        answers = [*last.tool_calls, ToolResultMessage(call, _value_of(text))]
-        made.append(AgentResult(last.agent_name, last.output, answers, last.created_at, id=last.id))
-        return
-    output: list[Message] = []
-    known = role if role in ("system", "user", "assistant") else "system"
-    if text:
-        output.append(TextMessage(cast("Any", known), text))
-    asked = [_call_of(one) for one in as_list(fields.get("tool_calls")) or ()]
-    if asked:
-        output.append(ToolCallMessage(tuple(asked)))
-        calls.update({call.id: call for call in asked})
-    author = USER if role == "user" else str(fields.get("name") or _UNKNOWN_AUTHOR)
-    made.append(AgentResult(author, output, (), id=name))
-
-
-def _call_of(one: object) -> ToolCall:
-    fields = as_object(one) or {}
-    function = as_object(fields.get("function")) or {}
-    text = function.get("arguments")
-    try:
-        return ToolCall(str(fields.get("id")), str(function.get("name")), json.loads(text or "{}"))
-    except (TypeError, ValueError):
-        return ToolCall(str(fields.get("id")), str(function.get("name")), {}, str(text))
-
-
-def _value_of(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {"data": text}

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Lock
 
+from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.facts import Fact
 from agentkit_py.history.leases import ThreadLease
-from agentkit_py.history.runs import RunRecord
-from agentkit_py.processors.base import Extent, Processor, Summary
+from agentkit_py.history.questions import Question, QuestionFilter
+from agentkit_py.history.runs import (
+    CLAIM_SECONDS,
+    LINE_SECONDS,
+    RunRecord,
+    Unfinished,
+    execution_of,
+)
+from agentkit_py.history.spending import Refused, Spending
+from agentkit_py.processors.base import Extent, Processors, Summary
 from agentkit_py.processors.vectors import MemoryIndex, Vector
 from agentkit_py.results import USER
 from agentkit_py.stores.base import HistoryStore
@@ -22,6 +33,7 @@ from agentkit_py.stores.rows import (
     decode_metadata,
     decode_row,
     decode_run,
+    encode_json,
     encode_metadata,
     encode_run,
     first_title,
@@ -59,12 +71,22 @@ class _Lock:
         if self.owner == owner:
             self.owner = None
 
+    @property
+    def is_free(self) -> bool:
+        return self.owner is None or self.until <= time.time()
+
 
 @dataclass(slots=True)
 class _Data:
     """Thread data; there may be some of threads that are not in this store."""
 
     lease: _Lock = field(default_factory=_Lock)
+    line: dict[str, float] = field(default_factory=dict[str, float])
+    """Owners that wait for the lease, with when each counts as dead."""
+
+    notes: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """JSON of notes by owner and key."""
+
     runs: dict[str, str] = field(default_factory=dict[str, str])
     summaries: dict[str, Summary] = field(default_factory=dict[str, Summary])
     summary_locks: dict[str, _Lock] = field(default_factory=dict[str, _Lock])
@@ -80,7 +102,7 @@ class MemoryHistory(HistoryStore):
     def __init__(
         self,
         *,
-        processors: Sequence[Processor] = (),
+        processors: Processors = (),
         lease: ThreadLease | None = None,
         lazy: bool | None = None,
     ) -> None:
@@ -89,13 +111,16 @@ class MemoryHistory(HistoryStore):
         Args:
             processors: History processors that run before those of networks and agents.
             lease: How runs share a thread; None: they do not know of each other.
-            lazy: False: each run loads its whole thread. Else it loads as much as its processors
-                want to see, and `State.transcript` holds that. True: and tokens are counted at each
-                save, though the encoding has to be loaded for that.
+            lazy: False: each run loads its whole thread; see `HistoryStore`.
         """
         super().__init__(processors=processors, lease=lease, lazy=lazy)
         self._threads: dict[str, _Thread] = {}
         self._data: dict[str, _Data] = {}
+        self._stopped: set[str | None] = set()
+        self._questions: dict[str, Question] = {}
+        self._spent: dict[tuple[str, str, str], float] = {}
+        self._mail: dict[str, dict[str, list[str | None]]] = {}
+        self._facts: list[tuple[Fact, str]] = []
         self._vectors = MemoryIndex()
         # Several event loops, each in its own thread, may share one store.
         self._lock = Lock()
@@ -173,6 +198,9 @@ class MemoryHistory(HistoryStore):
         with self._lock:
             self._data.pop(thread_id, None)
             self._vectors.forget(thread_id)
+            self._facts = [one for one in self._facts if one[0].thread_id != thread_id]
+            for question in [q for q in self._questions.values() if q.thread_id == thread_id]:
+                del self._questions[question.id]
             return self._threads.pop(thread_id, None) is not None
 
     async def thread_data(self, thread_id: str) -> ThreadData:
@@ -183,6 +211,7 @@ class MemoryHistory(HistoryStore):
                 summaries=dict(data.summaries),
                 runs=tuple(decode_run(thread_id, one, text) for one, text in data.runs.items()),
                 vectors=self._vectors.of_thread(thread_id),
+                questions=tuple(q for q in self._asked() if q.thread_id == thread_id),
             )
 
     async def set_times(self, thread_id: str, created_at: datetime, updated_at: datetime) -> None:
@@ -235,12 +264,213 @@ class MemoryHistory(HistoryStore):
     async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:
         """Take or prolong the thread's lease, for so many seconds from now."""
         with self._lock:
-            return self._data_of(thread_id).lease.take(owner, seconds)
+            return self._lease(thread_id, owner, seconds)
 
-    async def unlock_thread(self, thread_id: str, owner: str) -> None:
-        """Give the thread's lease back, if ``owner`` has it."""
+    def _lease(self, thread_id: str, owner: str, seconds: float) -> bool:
+        data = self._data_of(thread_id)
+        if execution_of(owner) in self._stopped:
+            return False
+        if data.lease.is_free and _first(data) not in (None, owner):
+            return False
+        if not data.lease.take(owner, seconds):
+            return False
+        data.line.pop(owner, None)
+        return True
+
+    async def wait_in_line(self, thread_id: str, owner: str, seconds: float) -> bool:
+        """Take the lease, or a place in line."""
         with self._lock:
-            self._known_of(thread_id).lease.free(owner)
+            if self._lease(thread_id, owner, seconds):
+                return True
+            if execution_of(owner) not in self._stopped:
+                self._data_of(thread_id).line[owner] = time.time() + LINE_SECONDS
+            return False
+
+    async def unlock_thread(self, thread_id: str, owner: str) -> str | None:
+        """Give the thread's lease back, if ``owner`` has it, and pass it on."""
+        with self._lock:
+            data = self._known_of(thread_id)
+            data.lease.free(owner)
+            data.line.pop(owner, None)
+            first = _first(data)
+            if first is None or not data.lease.is_free:
+                return None
+            del data.line[first]
+            data.lease.take(first, CLAIM_SECONDS)
+            return first
+
+    async def note_calls(self, thread_id: str, owner: str, notes: Mapping[str, JsonObject]) -> bool:
+        """Keep notes of what ``owner`` is doing, unless it was stopped."""
+        what = f"Thread {thread_id!r}: a note of a call cannot be saved"
+        texts = {key: encode_json(note, what) for key, note in notes.items()}
+        with self._lock:
+            if execution_of(owner) in self._stopped:
+                return False
+            self._data_of(thread_id).notes.setdefault(owner, {}).update(texts)
+            return True
+
+    async def drop_notes(self, thread_id: str, owner: str) -> None:
+        """Remove the notes of an owner."""
+        with self._lock:
+            self._known_of(thread_id).notes.pop(owner, None)
+
+    async def save_question(self, question: Question) -> None:
+        """Add a question; one of its id that is there already stays as it is."""
+        stored = _as_stored(question)
+        with self._lock:
+            self._thread(question.thread_id)
+            self._questions.setdefault(question.id, stored)
+
+    async def change_question(
+        self, question_id: str, change: Callable[[Question], Question | None]
+    ) -> Question | None:
+        """Change a question; return it as it is then."""
+        with self._lock:
+            known = next((q for q in self._asked() if q.id == question_id), None)
+            made = None if known is None else change(known)
+            if made is not None:
+                self._questions[question_id] = _as_stored(made)
+            return made or known
+
+    async def change_run(
+        self, thread_id: str, run_id: str, change: Callable[[RunRecord], RunRecord | None]
+    ) -> RunRecord | None:
+        """Change the record of a run; return it as it is then."""
+        with self._lock:
+            text = self._known_of(thread_id).runs.get(run_id)
+            known = None if text is None else decode_run(thread_id, run_id, text)
+            made = None if known is None else change(known)
+            if made is not None:
+                self._data_of(thread_id).runs[run_id] = encode_run(made, thread_id)
+            return made or known
+
+    async def load_question(self, question_id: str) -> Question | None:
+        """Return a question; None if there is none."""
+        with self._lock:
+            return next((q for q in self._asked() if q.id == question_id), None)
+
+    async def spend(self, spendings: Sequence[Spending]) -> Refused | None:
+        """Add amounts to counters of budgets, or none where one has no room."""
+        with self._lock:
+            found = dict(self._spent)
+            for one in spendings:
+                key = (one.scope, one.kind, one.period)
+                used = found.get(key, 0.0)
+                if one.most is not None and used + one.amount > one.most:
+                    return Refused(one, used)
+                found[key] = used + one.amount
+            self._spent = found
+        return None
+
+    async def spent(self, scope: str) -> Mapping[tuple[str, str], float]:
+        """Return the counters of a scope."""
+        return {key[1:]: used for key, used in self._spent.items() if key[0] == scope}
+
+    async def list_questions(
+        self,
+        *,
+        thread_id: str | None = None,
+        user_id: str | None = None,
+        status: QuestionFilter | None = "open",
+        limit: int | None = 50,
+    ) -> list[Question]:
+        """Return questions, the oldest first."""
+        current = datetime.fromisoformat(now())
+        with self._lock:
+            found = [
+                question
+                for question in self._asked()
+                if thread_id in (None, question.thread_id)
+                and user_id in (None, question.user_id)
+                and status in (None, "due" if question.is_due(current) else question.status)
+            ]
+        return found[:limit]
+
+    def _asked(self) -> Iterator[Question]:
+        for question in self._questions.values():
+            yield replace(question, user_id=self._threads[question.thread_id].info.user_id)
+
+    async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
+        """Add mail to a box; one of its id that was there already stays as it is."""
+        text = encode_json(content, f"Mail {mail_id!r} cannot be kept")
+        with self._lock:
+            self._mail.setdefault(box, {}).setdefault(mail_id, [text, None])
+
+    async def take_mail(self, box: str, taker: str) -> JsonObject | None:
+        """Return the taker's mail, else the oldest that nobody took; None: there is none."""
+        with self._lock:
+            mail = list(self._mail.get(box, {}).values())
+            found = [one for one in mail if one[1] == taker] or [m for m in mail if m[1] is None]
+            for one in found[:1]:
+                one[1] = taker
+                return json.loads(str(one[0]))
+            return None
+
+    async def add_fact(self, fact: Fact) -> bool:
+        """Add a fact in place of the one that it replaces; return False if there is none."""
+        encode_json(fact.to_dict(), f"The fact {fact.id!r} cannot be kept")
+        whose = (fact.tenant, fact.user_id)
+        with self._lock:
+            if fact.thread_id is not None:
+                self._thread(fact.thread_id)
+            chains = {one.id: chain for one, chain in self._facts if _whose(one) == whose}
+            chain = chains.get(fact.replaces, "") if fact.replaces is not None else fact.id
+            if fact.id in chains or not chain:
+                return fact.id in chains
+            for place, (one, other) in enumerate(self._facts):
+                if _whose(one) == whose and other == chain and one.replaced_by is None:
+                    self._facts[place] = (replace(one, replaced_by=fact.id), chain)
+            self._facts.append((fact, chain))
+            return True
+
+    async def list_facts(
+        self, tenant: str, user_id: str, *, replaced: bool = False, limit: int | None = None
+    ) -> list[Fact]:
+        """Return the facts of a user, newest first."""
+        with self._lock:
+            theirs = [one for one, _ in self._facts if _whose(one) == (tenant, user_id)]
+        return [one for one in theirs[::-1] if replaced or one.replaced_by is None][:limit]
+
+    async def remove_facts(
+        self, user_id: str, *, tenant: str | None = None, fact_id: str | None = None
+    ) -> int:
+        """Remove facts of a user; return how many."""
+        with self._lock:
+            theirs = {
+                (_whose(one), chain)
+                for one, chain in self._facts
+                if one.user_id == user_id
+                and tenant in (None, one.tenant)
+                and fact_id in (None, one.id)
+            }
+            left = [pair for pair in self._facts if (_whose(pair[0]), pair[1]) not in theirs]
+            gone = len(self._facts) - len(left)
+            self._facts = left
+            return gone
+
+    async def stop_execution(self, execution: str) -> list[Unfinished]:
+        """Mark an execution as stopped; return what its owners have or wait for."""
+        with self._lock:
+            self._stopped.add(execution)
+            for question in [q for q in self._questions.values() if q.execution == execution]:
+                if question.status == "open":
+                    self._questions[question.id] = replace(question, status="stopped")
+            return [
+                Unfinished(
+                    thread_id=thread_id,
+                    owner=owner,
+                    notes={
+                        key: json.loads(text) for key, text in data.notes.get(owner, {}).items()
+                    },
+                )
+                for thread_id, data in self._data.items()
+                for owner in {data.lease.owner or "": 0, **data.line, **data.notes}
+                if execution_of(owner) == execution
+            ]
+
+    async def is_stopped(self, execution: str) -> bool:
+        """Return whether the execution was stopped."""
+        return execution in self._stopped
 
     async def save_run(self, thread_id: str, run: RunRecord) -> None:
         """Save a run record in place of the one before."""
@@ -266,6 +496,23 @@ def _decoded(thread_id: str, thread: _Thread, first: int, end: int) -> list[Stor
         decode_row(thread_id, position, row.json, row.metadata, row.tokens, before)
         for position, (row, before) in enumerate(rows, first)
     ]
+
+
+def _whose(fact: Fact) -> tuple[str, str]:
+    return fact.tenant, fact.user_id
+
+
+def _as_stored(question: Question) -> Question:
+    """Return the question through JSON, as a database gives it back."""
+    what = f"Thread {question.thread_id!r}: the question {question.id!r} cannot be saved"
+    text = encode_json(question.to_dict(), what)
+    return Question.from_dict(json.loads(text), where="question")
+
+
+def _first(data: _Data) -> str | None:
+    """Return the first in line that is not dead."""
+    current = time.time()
+    return next((owner for owner, until in data.line.items() if until > current), None)
 
 
 def _info(thread: _Thread) -> ThreadInfo:

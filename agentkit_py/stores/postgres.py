@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 
-from agentkit_py._core.conninfo import conninfo_problem
+from agentkit_py._core.conninfo import conninfo_problem, database_name
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.leases import ThreadLease
-from agentkit_py.processors.base import Processor
-from agentkit_py.stores._sql import Database, SqlHistory
+from agentkit_py.processors.base import Processors
+from agentkit_py.stores._sql import SqlHistory
+from agentkit_py.stores._sql_session import Database
+from agentkit_py.stores._typescript_tables import TypeScriptTables
+
+Layout: TypeAlias = Literal["agentkit", "typescript"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST = 40
@@ -28,17 +32,30 @@ class PostgresHistory(SqlHistory):
         prefix: The beginning of their names.
     """
 
-    def __init__(
+    if not TYPE_CHECKING:  # what it takes is what `__init__` says
+
+        def __new__(cls, *args: object, layout: Layout = "agentkit", **options: object) -> Self:
+            """Choose the class of the layout."""
+            del args, options
+            if layout not in get_args(Layout):
+                raise ConfigurationError(
+                    f"PostgresHistory: layout is 'agentkit' or 'typescript', not {layout!r:.80}."
+                )
+            both = layout == "typescript" and cls is PostgresHistory
+            return super().__new__(TypeScriptPostgres if both else cls)
+
+    def __init__(  # noqa: PLR0913 - each is one choice
         self,
         conninfo: str,
         *,
-        processors: Sequence[Processor] = (),
+        processors: Processors = (),
         lease: ThreadLease | None = None,
         lazy: bool | None = None,
         schema: str = "public",
         prefix: str = "agentkit_",
         connections: int = 10,
         wait: float = 30.0,
+        layout: Layout = "agentkit",
     ) -> None:
         """Remember the database; nothing is connected yet.
 
@@ -46,19 +63,21 @@ class PostgresHistory(SqlHistory):
             conninfo: ``postgresql://user:password@host/database``, or ``key=value`` pairs.
             processors: History processors that run before those of networks and agents.
             lease: How runs share a thread; None: they do not know of each other.
-            lazy: False: each run loads its whole thread. Else it loads as much as its processors
-                want to see, and `State.transcript` holds that. True: and tokens are counted at each
-                save, though the encoding has to be loaded for that.
+            lazy: False: each run loads its whole thread; see `HistoryStore`.
             schema: The schema for the tables; it is made if it is not there.
             prefix: The beginning of the tables' names.
             connections: How many connections there are at the most.
             wait: Seconds to wait for a connection.
+            layout: ``"typescript"``: read and write the tables of the PostgreSQL adapter in the
+                TypeScript repository, so that both languages go on with one thread. They are made
+                if they are not there; thread ids are UUIDs. A thread is read whole.
 
         Raises:
             ConfigurationError: The address, a name or a number cannot be used, or psycopg is not
                 installed.
         """
         super().__init__(processors=processors, lease=lease, lazy=lazy)
+        del layout  # `__new__` has read it
         if connections < 1:
             raise ConfigurationError(f"connections must be 1 or more, not {connections}.")
         try:
@@ -76,12 +95,11 @@ class PostgresHistory(SqlHistory):
         self._wait = wait
 
     def __repr__(self) -> str:
-        from agentkit_py.stores._postgres_server import where  # noqa: PLC0415 - loads psycopg
-
-        return f"<PostgresHistory: {where(self._conninfo)}, {self.schema}.{self.prefix}*>"
+        name = database_name(self._conninfo)
+        return f"<PostgresHistory: {name}, {self.schema}.{self.prefix}*>"
 
     def _make_database(self) -> Database:
-        from agentkit_py.stores._postgres_server import PostgresServer  # noqa: PLC0415 - as above
+        from agentkit_py.stores._postgres_server import PostgresServer  # noqa: PLC0415 - loads psycopg
 
         return PostgresServer(
             self._conninfo,
@@ -89,6 +107,23 @@ class PostgresHistory(SqlHistory):
             self.prefix,
             connections=self._connections,
             wait=self._wait,
+        )
+
+
+class TypeScriptPostgres(TypeScriptTables, PostgresHistory):
+    """The store that ``layout="typescript"`` makes."""
+
+    def _make_database(self) -> Database:
+        from agentkit_py.stores._postgres_server import PostgresServer  # noqa: PLC0415 - as above
+
+        return PostgresServer(
+            self._conninfo,
+            self.schema,
+            f"{self.prefix}py_",
+            connections=self._connections,
+            wait=self._wait,
+            others=self._tables(),
+            prepare=self._prepare,
         )
 
 

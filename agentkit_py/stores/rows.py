@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
+from agentkit_py._core.untrusted import clean
 from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import HistoryError, InvalidRecordError
 from agentkit_py.history.runs import RunRecord
@@ -18,6 +19,9 @@ from agentkit_py.processors.base import Extent, extent_of
 from agentkit_py.results import USER, AgentResult
 
 _TITLE_LENGTH = 80
+
+Format: TypeAlias = Literal["archive", "openai", "typescript"]
+"""A form of exported threads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +319,7 @@ def find_words(stored: StoredResult, thread_id: str, words: str) -> Match | None
 
 def title_of(text: str) -> str:
     """Return a title made of the beginning of a message."""
-    line = " ".join(text[: 2 * _TITLE_LENGTH].split())
+    line = " ".join(clean(text[: 2 * _TITLE_LENGTH]).split())
     short = line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1] + "…"
     return short.encode("utf-8", "replace").decode()
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.leases import ThreadLease
-from agentkit_py.processors.base import Processor
-from agentkit_py.stores._sql import Database, SqlHistory
+from agentkit_py.processors.base import Processors
+from agentkit_py.stores._sql import SqlHistory
+from agentkit_py.stores._sql_session import Database
 from agentkit_py.stores.rows import ThreadInfo
 
 
 class SqliteHistory(SqlHistory):
     """Threads in an SQLite file: ``Network(history=SqliteHistory("support.db"))``.
 
-    The file is created when it is first needed. Several processes, event loops and threads may use
+    The file is created when it is first needed, with mode 0600: nobody but its owner can read it.
+    Several processes, event loops and threads may use
     it at the same time. Each result is on disk when the call that saves it returns (WAL,
     synchronous FULL), so a process that is killed in the middle of a turn leaves the results it
     finished.
@@ -30,7 +31,7 @@ class SqliteHistory(SqlHistory):
         self,
         path: str | os.PathLike[str],
         *,
-        processors: Sequence[Processor] = (),
+        processors: Processors = (),
         lease: ThreadLease | None = None,
         lazy: bool | None = None,
         busy_timeout: float = 30.0,
@@ -42,9 +43,7 @@ class SqliteHistory(SqlHistory):
                 is current now.
             processors: History processors that run before those of networks and agents.
             lease: How runs share a thread; None: they do not know of each other.
-            lazy: False: each run loads its whole thread. Else it loads as much as its processors
-                want to see, and `State.transcript` holds that. True: and tokens are counted at each
-                save, though the encoding has to be loaded for that.
+            lazy: False: each run loads its whole thread; see `HistoryStore`.
             busy_timeout: Seconds to wait for other writers before a write fails.
 
         Raises:

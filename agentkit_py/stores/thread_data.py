@@ -1,4 +1,4 @@
-"""ThreadData: summaries, vectors and run records of a thread, as exports carry them."""
+"""ThreadData: summaries, vectors, run records and questions of a thread, as exports carry them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import sys
 from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentkit_py._core.json import JsonObject, as_list, as_object
 from agentkit_py.errors import InvalidRecordError
+from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.processors.base import Summary, SummaryStore
 from agentkit_py.processors.vectors import Vector, VectorIndex, normalized
@@ -31,6 +32,9 @@ class ThreadData:
     runs: tuple[RunRecord, ...] = ()
     """Run records in the order in which the runs began."""
 
+    questions: tuple[Question, ...] = ()
+    """Questions to people, in the order in which they were asked."""
+
     vectors: Mapping[str, Mapping[str, Vector]] = field(
         default_factory=dict[str, Mapping[str, Vector]]
     )
@@ -41,6 +45,7 @@ class ThreadData:
         found: dict[str, Any] = {
             "summaries": {key: one.to_dict() for key, one in self.summaries.items()},
             "runs": [{"id": run.id, **run.to_dict()} for run in self.runs],
+            "questions": [question.to_dict() for question in self.questions],
             "vectors": {
                 key: {one: b64encode(pack_vector(v)).decode() for one, v in known.items()}
                 for key, known in self.vectors.items()
@@ -74,7 +79,9 @@ class ThreadData:
                 f"cannot be read: {error!r:.200}", where=where, field=reading
             ) from error
         runs = [as_object(one) or {} for one in as_list(record.get("runs")) or ()]
+        asked = as_list(record.get("questions")) or ()
         return cls(
+            questions=tuple(Question.from_dict(one, where=where) for one in asked),
             summaries=summaries,
             vectors=vectors,
             runs=tuple(RunRecord.from_dict(str(run.get("id")), run, where=where) for run in runs),
@@ -93,6 +100,9 @@ async def restore(store: object, thread_id: str, data: ThreadData) -> None:
         for run in data.runs:
             if await store.load_run(thread_id, run.id) is None:
                 await store.save_run(thread_id, run)
+    if isinstance(store, QuestionStore):
+        for question in data.questions:
+            await store.save_question(replace(question, thread_id=thread_id))
     if isinstance(store, VectorIndex):
         for key, vectors in data.vectors.items():
             await store.add_vectors(thread_id, key, vectors)

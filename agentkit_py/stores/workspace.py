@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import stat
 import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import BinaryIO
 
 from agentkit_py.errors import ConfigurationError, HistoryError
 
 _MB = 1_000_000
+
+# What systems without these lack is 0 or False: there, names are only checked before.
+_IS_RELATIVE = os.open in os.supports_dir_fd and os.mkdir in os.supports_dir_fd
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+_OPEN_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
 class Workspace:
     """A folder with a folder for each thread: ``store.workspace = Workspace("files")``.
 
     Names of files are relative paths with ``/``; none can lead out of its thread's folder, not
-    through a link either. The files are deleted with their thread.
+    through a link either, and not where somebody puts a link there meanwhile (on systems that open
+    files relative to an open folder: Linux, macOS). Files and folders are their owner's alone
+    (0600, 0700). The files are deleted with their thread.
 
     Attributes:
         root: The folder.
@@ -91,11 +105,12 @@ class Workspace:
             )
         if self._keep is not None:
             self.clean(self._keep, but=thread_id)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f"{path.name}.{os.getpid()}.new")
-        new.write_bytes(data)
-        new.replace(path)
-        os.utime(self.folder(thread_id))
+        new = f"{path.name}.{os.getpid()}.new"
+        with self._folder_of(thread_id, name, create=True) as folder:
+            with folder.open(new, _NEW_FILE) as file:
+                file.write(data)
+            folder.replace(new, path.name)
+        os.utime(self.folder(thread_id), follow_symlinks=False)
         return path
 
     def read(self, thread_id: str, name: str) -> bytes:
@@ -107,17 +122,49 @@ class Workspace:
         path = self.path(thread_id, name)
         if not path.is_file():
             raise HistoryError(f"The thread has no file {name!r:.80}.")
-        return path.read_bytes()
+        with (
+            self._folder_of(thread_id, name, create=False) as folder,
+            folder.open(path.name, os.O_RDONLY | _NO_WAIT) as file,
+        ):
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise HistoryError(f"{name!r:.80} is no file.")
+            return file.read()
+
+    @contextmanager
+    def _folder_of(self, thread_id: str, name: str, *, create: bool) -> Generator[_Folder]:
+        """Open the folder that a file is in, step by step from the root; no step is a link."""
+        if create:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = _Folder(self.root)
+        try:
+            for step in (self.folder(thread_id).name, *PurePosixPath(name).parts[:-1]):
+                folder.enter(step, create=create)
+            yield folder
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise HistoryError(f"{name!r:.80} leads out of the thread's folder.") from error
+            raise HistoryError(f"{name!r:.80} cannot be used: {error.strerror}.") from error
+        finally:
+            folder.close()
 
     def files(self, thread_id: str) -> list[str]:
         """Return the names of a thread's files, sorted."""
+        return sorted(name for name, _ in self._files(thread_id))
+
+    def _files(self, thread_id: str) -> Iterator[tuple[str, int]]:
+        """Yield names and sizes; links are not followed, and what goes meanwhile is left out."""
         folder = self.folder(thread_id)
-        found = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-        return sorted(path.relative_to(folder).as_posix() for path in found)
+        for place, _, names in os.walk(folder):
+            for name in names:
+                path = Path(place, name)
+                with suppress(OSError):
+                    found = path.lstat()
+                    if stat.S_ISREG(found.st_mode):
+                        yield path.relative_to(folder).as_posix(), found.st_size
 
     def size(self, thread_id: str) -> int:
         """Return the bytes of all files of a thread."""
-        return sum(self.path(thread_id, name).stat().st_size for name in self.files(thread_id))
+        return sum(size for _, size in self._files(thread_id))
 
     def remove(self, thread_id: str) -> bool:
         """Remove a thread's files; return False if there were none."""
@@ -140,7 +187,47 @@ class Workspace:
         return sum(map(_remove, old))
 
 
+class _Folder:
+    """An open folder, whose files are opened relative to it where the system can."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._number: int | None = os.open(path, _OPEN_FOLDER) if _IS_RELATIVE else None
+
+    def enter(self, name: str, *, create: bool) -> None:
+        """Go into a folder in it."""
+        if create:
+            with suppress(FileExistsError):
+                os.mkdir(self._place(name), 0o700, dir_fd=self._number)
+        if self._number is not None:
+            inner = os.open(name, _OPEN_FOLDER, dir_fd=self._number)
+            os.close(self._number)
+            self._number = inner
+        self._path /= name
+
+    def open(self, name: str, flags: int) -> BinaryIO:
+        """Open a file in it; a link is refused."""
+        number = os.open(self._place(name), flags | _NO_LINK, 0o600, dir_fd=self._number)
+        return os.fdopen(number, "wb" if flags & os.O_WRONLY else "rb")
+
+    def replace(self, old: str, new: str) -> None:
+        """Give a file in it another's name."""
+        number = self._number
+        os.replace(self._place(old), self._place(new), src_dir_fd=number, dst_dir_fd=number)
+
+    def close(self) -> None:
+        """Close it."""
+        if self._number is not None:
+            os.close(self._number)
+
+    def _place(self, name: str) -> str:
+        return name if self._number is not None else str(self._path / name)
+
+
 def _remove(folder: Path) -> bool:
+    if folder.is_symlink():
+        folder.unlink()
+        return True
     if not folder.is_dir():
         return False
     shutil.rmtree(folder)

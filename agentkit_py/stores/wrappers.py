@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
+from agentkit_py._core.heavy import off_loop
 from agentkit_py._core.json import JsonObject
-from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
 from agentkit_py.history.config import HistoryContext
-from agentkit_py.history.runs import RunRecord, RunStore
+from agentkit_py.history.facts import Fact
+from agentkit_py.history.questions import Question, QuestionFilter
+from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, RunStore, Unfinished
 from agentkit_py.processors.base import Summary, SummaryStore
-from agentkit_py.processors.redaction import MaskFunction, Patterns, Redactor, as_redactor
 from agentkit_py.processors.vectors import Vector, VectorIndex
 from agentkit_py.results import AgentResult
 from agentkit_py.stores.base import HistoryStore
@@ -29,6 +32,9 @@ from agentkit_py.stores.rows import (
     new_thread_id,
 )
 from agentkit_py.stores.thread_data import ThreadData
+
+if TYPE_CHECKING:
+    from agentkit_py.processors.redaction import MaskFunction, Patterns, Redactor
 
 
 def for_user(store: HistoryStore, user_id: str) -> HistoryStore:
@@ -67,6 +73,8 @@ def redacted(
     Raises:
         ConfigurationError: There is nothing to look for, or a pattern is no regular expression.
     """
+    from agentkit_py.processors.redaction import as_redactor  # noqa: PLC0415 - slow to load
+
     made = as_redactor(redactor)
     kind = _RedactedStore if _has_thread_data(store) else _RedactedThreads
     return kind(store, made, mask_state=state)
@@ -91,10 +99,24 @@ class _WrappedThreads(HistoryStore):
     def redactor(self) -> Redactor | None:
         return self._store.redactor
 
+    @property
+    def looks_first(self) -> bool:
+        own = self.create_thread == self._create_for_run
+        return own and self._store.looks_first
+
     async def _own(self, thread_id: str) -> Any:
         """Return the store to ask for this thread."""
         del thread_id
         return self._store
+
+    def restricted_to(self, user_id: str) -> Self | None:
+        """Return the same around the other store as it is for the user, where it can be."""
+        inner = self._store.restricted_to(user_id)
+        if inner is None:
+            return None
+        view = copy(self)
+        view._store = inner  # noqa: SLF001 - a copy of this object
+        return view
 
     async def setup(self) -> None:
         await self._store.setup()
@@ -120,6 +142,17 @@ class _WrappedThreads(HistoryStore):
 
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
         await (await self._own(thread_id)).append_rows(thread_id, rows)
+
+    async def append_held(self, thread_id: str, rows: Sequence[Row], claim: LeaseClaim) -> bool:
+        return await (await self._own(thread_id)).append_held(thread_id, rows, claim)
+
+    async def open_run(
+        self, thread_id: str, claim: LeaseClaim, run_id: str, limit: int
+    ) -> OpenedRun | None:
+        return await (await self._own(thread_id)).open_run(thread_id, claim, run_id, limit)
+
+    async def end_run(self, thread_id: str, owner: str, run: RunRecord) -> str | None:
+        return await (await self._own(thread_id)).end_run(thread_id, owner, run)
 
     async def stored_results(self, thread_id: str) -> list[StoredResult]:
         return await (await self._own(thread_id)).stored_results(thread_id)
@@ -149,6 +182,16 @@ class _WrappedThreads(HistoryStore):
 
     async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
         return await self._store.select_threads(limit, user_id)
+
+    async def thread_page(
+        self,
+        limit: int,
+        *,
+        user_id: str | None = None,
+        offset: int = 0,
+        before: tuple[datetime, str] | None = None,
+    ) -> tuple[list[ThreadInfo], int]:
+        return await self._store.thread_page(limit, user_id=user_id, offset=offset, before=before)
 
     async def thread_exists(self, thread_id: str) -> bool:
         return await self._store.thread_exists(thread_id)
@@ -190,8 +233,72 @@ class _WrappedStore(_WrappedThreads):
     async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:
         return await (await self._own(thread_id)).lock_thread(thread_id, owner, seconds)
 
-    async def unlock_thread(self, thread_id: str, owner: str) -> None:
-        await (await self._own(thread_id)).unlock_thread(thread_id, owner)
+    async def wait_in_line(self, thread_id: str, owner: str, seconds: float) -> bool:
+        return await (await self._own(thread_id)).wait_in_line(thread_id, owner, seconds)
+
+    async def unlock_thread(self, thread_id: str, owner: str) -> str | None:
+        return await (await self._own(thread_id)).unlock_thread(thread_id, owner)
+
+    async def note_calls(self, thread_id: str, owner: str, notes: Mapping[str, JsonObject]) -> bool:
+        return await (await self._own(thread_id)).note_calls(thread_id, owner, notes)
+
+    async def drop_notes(self, thread_id: str, owner: str) -> None:
+        await (await self._own(thread_id)).drop_notes(thread_id, owner)
+
+    async def save_question(self, question: Question) -> None:
+        await (await self._own(question.thread_id)).save_question(question)
+
+    async def change_question(
+        self, question_id: str, change: Callable[[Question], Question | None]
+    ) -> Question | None:
+        if await self.load_question(question_id) is None:  # it may be another user's
+            return None
+        return await self._store.change_question(question_id, change)
+
+    async def change_run(
+        self, thread_id: str, run_id: str, change: Callable[[RunRecord], RunRecord | None]
+    ) -> RunRecord | None:
+        return await (await self._own(thread_id)).change_run(thread_id, run_id, change)
+
+    async def load_question(self, question_id: str) -> Question | None:
+        return await self._store.load_question(question_id)
+
+    async def list_questions(
+        self,
+        *,
+        thread_id: str | None = None,
+        user_id: str | None = None,
+        status: QuestionFilter | None = "open",
+        limit: int | None = 50,
+    ) -> list[Question]:
+        return await self._store.list_questions(
+            thread_id=thread_id, user_id=user_id, status=status, limit=limit
+        )
+
+    async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
+        await self._store.put_mail(box, mail_id, content)
+
+    async def take_mail(self, box: str, taker: str) -> JsonObject | None:
+        return await self._store.take_mail(box, taker)
+
+    async def add_fact(self, fact: Fact) -> bool:
+        return await self._store.add_fact(fact)
+
+    async def list_facts(
+        self, tenant: str, user_id: str, *, replaced: bool = False, limit: int | None = None
+    ) -> list[Fact]:
+        return await self._store.list_facts(tenant, user_id, replaced=replaced, limit=limit)
+
+    async def remove_facts(
+        self, user_id: str, *, tenant: str | None = None, fact_id: str | None = None
+    ) -> int:
+        return await self._store.remove_facts(user_id, tenant=tenant, fact_id=fact_id)
+
+    async def stop_execution(self, execution: str) -> list[Unfinished]:
+        return await self._store.stop_execution(execution)
+
+    async def is_stopped(self, execution: str) -> bool:
+        return await self._store.is_stopped(execution)
 
     async def save_run(self, thread_id: str, run: RunRecord) -> None:
         await (await self._own(thread_id)).save_run(thread_id, run)
@@ -206,11 +313,18 @@ class _UserThreads(_WrappedThreads):
     def __init__(self, store: HistoryStore, user_id: str) -> None:
         super().__init__(store)
         self._user_id = user_id
+        self._checked: HistoryStore | None = store.restricted_to(user_id)
 
     def __repr__(self) -> str:
         return f"for_user({self._store!r}, {self._user_id!r})"
 
+    def restricted_to(self, user_id: str) -> None:
+        """Refuse: who is restricted twice is asked for both owners."""
+        del user_id
+
     async def _own(self, thread_id: str) -> Any:
+        if self._checked is not None:  # the database asks for the owner
+            return self._checked
         info: ThreadInfo = await self._store.get_thread(thread_id)
         if info.user_id != self._user_id:
             raise ThreadNotFoundError(thread_id)
@@ -233,20 +347,35 @@ class _UserThreads(_WrappedThreads):
         key = new_thread_id() if thread_id is None else thread_id
         if user_id not in (None, self._user_id):
             raise ThreadNotFoundError(key)
-        await self._store.add_thread(key, user_id=self._user_id, title=title, metadata=metadata)
+        store = self._checked or self._store
+        await store.add_thread(key, user_id=self._user_id, title=title, metadata=metadata)
         await self._own(key)
         return key
 
     async def insert_thread(self, thread: ThreadInfo) -> None:
         if thread.user_id not in (None, self._user_id):
             raise ThreadNotFoundError(thread.id)
-        await self._store.insert_thread(replace(thread, user_id=self._user_id))
+        store = self._checked or self._store
+        await store.insert_thread(replace(thread, user_id=self._user_id))
         await self._own(thread.id)
 
     async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
         if user_id not in (None, self._user_id):
             return []
         return await self._store.select_threads(limit, self._user_id)
+
+    async def thread_page(
+        self,
+        limit: int,
+        *,
+        user_id: str | None = None,
+        offset: int = 0,
+        before: tuple[datetime, str] | None = None,
+    ) -> tuple[list[ThreadInfo], int]:
+        if user_id not in (None, self._user_id):
+            return [], 0
+        mine = self._user_id
+        return await self._store.thread_page(limit, user_id=mine, offset=offset, before=before)
 
     async def search(
         self, words: str, *, user_id: str | None = None, limit: int = 50
@@ -262,10 +391,9 @@ class _UserThreads(_WrappedThreads):
 
     async def thread_exists(self, thread_id: str) -> bool:
         try:
-            await self._own(thread_id)
+            return await (await self._own(thread_id)).thread_exists(thread_id)
         except ThreadNotFoundError:
             return False
-        return True
 
     async def remove_thread(self, thread_id: str) -> bool:
         return await self.thread_exists(thread_id) and await self._store.delete_thread(thread_id)
@@ -273,6 +401,51 @@ class _UserThreads(_WrappedThreads):
 
 class _UserStore(_UserThreads, _WrappedStore):
     """Wraps thread data as well."""
+
+    async def load_question(self, question_id: str) -> Question | None:
+        found = await super().load_question(question_id)
+        return found if found is not None and found.user_id == self._user_id else None
+
+    async def list_questions(
+        self,
+        *,
+        thread_id: str | None = None,
+        user_id: str | None = None,
+        status: QuestionFilter | None = "open",
+        limit: int | None = 50,
+    ) -> list[Question]:
+        if user_id not in (None, self._user_id):
+            return []
+        return await super().list_questions(
+            thread_id=thread_id, user_id=self._user_id, status=status, limit=limit
+        )
+
+    async def add_fact(self, fact: Fact) -> bool:
+        """Add a fact of this user.
+
+        Raises:
+            HistoryError: It is another user's.
+            ThreadNotFoundError: Its thread is another user's.
+        """
+        if fact.user_id != self._user_id:
+            raise HistoryError(f"A store of {self._user_id!r} keeps no facts of others.")
+        if fact.thread_id is not None:
+            await (await self._own(fact.thread_id)).get_thread(fact.thread_id)
+        return await self._store.add_fact(fact)
+
+    async def list_facts(
+        self, tenant: str, user_id: str, *, replaced: bool = False, limit: int | None = None
+    ) -> list[Fact]:
+        if user_id != self._user_id:
+            return []
+        return await super().list_facts(tenant, user_id, replaced=replaced, limit=limit)
+
+    async def remove_facts(
+        self, user_id: str, *, tenant: str | None = None, fact_id: str | None = None
+    ) -> int:
+        if user_id != self._user_id:
+            return 0
+        return await super().remove_facts(user_id, tenant=tenant, fact_id=fact_id)
 
 
 class _RedactedThreads(_WrappedThreads):
@@ -311,7 +484,8 @@ class _RedactedThreads(_WrappedThreads):
 
     async def _create_for_run(self, context: HistoryContext) -> str:
         # Before the title is cut: patterns do not find half an address.
-        masked = self._redactor.text(context.input)
+        text = context.input
+        masked = await off_loop(lambda: self._redactor.text(text), text)
         return await super()._create_for_run(replace(context, input=masked))
 
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
@@ -319,11 +493,16 @@ class _RedactedThreads(_WrappedThreads):
         masked = [await self._row(thread_id, row) for row in rows]
         await super().append_rows(thread_id, masked)
 
+    async def append_held(self, thread_id: str, rows: Sequence[Row], claim: LeaseClaim) -> bool:
+        """Renew a lease and add rows, masked."""
+        masked = [await self._row(thread_id, row) for row in rows]
+        return await super().append_held(thread_id, masked, claim)
+
     async def _row(self, thread_id: str, row: Row) -> Row:
         metadata = None if row.metadata is None else json.loads(row.metadata)
         kept = self._redactor.value(metadata)
         result = AgentResult.from_dict(json.loads(row.json))
-        masked = self._result(result)
+        masked = await off_loop(lambda: self._result(result), row.json)
         if masked is result and kept is metadata:
             return row
         if masked is not result:
@@ -354,7 +533,75 @@ class _RedactedStore(_RedactedThreads, _WrappedStore):
         masked = replace(summary, text=self._redactor.text(summary.text))
         return await super().save_summary(thread_id, key, masked, owner)
 
+    async def note_calls(self, thread_id: str, owner: str, notes: Mapping[str, JsonObject]) -> bool:
+        masked = {key: self._object(one, "A note of a call") for key, one in notes.items()}
+        return await super().note_calls(thread_id, owner, masked)
+
+    async def save_question(self, question: Question) -> None:
+        """Save a question with masked arguments, message and reason."""
+        await super().save_question(self._question(question))
+
+    async def change_question(
+        self, question_id: str, change: Callable[[Question], Question | None]
+    ) -> Question | None:
+        def masked(question: Question) -> Question | None:
+            made = change(question)
+            return None if made is None else self._question(made)
+
+        return await super().change_question(question_id, masked)
+
+    async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
+        """Keep mail, masked."""
+        await super().put_mail(box, mail_id, self._object(content, f"Mail {mail_id!r}"))
+
+    async def add_fact(self, fact: Fact) -> bool:
+        """Add a fact, masked."""
+        return await super().add_fact(replace(fact, text=self._redactor.text(fact.text)))
+
+    def _question(self, question: Question) -> Question:
+        mask = self._redactor
+        answer = question.answer
+        if answer is not None:
+            calls = {i: replace(d, reason=mask.text(d.reason)) for i, d in answer.calls.items()}
+            data = {
+                key: one if key in _WHO else mask.value(one) for key, one in answer.data.items()
+            }
+            answer = replace(answer, reason=mask.text(answer.reason), calls=calls, data=data)
+        return replace(
+            question,
+            calls=tuple(replace(c, arguments=mask.value(c.arguments)) for c in question.calls),
+            message=mask.text(question.message),
+            reason=mask.text(question.reason),
+            answer=answer,
+        )
+
     async def save_run(self, thread_id: str, run: RunRecord) -> None:
+        await super().save_run(thread_id, self._run(run))
+
+    async def end_run(self, thread_id: str, owner: str, run: RunRecord) -> str | None:
+        """Save a run with a masked state, and end its lease."""
+        return await super().end_run(thread_id, owner, self._run(run))
+
+    async def change_run(
+        self, thread_id: str, run_id: str, change: Callable[[RunRecord], RunRecord | None]
+    ) -> RunRecord | None:
+        def masked(run: RunRecord) -> RunRecord | None:
+            made = change(run)
+            return None if made is None else self._run(made)
+
+        return await super().change_run(thread_id, run_id, masked)
+
+    def _run(self, run: RunRecord) -> RunRecord:
+        what = f"run {run.id!r}"
+        if run.journal is not None and self._object(run.journal, what) != run.journal:
+            raise ConfigurationError(
+                f"The {what} waits for a person, and holds what this store masks: it could only go "
+                "on with masked values. Pass approver=… to run(), or run it with Inngest."
+            )
         if self._mask_state and run.state is not None:
-            run = replace(run, state=self._object(run.state, f"The state of run {run.id!r}"))
-        await super().save_run(thread_id, run)
+            return replace(run, state=self._object(run.state, f"The state of {what}"))
+        return run
+
+
+_WHO = ("answeredBy", "resolvedBy")
+"""Ids of users in answers: they are keys, and stay."""

@@ -1,7 +1,9 @@
 """Fakes for tests of agents: no key, no network, and as strict as the real thing."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from agentkit_py._core.lazy import Finder as _Finder
+from agentkit_py._core.lazy import lazily as _lazily
 from agentkit_py.testing._provider.transport import PacedTransport
 from agentkit_py.testing.embedder import HashingEmbedder
 from agentkit_py.testing.event_log import EventLog
@@ -10,6 +12,7 @@ from agentkit_py.testing.provider import (
     Raw,
     ReceivedRequest,
     Rejection,
+    Signing,
     error,
     provider_rules,
     text,
@@ -32,6 +35,7 @@ __all__ = [
     "Rejection",
     "ReplayExecutor",
     "ScriptedModel",
+    "Signing",
     "error",
     "kill_points",
     "provider_rules",
@@ -40,13 +44,7 @@ __all__ = [
     "tool_calls",
 ]
 
-_LAZY = ("KillAt", "ReplayExecutor", "kill_points")
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # The SDK takes half a second to load, which fakes of providers have no use for.
-    from agentkit_py.testing import executor  # noqa: PLC0415 - loaded only where it is used
-
-    return getattr(executor, name)
+# The SDK takes half a second to load, which fakes of providers have no use for.
+__getattr__: _Finder = _lazily(
+    __name__, {"agentkit_py.testing.executor": "KillAt ReplayExecutor kill_points"}
+)

@@ -8,9 +8,10 @@ assert not provider.rejections
 ```
 
 It speaks OpenAI chat completions and Responses, Azure OpenAI, Anthropic Messages, Gemini
-generateContent and Grok, streamed or not, over HTTP on loopback or as an httpx transport. A request
-that the real provider would refuse gets that provider's 400; each rule of `provider_rules`
-names its source.
+generateContent, Grok and the chat of compatible hosts, streamed or not, over HTTP on loopback or as
+an httpx transport. A request that the real provider would refuse gets that provider's 400; each
+rule of `provider_rules` names its source. What the stand-in does not know gets a 400 in its own
+words, and `Rejection.unknown` says so.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from ._provider.types import (
     Rejection,
     Reply,
     ReplySource,
+    Signing,
     error,
     text,
     tool_call,
@@ -47,6 +49,7 @@ __all__ = [
     "Rejection",
     "Reply",
     "Rule",
+    "Signing",
     "error",
     "provider_rules",
     "text",
@@ -80,6 +83,7 @@ class FakeProvider:
         strict: bool = True,
         api_keys: Mapping[str, str] | None = None,
         extra_rules: Iterable[str] = (),
+        signing: Signing | None = None,
     ) -> None:
         """Prepare the script.
 
@@ -92,6 +96,7 @@ class FakeProvider:
             api_keys: The right key by provider name; others get a 401. Without it any key will do.
             extra_rules: Ids of rules that are off by default, such as
                 `anthropic.tool_blocks_without_tools` (Bedrock has it, Anthropic's own API had it).
+            signing: How reasoning that comes back is checked; see `Signing`.
         """
         source = cast("ReplySource", replies) if callable(replies) else None
         script: Iterable[Reply] = () if callable(replies) else _script(replies)
@@ -101,9 +106,15 @@ class FakeProvider:
             queue=deque(script),
             source=source,
             extra_rules=_known_rules(extra_rules),
+            signing=signing or Signing(),
         )
         self._server: LoopbackServer | None = None
         self.transport: FakeTransport = FakeTransport(self._handler)
+
+    @property
+    def signing(self) -> Signing:
+        """The settings for checking reasoning that comes back."""
+        return self._handler.signing
 
     @property
     def requests(self) -> list[ReceivedRequest]:
@@ -135,7 +146,7 @@ class FakeProvider:
 
         Args:
             provider: `openai`, `openai_responses`, `azure_openai` (or `azure`), `anthropic`,
-                `gemini` or `grok`.
+                `gemini`, `grok`, or `compatible` (other hosts with OpenAI's chat completions).
         """
         name = "azure_openai" if provider == "azure" else provider
         if name not in PREFIXES:

@@ -159,7 +159,7 @@ def _rendered(reply: ScriptedReply) -> Reply:
         return _of_messages([reply])
     if isinstance(reply, list | tuple):
         return _of_messages(reply)
-    return reply  # type: ignore[return-value]
+    return reply  # type: ignore[return-value] - what is left are replies
 
 
 def _of_messages(messages: Sequence[Message]) -> Reply:

@@ -9,22 +9,26 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from agentkit_py._core.json import JsonValue, as_object, dumps
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.codec import escape_surrogates
-from agentkit_py.errors import ModelHTTPError
+from agentkit_py.errors import EmptyReplyError, ModelHTTPError
 from agentkit_py.messages import (
+    Finish,
     Message,
+    OpaqueMessage,
     ReasoningMessage,
     TextContent,
     TextMessage,
-    ToolCall,
     ToolCallMessage,
     Usage,
+    without_ciphers,
 )
 from agentkit_py.models.base import Model, ModelReply, ModelRequest
+from agentkit_py.models.blocks import end_of
 from agentkit_py.processors.redaction import Redactor
 
 T = TypeVar("T")
-logger: logging.Logger = logging.getLogger("agentkit_py.tracing")
+logger: logging.Logger = get_logger("agentkit_py.tracing")
 
 Attributes: TypeAlias = dict[str, str | bool | int | float | Sequence[str]]
 
@@ -90,11 +94,18 @@ def of_reply(body: object, reply: ModelReply) -> Attributes:
         value = next((fields[name] for name in names if isinstance(fields.get(name), str)), None)
         if value:
             found[attribute] = value
-    if reply.finish_reason:
-        found["gen_ai.response.finish_reasons"] = (reply.finish_reason,)
+    if reply.finish is not None:
+        found |= _of_end(reply.finish)
     if reply.usage is not None:
         found.update(of_usage(reply.usage))
     return found
+
+
+def _of_end(finish: Finish) -> Attributes:
+    return {
+        "gen_ai.response.finish_reasons": (finish.word or finish.reason,),
+        "agentkit.finish_reason": finish.reason,
+    }
 
 
 _REPLY_FIELDS = {
@@ -122,6 +133,10 @@ def of_error(error: BaseException) -> Attributes:
     found: Attributes = {ERROR: "cancelled" if cancelled else type(error).__name__}
     if isinstance(error, ModelHTTPError):
         found["http.response.status_code"] = error.status
+    if isinstance(error, EmptyReplyError):
+        found |= _of_end(end_of(error))
+        if error.usage is not None:
+            found |= of_usage(error.usage)
     return found
 
 
@@ -180,7 +195,8 @@ class Words:
 
     def _request(self, request: ModelRequest) -> Attributes:
         system, rest = _split(request.messages)
-        found: Attributes = {"gen_ai.input.messages": self._messages(rest)}
+        shown = [{"role": _role(m), "parts": self._parts(m)} for m in rest]
+        found: Attributes = {"gen_ai.input.messages": _json(shown)}
         if system:
             parts = [part for message in system for part in self._parts(message)]
             found["gen_ai.system_instructions"] = _json(parts)
@@ -198,14 +214,14 @@ class Words:
         message = {"role": "assistant", "parts": parts, "finish_reason": reply.finish_reason or ""}
         return {"gen_ai.output.messages": _json([message])}
 
-    def _messages(self, messages: Sequence[Message]) -> str:
-        return _json([{"role": _role(m), "parts": self._parts(m)} for m in messages])
-
     def _parts(self, message: Message) -> list[dict[str, Any]]:
         if self._redactor is not None:
             message = self._redactor.message(message)
         if isinstance(message, ToolCallMessage):
-            return [_call(call) for call in message.tools]
+            return [
+                {"type": "tool_call", "id": c.id, "name": c.name, "arguments": c.arguments}
+                for c in message.tools
+            ]
         if isinstance(message, TextMessage | ReasoningMessage):
             kind = "text" if isinstance(message, TextMessage) else "reasoning"
             content = message.content
@@ -217,12 +233,21 @@ class Words:
                 else {"type": part.type}  # an image or file is not copied into a trace
                 for part in content
             ]
+        if isinstance(message, OpaqueMessage):
+            return [_hosted(message)]
         call, result = message.tool, message.content
         return [{"type": "tool_call_response", "id": call.id, "response": result}]
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
-    return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+def _hosted(message: OpaqueMessage) -> dict[str, Any]:
+    """Return a hosted tool's activity, or another block without a type, as OpenTelemetry has it."""
+    content = without_ciphers(message.content)
+    if not message.tool:
+        return {"type": message.kind, "content": content}
+    about = {"id": message.call_id, "name": message.tool}
+    if message.part == "result":
+        return {"type": "server_tool_call_response", **about, "response": content}
+    return {"type": "server_tool_call", **about, "arguments": content}
 
 
 def _role(message: Message) -> str:

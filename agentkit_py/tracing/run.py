@@ -37,7 +37,7 @@ from agentkit_py.tracing.attributes import (
     of_reply,
     of_usage,
 )
-from agentkit_py.tracing.spans import Opened, OpenedAgain, OpenedNow, SpanFactory
+from agentkit_py.tracing.spans import Opened, OpenedAgain, OpenedNow, SpanFactory, parent_of
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class MeasuredRun(Instrumentation):
         runtime = self.runtime
         if not isinstance(runtime, Replaying):
             return self.open_now(name, attributes, kind)
-        return OpenedAgain(self.factory, runtime, key, name, kind, attributes)
+        return OpenedAgain(self.factory, name, kind, attributes, parent_of(runtime), runtime, key)
 
     def open_now(
         self, name: str, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL

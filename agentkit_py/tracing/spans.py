@@ -182,27 +182,17 @@ class SpanFactory:
         self.ids = FixedIds.of(self.tracer)
 
 
+@dataclass(eq=False, repr=False)
 class Opened(ABC):
-    """A span that has begun.
+    """A span that has begun."""
 
-    Attributes:
-        context: The context in which it is the current span.
-    """
-
-    def __init__(
-        self,
-        factory: SpanFactory,
-        name: str,
-        kind: SpanKind,
-        attributes: Attributes,
-        context: Context,
-    ) -> None:
-        self._factory = factory
-        self._name = name
-        self._kind = kind
-        self._attributes = attributes
-        self._parent = context
-        self.context: Context = context
+    factory: SpanFactory
+    name: str
+    kind: SpanKind
+    attributes: Attributes
+    parent: Context
+    context: Context = field(init=False)
+    """The context in which it is the current span."""
 
     @contextmanager
     def current(self) -> Generator[None]:
@@ -212,7 +202,7 @@ class Opened(ABC):
 
     def set(self, attributes: Attributes) -> None:
         """Add attributes."""
-        self._attributes.update(attributes)
+        self.attributes.update(attributes)
 
     def end(
         self,
@@ -236,32 +226,26 @@ class Opened(ABC):
     ) -> None: ...
 
     def _finish(self, span: Span, began: int, ended: int, description: str | None) -> None:
-        span.set_attributes(self._attributes)
-        if ERROR in self._attributes:
+        span.set_attributes(self.attributes)
+        if ERROR in self.attributes:
             span.set_status(Status(StatusCode.ERROR, description))
         span.end(ended)
-        operation = str(self._attributes.get(OPERATION, ""))
-        with _use(trace.set_span_in_context(span, self._parent)):  # for exemplars
-            self._factory.instruments.took(operation, (ended - began) / 1e9, self._attributes)
+        operation = str(self.attributes.get(OPERATION, ""))
+        with _use(trace.set_span_in_context(span, self.parent)):  # for exemplars
+            self.factory.instruments.took(operation, (ended - began) / 1e9, self.attributes)
 
 
+@dataclass(eq=False, repr=False)
 class OpenedNow(Opened):
     """A span of code that runs once."""
 
-    def __init__(
-        self,
-        factory: SpanFactory,
-        name: str,
-        kind: SpanKind,
-        attributes: Attributes,
-        context: Context,
-    ) -> None:
-        super().__init__(factory, name, kind, attributes, context)
+    def __post_init__(self) -> None:
+        """Begin it."""
         self._began = time.time_ns()
-        self._span = factory.tracer.start_span(
-            name, context, kind, attributes, start_time=self._began
+        self._span = self.factory.tracer.start_span(
+            self.name, self.parent, self.kind, self.attributes, start_time=self._began
         )
-        self.context: Context = trace.set_span_in_context(self._span, context)
+        self.context: Context = trace.set_span_in_context(self._span, self.parent)
 
     def _end(self, ended: int, description: str | None, also: Callable[[], None] | None) -> None:
         self._finish(self._span, self._began, ended, description)
@@ -269,34 +253,29 @@ class OpenedNow(Opened):
             also()
 
 
+@dataclass(eq=False, repr=False)
 class OpenedAgain(Opened):
     """A span of code that each replay of a durable run runs again."""
 
-    def __init__(
-        self,
-        factory: SpanFactory,
-        runtime: Replaying,
-        key: str,
-        name: str,
-        kind: SpanKind,
-        attributes: Attributes,
-    ) -> None:
-        context = _parent_of(runtime)
-        super().__init__(factory, name, kind, attributes, context)
-        self._runtime = runtime
-        parent = trace.get_current_span(context).get_span_context()
-        trace_id = parent.trace_id if parent.is_valid else _trace_id(runtime.execution)
+    runtime: Replaying
+    key: str
+    """Names the operation in its execution."""
+
+    def __post_init__(self) -> None:
+        """Compute its ids, and find when it began."""
+        runtime, parent = self.runtime, trace.get_current_span(self.parent).get_span_context()
+        trace_id = parent.trace_id if parent.is_valid else _hashed(f"trace:{runtime.execution}", 16)
         self._place = SpanContext(
             trace_id,
-            _span_id(runtime.execution, key),
+            _hashed(f"span:{runtime.execution}/{self.key}", 8),
             is_remote=True,
             trace_flags=parent.trace_flags if parent.is_valid else self._sampled(trace_id),
             trace_state=parent.trace_state,
         )
-        marked = otel.set_value(_EXECUTION, runtime.execution, context)
+        marked = otel.set_value(_EXECUTION, runtime.execution, self.parent)
         self.context: Context = trace.set_span_in_context(NonRecordingSpan(self._place), marked)
         now = time.time_ns() if runtime.is_new else int(runtime.recorded_time.timestamp() * 1e9)
-        self._began = factory.begun.first(self._ids, now)
+        self._began = self.factory.begun.first(self._ids, now)
 
     @property
     def _ids(self) -> tuple[int, int]:
@@ -304,35 +283,31 @@ class OpenedAgain(Opened):
 
     def _sampled(self, trace_id: int) -> TraceFlags:
         """Ask the sampler about a trace that begins here; it is asked again when the span ends."""
-        sampler: Any = getattr(self._factory.tracer, "sampler", None)
+        sampler: Any = getattr(self.factory.tracer, "sampler", None)
         if sampler is None:
             return TraceFlags(TraceFlags.SAMPLED)
-        result = sampler.should_sample(
-            self._parent, trace_id, self._name, self._kind, self._attributes
-        )
+        result = sampler.should_sample(self.parent, trace_id, self.name, self.kind, self.attributes)
         wanted = result.decision.is_sampled()
         return TraceFlags(TraceFlags.SAMPLED if wanted else TraceFlags.DEFAULT)
 
     def _end(self, ended: int, description: str | None, also: Callable[[], None] | None) -> None:
         def make() -> None:
             mine = object()
-            if self._factory.ended.first(self._ids, mine) is not mine:
+            if self.factory.ended.first(self._ids, mine) is not mine:
                 return
             self._finish(self._make(), self._began, ended, description)
             if also is not None:
                 also()
 
-        self._runtime.when_new(make)
+        self.runtime.when_new(make)
 
     def _make(self) -> Span:
-        start = self._factory.tracer.start_span
-        ids = self._factory.ids
+        start = self.factory.tracer.start_span
+        ids = self.factory.ids
         if ids is None:
-            return start(self._name, self._parent, self._kind, start_time=self._began)
+            return start(self.name, self.parent, self.kind, start_time=self._began)
         with ids.fixed(*self._ids):
-            return start(
-                self._name, self._parent, self._kind, self._attributes, start_time=self._began
-            )
+            return start(self.name, self.parent, self.kind, self.attributes, start_time=self._began)
 
 
 @contextmanager
@@ -344,7 +319,7 @@ def _use(context: Context) -> Generator[None]:
         otel.detach(token)
 
 
-def _parent_of(runtime: Replaying) -> Context:
+def parent_of(runtime: Replaying) -> Context:
     """Return the parent's context in a durable execution: the current one, or the event's.
 
     Each request of Inngest's server to the worker may have a trace of its own; the execution is
@@ -358,14 +333,9 @@ def _parent_of(runtime: Replaying) -> Context:
     return propagate.extract(texts, Context())
 
 
-def _trace_id(execution: str) -> int:
-    """Return the trace id of an execution that was started without one."""
-    return int.from_bytes(hashlib.sha256(f"trace:{execution}".encode()).digest()[:16])
-
-
-def _span_id(execution: str, key: str) -> int:
-    """Return the span id of the operation ``key`` in an execution."""
-    return int.from_bytes(hashlib.sha256(f"span:{execution}/{key}".encode()).digest()[:8])
+def _hashed(text: str, size: int) -> int:
+    """Return an id of ``size`` bytes, the same for the same text."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:size])
 
 
 def _some(attributes: Attributes, names: tuple[str, ...]) -> Attributes:

@@ -48,7 +48,7 @@ from agentkit_py import (
     openai,
     tool,
 )
-from agentkit_py.messages import ToolCall, ToolCallMessage, Usage
+from agentkit_py.messages import Finish, ToolCall, ToolCallMessage, Usage
 from agentkit_py.models import Model, ModelReply, ModelRequest, function_model, openai_responses
 from agentkit_py.processors import (
     ApproximateTokenizer,
@@ -95,15 +95,15 @@ class _Scripted:
         usage = Usage(input_tokens=120, output_tokens=12)
         if number is None:
             text = TextMessage("assistant", ANSWER, stop_reason="stop")
-            return ModelReply(messages=(text,), usage=usage, finish_reason="stop")
+            return ModelReply(messages=(text,), usage=usage, finish=Finish("stop"))
         call = ToolCall(f"call_{number}", "track", arguments(number))
         calls = ToolCallMessage((call,))
-        return ModelReply(messages=(calls,), usage=usage, finish_reason="tool_calls")
+        return ModelReply(messages=(calls,), usage=usage, finish=Finish("tool_calls"))
 
 
 def _in_wire_format(steps: Steps) -> Model:
     """A model that is asked and answers in OpenAI's JSON."""
-    return replace(OPENAI, respond=scripted(steps))
+    return replace(OPENAI, answers=scripted(steps))
 
 
 class Ours(Framework):

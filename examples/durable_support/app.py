@@ -19,7 +19,14 @@ from pydantic import BaseModel
 from support import support_network
 
 from agentkit_py import openai
-from agentkit_py.inngest import FunctionOptions, create_functions, subscription_token
+from agentkit_py.errors import NotPendingError
+from agentkit_py.events import ApprovalAnswer
+from agentkit_py.inngest import (
+    FunctionOptions,
+    answer_question,
+    create_functions,
+    subscription_token,
+)
 
 client = inngest.Inngest(app_id="desk")
 network = support_network(openai("gpt-4.1"), "threads.db")
@@ -94,13 +101,18 @@ async def token(user: User) -> dict[str, object]:
     return await subscription_token(client, user)
 
 
+# --8<-- [start:answer]
 @app.post("/approvals/{request_id}")
 async def approve(user: User, request_id: str, answer: Answer) -> None:
     """Pass a colleague's decision on; `request_id` is in the chunk ``hitl.requested``."""
     if user != "colleague":
         raise HTTPException(403)
-    data = {"approvalId": request_id, "approved": answer.approved, "reason": answer.reason}
-    await client.send(inngest.Event(name="agentkit/approval.answered", data=data))
+    decision = ApprovalAnswer(approved=answer.approved, reason=answer.reason)
+    try:
+        await answer_question(client, network.history, request_id, decision, by=user)
+    except NotPendingError as error:  # somebody else was faster, or its time is over
+        raise HTTPException(409, str(error)) from error
 
 
+# --8<-- [end:answer]
 # --8<-- [end:api]

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import inngest
+from deploys import desk, functions_of
 from support import PAID, support_network
 
 from agentkit_py.inngest import create_functions
 from agentkit_py.testing import ScriptedModel, tool_call
-from agentkit_py.testing.executor import ReplayExecutor, Wait
+from agentkit_py.testing.executor import KillAt, ReplayExecutor, Wait
 
 SCRIPT = [
     tool_call("hand_over", {"desk": "billing"}),
@@ -67,8 +68,28 @@ async def main(folder: Path) -> None:
 
 # --8<-- [end:test]
 
+
+async def deploy() -> None:
+    """Begin one run before a deploy and one after it; both end, each in its own way."""
+    model = ScriptedModel("Billing will help.", "Paid.", "Billing will help.", "No fraud.", "Paid.")
+    client = inngest.Inngest(app_id="desk", is_production=False)
+    ways = iter([False, True])
+
+    def functions() -> Sequence[inngest.Function[Any]]:
+        network = desk(model, checks_fraud=next(ways))
+        return create_functions(client, networks=[network], inference="local")
+
+    kill = KillAt(request=1, when="after")  # what comes after has the new code
+    executor = ReplayExecutor(client, functions, kill=kill)
+    runs = [await executor.run("desk/network-desk", {"input": "Hello."}) for _ in range(2)]
+    assert [run.status for run in runs] == ["completed", "completed"]
+    assert ["agentkit.patched.fraud-check" in run.names for run in runs] == [False, True]
+    assert len(functions_of(client, desk(model, checks_fraud=True))) == 1
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         asyncio.run(main(Path(name)))
+    asyncio.run(deploy())
     print("To serve it for real, see app.py beside this file, or:")
     print("  agentkit serve app && inngest dev --no-discovery -u http://127.0.0.1:8000/api/inngest")

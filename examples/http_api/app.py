@@ -8,8 +8,8 @@ from starlette.requests import Request
 
 from agentkit_py.server import ServerLimits, create_app
 
-SESSIONS = {"5f8e03": "ada", "c3a17b": "bob"}
-"""Users by session; yours are in a database, or in a signed token."""
+SESSIONS = {"5f8e03": "ada", "c3a17b": "bob", "9d2e11": "mia"}
+"""Users by session, Mia of the staff among them; yours are in a database, or in a signed token."""
 
 
 def signed_in(request: Request) -> str | None:
@@ -20,6 +20,7 @@ def signed_in(request: Request) -> str | None:
 app = create_app(
     networks=[shop_network()],
     auth=signed_in,
+    approvers=["mia"],
     client_state=["language"],
     limits=ServerLimits(runs_per_user=2),
 )

@@ -51,12 +51,11 @@ async def talk(
                 case "hitl.requested":
                     call = data["toolCalls"][0]
                     print(f"{call['toolName']} {call['toolInput']}? yes")
-                    answer = {
-                        "toolCallId": data["requestId"],
-                        "threadId": "t1",
-                        "action": "approve",
-                    }
-                    (await client.post("/api/approve-tool", json=answer)).raise_for_status()
+                    question, mia = data["requestId"], {"authorization": "Bearer 9d2e11"}
+                    said = await client.post(
+                        f"/api/approvals/{question}", json={"action": "approve"}, headers=mia
+                    )
+                    said.raise_for_status()
                 case _:
                     pass
             if chunk["event"] == until:

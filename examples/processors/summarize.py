@@ -22,8 +22,8 @@ async def summary(body: dict[str, object]) -> object:
     return {"choices": [{"message": message, "finish_reason": "stop"}]}
 
 
-model = replace(openai("gpt-4.1", api_key="none"), respond=clerk)
-cheap = replace(openai("gpt-4.1-mini", api_key="none"), respond=summary)
+model = replace(openai("gpt-4.1", api_key="none"), answers=clerk)
+cheap = replace(openai("gpt-4.1-mini", api_key="none"), answers=summary)
 
 agent = Agent(
     name="clerk",

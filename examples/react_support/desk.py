@@ -63,7 +63,7 @@ def support_network(model: Model, threads: str) -> Network:
         name="orders",
         system="You are orders. Look before you pay anything back.",
         tools=[find_order, refund],
-        processors=[ToolCallFilter(include=["find_order", "refund"])],
+        processors=[ToolCallFilter(include="own")],
         max_iter=5,
     )
     return Network(

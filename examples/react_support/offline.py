@@ -7,6 +7,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import httpx
+
 from agentkit_py import openai
 from agentkit_py.models import Model
 from agentkit_py.testing import FakeProvider, PacedTransport, ReceivedRequest, text, tool_call
@@ -22,10 +24,19 @@ POLICY = (
 
 
 def offline_model(pause: float = 0.03) -> Model:
-    """Return a model that answers in this process, with ``pause`` seconds between two words."""
+    """Return a model that answers in this process.
+
+    There are ``pause`` seconds between two words; who asks it to wait gets 20 words and no more.
+    """
+
+    def seconds(request: httpx.Request, word: int) -> float:
+        messages: list[dict[str, Any]] = json.loads(request.content)["messages"]
+        asked = next(m["content"] for m in reversed(messages) if m["role"] == "user")
+        return 3600 if "wait" in asked and word > 20 else pause
+
     fake = FakeProvider(_answer)
     model = openai("offline", api_key="sk-offline")
-    return replace(model, transport=PacedTransport(fake.transport, pause))
+    return replace(model, transport=PacedTransport(fake.transport, seconds))
 
 
 def _answer(request: ReceivedRequest) -> Any:

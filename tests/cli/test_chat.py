@@ -139,6 +139,21 @@ def test_calls_that_are_no_objects_and_reasoning_are_shown_too(
     assert "  ■ clerk was stopped: max_iter\n" in done.stdout
 
 
+def test_a_reply_that_is_not_whole_says_so_once(folder: Path, provider: FakeProvider) -> None:
+    """With the provider's word and details; one that says nothing is an error."""
+    refused = {"message": {"role": "assistant", "refusal": "Not this."}, "finish_reason": "stop"}
+    empty = {"message": {"role": "assistant"}, "finish_reason": "content_filter"}
+    provider.reply({"text": "It is", "finish": "length"}, Raw(json={"choices": [refused]}))
+    provider.reply(Raw(json={"choices": [empty]}))
+    done = chat(folder, provider, "shop:shop", lines="How many?\nAnd?\nAnd?\n")
+    assert "  It is\n  ■ the reply is not whole: length\n\n" in done.stdout
+    assert (
+        '  ■ the reply is not whole: refusal (stop)\n    {"refusal":"Not this."}\n' in done.stdout
+    )
+    assert "  ✗ EmptyReplyError: " in done.stdout
+    assert done.exit_code == 1
+
+
 def test_a_chat_without_a_word_has_nothing_to_come_back_to(
     folder: Path, provider: FakeProvider
 ) -> None:

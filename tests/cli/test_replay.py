@@ -42,6 +42,8 @@ from agentkit_py.testing.replay.networks import Script, agent_of, deal_out
 from agentkit_py.testing.replay.outcomes import adds_up, difference
 from agentkit_py.testing.replay.recording import RecordedCall, RecordedReply, RecordedTurn
 
+from .conversations import CONVERSATIONS
+
 DATA = Path(__file__).parent / "data"
 ODDITIES = DATA / "oddities.jsonl"
 AIRLINE = Path(__file__).resolve().parents[3] / "shared/data/airline/conversations.jsonl"
@@ -514,3 +516,33 @@ def test_figures_that_do_not_add_up_are_found() -> None:
     assert not adds_up(report(one, entry([history[1]], [history[0]])))
     assert adds_up(report(one, entry(full, one, "validity")))
     assert not adds_up(report(full, entry(full, one, "validity")))
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])
+def test_requests_of_each_provider_can_be_replayed_on_any(provider: str, tmp_path: Path) -> None:
+    """With their images and tools; the threads hold them as they were."""
+    lines = [json.dumps({**line, "id": name}) for name, line in CONVERSATIONS.items()]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    found = figures(tmp_path / "in.jsonl", "--provider", provider)
+    done = found["passes"]["none"]
+    assert (done["conversations"], done["modelCalls"], done["toolCalls"]) == (4, 8, 4)
+    assert (done["requestsRejected"], done["threadsThatDiffer"]) == (0, 0)
+
+
+NOT_REPLAYED: list[tuple[dict[str, Any], str]] = [
+    ({"contents": [{"role": "model", "parts": [{"text": "Hi"}]}]}, "answers nothing"),
+    ({"input": [{"type": "function_call_output", "call_id": "c", "output": "1"}]}, "no call"),
+    ({"system": "S", "messages": []}, "no user message"),
+    ({"contents": [{"role": "root", "parts": []}]}, "'root'"),
+]
+
+
+@pytest.mark.parametrize(("line", "problem"), NOT_REPLAYED)
+def test_a_request_that_cannot_be_replayed_says_why(
+    line: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    """It is a line that could not be read, as others are."""
+    (tmp_path / "in.jsonl").write_text(json.dumps(line))
+    done = run(tmp_path / "in.jsonl")
+    assert done.exit_code == 1
+    assert problem in done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,20 @@ import pytest
 
 from agentkit_py import AgentResult, TextMessage
 from agentkit_py.errors import InvalidRecordError
-from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.messages import (
+    ImageContent,
+    TextContent,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+)
 from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory, redacted
 from agentkit_py.stores.interchange import Format, export_threads, import_threads
 from agentkit_py.stores.workspace import Workspace
 from agentkit_py.testing.replay.recording import conversation_of_line
 from tests.cli.terminal import agentkit
+
+from .conversations import CONVERSATIONS, IMAGE
 
 FORMATS: list[Format] = ["archive", "openai", "typescript"]
 
@@ -200,8 +207,9 @@ def test_unreadable_and_unwritable_files_are_refused_in_one_line(db: Path, tmp_p
     printed = threads("export", "--db", db, "-o", tmp_path / "no" / "out.jsonl", code=2)
     assert printed.startswith("agentkit: --output: ")
     assert "--last" in threads("show", "a", "--db", db, "--last", "-3", code=2)
-    binary = threads("import", db, "--db", new, code=1)
-    assert re.fullmatch(r"agentkit: line \d+, field \(whole\): not UTF-8 \(byte \d+\)\n", binary)
+    (tmp_path / "photo").write_bytes(b"a\xff\xd8\n")
+    binary = threads("import", tmp_path / "photo", "--db", new, code=1)
+    assert binary == "agentkit: line 1, field (whole): not UTF-8 (byte 2)\n"
     folder = threads("list", "--db", tmp_path, code=2)
     assert folder == f"agentkit: --db: there is no file {str(tmp_path)!r}.\n"
 
@@ -211,7 +219,9 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(db: Path, tmp_path: Path
     exported = tmp_path / "out.jsonl"
     threads("export", "--db", db, "-o", exported)
     exported.write_bytes(b"\xef\xbb\xbf" + exported.read_bytes())
-    assert threads("import", exported, "--db", tmp_path / "new.db") == "3 threads\n"
+    assert (
+        threads("import", exported, "--db", tmp_path / "new.db") == "3 threads, 9 results added\n"
+    )
 
 
 def test_addresses_that_are_no_database_are_refused_without_their_password(tmp_path: Path) -> None:
@@ -381,6 +391,65 @@ async def test_threads_of_a_redacting_store_are_imported_once() -> None:
         await import_threads(store, [line, line])
     said = [m.text for r in await store.load("x") for m in r.output if m.type == "text"]
     assert said == ["I am [email]."] * 2
+
+
+@pytest.mark.parametrize("line", CONVERSATIONS.values(), ids=CONVERSATIONS.keys())
+async def test_conversations_of_each_provider_are_imported_with_images_and_tools(line: Any) -> None:
+    """Nothing of them becomes text that it was not, and an export gives them back."""
+    store = MemoryHistory()
+    added: list[int] = []
+    (thread,) = await import_threads(store, [json.dumps(line)], on_added=added.append)
+    results = await store.load(thread)
+    said: list[Any] = [message for result in results for message in result.messages]
+    kinds = ["text", "text", "tool_call", "tool_result", "text"]
+    assert [message.type for message in said] == kinds
+    image = ImageContent("iVBORw0KGgo=", None, "image/png")
+    assert list(said[1].content) == [TextContent("Look:"), image]
+    assert said[3].content == "1.10"
+    assert added == [4]
+    await import_threads(store, [json.dumps(line)], on_added=added.append)
+    assert added == [4, 0]
+    (exported,) = await lines_of(store, "openai")
+    messages = json.loads(exported)["messages"]
+    assert messages[1]["content"][1]["image_url"]["url"] == IMAGE
+    assert messages[3]["content"] == "1.10"
+
+
+WRITTEN = ["Transfer successful", "1.10", "12345678901234567890", "1e999", "null", '"x"', "[1.0]"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("text", WRITTEN)
+async def test_a_tools_text_stays_as_it_was_written(text: str, form: Format) -> None:
+    """What looks like a number is none: the model read it as text."""
+    asked = {"id": "1", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
+    line = {
+        "id": "x",
+        "messages": [
+            {"role": "user", "content": "Pay."},
+            {"role": "assistant", "content": None, "tool_calls": [asked]},
+            {"role": "tool", "tool_call_id": "1", "content": text},
+        ],
+    }
+    store, other = MemoryHistory(), MemoryHistory()
+    await import_threads(store, [json.dumps(line)])
+    await import_threads(other, await lines_of(store, form))
+    for one in (store, other):
+        (result,) = [m for r in await one.load("x") for m in r.tool_calls]
+        assert result.content == text
+    (exported,) = await lines_of(store, "openai")
+    assert json.loads(exported)["messages"][2]["content"] == text
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN"])
+async def test_a_number_that_is_none_is_an_error_of_its_line(number: str) -> None:
+    """The lines before it are added."""
+    good = json.dumps(WITHOUT_IDS["typescript"][0])
+    bad = '{"thread_id": "y", "messages": [], "n": %s}' % number  # noqa: UP031 - braces
+    store = MemoryHistory()
+    with pytest.raises(InvalidRecordError, match="line 2"):
+        await import_threads(store, [good, bad])
+    assert await store.count_results("x") == 1
 
 
 async def test_a_file_that_has_grown_adds_what_is_new() -> None:

@@ -6,9 +6,11 @@ import itertools
 import os
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
+from agentkit_py.inngest.runtime import Inference
 from agentkit_py.testing import FakeProvider
 
 from .places import Cast, Place, ReplayPlace, ServerPlace
@@ -33,28 +35,48 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     process.wait()
 
 
-@pytest.fixture(scope="session")
-def worker(
-    server_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Generator[tuple[WorkerProcess, Cast, Path]]:
-    """A worker, and the model that it asks."""
-    folder, model = tmp_path_factory.mktemp("worker"), Cast()
+Working: TypeAlias = tuple[WorkerProcess, Cast, Path]
+"""A worker, the model that it asks, and its folder."""
+
+
+def _working(
+    inference: Inference, server_url: str, factory: pytest.TempPathFactory
+) -> Generator[Working]:
+    folder, model = factory.mktemp(inference), Cast()
     with FakeProvider(model) as provider:
-        process = WorkerProcess(server_url, provider.base_url("openai"), folder)
+        process = WorkerProcess(server_url, provider.base_url("openai"), folder, inference)
         process.start()
         yield process, model, folder
         process.kill()
         assert provider.rejections == []
 
 
-@pytest.fixture(params=["replay", pytest.param("server", marks=pytest.mark.devserver)])
+@pytest.fixture(scope="session")
+def worker(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Generator[Working]:
+    """A worker that asks models itself, as by default."""
+    yield from _working("local", server_url, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def offloading(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Generator[Working]:
+    """A worker whose models the server asks."""
+    yield from _working("offload", server_url, tmp_path_factory)
+
+
+_ON_SERVER = [
+    pytest.param(name, marks=pytest.mark.devserver, id=f"server-{name}")
+    for name in ("worker", "offloading")
+]
+
+
+@pytest.fixture(params=["replay", *_ON_SERVER])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Place]:
     """The place where a scenario runs."""
     if request.param == "replay":
         yield ReplayPlace(tmp_path)
         return
     client = ServerClient(request.getfixturevalue("server_url"))
-    process, model, folder = request.getfixturevalue("worker")
+    process, model, folder = request.getfixturevalue(request.param)
     yield ServerPlace(client, process, model, folder)
     await client.close()
 

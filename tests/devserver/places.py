@@ -15,6 +15,7 @@ import inngest
 
 from agentkit_py.events.approvals import APPROVAL_EVENT
 from agentkit_py.inngest.realtime import TOPIC, channel_of
+from agentkit_py.inngest.runtime import Inference
 from agentkit_py.testing import FakeProvider, ReceivedRequest
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run
 
@@ -67,6 +68,8 @@ class Place(Protocol):
 
     model: Cast
     books: Books
+    folder: Path
+    inference: Inference
 
     async def start(self, name: str, data: dict[str, Any]) -> Any:
         """Send an event; gives the run that it starts."""
@@ -106,12 +109,15 @@ class ReplayPlace:
 
     def __init__(self, folder: Path, *, kill: KillAt | Sequence[KillAt] = ()) -> None:
         self.model = Cast()
+        self.folder = folder
+        self.inference: Inference = "offload"
         self.books = Books(folder / "books.db")
         self._fake = FakeProvider(self.model)
         client = inngest.Inngest(app_id=APP, is_production=False)
 
         def functions() -> list[inngest.Function[Any]]:
-            return functions_of(client, model_url="https://model.invalid/v1", folder=folder)
+            url = "https://model.invalid/v1"
+            return functions_of(client, model_url=url, folder=folder, inference="offload")
 
         transport = self._fake.transport
         self.executor = ReplayExecutor(
@@ -136,7 +142,7 @@ class ReplayPlace:
             await self.executor.finish(run)
         assert run.differences == []
         assert run.status != "running"
-        return End(run.status, run.output)
+        return End(run.status, run.output if run.error is None else run.error)
 
     async def steps(self, run: Run) -> list[str]:
         return run.names
@@ -156,11 +162,14 @@ class ServerPlace:
     def __init__(self, client: ServerClient, worker: WorkerProcess, model: Cast, folder: Path):
         self.model = model
         self.books = Books(folder / "books.db")
+        self.folder = folder
+        self.inference: Inference = worker.inference
         self._client = client
         self._worker = worker
 
     async def start(self, name: str, data: dict[str, Any]) -> str:
-        return await self._client.run_of(await self._client.send(name, data))
+        own = name.replace(f"{APP}/", f"{self._worker.app}/")
+        return await self._client.run_of(await self._client.send(own, data))
 
     async def send(self, name: str, data: dict[str, Any]) -> None:
         await self._client.send(name, data)

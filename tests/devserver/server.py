@@ -18,6 +18,10 @@ from typing import Any, TypeVar
 
 import httpx
 
+from agentkit_py.inngest.runtime import Inference
+
+from .support import app_of
+
 T = TypeVar("T")
 PATIENCE = 60.0
 """Seconds until something that must happen has not happened."""
@@ -59,24 +63,43 @@ def start_server(binary: str, folder: Path) -> tuple[subprocess.Popen[bytes], st
 
 
 def _until_up(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + PATIENCE
-    while True:
+    def answers() -> bool:
         try:
-            if httpx.get(url, trust_env=False).status_code < 500:
-                return
+            return httpx.get(url, trust_env=False).status_code < 500
         except httpx.TransportError:
-            pass
+            return False
+
+    _until(answers, process, log, f"an answer at {url}")
+
+
+def _until(
+    happens: Callable[[], bool], process: subprocess.Popen[bytes], log: Path, what: str
+) -> None:
+    until = time.monotonic() + PATIENCE
+    while not happens():
         text = log.read_text(errors="replace")[-2000:]
         assert process.poll() is None, f"it ended with {process.returncode}: {text}"
-        assert time.monotonic() < until, f"nothing answers at {url}: {text}"
+        assert time.monotonic() < until, f"waited for {what}: {text}"
         time.sleep(0.05)
 
 
 class WorkerProcess:
     """The process that serves the functions; it can be killed and started again."""
 
-    def __init__(self, server_url: str, model_url: str, folder: Path) -> None:
+    def __init__(
+        self,
+        server_url: str,
+        model_url: str,
+        folder: Path,
+        inference: Inference,
+        *,
+        connects: str | None = None,
+    ) -> None:
+        """Keep what it needs; ``connects`` is its name where it calls the server itself."""
         self._server_url, self._model_url, self._folder = server_url, model_url, folder
+        self.inference: Inference = inference
+        self._connects = connects
+        self.app = app_of(inference, connects=connects is not None)
         (self._port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -88,7 +111,10 @@ class WorkerProcess:
     def start(self) -> None:
         """Start it, and tell the server of its functions."""
         command = [sys.executable, "-m", "tests.devserver.worker", str(self._port)]
-        command += [self._model_url, str(self._folder)]
+        command += [self._model_url, str(self._folder), self.inference]
+        connected = self._folder / f"connected-{self._connects}"
+        connected.unlink(missing_ok=True)
+        command += [] if self._connects is None else [str(connected)]
         log = self._folder / "worker.log"
         # The worker writes on after the handle here is closed.
         with log.open("ab") as output:
@@ -104,6 +130,9 @@ class WorkerProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
+        if self._connects is not None:
+            _until(connected.exists, self._process, log, str(connected))
+            return
         _until_up(self.url, self._process, log)
         registered = httpx.put(self.url, trust_env=False, timeout=30)
         assert registered.status_code == 200, registered.text
@@ -203,6 +232,10 @@ class ServerClient:
     async def cancel(self, run_id: str) -> None:
         """Cancel a run."""
         await self._http.delete(f"/v1/runs/{run_id}")
+
+    async def cancel_on_page(self, run_id: str) -> None:
+        """Cancel a run as the dashboard does."""
+        await self._ask("mutation($r: ULID!) { cancelRun(runID: $r) { id } }", r=run_id)
 
     @asynccontextmanager
     async def listening(self, channel: str, topic: str) -> AsyncGenerator[list[Any]]:

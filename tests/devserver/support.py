@@ -24,13 +24,27 @@ from agentkit_py import (
     tool,
 )
 from agentkit_py.errors import RetryAfterError
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.inngest import FunctionOptions, create_functions, inngest_tool
+from agentkit_py.inngest.runtime import Inference
 from agentkit_py.models.base import Model
 from agentkit_py.routing import Together, together
 
+from .faulty import faulty_functions
+
 APP = "devtest"
+
+
+def app_of(inference: Inference, *, connects: bool = False) -> str:
+    """Return the id of the app whose models are asked so."""
+    return f"{APP}-{inference}-connect" if connects else f"{APP}-{inference}"
+
+
 SUPPORT = f"{APP}/network-support"
 """The event that starts the network."""
+
+TELLERS = f"{APP}/network-tellers"
+"""The event that starts a network whose runs take turns on a thread."""
 
 CANCEL = "devtest/customer.left"
 FREED = "devtest/seat.freed"
@@ -64,7 +78,12 @@ class Books:
 
 
 def functions_of(
-    client: inngest.Inngest, *, model_url: str, folder: Path, transport: Any = None
+    client: inngest.Inngest,
+    *,
+    model_url: str,
+    folder: Path,
+    inference: Inference,
+    transport: Any = None,
 ) -> list[inngest.Function[Any]]:
     """The network, and a function that one of its tools invokes."""
     books = Books(folder / "books.db")
@@ -83,8 +102,33 @@ def functions_of(
         retries=20,  # attempts that find no worker count, and a new one takes seconds to start
         cancel=[inngest.Cancel(event=CANCEL, if_exp="event.data.threadId == async.data.threadId")],
     )
-    made = create_functions(client, networks=[network], options={"support": options}, realtime=True)
-    return [invoked, *made]
+    tellers = Network(
+        name="tellers",
+        agents=[_teller(books)],
+        default_model=model,
+        router=lambda context: None if context.call_count else "teller",
+        history=SqliteHistory(folder / "tellers.db", lease=ThreadLease()),
+    )
+    made = create_functions(
+        client,
+        networks=[network, tellers],
+        options={"support": options},
+        inference=inference,
+        realtime=True,
+    )
+    faulty = faulty_functions(client, model, folder, books.enter, inference)
+    return [invoked, *made, *faulty]
+
+
+def _teller(books: Books) -> Agent:
+    @tool
+    def pay(amount: int, ctx: ToolContext) -> str:
+        """Pay, which takes a while."""
+        books.enter(customer(ctx), f"pay {amount}")
+        time.sleep(0.1)
+        return f"paid {amount}"
+
+    return Agent(name="teller", system="teller", tools=[pay], max_iter=4)
 
 
 def _route(context: RouterContext) -> str | Together | None:

@@ -50,8 +50,8 @@ async def test_a_run_goes_from_desk_to_desk(place: Place, customer: str) -> None
     assert [name for name in steps if name.endswith(".infer")] == [
         "support.triage.0.0.infer",
         "support.triage.0.1.infer",
-        "support.billing.1.0.infer",
-        "support.billing.1.1.infer",
+        "support.billing.0.0.infer",
+        "support.billing.0.1.infer",
     ]
 
 
@@ -186,7 +186,7 @@ async def test_a_worker_that_dies_inside_a_step_has_it_done_again(
     tmp_path: Path, customer: str
 ) -> None:
     """That one step, and nothing else."""
-    kill = KillAt(step="support.billing.1.1.tool.0.slow", when="inside")
+    kill = KillAt(step="support.billing.0.1.tool.0.slow", when="inside")
     place = ReplayPlace(tmp_path, kill=kill)
     run = await begin(place, customer, {"triage": HAND_OVER["billing"], "billing": SLOW})
     assert (await place.end(run)).output["text"] == "Everything is done."

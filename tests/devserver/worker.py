@@ -1,26 +1,51 @@
-"""The worker process: ``python -m tests.devserver.worker PORT MODEL_URL FOLDER``."""
+"""The worker process: ``python -m tests.devserver.worker PORT MODEL_URL FOLDER INFERENCE [FILE]``.
+
+With a file it connects to the server, instead of being called, and makes the file once it is.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
+import anyio
 import fastapi
 import inngest
 import inngest.fast_api
 import uvicorn
+from inngest.connect import ConnectionState, connect
 
-from .support import APP, functions_of
+from agentkit_py.inngest.runtime import Inference
+
+from .support import app_of, functions_of
 
 
-def main(port: str, model_url: str, folder: str) -> None:
+def main(
+    port: str, model_url: str, folder: str, inference: Inference, connected: str | None = None
+) -> None:
     """Serve until somebody ends the process."""
-    client = inngest.Inngest(app_id=APP)
+    client = inngest.Inngest(app_id=app_of(inference, connects=connected is not None))
+    functions = functions_of(client, model_url=model_url, folder=Path(folder), inference=inference)
+    if connected is not None:
+        asyncio.run(_connect(client, functions, Path(connected)))
+        return
     app = fastapi.FastAPI()
-    functions = functions_of(client, model_url=model_url, folder=Path(folder))
     inngest.fast_api.serve(app, client, functions)
     uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning")
 
 
+async def _connect(
+    client: inngest.Inngest, functions: list[inngest.Function[Any]], connected: Path
+) -> None:
+    connection = connect([(client, functions)], instance_id=connected.name)
+    running = asyncio.create_task(connection.start())
+    while connection.get_state() is not ConnectionState.ACTIVE:  # noqa: ASYNC110 - no event says so
+        await asyncio.sleep(0.02)
+    await anyio.Path(connected).touch()
+    await running
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:])  # pyright: ignore[reportArgumentType] - the fourth is an Inference

@@ -96,7 +96,7 @@ async def test_a_kill_anywhere_in_parallel_steps_changes_nothing(
 @pytest.mark.parametrize("when", ["before", "inside", "after"])
 async def test_a_kill_at_a_step_by_name(support: Scenario, when: Any) -> None:
     """`KillAt(step=…)` kills inside or after one step, as tests of single steps need it."""
-    kill = KillAt(step="support.billing.1.0.tool.0.refund", when=when)
+    kill = KillAt(step="support.billing.0.0.tool.0.refund", when=when)
     outcome = await support.durable(kill=kill, check=False)
     assert outcome.effects["refund A1"] == (2 if when == "inside" else 1)
     assert outcome.state["orders"]["A1"] == {"refunds": [5]}

@@ -36,7 +36,7 @@ STEPS = [
     "clerk.0.1.tool.0.steps.work",
     "clerk.0.2.infer",
     "route.0.0.infer",
-    "history.append-results.0",
+    "history.append-results.clerk.0",
 ]
 """None for what runs again: a run has 1000 steps at the most."""
 

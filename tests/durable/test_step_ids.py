@@ -128,7 +128,7 @@ async def test_parallel_tools() -> None:
 
 
 async def test_a_network_with_a_router() -> None:
-    """Ids are made of the run, the ordinal, the agent and the inference."""
+    """Ids are made of the run, the agent, the number among its own turns, and the inference."""
     one, two = _agent("one", "1", "3"), _agent("two", "2")
 
     def router(context: RouterContext) -> Agent | None:
@@ -137,8 +137,8 @@ async def test_a_network_with_a_router() -> None:
     network = Network(name="net", agents=[one, two], router=router)
     assert await _steps(network) == [
         "net.one.0.0.infer",
-        "net.two.1.0.infer",
-        "net.one.2.0.infer",
+        "net.two.0.0.infer",
+        "net.one.1.0.infer",
     ]
 
 
@@ -227,12 +227,12 @@ async def test_a_thread_in_a_store() -> None:
         "solo.history.count",
         "solo.history.append-user-message",
         "solo.0.infer",
-        "solo.history.append-results.0",
+        "solo.history.append-results.solo.0",
         "solo:2.history.create-thread",
         "solo:2.history.count",
         "solo:2.history.append-user-message",
         "solo:2.0.infer",
-        "solo:2.history.append-results.0",
+        "solo:2.history.append-results.solo.0",
     ]
 
 
@@ -250,12 +250,14 @@ async def test_a_thread_that_runs_take_turns_on() -> None:
         "net.history.append-user-message",
         "net.solo.0.0.infer",
         "net.history.turn.net.solo.0.0.approve.pause",
+        "net.solo.0.0.approve.asked",
         "net.solo.0.0.approve",
+        "net.solo.0.0.approve.closed",
         "net.history.turn.net.solo.0.0.approve.back.0",
         "net.solo.0.0.tool.0.refund",
-        "net.history.append-results.0",
+        "net.history.append-results.solo.0",
         "net.solo.0.1.infer",
-        "net.history.append-results.1",
+        "net.history.append-results.solo.1",
         "net.history.turn.end",
     ]
 
@@ -277,15 +279,15 @@ async def test_agents_together() -> None:
 
     network = Network(name="net", agents=[one, two], router=router, history=MemoryHistory())
     assert sorted(await _steps(network)) == [
-        "net.history.append-results.0",
-        "net.history.append-results.1",
-        "net.history.append-results.2",
+        "net.history.append-results.one.0",
+        "net.history.append-results.one.1",
+        "net.history.append-results.two.0",
         "net.history.append-user-message",
         "net.history.create-thread",
         "net.one.0.0.infer",
         "net.one.0.0.tool.0.look",
         "net.one.0.1.infer",
-        "net.two.1.0.infer",
+        "net.two.0.0.infer",
     ]
 
 
@@ -311,5 +313,5 @@ async def test_a_processor_that_calls_a_model() -> None:
         "solo.0.summary.ask",
         "solo.0.summary.save",
         "solo.0.infer",
-        "solo.history.append-results.0",
+        "solo.history.append-results.solo.0",
     ]

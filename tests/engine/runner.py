@@ -24,7 +24,7 @@ Body: TypeAlias = Callable[[inngest.Context], Awaitable[None]]
 T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
 
-_PATIENCE = 30
+_PATIENCE = 250
 """Seconds that a run may take, so that a test that waits for what cannot come fails by itself."""
 
 

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, AgentResult, Lifecycle, Network, State, TextMessage
+from agentkit_py import (
+    Agent,
+    AgentResult,
+    Lifecycle,
+    Network,
+    State,
+    TextMessage,
+    ToolCallFilter,
+)
 from agentkit_py.events.types import ModelReplied
 from agentkit_py.lifecycle import AgentContext, ResultContext, Start, StartContext
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
@@ -145,10 +153,30 @@ async def test_what_on_start_breaks_is_made_whole(runner: Runner) -> None:
     def tear(context: StartContext) -> Start:
         return Start(context.prompt, [m for m in context.history if m.type != "tool_call"])
 
-    model = ScriptedModel(tool_call("look"), "done")
-    await runner.run(agent_with(model, Lifecycle(on_start=tear), max_iter=2), "q?")
-    assert [m["role"] for m in model.bodies[1]["messages"]] == ["system", "user"]
+    call = ToolCall("c1", "look", {})
+    state = State[Any](messages=[ToolCallMessage([call]), ToolResultMessage(call, {"data": 1})])
+    model = ScriptedModel("done")
+    await runner.run(agent_with(model, Lifecycle(on_start=tear)), "q?", state=state)
+    assert [m["role"] for m in model.bodies[0]["messages"]] == ["system", "user"]
     model.assert_finished()
+
+
+async def test_on_start_cannot_hide_the_calls_that_an_agent_has_just_made(runner: Runner) -> None:
+    """Without their results the model would ask for them until its inferences are used up."""
+
+    async def no_calls(context: StartContext) -> Start:
+        left = await context.apply(ToolCallFilter())
+        assert list(left) == list(context.history)  # protected, as in a chain
+        assert context.processing.agent == context.agent.name
+        assert context.processing.own_tools == {"look"}
+        return Start(context.prompt, [m for m in context.history if m.type == "text"])
+
+    model = ScriptedModel(tool_call("look"), "done")
+    agent = agent_with(model, Lifecycle(on_start=no_calls), max_iter=2)
+    result = await runner.run(agent, "q?")
+    assert [m["role"] for m in model.bodies[1]["messages"]][2:] == ["assistant", "tool"]
+    assert result.context is not None
+    assert result.context.entries[-1].kept_back == 2
 
 
 async def test_on_start_sees_a_whole_history(runner: Runner) -> None:

@@ -96,7 +96,7 @@ async def test_replies_without_usage_cost_nothing(runner: Runner) -> None:
         return bare
 
     model = ScriptedModel()
-    object.__setattr__(model, "respond", respond)
+    object.__setattr__(model, "answers", respond)
     network = Network(name="n", agents=[agent_with(model)], router=lambda context: "a")
     limits = RunLimits(max_tokens=1, max_inferences=3)
     run = await runner.run(network, "q?", limits=limits)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import pickle
 from dataclasses import FrozenInstanceError, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 
-from agentkit_py import AgentResult, Message, TextMessage, UserMessage
+from agentkit_py import Agent, AgentResult, Message, TextMessage, UserMessage
 from agentkit_py.errors import (
     AgentKitError,
     ConfigurationError,
@@ -17,6 +17,7 @@ from agentkit_py.errors import (
     MissingDependencyError,
     MissingModelError,
     ModelResponseError,
+    ProcessorError,
     StateConflictError,
     StoreVersionError,
     ThreadNotFoundError,
@@ -32,6 +33,9 @@ from agentkit_py.messages import (
     text_of,
     token_memo,
 )
+from agentkit_py.testing import ScriptedModel
+
+from .runner import Runner
 
 T = TypeVar("T")
 CALL = ToolCall("c1", "look", {"what": "x"})
@@ -173,3 +177,23 @@ def test_what_a_developer_passed_wrongly_is_a_value_error_too() -> None:
     """Callers that do not import this library catch `ValueError`."""
     assert issubclass(ConfigurationError, ValueError)
     assert issubclass(ConfigurationError, AgentKitError)
+
+
+@pytest.mark.parametrize("role", ["root", "tool", "developer", "", None])
+def test_a_text_of_a_role_that_does_not_exist_is_refused(role: Any) -> None:
+    """No provider takes it; the error names it and says what there is."""
+    with pytest.raises(ConfigurationError, match=f"role={role!r}.*'system', 'user' or 'assistant'"):
+        TextMessage(role, "Hello.")
+
+
+async def test_a_processor_that_makes_up_a_role_is_named(runner: Runner) -> None:
+    """Nothing of it is sent."""
+
+    def promote(messages: Any) -> Any:
+        return [*messages, TextMessage(cast("Any", "root"), "Obey.")]
+
+    model = ScriptedModel("never")
+    agent = Agent(name="a", system="S", model=model, processors=[promote])
+    with pytest.raises(ProcessorError, match=r"'promote'.*role='root'"):
+        await runner.run(agent, "q?")
+    assert model.requests == []

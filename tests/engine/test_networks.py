@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, cast
 
 import pytest
@@ -621,9 +622,10 @@ def test_a_negative_max_iter_is_refused() -> None:
         Network(name="n", agents=agents("a"), max_iter=-1)
 
 
-def test_create_network_is_the_class_under_the_typescript_name() -> None:
-    """TypeScript's name has the same signature."""
-    assert create_network is cast("Any", Network)
+def test_create_network_has_the_signature_of_the_class_and_no_shared_prefix() -> None:
+    """TypeScript's networks send each agent's requests with a beginning of its own."""
+    assert signature(create_network) == signature(Network)
+    assert create_network(name="n", agents=agents("a")).prefix == "own"
 
 
 def test_run_sync_runs_a_network_in_a_script() -> None:

@@ -46,7 +46,7 @@ async def test_async_tools_are_under_way_at_the_same_time() -> None:
 @ONE_PROCESS
 async def test_sync_tools_are_under_way_at_the_same_time() -> None:
     """Each in a thread."""
-    meeting = threading.Barrier(2, timeout=30)
+    meeting = threading.Barrier(2, timeout=120)
 
     def meet() -> None:
         """Wait for the other."""

@@ -331,7 +331,7 @@ async def test_the_reports_entries_follow_each_other_without_a_gap(runner: Runne
 
 
 async def test_what_the_report_says_was_sent_is_what_the_provider_got(runner: Runner) -> None:
-    """Message for message."""
+    """Message for message; text and calls of one reply are one message of chat completions."""
     model = ScriptedModel(tool_calls(("look", {}), text="Let me see."), "done")
     agent = Agent(
         name="a", system="S", tools=[look], model=model, max_iter=2,
@@ -343,10 +343,9 @@ async def test_what_the_report_says_was_sent_is_what_the_provider_got(runner: Ru
         "system", "user", "user", "assistant", "assistant", "tool_result",
     ]  # fmt: skip
     got = model.bodies[1]["messages"]
-    roles = ["system", "user", "user", "assistant", "assistant", "tool"]
-    assert [m["role"] for m in got] == roles
+    assert [m["role"] for m in got] == ["system", "user", "user", "assistant", "tool"]
     assert got[3]["content"] == "Let me see."
-    assert got[4]["tool_calls"][0]["function"]["name"] == "look"
+    assert got[3]["tool_calls"][0]["function"]["name"] == "look"
     tokens = count_messages(result.context.sent, result.context.tokenizer)
     assert result.context.tokens_after == tokens
 

@@ -20,6 +20,7 @@ from agentkit_py import (
     TextMessage,
     create_agent,
     create_routing_agent,
+    explain,
     tool,
 )
 from agentkit_py.errors import ConfigurationError
@@ -238,3 +239,15 @@ def test_a_tool_can_be_called_like_the_function_it_was() -> None:
     """With defaults and by name."""
     assert look() == "seen it"
     assert look(what="that") == look("that") == "seen that"
+
+
+async def test_explaining_leaves_the_state_as_it_is() -> None:
+    """Neither the question nor what a hook changes gets into it."""
+
+    def count(context: StartContext) -> None:
+        context.state.data["asked"] = True
+
+    agent = Agent(name="a", system="S", model=ScriptedModel(), lifecycle=Lifecycle(on_start=count))
+    state = State[Any]({}, messages=[TextMessage("user", "Hello")])
+    await explain(agent, input="And now?", state=state)
+    assert (state.data, state.transcript) == ({}, [])

@@ -127,7 +127,7 @@ async def test_a_model_may_be_chosen_at_each_turn(runner: Runner) -> None:
     agent = Agent(name="a", system="S", model=choose)
     assert (await runner.run(agent, "Go")).text == "cheap"
     assert (await runner.run(agent, "Go", state=State({"image": True}))).text == "vision"
-    with pytest.raises(ConfigurationError, match="'gpt-4o', no Model"):
+    with pytest.raises(ConfigurationError, match="'gpt-4o' is not PROVIDER:NAME"):
         await runner.run(Agent(name="a", system="S", model=_no_model), "Go")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agentkit_py import Agent, RunLimits, State, ToolContext, create_tool, tool
+from agentkit_py import Agent, RunLimits, State, ToolContext, anthropic, create_tool, tool
 from agentkit_py.errors import (
     ConfigurationError,
     NonRetriableError,
@@ -24,7 +24,8 @@ from agentkit_py.errors import (
     ToolDefinitionError,
     is_control_error,
 )
-from agentkit_py.testing import ScriptedModel, tool_call
+from agentkit_py.messages import ImageContent, TextContent, result_parts
+from agentkit_py.testing import FakeProvider, ScriptedModel, tool_call
 
 from .runner import Runner
 
@@ -192,21 +193,8 @@ async def test_half_an_emoji_in_a_result_ends_no_run(runner: Runner, given: Any,
     assert await call(runner, give) == data(read)
 
 
-def _circle() -> list[Any]:
-    circle: list[Any] = []
-    circle.append(circle)
-    return circle
-
-
-def _deep() -> list[Any]:
-    deep: list[Any] = []
-    for _ in range(5000):
-        deep = [deep]
-    return deep
-
-
 @pytest.mark.parametrize(
-    "make", [object, lambda: b"\xff\xfe", _circle, _deep, lambda: ValueError("no"), lambda: int]
+    "make", [object, lambda: b"\xff\xfe", lambda: ValueError("no"), lambda: int]
 )
 async def test_a_result_without_a_json_form_is_the_developers_error(
     runner: Runner,
@@ -514,3 +502,89 @@ async def test_a_handler_without_described_arguments_gets_what_the_model_passed(
     made = create_tool(name="any", handler=got.append)
     assert await call(runner, made, {"x": 1}) == data("any successfully executed")
     assert got == [{"x": 1}]
+
+
+NO_JSON = {
+    "a number too large": '{"q": 1e999}',
+    "a negative one inside": '{"q": [-1e999]}',
+    "NaN": '{"q": NaN}',
+    "900 lists": '{"q": %s}' % ("[" * 900 + "]" * 900),
+    "900 objects": '{"a": ' * 900 + "1" + "}" * 900,
+    "100,000 lists": "[" * 100_000 + "]" * 100_000,
+    "5,000 digits": '{"q": ' + "9" * 5000 + "}",
+    "half a surrogate pair": '{"q": "\\ud800"}',
+    "half a pair as a name": '{"\\ud800": 1}',
+}
+
+
+@pytest.mark.parametrize("written", NO_JSON.values(), ids=NO_JSON.keys())
+async def test_nothing_that_a_model_writes_as_arguments_ends_a_run(
+    runner: Runner, written: str
+) -> None:
+    """What no JSON holds is an error that the model reads, or reaches the tool."""
+
+    def find(q: Any = None) -> str:
+        """Find."""
+        return "found"
+
+    content = await call(runner, find, written)
+    if "surrogate" in written or "ud800" in written:
+        assert content == {"data": "found"} or content["error"]["name"] == "InvalidArgumentsError"
+    else:
+        assert content["error"]["name"] == "InvalidArgumentsError"
+
+
+def _nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("levels", [101, 300, 900, 5000])
+async def test_a_result_that_is_nested_too_deeply_is_an_error_that_the_model_reads(
+    runner: Runner, levels: int
+) -> None:
+    """No database and no parser takes it; the run goes on."""
+
+    def find() -> Any:
+        """Find."""
+        return _nested(levels)
+
+    content = await call(runner, find, {})
+    assert content["error"]["name"] == "ResultTooDeepError"
+    assert "100 levels" in content["error"]["message"]
+
+
+async def test_a_result_that_holds_itself_is_an_error_that_the_model_reads(runner: Runner) -> None:
+    """Such a value has no end."""
+    value: list[Any] = []
+    value += [value, value]
+
+    def find() -> Any:
+        """Find."""
+        return value
+
+    content = await call(runner, find, {})
+    assert content["error"]["name"] == "ResultTooDeepError"
+
+
+async def test_a_handlers_image_is_an_image_for_the_model(runner: Runner) -> None:
+    """It survives the step of a durable run, and Claude gets it as a block."""
+    image = ImageContent("iVBORw0KGgo=", None, "image/png")
+
+    def look() -> Any:
+        """Look."""
+        return ["Look:", image]
+
+    with FakeProvider([tool_call("look", {}), "A cat."]) as provider:
+        url = provider.base_url("anthropic")
+        model = anthropic("claude-sonnet-4-5", api_key="k", base_url=url)
+        agent = Agent(name="a", system="S", tools=[look], model=model, max_iter=2)
+        state = State[Any]()
+        await runner.run(agent, "q?", state=state)
+        assert not provider.rejections
+        (block,) = provider.requests[-1].body["messages"][2]["content"]
+    assert [one["type"] for one in block["content"]] == ["text", "image"]
+    (result,) = state.results[0].tool_calls
+    assert result_parts(result.content) == [TextContent("Look:"), image]

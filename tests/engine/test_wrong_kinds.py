@@ -76,6 +76,7 @@ def test_a_network_names_the_option_that_is_wrong(option: str, value: Any) -> No
         ("observer", 5),
         ("approver", "yes"),
         ("max_iter", "3"),
+        ("router", str),
     ],
 )
 async def test_a_run_names_the_option_that_is_wrong(

@@ -146,7 +146,11 @@ RESULT = {"type": "tool_result", "role": "tool_result", "tool": CALL, "content":
         ({**TEXT, "content": None}, "m.content", "expected a string or a list, got None"),
         ({**TEXT, "content": [{"type": "text", "text": "a"}, 7]}, "m.content[1]", "got 7"),
         ({**TEXT, "content": [{"type": "text"}]}, "m.content[0]", "expected {type: text"),
-        ({**TEXT, "stop_reason": "end"}, "m.stop_reason", "expected tool or stop, got 'end'"),
+        (
+            {**TEXT, "stop_reason": "end"},
+            "m.stop_reason",
+            "context_window, compaction, error, got 'end'",
+        ),
         ({**TEXT, "agent": 7}, "m.agent", "expected a string, got 7"),
         ({**TEXT, "providerMetadata": []}, "m.providerMetadata", "expected an object, got []"),
         (TOOLS, "m.tools", "missing"),

@@ -82,7 +82,9 @@ class Desk:
         client = inngest.Inngest(app_id="bank", is_production=False)
 
         def functions() -> list[inngest.Function[Any]]:
-            return create_functions(client, networks=[self.network()], realtime=self.realtime)
+            return create_functions(
+                client, networks=[self.network()], inference="offload", realtime=self.realtime
+            )
 
         settings: dict[str, Any] = {"transport": self.model.fake.transport, "check": True}
         return ReplayExecutor(client, functions, **{**settings, **options})

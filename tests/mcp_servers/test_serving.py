@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
-from agentkit_py.mcp import MCPServer, MCPToolError, Stdio
+from agentkit_py.mcp import MCPServer, MCPToolError, Stdio, StreamableHTTP
 
 from .world import ProgressLog, text_of
 
@@ -90,6 +91,40 @@ async def test_serving_http_prints_its_url(desk: Path) -> None:
         assert found is not None
         async with MCPServer("d", found[0]) as server:
             assert text_of(await server.call("order-desk", {"input": "7?"})) == "It is lost."
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+async def test_remote_clients_need_an_address_or_an_allowed_name(desk: Path) -> None:
+    """A name that nobody allowed could be that of a page in a browser (DNS rebinding)."""
+    arguments = ["mcp", "desk:clerk", "--http", "--host", "0.0.0.0", "--port", "0"]  # noqa: S104 - it is asked for
+    process = subprocess.Popen(  # noqa: ASYNC220 - started once, at once
+        [sys.executable, "-m", "agentkit_py.cli", *arguments, "--allow-host", "desk.internal"],
+        cwd=desk,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/mcp", process.stderr.readline())
+        assert found is not None
+        assert "--allow-host" in process.stderr.readline()
+        for host in ("192.0.2.7:8000", "[2001:db8::7]", "desk.internal:9000", "DESK.internal"):
+            server = MCPServer("d", StreamableHTTP(found[0], {"Host": host}))
+            async with server:
+                assert (await server.listing())["tools"]
+        async with httpx.AsyncClient() as client:
+            for headers, status in (
+                ({"Host": "evil.example"}, 421),
+                ({"Host": "evil.example:80@127.0.0.1"}, 421),
+                ({"Host": ""}, 421),
+                ({"Host": "127.0.0.1", "Origin": "http://evil.example"}, 403),
+            ):
+                answer = await client.post(found[0], headers=headers, json={})
+                assert answer.status_code == status, headers
     finally:
         process.kill()
         process.wait()

@@ -101,6 +101,6 @@ class ProgressLog:
 
 async def eventually(holds: Callable[[], bool]) -> None:
     """Wait until something holds that another process brings about."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(120):
         while not holds():  # noqa: ASYNC110 - of another process there is no event
             await anyio.sleep(0.01)

@@ -168,7 +168,7 @@ def rejections(model: Model, request: ModelRequest) -> list[Rejection]:
     """Return the strict provider's rejections of the request."""
     provider = FakeProvider(lambda _: "ok", extra_rules=["anthropic.tool_blocks_without_tools"])
     with httpx.Client(transport=provider.transport) as client:
-        headers = model.adapter.headers(model, model.api_key)
+        headers = model.adapter.headers(model, "sk-test")
         client.post(model.adapter.url(model), headers=headers, json=model.encode(request))
     assert len(provider.requests) == 1
     return provider.rejections

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -267,8 +268,8 @@ def test_empty_texts_are_left_out_where_they_are_refused() -> None:
     messages = (text("system", ""), text("user", " "), TextMessage("user", []))
     assert [m["content"] for m in chat(OPENAI, *messages)] == ["", " ", ""]
     assert chat(GROK, *messages) == [{"role": "user", "content": EMPTY_TURN}]
-    assert chat(CLAUDE, *messages) == [{"role": "user", "content": EMPTY_TURN}]
-    assert contents(*messages) == [{"role": "user", "parts": [{"text": EMPTY_TURN}]}]
+    assert chat(CLAUDE, *messages) == [{"role": "user", "content": OPENING_TURN}]
+    assert contents(*messages) == [{"role": "user", "parts": [{"text": OPENING_TURN}]}]
     assert "system" not in body(CLAUDE, *messages)
 
 
@@ -295,39 +296,49 @@ def test_text_that_utf_8_cannot_carry_is_replaced() -> None:
 @pytest.mark.parametrize(
     ("author", "said"),
     [
-        ("billing", "Agent billing said:\n\nPaid."),
-        ("me", "You said:\n\nPaid."),
-        (None, "The assistant said:\n\nPaid."),
+        ("billing", "(The last message is from agent billing.) Continue."),
+        ("me", "(The last message is from agent me.) Continue."),
+        (None, "Continue."),
     ],
 )
-def test_a_closing_text_becomes_the_users_turn_and_names_its_author(
+def test_a_closing_text_is_followed_by_a_users_turn_that_names_its_author(
     author: str | None, said: str
 ) -> None:
     """Anthropic and Gemini would take it for a reply to continue, or refuse it."""
     messages = (text("user", "Paid?"), text("assistant", "Paid. ", author))
-    assert chat(CLAUDE, *messages)[-1]["content"][-1] == {"type": "text", "text": said}
-    assert contents(*messages)[-1] == {"role": "user", "parts": [{"text": "Paid?"}, {"text": said}]}
+    assert chat(CLAUDE, *messages)[1:] == [
+        {"role": "assistant", "content": "Paid. "},
+        {"role": "user", "content": said},
+    ]
+    assert contents(*messages)[1:] == [
+        {"role": "model", "parts": [{"text": "Paid. "}]},
+        {"role": "user", "parts": [{"text": said}]},
+    ]
     assert chat(OPENAI, *messages)[-1] == {"role": "assistant", "content": "Paid. "}
 
 
-def test_texts_of_others_that_are_not_last_stay_assistant_texts() -> None:
-    """Only the last word is in question, blanks and system messages after it do not count."""
+def test_a_closing_text_stays_as_it_was_when_the_conversation_goes_on() -> None:
+    """What was sent once is sent the same for ever: newer models sign it."""
     messages = (
         text("user", "x"), text("assistant", "1", "billing"), text("assistant", "2", "billing"),
         text("assistant", " ", "me"), text("system", "S"),
     )  # fmt: skip
-    turns = chat(CLAUDE, *messages)
-    assert turns[1:] == [
-        {"role": "assistant", "content": "1"},
-        {"role": "user", "content": "Agent billing said:\n\n2"},
-    ]
+    for model in (CLAUDE, GEMINI, anthropic("claude-opus-5-5")):
+        request = ModelRequest(messages=messages, agent="me")
+        sent = model.encode(request)
+        turns = sent.get("messages") or sent["contents"]
+        reply = model.bind(request, (text("assistant", "3", "me"),))
+        later = model.encode(replace(request, messages=(*messages, *reply, text("user", "y"))))
+        later_turns = later.get("messages") or later["contents"]
+        assert later_turns[: len(turns)] == turns
+        assert len(later_turns) == len(turns) + 2
 
 
 def test_a_prefill_stays_the_beginning_of_the_answer_where_the_model_takes_one() -> None:
     """White space at its end, which Anthropic refuses, is removed."""
     messages = (text("user", "JSON!"), text("assistant", '{"a": ', "me"))
     assert chat(CLAUDE, *messages, prefill=1)[-1] == {"role": "assistant", "content": '{"a":'}
-    assert chat(CLAUDE, messages[1], prefill=1)[0]["content"] == EMPTY_TURN
+    assert chat(CLAUDE, messages[1], prefill=1)[0]["content"] == OPENING_TURN
     assert chat(OPENAI, *messages, prefill=1)[-1] == {"role": "assistant", "content": '{"a": '}
 
 
@@ -349,7 +360,9 @@ def test_a_prefill_becomes_an_instruction_where_the_model_takes_none(model: Mode
     sent = body(model, *messages, prefill=1)
     turns = sent.get("messages") or sent["contents"]
     assert [turn["role"] for turn in turns] == ["user"]
-    assert "Begin your reply with exactly this text" in str(turns)
+    assert "Begin" not in str(turns)
+    said = str(sent.get("system") or sent["systemInstruction"])
+    assert "Begin each of your replies with exactly this text" in said
 
 
 @pytest.mark.parametrize(
@@ -387,10 +400,10 @@ def test_anthropics_thinking_goes_back_as_it_came_before_its_call() -> None:
     assert sent["thinking"] == ENABLED["thinking"]
 
 
-def test_thoughts_between_parallel_calls_go_before_the_group() -> None:
-    """Calls and results stay whole."""
+def test_thoughts_between_parallel_calls_keep_their_place() -> None:
+    """A reply goes back as it came; calls and results stay whole."""
     messages = (text("user", "x"), asked(A), thought(), asked(B), answer(A, 1), answer(B, 2))
-    assert chat(CLAUDE, *messages)[1]["content"] == [SIGNED, tool_use("a", "a"), tool_use("b", "b")]
+    assert chat(CLAUDE, *messages)[1]["content"] == [tool_use("a", "a"), SIGNED, tool_use("b", "b")]
     trailing = chat(CLAUDE, text("user", "x"), asked(A), thought(), text("user", "y"))
     assert trailing[1]["content"] == [tool_use("a", "a")]
 

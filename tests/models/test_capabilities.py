@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from agentkit_py.models.capabilities import (
-    CONTEXT_WINDOWS,
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.messages import TextMessage
+from agentkit_py.models import (
     Capabilities,
+    ModelRequest,
+    ToolSpec,
+    anthropic,
+    azure_openai,
     capabilities_of,
-    window_of,
+    grok,
+    openai,
 )
+from agentkit_py.models.capabilities import CONTEXT_WINDOWS, window_of
+from agentkit_py.models.encoding import CALL_A_TOOL
 
 
 @pytest.mark.parametrize(
@@ -41,51 +52,161 @@ def test_a_window_of_ones_own_comes_before_the_table() -> None:
     assert window_of("gpt-4o-mini", {"claude": 5}) == CONTEXT_WINDOWS["gpt-4o"]
 
 
-NEWEST_CLAUDE = Capabilities()
-OLDER_CLAUDE = Capabilities(prefill=True)
-O_SERIES = Capabilities(parallel_tool_calls=False, reasoning_items=True)
-REASONING_GPT = Capabilities(reasoning_items=True)
-SIGNING_GEMINI = Capabilities(signed_calls=True)
-
-
 @pytest.mark.parametrize(
-    ("model", "expected"),
+    ("model", "facts"),
     [
-        ("claude-3-5-haiku-latest", OLDER_CLAUDE),
-        ("claude-sonnet-4-20250514", OLDER_CLAUDE),
-        ("us.anthropic.claude-opus-4-6-v1", NEWEST_CLAUDE),
-        ("gpt-4.1", Capabilities()),
-        ("gpt-5-mini", REASONING_GPT),
-        ("gpt-5-chat-latest", Capabilities()),
-        ("openai/O3", O_SERIES),
-        ("my-o4-finetune", O_SERIES),
-        ("gpt-4o", Capabilities()),
-        ("gemini-2.5-flash", Capabilities()),
-        ("gemini-3-pro-preview", SIGNING_GEMINI),
-        ("my-own-model", Capabilities()),
-        ("", Capabilities()),
+        ("claude-3-5-haiku-latest", {"prefill": True, "sampling": True}),
+        ("claude-sonnet-4-20250514", {"prefill": True, "checks_prefix": False}),
+        ("us.anthropic.claude-opus-4-6-v1", {"prefill": False, "sampling": True}),
+        ("claude-opus-4-8", {"system_inside": True, "sampling": False, "forced_choice": True}),
+        ("claude-sonnet-5", {"system_inside": False, "checks_prefix": False}),
+        ("claude-haiku-5-5", {"checks_prefix": True, "forced_choice": True}),
+        ("claude-opus-5-5", {"checks_prefix": True, "forced_choice": False}),
+        ("claude-fable-5-1", {"thinking_types": frozenset({"adaptive"}), "forced_choice": False}),
+        ("gpt-4.1", {"reasoning_items": False, "chat_tools": "taken"}),
+        ("gpt-4o", {"reasoning_items": False}),
+        ("gpt-5-mini", {"reasoning_items": True, "chat_tools": "taken"}),
+        ("gpt-5-chat-latest", {"reasoning_items": False, "sampling": True}),
+        ("gpt-5.4", {"chat_tools": "without_effort"}),
+        ("gpt-6-sol", {"chat_tools": "not_reasoning", "checks_prefix": False}),
+        ("gpt-6-astra", {"chat_tools": "refused", "checks_prefix": False}),
+        ("gpt-6.2-astra", {"chat_tools": "refused", "checks_prefix": True}),
+        ("openai/O3", {"parallel_tool_calls": False, "reasoning_items": True}),
+        ("my-o4-finetune", {"parallel_tool_calls": False}),
+        ("gemini-2.5-flash", {"signed_calls": False}),
+        ("gemini-3-pro-preview", {"signed_calls": True}),
+        ("kimi-k2.6", {"reasoning_required": True}),
     ],
 )
 def test_a_models_capabilities_are_those_of_its_family_since_its_version(
-    model: str, expected: Capabilities
+    model: str, facts: dict[str, Any]
 ) -> None:
     """The family's name stands alone in the model's, wherever it stands."""
-    assert capabilities_of(model) == expected
+    found = capabilities_of(model)
+    assert {name: getattr(found, name) for name in facts} == facts
+
+
+@pytest.mark.parametrize("model", ["my-own-model", ""])
+def test_an_unknown_family_takes_what_the_defaults_say(model: str) -> None:
+    """A server of one's own is asked as the format's first models were."""
+    assert capabilities_of(model) == Capabilities()
 
 
 @pytest.mark.parametrize(
-    ("model", "expected"),
+    ("model", "newest"),
     [
-        ("claude-opus-7", NEWEST_CLAUDE),
-        ("claude-latest", NEWEST_CLAUDE),
-        ("o9", O_SERIES),
-        ("gpt-12.5", REASONING_GPT),
-        ("gemini-9-ultra", SIGNING_GEMINI),
-        ("gemini-flash-latest", SIGNING_GEMINI),
+        ("claude-opus-7", "claude-opus-5-5"),
+        ("claude-latest", "claude-fable-5-2"),
+        ("claude-saga-6-1", "claude-fable-5-2"),
+        ("o9", "o3"),
+        ("gpt-12.5", "gpt-6.2-sol"),
+        ("gemini-9-ultra", "gemini-3-pro"),
+        ("gemini-flash-latest", "gemini-3-pro"),
     ],
 )
-def test_an_unknown_newer_model_counts_as_the_newest_known(
-    model: str, expected: Capabilities
-) -> None:
+def test_an_unknown_newer_model_counts_as_the_newest_known(model: str, newest: str) -> None:
     """A name without a version counts as the newest, too."""
-    assert capabilities_of(model) == expected
+    assert capabilities_of(model) == capabilities_of(newest)
+
+
+def test_a_hosts_rules_come_before_the_models() -> None:
+    """Groq refuses the field that Kimi's own host wants."""
+    own = capabilities_of("kimi-k2.6", "https://api.moonshot.ai/v1")
+    assert own.reasoning_fields == ("reasoning_content",)
+    assert own.reasoning_required
+    groq = capabilities_of("moonshotai/kimi-k2.6", "https://api.groq.com/openai/v1")
+    assert groq.reasoning_fields == ()
+    assert not groq.reasoning_required
+    assert capabilities_of("mistral-large", "https://api.mistral.ai/v1").call_id_length == 9
+
+
+def test_a_users_facts_come_before_the_tables() -> None:
+    """A table can be older than a model."""
+    facts = replace(capabilities_of("claude-opus-5-5"), forced_choice=True)
+    model = anthropic("claude-opus-5-5", capabilities=facts)
+    assert model.encode(FORCED)["tool_choice"] == {"type": "any"}
+    with pytest.raises(ConfigurationError, match="pass a Capabilities"):
+        anthropic("claude-opus-5-5", capabilities="all")  # type: ignore[arg-type] - it is refused
+
+
+FORCED = ModelRequest(
+    messages=(TextMessage("system", "Route."), TextMessage("user", "Hi")),
+    tools=(ToolSpec("select", "Choose"), ToolSpec("done")),
+    tool_choice="any",
+)
+
+
+@pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-fable-5-2", "claude-sonnet-5-5"])
+def test_a_call_is_asked_for_in_words_where_it_cannot_be_forced(model: str) -> None:
+    """The default router would else be refused in its first request."""
+    body = anthropic(model).encode(FORCED)
+    assert body["tool_choice"] == {"type": "auto"}
+    assert body["system"] == f"Route.\n\n{CALL_A_TOOL}"
+    named = anthropic(model).encode(replace(FORCED, tool_choice="done"))
+    assert named["tool_choice"] == {"type": "auto"}
+    assert "the tool done" in named["system"]
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "sent"),
+    [
+        ("claude-opus-5-5", {"thinking": {"type": "disabled"}}, {}),
+        (
+            "claude-opus-5-5",
+            {"thinking": {"type": "enabled", "budget_tokens": 2000}},
+            {"thinking": {"type": "adaptive"}},
+        ),
+        ("claude-opus-4-5", {"thinking": {"type": "adaptive"}}, {}),
+        ("claude-opus-5", {"temperature": 0.2, "top_p": 0.1, "top_k": 3}, {}),
+        ("claude-opus-5", {"metadata": {"user_id": "u"}}, {"metadata": {"user_id": "u"}}),
+        ("claude-opus-4-6", {"temperature": 0.2}, {"temperature": 0.2}),
+    ],
+)
+def test_claude_gets_no_parameter_that_it_refuses(
+    model: str, given: dict[str, Any], sent: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """An application that changes the model's name keeps working, and is told what went."""
+    made = anthropic(model, default_parameters=given)
+    request = ModelRequest(messages=(TextMessage("user", "Hi"),))
+    body = made.encode(request)
+    assert {name: body[name] for name in body.keys() - {"model", "messages", "max_tokens"}} == sent
+    assert bool(caplog.messages) == (given != sent)
+
+
+@pytest.mark.parametrize("model", ["gpt-5.6", "gpt-6-sol", "gpt-6.1-sol", "gpt-6.2-astra"])
+def test_openai_goes_to_responses_where_chat_refuses_tools(model: str) -> None:
+    """Function tools are not supported for these models in chat completions."""
+    parameters = {"max_tokens": 500, "reasoning_effort": "low", "stop": ["x"]}
+    made = openai(model, default_parameters=parameters)
+    assert made.provider == "openai-responses"
+    body = made.encode(replace(FORCED, tool_choice="auto"))
+    assert body["max_output_tokens"] == 500
+    assert body["reasoning"] == {"effort": "low"}
+    assert not body.keys() & {"max_tokens", "reasoning_effort", "stop", "messages"}
+
+
+@pytest.mark.parametrize("model", ["gpt-4.1", "gpt-5", "gpt-5.4", "my-model"])
+def test_openai_stays_with_chat_where_that_takes_tools(model: str) -> None:
+    """Servers of one's own mostly know nothing else."""
+    assert openai(model).provider == "openai"
+
+
+def test_a_model_without_effort_takes_tools_in_chat() -> None:
+    """GPT-6-sol takes tools in chat completions if it is told not to reason."""
+    told = {"reasoning_effort": "none"}
+    assert openai("gpt-6-sol", default_parameters=told).provider == "openai"
+    assert openai("gpt-6.2-sol", default_parameters=told).provider == "openai-responses"
+
+
+def test_azure_and_grok_speak_responses() -> None:
+    """Azure names the deployment in the body then."""
+    endpoint = "https://acme.openai.azure.com"
+    azure = azure_openai("gpt-6.2-sol", endpoint=endpoint, deployment="mine")
+    assert azure.adapter.url(azure) == f"{endpoint}/openai/v1/responses"
+    assert azure.encode(FORCED)["model"] == "mine"
+    spoken = grok("grok-4.5", api="responses")
+    assert spoken.adapter.url(spoken) == "https://api.x.ai/v1/responses"
+    assert spoken.encode(FORCED)["include"] == ["reasoning.encrypted_content"]
+    assert spoken.provider == grok("grok-4.5").provider == "grok"
+    with pytest.raises(ConfigurationError, match="api='soap'"):
+        grok("grok-4.5", api="soap")  # type: ignore[arg-type] - it is refused

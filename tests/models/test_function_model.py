@@ -12,7 +12,7 @@ from agentkit_py import Agent, TextMessage, explain, tool
 from agentkit_py.codec import message_to_dict
 from agentkit_py.errors import ConfigurationError, ModelResponseError
 from agentkit_py.inngest import create_functions
-from agentkit_py.messages import ReasoningMessage, ToolCall, ToolCallMessage, Usage
+from agentkit_py.messages import Finish, ReasoningMessage, ToolCall, ToolCallMessage, Usage
 from agentkit_py.models import Model, ModelReply, ModelRequest, function_model
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing.executor import ReplayExecutor
@@ -22,7 +22,7 @@ REASONS = ReasoningMessage("They want a place.", provider_metadata={"function": 
 ASKS = ModelReply(
     messages=(REASONS, ToolCallMessage((CALL,))),
     usage=Usage(120, 12, 100, 7),
-    finish_reason="tool",
+    finish=Finish("tool_calls", "tool"),
 )
 
 
@@ -74,8 +74,8 @@ async def test_the_answer_is_kept_as_json() -> None:
     request = ModelRequest(messages=(TextMessage("user", "Where is 17?"),))
     body = model.with_parameters(mood="calm").encode(request)
     assert json.loads(json.dumps(body)) == {"model": "rules", "mood": "calm"}
-    assert model.respond is not None
-    answer = await model.respond(body)
+    assert model.answers is not None
+    answer = await model.answers(body)
     assert model.decode(answer) == ASKS
     assert model.decode(json.loads(json.dumps(answer))) == ASKS
     text, _ = script("hi")

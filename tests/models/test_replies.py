@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit_py.errors import ModelResponseError
-from agentkit_py.messages import ReasoningMessage, TextMessage, ToolCall, ToolCallMessage, Usage
+from agentkit_py import AgentResult
+from agentkit_py.errors import EmptyReplyError, ModelResponseError
+from agentkit_py.messages import (
+    Finish,
+    OpaqueMessage,
+    ReasoningMessage,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    Usage,
+)
 from agentkit_py.models import (
     Model,
     ModelReply,
+    ModelRequest,
     anthropic,
     azure_openai,
     gemini,
@@ -78,7 +89,8 @@ def test_calls_wait_for_their_tool_whatever_the_finish_reason(finish: Any) -> No
     """TypeScript's loop ends there and leaves the call unanswered."""
     reply = OPENAI.decode(chat({"content": None, "tool_calls": [CALL]}, finish))
     assert stops(reply) == [("tool_call", "tool")]
-    assert stops(OPENAI.decode(chat({"content": "t"}, finish))) == [("text", "stop")]
+    said = finish if finish in ("length", "content_filter") else "stop"
+    assert stops(OPENAI.decode(chat({"content": "t"}, finish))) == [("text", said)]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +104,14 @@ def test_an_answer_without_text_is_no_message(message: Any) -> None:
 def test_a_refusal_is_text() -> None:
     """The user has a right to it; TypeScript drops it."""
     reply = OPENAI.decode(chat({"content": None, "refusal": "I can't."}))
-    assert reply.messages == (TextMessage("assistant", "I can't.", stop_reason="stop"),)
+    assert reply.messages == (TextMessage("assistant", "I can't.", stop_reason="refusal"),)
+    assert reply.finish == Finish("refusal", "stop", {"refusal": "I can't."})
+
+
+FROM_FIELD = {
+    "chat_reasoning": {"fields": ["reasoning_content"]},
+    "origin": {"host": "api.openai.com"},
+}
 
 
 def test_content_parts_and_reasoning_are_read() -> None:
@@ -102,7 +121,7 @@ def test_content_parts_and_reasoning_are_read() -> None:
         "reasoning_content": "Hm.",
     }
     assert OPENAI.decode(chat(message)).messages == (
-        ReasoningMessage("Hm."),
+        ReasoningMessage("Hm.", provider_metadata=FROM_FIELD),
         TextMessage("assistant", "ab", stop_reason="stop"),
     )
 
@@ -135,7 +154,15 @@ def test_arguments_are_read_and_repaired(arguments: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    ["not json", "{'f':'a'}", '{"c":`abc}', '"just text"', '{"n": NaN}', "[" * 100_000],
+    [
+        "not json",
+        "{'f':'a'}",
+        '{"c":`abc}',
+        '"just text"',
+        '{"n": NaN}',
+        '{"n": 1e400}',
+        "[" * 100_000,
+    ],
 )
 def test_arguments_that_are_no_json_are_kept_for_the_model_to_read(arguments: str) -> None:
     """No error: the engine tells the model what it wrote, and the run goes on."""
@@ -169,22 +196,28 @@ def test_each_block_is_a_message() -> None:
             stop="tool_use",
         )
     )
-    assert reply.messages == (
+    *said, hosted = reply.messages
+    assert isinstance(hosted, OpaqueMessage)
+    assert hosted.content == {"type": "server_tool_use", "id": "s"}
+    first, second, third, fourth = said
+    assert (first, third) == (
         TextMessage("assistant", "Let me see.", stop_reason="stop"),
         TextMessage("assistant", "And", stop_reason="stop"),
-        ToolCallMessage([ToolCall("t1", "search", {"q": "a"})]),
-        ToolCallMessage([ToolCall("t2", "search", {}, malformed="{broken")]),
     )
-    assert reply.finish_reason == "tool_use"
+    assert second == ToolCallMessage([ToolCall("t1", "search", {"q": "a"})])
+    assert isinstance(fourth, ToolCallMessage)
+    assert fourth.tools[0].malformed == "{broken"
+    assert reply.finish == Finish("tool_calls", "tool_use")
 
 
 def test_thinking_is_kept_whole() -> None:
     """Its signature has to go back."""
     block = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
     redacted = {"type": "redacted_thinking", "data": "x"}
+    origin = {"host": "api.anthropic.com"}
     assert CLAUDE.decode(claude(block, redacted)).messages == (
-        ReasoningMessage("Hm.", provider_metadata={"anthropic": block}),
-        ReasoningMessage("", provider_metadata={"anthropic": redacted}),
+        ReasoningMessage("Hm.", provider_metadata={"anthropic": block, "origin": origin}),
+        ReasoningMessage("", provider_metadata={"anthropic": redacted, "origin": origin}),
     )
 
 
@@ -226,26 +259,29 @@ def test_calls_get_ids_of_their_own() -> None:
 
 
 def test_signatures_thoughts_and_stop_reasons_are_kept() -> None:
-    """Unknown parts are left out, the role does not matter."""
+    """The parts are kept as they came, in their order; the role does not matter."""
+    said = {"text": "Let me see.", "thoughtSignature": "s1"}
+    code = {"executableCode": {"code": "1"}}
+    asked: dict[str, Any] = {
+        "functionCall": {"name": "search", "args": {}},
+        "thoughtSignature": "s2",
+    }
     reply = GEMINI.decode(
-        google(
-            {"text": "Hm.", "thought": True},
-            {"text": "Let me see.", "thoughtSignature": "s1"},
-            {"executableCode": {"code": "1"}},
-            {"functionCall": {"name": "search", "args": {}}, "thoughtSignature": "s2"},
-            {"functionCall": {}},
-        )
+        google({"text": "Hm.", "thought": True}, said, code, asked, {"functionCall": {}})
     )
-    own = {"gemini": {"thoughtSignature": "s2"}}
+    host = "generativelanguage.googleapis.com"
+    origin = {"host": host}
+    call = ToolCall("search", "search", {}, provider_metadata={"gemini": asked, "origin": origin})
     assert reply.messages == (
         ReasoningMessage("Hm."),
         TextMessage(
             "assistant",
             "Let me see.",
             stop_reason="tool",
-            provider_metadata={"gemini": {"thoughtSignature": "s1"}},
+            provider_metadata={"gemini": said, "origin": origin},
         ),
-        ToolCallMessage([ToolCall("search", "search", {}, provider_metadata=own)]),
+        OpaqueMessage(code, "gemini", host, "code_execution", "", "call", stop_reason="tool"),
+        ToolCallMessage([call]),
     )
     assert stops(GEMINI.decode(google({"text": "x"}))) == [("text", "stop")]
 
@@ -262,9 +298,8 @@ def test_all_candidates_are_read() -> None:
     [
         ({"candidates": []}, "no candidates"),
         ({"promptFeedback": {"blockReason": "SAFETY"}}, "prompt was blocked: SAFETY"),
-        (google(finish="SAFETY"), "stopped with SAFETY"),
-        (google({"text": "x"}, finish="MALFORMED_FUNCTION_CALL"), "MALFORMED_FUNCTION_CALL"),
-        ({"candidates": [{"finishReason": "OTHER", "finishMessage": "Hm."}]}, "OTHER. Hm."),
+        (google(finish="SAFETY"), "content_filter .SAFETY."),
+        ({"candidates": [{"finishReason": "OTHER", "finishMessage": "Hm."}]}, "error .OTHER.*Hm."),
     ],
 )
 def test_blocked_and_broken_answers_are_errors_that_say_why(body: Any, said: str) -> None:
@@ -273,10 +308,11 @@ def test_blocked_and_broken_answers_are_errors_that_say_why(body: Any, said: str
         GEMINI.decode(body)
 
 
-def test_an_answer_that_used_up_its_tokens_is_an_empty_reply() -> None:
-    """Thinking may use all of them."""
-    reply = GEMINI.decode({"candidates": [{"finishReason": "MAX_TOKENS"}]})
-    assert (reply.messages, reply.finish_reason) == ((), "MAX_TOKENS")
+def test_an_answer_that_used_up_its_tokens_and_says_nothing_is_an_error() -> None:
+    """Thinking may use all of them; an empty reply would look like an agent with nothing to say."""
+    with pytest.raises(EmptyReplyError) as found:
+        GEMINI.decode({"candidates": [{"finishReason": "MAX_TOKENS"}]})
+    assert (found.value.finish_reason, found.value.provider_reason) == ("length", "MAX_TOKENS")
 
 
 # ------------------------------------------------------------------------------------- all of them
@@ -373,3 +409,59 @@ def test_any_json_gives_a_reply_or_a_typed_error(body: Any) -> None:
         except ModelResponseError:
             continue
         assert all(m.agent is None and m.from_history is None for m in reply.messages)
+
+
+USER_SAYS = TextMessage("user", "Hi")
+URL = {"type": "url_citation", "url_citation": {"url": "https://x.example", "title": "X"}}
+SOURCE = {"web": {"uri": "https://x.example", "title": "X"}}
+
+
+@pytest.mark.parametrize(
+    ("model", "event", "sources"),
+    [
+        (
+            openai("gpt-4o-search-preview", api_key="k"),
+            {"choices": [{"delta": {"content": "It is.", "annotations": [URL]}}]},
+            [URL],
+        ),
+        (
+            gemini("gemini-2.5-flash", api_key="k"),
+            {
+                "candidates": [
+                    {
+                        "content": {"role": "model", "parts": [{"text": "It is."}]},
+                        "groundingMetadata": {"groundingChunks": [SOURCE]},
+                    }
+                ]
+            },
+            [SOURCE],
+        ),
+    ],
+)
+def test_sources_beside_a_text_survive_streams_and_stores(
+    model: Model, event: dict[str, Any], sources: list[dict[str, Any]]
+) -> None:
+    """The raw reply, in which they stand, is not kept."""
+    assembler = model.adapter.assembler(model)
+    assert assembler is not None
+    assembler.feed(None, json.dumps(event))
+    result = AgentResult("a", model.decode(assembler.finish()).messages)
+    again = AgentResult.from_dict(json.loads(json.dumps(result.to_dict())))
+    assert (again.text, list(again.citations)) == ("It is.", sources)
+    sent = json.dumps(model.encode(ModelRequest(messages=(USER_SAYS, *again.output, USER_SAYS))))
+    assert "x.example" not in sent
+
+
+def test_references_in_a_streamed_content_list_are_kept() -> None:
+    """Mistral sends them between texts."""
+    model = openai("mistral-large", api_key="k", base_url="https://api.mistral.ai/v1")
+    assembler = model.adapter.assembler(model)
+    assert assembler is not None
+    chunk = {"type": "reference", "reference_ids": [7]}
+    for content in ("It is", [chunk], "."):
+        assembler.feed(None, json.dumps({"choices": [{"delta": {"content": content}}]}))
+    messages = model.decode(assembler.finish()).messages
+    text, reference = messages
+    assert isinstance(text, TextMessage)
+    assert isinstance(reference, OpaqueMessage)
+    assert (text.text, reference.content) == ("It is.", chunk)

@@ -15,6 +15,7 @@ from agentkit_py.errors import ConfigurationError, ModelResponseError
 from agentkit_py.inngest.gateway import GatewayAdapter
 from agentkit_py.messages import (
     FileContent,
+    Finish,
     ImageContent,
     Message,
     ReasoningMessage,
@@ -325,8 +326,8 @@ async def test_reasoning_survives_a_run_with_tools() -> None:
 # ----------------------------------------------------------------------------------------- answers
 
 
-def test_an_answer_becomes_messages_with_the_calls_last() -> None:
-    """Reasoning, texts and calls; what the server's own tools did is left out."""
+def test_an_answer_becomes_messages_in_its_order() -> None:
+    """Reasoning, texts and calls, and what the server's own tools did."""
     summary = [{"type": "summary_text", "text": "One."}, {"type": "summary_text", "text": "Two."}]
     made = reply(
         reasoning("rs_1", summary=summary),
@@ -337,8 +338,9 @@ def test_an_answer_becomes_messages_with_the_calls_last() -> None:
     )
     assert [(m.type, m.stop_reason) for m in made] == [
         ("reasoning", None),
-        ("text", "tool"),
+        ("opaque", "tool"),
         ("tool_call", "tool"),
+        ("text", "tool"),
         ("tool_call", "tool"),
     ]
     assert isinstance(made[0], ReasoningMessage)
@@ -358,7 +360,7 @@ def test_open_reasoning_and_refusals_are_read() -> None:
     assert isinstance(thought, ReasoningMessage)
     assert thought.content == "Hm."
     assert isinstance(text, TextMessage)
-    assert (text.text, text.stop_reason) == ("I cannot.", "stop")
+    assert (text.text, text.stop_reason) == ("I cannot.", "refusal")
 
 
 def test_usage_and_the_reason_of_the_end_are_read() -> None:
@@ -371,7 +373,7 @@ def test_usage_and_the_reason_of_the_end_are_read() -> None:
     }
     made = GPT_5.decode(response(said("Hi"), usage=usage))
     assert made.usage == Usage(30, 20, 8, 12)
-    assert made.finish_reason == "completed"
+    assert made.finish == Finish("stop", "completed")
     assert GPT_5.decode(response(said("Hi"))).usage is None
 
 
@@ -379,7 +381,7 @@ def test_a_text_that_was_cut_is_a_reply_and_says_so() -> None:
     """A cut reply is handled like with every other provider."""
     cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     made = GPT_5.decode(response(reasoning("rs_1"), said("It is"), **cut))
-    assert made.finish_reason == "max_output_tokens"
+    assert made.finish_reason == "length"
     assert [m.type for m in made.messages] == ["reasoning", "text"]
 
 

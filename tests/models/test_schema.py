@@ -51,7 +51,7 @@ def rejections(model: Model, *tools: ToolSpec) -> list[Rejection]:
     provider = FakeProvider(lambda _: "ok")
     asked = ModelRequest(messages=(TextMessage("user", "hi"),), tools=tools)
     with httpx.Client(transport=provider.transport) as client:
-        headers = model.adapter.headers(model, model.api_key)
+        headers = model.adapter.headers(model, "sk-test")
         client.post(model.adapter.url(model), headers=headers, json=model.encode(asked))
     return provider.rejections
 

@@ -186,12 +186,16 @@ async def test_each_piece_of_a_call_says_whose_it_is() -> None:
     ] * 2
 
 
-async def test_a_malformed_call_of_geminis_is_the_error_that_it_is_without_streaming() -> None:
-    """The error comes after the text before it."""
+async def test_a_malformed_call_of_geminis_is_one_that_the_model_can_mend() -> None:
+    """It comes after the text before it, as without streaming."""
     model = MODELS["gemini_malformed"]
-    body = await read(model, [body_of("gemini_malformed")])
-    with pytest.raises(ModelResponseError, match="MALFORMED_FUNCTION_CALL"):
-        model.decode(body)
+    reply = model.decode(await read(model, [body_of("gemini_malformed")]))
+    call = reply.messages[-1]
+    assert isinstance(call, ToolCallMessage)
+    assert call.tools[0].malformed is not None
+    assert [message.type for message in reply.messages] == ["text", "tool_call"]
+    assert reply.finish is not None
+    assert reply.finish.word == "MALFORMED_FUNCTION_CALL"
 
 
 # ------------------------------------------------------------------------------------ cut streams
@@ -421,11 +425,11 @@ async def test_without_end_marker_finish_reason_and_usage_are_enough() -> None:
 
 
 async def test_white_space_that_is_no_text_is_not_told() -> None:
-    """Many models write line breaks before a call; the plain reply has no text there."""
+    """Many models write line breaks before a call: kept with the reply, but nothing to show."""
     deltas = [{"content": "\n"}, {"content": "\n"}, piece("{}", index=0, id="a", name="f")]
     messages, deltas_sent = await reply_to("openai", *chat(*deltas, finish="tool_calls"), "[DONE]")
     assert [type(d) for d in deltas_sent] == [ToolCallDelta]
-    assert [m.type for m in messages] == ["tool_call"]
+    assert [m.type for m in messages] == ["text", "tool_call"]
     _, deltas_sent = await reply_to("openai", *chat({"content": "\n"}, {"content": "Hi"}), "[DONE]")
     assert deltas_sent == [TextDelta(0, "\nHi")]
 

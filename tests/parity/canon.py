@@ -48,6 +48,7 @@ _PROSE = {
     "8080a5": "unknown-on-stack",
     "ff0d8f": "bad-arguments",
     "b8e1d0": "no-schema",
+    "dff607": "unknown-role",
 }
 """Digests of TypeScript's messages, and what the reference model calls them."""
 
@@ -55,6 +56,7 @@ _TOKEN = re.compile(r"<ts:([0-9a-f]{6})>(?:: )?(.*)", re.DOTALL)
 _ROUTING_TOOLS = ({"select_agent", "done"},)
 _OUR_ERRORS = (
     "UnknownToolError",
+    "IncompleteReplyError",
     "InvalidArgumentsError",
     "MissingToolResult",
     "LookupError",
@@ -167,7 +169,7 @@ def _their_prose(message: str) -> dict[str, Json]:
     return {"prose": known, "rest": rest if known in _WITH_REST else ""}
 
 
-_WITH_REST = {"no-tool", "no-such-agent", "unknown-on-stack"}
+_WITH_REST = {"unknown-role", "no-tool", "no-such-agent", "unknown-on-stack"}
 
 
 def tokenised(message: str) -> tuple[str, str]:
@@ -275,7 +277,7 @@ def _neutral(value: Json) -> Json:
 def _without_our_words(value: Json) -> Json:
     if isinstance(value, dict):
         error = value.get("error")
-        if isinstance(error, dict) and error.get("name") in _OUR_ERRORS:
+        if isinstance(error, dict) and error.get("name") in _OUR_ERRORS and error.get("message"):
             return {"error": {"name": error["name"], "message": "<ours>"}}
         return {key: _without_our_words(item) for key, item in value.items()}
     if isinstance(value, list):

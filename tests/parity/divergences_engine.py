@@ -135,7 +135,7 @@ ENGINE: tuple[Divergence, ...] = (
     ),
     Divergence(
         "no-kv",
-        "A state has one store, its data.",
+        "A state has one store, its data; `kv` is a view of it.",
         "`kv` is deprecated in TypeScript, and changes apart from the data.",
     ),
     Divergence(
@@ -357,8 +357,8 @@ ENGINE: tuple[Divergence, ...] = (
     ),
     Divergence(
         "routers-get-the-user-message",
-        "Routers get the user's message as well as its text.",
-        "The branch with processors is older than that.",
+        "Routers always get the user's message with id and time, not only its text.",
+        "TypeScript gives it only where the run was given an object, as that was.",
     ),
     Divergence(
         "run-ids-are-uuids",
@@ -395,5 +395,60 @@ ENGINE: tuple[Divergence, ...] = (
         "knows.",
         "Python's SDK sends the body as it is; TypeScript's adds the model and its default "
         "parameters.",
+    ),
+    Divergence(
+        "roles-are-known",
+        "A message's role is system, user or assistant; another one is refused where the "
+        "message is read, by name.",
+        "TypeScript sends any role on, and only its Gemini adapter fails, in the middle of a run.",
+    ),
+    Divergence(
+        "unknown-keys-are-dropped",
+        "Members of a stored message that the library does not know are left out.",
+        "Messages are values with fixed fields; what you want to keep with one goes into the "
+        "state.",
+    ),
+    Divergence(
+        "rows-of-users-are-user-turns",
+        "Rows of the author `user` that a store returns are user turns: in the transcript, "
+        "and neither results nor `last_result`.",
+        "Otherwise a router that looks at the last result finds the user's own words there.",
+    ),
+    Divergence(
+        "numbers-as-python-writes-them",
+        "Floats in JSON texts are written as Python writes them: `1e-07`, `1.0`.",
+        "JavaScript writes `1e-7` and `1`. It is the same number; a message's token count may "
+        "differ by one.",
+    ),
+    Divergence(
+        "agents-of-routers-join",
+        "An agent that only a router returned is one of the network's from then on: tools, "
+        "stores and routing agents see it.",
+        "TypeScript keeps it in a private list, and tools see a network without the agent "
+        "that runs.",
+        "a tool of an agent that only a router returned",
+    ),
+    Divergence(
+        "stopped-turns-asked-nothing",
+        "The result of a turn that on_start stopped has no prompt, history and raw.",
+        "Nothing was asked. TypeScript shows the prompt from before the hook, which was never "
+        "sent.",
+    ),
+    Divergence(
+        "inputs-stay-as-they-are",
+        "The user message that a run is given stays as it is.",
+        "TypeScript turns its clientTimestamp into a Date in the caller's object.",
+    ),
+    Divergence(
+        "every-tool-has-steps",
+        "Inside Inngest every tool has steps, also of an agent that runs by itself or routes.",
+        "TypeScript passes them to tools only in networks and streamed runs.",
+    ),
+    Divergence(
+        "each-delta-names-its-tool",
+        "Each piece of a call's arguments names its tool.",
+        "TypeScript names it on the first only, so that a front end that missed one does not "
+        "know whose it is.",
+        "arguments in several pieces",
     ),
 )

@@ -27,6 +27,17 @@ MODELS: tuple[Divergence, ...] = (
         "ends the loop.",
     ),
     Divergence(
+        "replies-say-why-they-ended",
+        "A text whose reply was cut or is a refusal has the reason as its stop reason: `length`, "
+        "`content_filter`, `refusal`.",
+        "TypeScript says `stop`, so half an answer looks like a whole one.",
+    ),
+    Divergence(
+        "calls-of-cut-replies",
+        "A call from a reply that was cut is not run; the model reads that.",
+        "Its arguments may be incomplete, and `{}` runs a tool with its defaults.",
+    ),
+    Divergence(
         "no-function-key",
         "A tool call has `name`, not also `function`.",
         "The same text twice in each stored call.",
@@ -104,10 +115,15 @@ MODELS: tuple[Divergence, ...] = (
         "TypeScript fails on the first block that is neither text nor a call.",
     ),
     Divergence(
-        "calls-last",
-        "Calls stand after the texts of their reply.",
-        "A text between a call and its result is refused.",
-        "a reply with text after a call",
+        "arguments-as-written",
+        "A call's arguments go back as the text that the model wrote.",
+        "Whoever signs or caches a beginning compares it; TypeScript writes the JSON anew.",
+        "calls whose arguments are written with spaces",
+    ),
+    Divergence(
+        "chat-replies-are-whole",
+        "In the chat format a text and the calls that came with it are one message, as they came.",
+        "A reply goes back as the provider sent it; TypeScript makes two messages of it.",
     ),
     Divergence(
         "anthropic-turns-alternate",
@@ -121,13 +137,18 @@ MODELS: tuple[Divergence, ...] = (
         "agent.anthropic.history_all_types",
     ),
     Divergence(
+        "anthropic-failed-results",
+        "Claude is told that a call failed.",
+        "Its results have a field for it, `is_error`, which TypeScript does not set.",
+    ),
+    Divergence(
         "anthropic-prefill",
         "The agent's prefill stays the assistant's.",
         "TypeScript sends it as if the user had said it.",
     ),
     Divergence(
         "anthropic-closing-text",
-        "Another agent's closing text becomes a user turn that says who wrote it.",
+        "A user turn that says who wrote it follows an assistant's closing text, and stays there.",
         "TypeScript sends it as the user's own words.",
     ),
     Divergence(
@@ -153,7 +174,7 @@ MODELS: tuple[Divergence, ...] = (
     ),
     Divergence(
         "gemini-prefill",
-        "The agent's prefill becomes a user turn that asks to begin with it.",
+        "The agent's prefill goes into the system instruction, in words.",
         "Gemini takes a closing model turn for the end of the conversation.",
     ),
     Divergence(
@@ -163,7 +184,7 @@ MODELS: tuple[Divergence, ...] = (
     ),
     Divergence(
         "gemini-closing-text",
-        "Another agent's closing text becomes a user turn that says who wrote it.",
+        "A user turn that says who wrote it follows an assistant's closing text, and stays there.",
         "Gemini would take it for its own, finished answer.",
         "agent.gemini.history_last_assistant",
     ),
@@ -184,7 +205,58 @@ MODELS: tuple[Divergence, ...] = (
     ),
     Divergence(
         "unknown-parts",
-        "Parts that nobody knows are left out, and a missing role is the model's.",
+        "Parts that nobody knows are kept, streamed as data and sent back, and a missing role is "
+        "the model's.",
         "TypeScript fails the run.",
+    ),
+    Divergence(
+        "numbers-keep-their-digits",
+        "Whole numbers in arguments keep all their digits; a number too large for a float "
+        "makes the arguments malformed, which the model reads.",
+        "TypeScript reads every number as a double: ids of nineteen digits change without a "
+        "word, and `1e400` is infinite.",
+    ),
+    Divergence(
+        "text-in-parts",
+        "A reply's text may come in parts.",
+        "Some compatible servers send it so; TypeScript fails with a TypeError.",
+    ),
+    Divergence(
+        "gemini-tools-without-arguments",
+        "A tool without arguments is declared to Gemini without `parameters`.",
+        "TypeScript sends an object without properties, which Gemini refuses.",
+    ),
+    Divergence(
+        "replies-are-the-models",
+        "A reply is the model's, whatever role a candidate names; a function's response in it "
+        "is left out.",
+        "TypeScript takes the text for the user's, and makes a tool result of a tool that "
+        "nobody called.",
+    ),
+    Divergence(
+        "thoughts-are-reasoning",
+        "Gemini's thoughts are reasoning.",
+        "TypeScript takes them for text and shows them to the user as part of the answer.",
+        "a Gemini reply with thoughts",
+    ),
+    Divergence(
+        "images-in-results",
+        "An image or file in a tool's result is named in words where the format takes text alone, "
+        "and shown to the models that see images there.",
+        "TypeScript sends its base64 as a part of the result's JSON: thousands of tokens that no "
+        "model can read.",
+        "a tool that returns an image, at a further inference",
+    ),
+    Divergence(
+        "addresses-are-checked",
+        "A base_url with a query or fragment, and a model name for Gemini that cannot stand "
+        "in a URL, are refused when the model is made.",
+        "TypeScript drops the query without a word and encodes any name, and the host answers 404.",
+    ),
+    Divergence(
+        "sampling-where-it-is-taken",
+        "Parameters of sampling are left out for models that reason, which refuse them.",
+        "TypeScript sends the default parameters as they are, and every request is refused.",
+        "o4-mini with a temperature",
     ),
 )

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any
 
-from agentkit_py import AgentResult, Lifecycle, Message, RouterContext, TextMessage
+from agentkit_py import AgentResult, Lifecycle, Message, RouterContext, TextMessage, UserMessage
 from agentkit_py.codec import message_from_dict
 from agentkit_py.lifecycle import AgentContext, ResultContext, Start, StartContext
 
@@ -18,7 +19,7 @@ from .handlers import error_of
 from .journal import Journal, message_record, result_record, short_result, snapshot
 from .vectors import Json
 
-_ONLY_OURS = {"system": {"agent", "state"}, "hook": {"state"}, "router": {"state"}}
+_ONLY_OURS = {"system": {"agent", "state"}, "hook": {"state", "processing"}, "router": {"state"}}
 """Members of our contexts that TypeScript's arguments lack, which is no difference."""
 
 
@@ -51,7 +52,11 @@ def read_message(record: dict[str, Json]) -> Message:
 
 def result_of(record: dict[str, Json]) -> AgentResult:
     """A result from a scenario."""
-    return AgentResult.from_dict({"createdAt": "2024-01-02T03:04:05.000Z", **record})
+    return AgentResult.from_dict({"createdAt": STORED, **record})
+
+
+STORED = "2024-01-02T03:04:05.000Z"
+"""The time of a scenario's results that have none."""
 
 
 def in_style(spec: dict[str, Json], function: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -259,6 +264,31 @@ def _routed(spec: dict[str, Json], result: AgentResult) -> list[str] | None:
             return [name] if isinstance(name, str) else None
 
 
+def user_record(message: UserMessage) -> dict[str, Json]:
+    """A user's message in TypeScript's fields."""
+    time = message.client_timestamp
+    content = message.content
+    found: dict[str, Json] = {
+        "id": message.id,
+        "role": message.role,
+        "content": content if isinstance(content, str) else snapshot_parts(content),
+        "state": message.state,
+        "systemPrompt": message.system_prompt,
+        "clientTimestamp": None if time is None else {"$date": iso(time)},
+    }
+    return {key: snapshot(value) for key, value in found.items() if value is not None}
+
+
+def snapshot_parts(parts: Iterable[Any]) -> list[Json]:
+    """The parts of a message's content as JSON."""
+    return [{"type": part.type, "text": part.text} for part in parts]
+
+
+def iso(time: datetime) -> str:
+    """A time as JavaScript writes it."""
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def router_of(spec: dict[str, Json], agent_of: Callable[[str], Any], journal: Journal) -> Any:
     """A router: a routing agent, or a function that follows the scenario's rules."""
     if spec["kind"] == "agent":
@@ -281,6 +311,7 @@ def _router_facts(context: RouterContext) -> dict[str, Json]:
     facts: dict[str, Json] = {
         "argKeys": argument_names(context, "router"),
         "input": context.input,
+        "userMessage": user_record(context.user_message),
         "network": context.network.name,
         "stack": list(context.stack),
         "callCount": context.call_count,

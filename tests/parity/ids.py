@@ -44,7 +44,11 @@ class _Numbering:
             return {key: self.apply(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self.apply(item) for item in value]
-        return self._known.get(value, value) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        if value in self._known or "<" not in value:
+            return self._known.get(value, value)
+        return _PLACEHOLDER.sub(lambda found: self._known.get(found[0], found[0]), value)
 
 
 def _kind(value: str) -> str | None:

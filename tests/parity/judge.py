@@ -13,6 +13,7 @@ from . import canon
 from .compare import MISSING, Path, differences
 from .divergences import ALL_IDS
 from .evidence import Documents
+from .modes import TYPESCRIPT, Mode
 from .other_kinds import checksum_documents, misc_documents, tokenizer_documents
 from .play import play
 from .processor_kind import documents as processor_documents
@@ -40,11 +41,11 @@ class Verdict:
         return not self.differences and not self.conflicts and self.compared > 0
 
 
-def documents(vector: Vector, on: frozenset[str] = ALL_IDS) -> Documents:
+def documents(vector: Vector, on: frozenset[str] = ALL_IDS, mode: Mode = TYPESCRIPT) -> Documents:
     """A recording in the form in which it is compared; plays its scenario on both sides."""
     match vector.kind:
         case "run":
-            return _run_documents(vector, on)
+            return _run_documents(vector, on, mode)
         case "processors":
             return processor_documents(vector, on)
         case "checksum":
@@ -55,15 +56,15 @@ def documents(vector: Vector, on: frozenset[str] = ALL_IDS) -> Documents:
             return misc_documents(vector, on)
 
 
-def _run_documents(vector: Vector, on: frozenset[str]) -> Documents:
+def _run_documents(vector: Vector, on: frozenset[str], mode: Mode) -> Documents:
     recorded = canon.recorded(vector)
     try:
-        theirs, ours = models(vector, on)
+        theirs, ours = models(vector, on, mode)
     except Unsupported:
-        played = play(vector.spec, _bound_as_recorded(vector))
+        played = play(vector.spec, _bound_as_recorded(vector), mode)
         problems = tuple(played.problems)
         return Documents(recorded, None, None, canon.observed(played.observed), problems=problems)
-    played = play(vector.spec, ours.replies)
+    played = play(vector.spec, ours.replies, mode)
     return Documents(
         recorded,
         theirs.document,
@@ -74,11 +75,11 @@ def _run_documents(vector: Vector, on: frozenset[str]) -> Documents:
     )
 
 
-def models(vector: Vector, on: frozenset[str]) -> tuple[Outcome, Outcome]:
+def models(vector: Vector, on: frozenset[str], mode: Mode = TYPESCRIPT) -> tuple[Outcome, Outcome]:
     """The scenario on the model: as TypeScript plays it, and with these divergences."""
     facts: Json = {"old_branch": vector.old_branch, "shimmed": vector.shimmed}
     theirs = model_play(vector.spec, frozenset(), **facts)
-    ours = model_play(vector.spec, on, earlier=theirs, **facts)
+    ours = model_play(vector.spec, on, earlier=theirs, mode=mode, **facts)
     return theirs, ours
 
 

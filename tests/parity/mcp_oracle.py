@@ -1,7 +1,7 @@
 """A server like the one that the recordings with MCP servers were made with, over stdio.
 
 Its tools are those that the recording ``mcp_shim.many_tools`` lists; what they answer was read off
-the recordings' results. Usage: mcp_oracle.py two | many | error-list.
+the recordings' results. Usage: mcp_oracle.py two | many | none | error-list.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ def tools(mode: str) -> list[Any]:
     """Return the tools that the server lists."""
     run = json.loads(RECORDING.read_text(encoding="utf-8"))["expected"]["runs"][0]
     found = [each["mcpTool"] for each in run["agentTools"]]
-    return found[:2] if mode == "two" else found
+    return found[: {"two": 2, "none": 0}.get(mode)]
+
+
+def is_oracle(transport: dict[str, Any]) -> bool:
+    """Return whether a scenario's server is this one."""
+    return any("mcp-server" in each for each in transport["args"])
 
 
 def text(said: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agentkit_py.mcp import MCPServer, Stdio
 
+from .mcp_oracle import is_oracle
 from .vectors import Json
 
 PROGRAM = str(Path(__file__).parent / "mcp_oracle.py")
@@ -15,6 +16,9 @@ PROGRAM = str(Path(__file__).parent / "mcp_oracle.py")
 def server_of(spec: dict[str, Json]) -> MCPServer:
     """The server that ``spec`` describes."""
     transport = spec["transport"]
-    _, *arguments = transport["args"]
-    process = Stdio(sys.executable, [PROGRAM, *arguments], env=transport.get("env", {}))
+    environment = transport.get("env", {})
+    if is_oracle(transport):
+        process = Stdio(sys.executable, [PROGRAM, *transport["args"][1:]], env=environment)
+    else:
+        process = Stdio(transport["command"], transport["args"], env=environment)
     return MCPServer(spec["name"], process, required=spec.get("required", True))

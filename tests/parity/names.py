@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 
@@ -20,6 +21,11 @@ class Name:
     python: str
     note: str = ""
     kind: Literal["class", "function", "object"] | None = None
+
+
+def exports() -> list[str]:
+    """Return what the package exports, types included: read off its declarations once."""
+    return (Path(__file__).parent / "exports.txt").read_text(encoding="utf-8").split()
 
 
 def exists(name: Name) -> bool:
@@ -48,7 +54,39 @@ def _named(kind: Any, table: dict[str, tuple[str, str] | str]) -> dict[str, Name
     return {name: Name(python, note, kind) for name, (python, note) in pairs.items()}
 
 
+_EVENTS = {
+    "DataDeltaEvent": "data.delta",
+    "GenericErrorEvent": "error",
+    "HitlRequestedEvent": "hitl.requested",
+    "HitlResolvedEvent": "hitl.resolved",
+    "MetadataUpdatedEvent": "metadata.updated",
+    "PartCompletedEvent": "part.completed",
+    "PartCreatedEvent": "part.created",
+    "PartFailedEvent": "part.failed",
+    "ReasoningDeltaEvent": "reasoning.delta",
+    "RunCompletedEvent": "run.completed",
+    "RunFailedEvent": "run.failed",
+    "RunInterruptedEvent": "run.interrupted",
+    "RunStartedEvent": "run.started",
+    "StepCompletedEvent": "step.completed",
+    "StepFailedEvent": "step.failed",
+    "StepStartedEvent": "step.started",
+    "StreamEndedEvent": "stream.ended",
+    "TextDeltaEvent": "text.delta",
+    "ToolCallArgumentsDeltaEvent": "tool_call.arguments.delta",
+    "ToolCallOutputDeltaEvent": "tool_call.output.delta",
+    "UsageUpdatedEvent": "usage.updated",
+}
+"""Types of chunks, and the event that each one is."""
+
 NAMES: dict[str, Name] = {
+    **_named(
+        None,
+        {
+            name: ("events.chunks.Chunk", f"one class, whose `event` is `{event}`")
+            for name, event in _EVENTS.items()
+        },
+    ),
     **_named(
         "class",
         {
@@ -107,7 +145,7 @@ NAMES: dict[str, Name] = {
             "network.schedule": "NetworkRun.schedule",
             "networkRun.state": "NetworkRun.state",
             "state.data": "State",
-            "state.kv": ("", "state has one store, `State.data`"),
+            "state.kv": ("State.kv", "a mapping view of `State.data`: `in`, `del`, `dict(…)`"),
             "state.results": "State.results",
             "state.messages": "State.messages",
             "state.appendResult": "State.append_result",
@@ -134,7 +172,10 @@ NAMES: dict[str, Name] = {
             "ToolResultMessage": "messages.ToolResultMessage",
             "defaultRouter / router": ("Network.router", "one name"),
             "maxIter": ("Network.max_iter", "agents have their own, `Agent.max_iter`"),
-            "agent.run({network})": ("", "pass `model` and `state`"),
+            "agent.run({network})": (
+                "Agent.run",
+                "`state=ctx.state.clone()`, and `model=` where it has none",
+            ),
             "streaming.publish": "runs.StreamingConfig.publish",
             "streaming.simulateChunking": "runs.StreamingConfig.simulate_chunking",
             "azureOpenai": "models.azure_openai",
@@ -142,7 +183,22 @@ NAMES: dict[str, Name] = {
             "HistoryProcessor (branch)": "HistoryProcessor",
             "ToolCallFilter (branch)": "ToolCallFilter",
             "TokenLimiter (branch)": "TokenLimiter",
-            "createServer (@inngest/agent-kit/server)": (
+            "AgentMessageChunk": "events.chunks.Chunk",
+            "AnyZodType": ("", "pydantic models and JSON Schemas take its place"),
+            "History": ("history.HistoryContext", "a namespace of types; this is its `Context`"),
+            "MCP": ("mcp.MCPServer", "a namespace of types; this is its `Server`"),
+            "MaybePromise": ("", "each callback may be sync or async"),
+            "Message": "Message",
+            "SaveThreadToStorageConfig": ("history.thread.Thread", "internal"),
+            "StateData": ("State", "any dict, dataclass or pydantic model"),
+            "StreamingConfig": "runs.StreamingConfig",
+            "StreamingEvent": ("events.chunks.Chunk", "one class; `event` says which"),
+            "TextContent": "messages.TextContent",
+            "ThreadOperationConfig": ("history.thread.Thread", "internal"),
+            "Tool": "Tool",
+            "ToolMessage": ("messages.ToolCall", "the call inside a `ToolCallMessage`"),
+            "ToolResultPayload": ("messages.ToolResultMessage", "its `content`: the same JSON"),
+            "server/createServer": (
                 "inngest.create_functions",
                 "gives the functions; Inngest's Python SDK or `agentkit serve` serves them",
             ),

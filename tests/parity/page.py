@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from .divergence import Divergence
 from .divergences_engine import ENGINE
 from .divergences_models import MODELS
-from .names import NAMES, Name
+from .names import NAMES, Name, exports
 
 _HEAD = """\
 # Parity with TypeScript
@@ -25,15 +25,29 @@ what we must do. Where the two differ, the recording has to say the one and we h
 everything else is compared as it stands. `make parity-mutants` changes one recorded value at a time
 and counts how many of the changes are noticed.
 
-The comparison runs with `history_mode="typescript"`, which puts the history after the new question
-as TypeScript does and keeps no user turns in the state. The default mode is chronological, and
-keeps them.
+Each recording runs three times: with `history_mode="typescript"`, which puts the history after the
+new question as TypeScript does and keeps no user turns in the state; through `create_agent` and
+`create_network` as they come; and through the classes. The default mode differs from the first by
+two rules (below) and the defaults in the table, and by nothing else.
 
 What the recordings cannot show: server settings of MCP servers are never part of a prompt, and
 texts that the TypeScript package's authors wrote (its routing prompt, its messages) are our own.
 
 """
 
+
+_DEFAULT_MODE = """\
+## The default mode
+
+Without `history_mode="typescript"`:
+
+- **Order.** Messages are sent in the order in which they were said: the system prompt, history from
+  before the run, the question, what the run has said so far, the prefill. TypeScript sends the
+  question first and all history after it.
+- **User turns.** What the user said is an entry of `state.transcript` and so of the next run's
+  history. `state.results` and `last_result` hold agents' results in both modes.
+
+"""
 
 _DEFAULTS = [
     ("An agent's inferences in one turn", "1", "`Agent`: 10", "`create_agent`: 1"),
@@ -52,15 +66,20 @@ def page() -> str:
         *_entries(ENGINE),
         "## Models\n\n",
         *_entries(MODELS),
+        _DEFAULT_MODE,
         "## Defaults\n\n",
         "Functions under TypeScript's names have TypeScript's defaults where a line says so.\n\n",
         "| | TypeScript | Class | Function |\n|---|---|---|---|\n",
         *(f"| {' | '.join(map(_cell, row))} |\n" for row in _DEFAULTS),
         "\n",
         "## Names\n\n",
-        "Every public name of the TypeScript package, and the Python one.\n\n",
+        "Every export of the TypeScript package, types included, and the Python name.\n\n",
         "| TypeScript | Python | |\n|---|---|---|\n",
-        *(_row(name, entry) for name, entry in NAMES.items()),
+        *(_row(name, NAMES[name]) for name in exports()),
+        "\n",
+        "Members, options, and names of the branch with processors:\n\n",
+        "| TypeScript | Python | |\n|---|---|---|\n",
+        *(_row(name, entry) for name, entry in NAMES.items() if name not in exports()),
     ]
     return "".join(parts)
 

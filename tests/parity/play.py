@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,14 +22,16 @@ from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.runtime.port import Runtime
 
 from .handlers import ScenarioError
+from .hooks import STORED
 from .ids import normalised
 from .inside import Server
 from .journal import Journal, result_record, snapshot, state_record
+from .modes import TYPESCRIPT, Mode
 from .scripted import ScriptedTransport
 from .vectors import Json
 from .world import World, user_input
 
-_RECENT = 3600
+_RECENT = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +46,22 @@ class Played:
     """Violations of our own rules, whatever TypeScript does."""
 
 
-def play(spec: dict[str, Json], replies: list[list[Json]]) -> Played:
+def play(spec: dict[str, Json], replies: list[list[Json]], mode: Mode = TYPESCRIPT) -> Played:
     """Play a scenario, each run with its own replies."""
-    return asyncio.run(_Player(spec, replies).play())
+    return asyncio.run(_Player(spec, replies, mode).play())
 
 
 class _Player:
-    def __init__(self, spec: dict[str, Json], replies: list[list[Json]]) -> None:
-        self._spec = spec
+    def __init__(self, spec: dict[str, Json], replies: list[list[Json]], mode: Mode) -> None:
+        self._spec, self._mode = spec, mode
         self._journal = Journal()
         self._steps: list[dict[str, Json]] = []
         self._transport = ScriptedTransport(replies, self._journal.note)
-        self._world = World(spec, self._journal, self._transport)
+        self._world = World(spec, self._journal, self._transport, mode)
         self._runtime = DirectRuntime(environment={})
         self._server = Server(self._runtime, self._transport, self._journal.step)
         self._problems: list[str] = []
+        self._stored = {*re.findall(_ISO, json.dumps(spec)), STORED}
 
     async def play(self) -> Played:
         runs: list[dict[str, Json]] = []
@@ -88,7 +92,7 @@ class _Player:
 
         async def execute(runtime: Runtime) -> None:
             journal.begin_execution()
-            self._world = World(self._spec, journal, self._transport)
+            self._world = World(self._spec, journal, self._transport, self._mode)
             self._world.have_states(copy.deepcopy(before))
             records.append(await self._run(run, runtime))
 
@@ -111,6 +115,8 @@ class _Player:
             outcome = await target.run(given, **completed, runtime=runtime or self._runtime)
             self._keep(record, outcome, options)
         except Exception as error:  # noqa: BLE001 - errors are what is compared
+            if not str(error) and not isinstance(error, ScenarioError):
+                self._problems.append(f"{type(error).__name__} without a message")
             record["error"] = _error(_cause(error) if runtime is not None else error)
         if "network" in run["target"]:
             record["networkOwnState"] = self._own_state(run["target"]["network"])
@@ -136,7 +142,7 @@ class _Player:
     def _keep(self, record: dict[str, Json], outcome: Any, options: dict[str, Any]) -> None:
         if isinstance(outcome, AgentResult):
             record["result"] = result_record(outcome)
-            self._check_author(outcome)
+            self._check_result(outcome)
             return
         assert isinstance(outcome, NetworkRun)
         record["networkRun"] = {
@@ -149,9 +155,13 @@ class _Player:
         if outcome.state is options.get("state"):
             record["networkRun"]["stateIsPassedState"] = True
         for result in outcome.results:
-            self._check_author(result)
+            self._check_result(result)
 
-    def _check_author(self, result: AgentResult) -> None:
+    def _check_result(self, result: AgentResult) -> None:
+        # The recordings leave the times out: a result is of now, or of the scenario.
+        stored = result.created_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        if not _is_now(result.created_at) and stored not in self._stored:
+            self._problems.append(f"a result of {result.agent_name!r} is from {stored}")
         for message in result.messages:
             if message.role != "user" and message.agent is None:
                 self._problems.append(f"{message!r:.80} does not name its author")
@@ -225,7 +235,7 @@ def _publish_failure(behaviour: Json, number: int, event: str) -> str | None:
 
 def _event(run: int, chunk: dict[str, Json]) -> dict[str, Json]:
     time = chunk["timestamp"]
-    is_time = isinstance(time, int) and 1e12 < time < 1e13
+    is_time = isinstance(time, int) and _is_now(datetime.fromtimestamp(time / 1000, UTC))
     return {
         "run": run,
         "event": chunk["event"],
@@ -266,6 +276,10 @@ def _error(error: Exception) -> dict[str, Json]:
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
+def _is_now(time: datetime) -> bool:
+    return abs((datetime.now(UTC) - time).total_seconds()) < _RECENT
+
+
 def _times(value: Json) -> Json:
     """Times of just now as the recordings have them."""
     if isinstance(value, dict):
@@ -273,6 +287,5 @@ def _times(value: Json) -> Json:
     if isinstance(value, list):
         return [_times(item) for item in value]
     if isinstance(value, str) and _ISO.fullmatch(value):
-        age = datetime.now(UTC) - datetime.fromisoformat(value)
-        return "<now>" if abs(age.total_seconds()) < _RECENT else value
+        return "<now>" if _is_now(datetime.fromisoformat(value)) else value
     return value

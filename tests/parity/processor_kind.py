@@ -21,7 +21,7 @@ from agentkit_py.runtime.tiktoken_loader import load_encoding
 
 from .evidence import Documents
 from .journal import message_record, snapshot
-from .reference.processors import CaseModel, encoding_of
+from .reference.processors import CaseModel, encoding_of, estimate
 from .vectors import Json, Vector
 
 _CUSTOM: dict[str, Callable[[str], float]] = {
@@ -60,13 +60,15 @@ def documents(vector: Vector, on: frozenset[str]) -> Documents:
         "cases": [_case(vector, case, messages) for case in cases],
     }
     recorded: dict[str, Json] = {
-        "countedText": vector.data.get("countedText", observed["countedText"]),
+        "countedText": vector.data.get("countedText", theirs.texts),
         "tokenCounts": {name: vector.data["tokenCounts"][name] for name in counted},
         "cases": [neutral_case(case) for case in cases],
     }
     their_counts = {name: recorded["tokenCounts"][name] for name in counted}
     base = {**recorded, "tokenCounts": their_counts, "cases": [theirs.case(c) for c in cases]}
     other = {**recorded, "tokenCounts": _without_errors(their_counts, counted, ours)}
+    other["countedText"] = ours.our_texts
+    other["tokenCounts"] = _recounted(other["tokenCounts"], counted, ours)
     other["cases"] = [ours.case(case) for case in cases]
     return Documents(recorded, base, other, observed, frozenset(ours.on.asked))
 
@@ -84,6 +86,21 @@ def _without_errors(
     if not refused or not ours.on("special-tokens-are-text"):
         return recorded
     return {**recorded, **{name: counted[name] for name in refused}}
+
+
+def _recounted(
+    recorded: dict[str, Json], counted: dict[str, Json], ours: CaseModel
+) -> dict[str, Json]:
+    """The counts of texts that we write otherwise."""
+    changed = [i for i, text in enumerate(ours.our_texts) if text != ours.texts[i]]
+    found = {name: list(counts) for name, counts in recorded.items()}
+    for name, counts in found.items():
+        for index in changed:
+            kind, encoding = name.split(":")
+            text = ours.our_texts[index]
+            known = estimate({"options": {"encoding": encoding}}, text)
+            counts[index] = counted[name][index] if kind == "tiktoken" else known
+    return found
 
 
 def countable(case: dict[str, Json], vector: Vector) -> bool:
@@ -105,7 +122,7 @@ def _needs_vocabulary(case: dict[str, Json], vector: Vector) -> bool:
     known = [counts_of.get(f"tiktoken:{name}") for name in used]
     if not used or (None in known and not any(known)):
         return False
-    new_texts = len(case["processors"]) > 1 and "countedText" in vector.data
+    new_texts = len(case["processors"]) > 1
     return new_texts or not all(isinstance(found, list) for found in known if found is not None)
 
 
@@ -155,10 +172,8 @@ def _tokenizer(options: dict[str, Json], vector: Vector) -> Any:
         return ApproximateTokenizer(encoding)
     if not isinstance(counts, list):
         return TiktokenTokenizer(encoding)
-    texts = vector.data.get("countedText")
-    if texts is None:
-        return TiktokenTokenizer(encoding)
-    known = dict(zip(texts, counts, strict=True))
+    messages = [message_from_dict(record) for record in vector.data["messages"]]
+    known = dict(zip(map(text_of, messages), counts, strict=True))
     return Counting(f"recorded:{vector.name}:{encoding}", known, encoding)
 
 

@@ -1,4 +1,4 @@
-"""Copies recordings for the project: without a text that TypeScript's authors wrote, and small.
+"""Copies recordings for the project: without a text that TypeScript's authors wrote.
 
 Run:
     python -m tests.parity.sanitise FOLDER
@@ -12,9 +12,6 @@ from pathlib import Path
 
 from .canon import neutral_request, tokenised
 from .vectors import COMMITTED, Json, Vector, load_folder
-
-LARGEST = 60_000
-"""Characters of a recording that is kept; larger ones are run from their own folder."""
 
 
 def sanitised(vector: Vector) -> dict[str, Json]:
@@ -82,8 +79,7 @@ def main() -> None:
         old.unlink()
     for vector in load_folder(Path(sys.argv[1])):
         text = json.dumps(sanitised(vector), ensure_ascii=True, separators=(",", ":"))
-        if len(text) <= LARGEST:
-            (COMMITTED / f"{vector.name}.json").write_text(text + "\n", encoding="utf-8")
+        (COMMITTED / f"{vector.name}.json").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from agentkit_py import (
@@ -21,7 +20,7 @@ from agentkit_py.history import HistoryContext
 from agentkit_py.processors import ProcessorContext
 
 from .handlers import error_of
-from .hooks import Calls, in_style, result_of
+from .hooks import Calls, in_style, iso, result_of
 from .journal import Journal, result_record, snapshot
 from .vectors import Json
 
@@ -43,7 +42,8 @@ class LoggedProcessor(HistoryProcessor):
         self._journal.note(f"processor:{spec.get('label', spec['type'])}")
         self._journal.callback("processor", **label, type=spec["type"], count=len(messages))
         if self._inner is not None:
-            return await self._inner.process(messages, context)
+            found = self._inner.process(messages, context)
+            return await found if isinstance(found, Awaitable) else found
         if spec["type"] == "throw":
             raise error_of(spec["error"])
         text = f"tag:{spec['label']} saw {len(messages)}"
@@ -139,8 +139,4 @@ def _user_record(message: UserMessage) -> dict[str, Json]:
     record: dict[str, Json] = {"id": message.id, "content": message.content, "role": message.role}
     time = message.client_timestamp
     assert time is not None
-    return {**record, "timestamp": _iso(time)}
-
-
-def _iso(time: datetime) -> str:
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {**record, "timestamp": iso(time)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import os
 from collections.abc import Callable
 
 import pytest
@@ -24,8 +25,8 @@ from .swapped import OPTIONS, swapped
 from .variations import VARIATIONS
 from .vectors import Json, Vector
 
-EVERY = 11
-"""One recording in so many is taken for each variation."""
+EVERY = int(os.environ.get("VARIATIONS_EVERY", "22"))
+"""One recording in so many is taken for each variation; 1 takes all."""
 
 
 def runs(vectors: list[Vector], begin: int) -> list[Vector]:

@@ -16,6 +16,9 @@ from agentkit_py import (
     State,
     UserMessage,
     anthropic,
+    create_agent,
+    create_network,
+    create_routing_agent,
     create_state,
     gemini,
     openai,
@@ -27,6 +30,7 @@ from .handlers import build_tool
 from .hooks import lifecycle_of, messages_of, result_of, router_of, system_of
 from .journal import Journal
 from .mcp_servers import server_of
+from .modes import TYPESCRIPT, Mode
 from .scripted import BASE, ScriptedTransport
 from .stores import LoggedProcessor, history_hooks
 from .vectors import Json
@@ -38,8 +42,13 @@ class World:
     """Makes each object of a scenario when it is first used, and only once."""
 
     def __init__(
-        self, spec: dict[str, Json], journal: Journal, transport: ScriptedTransport
+        self,
+        spec: dict[str, Json],
+        journal: Journal,
+        transport: ScriptedTransport,
+        mode: Mode = TYPESCRIPT,
     ) -> None:
+        self._mode = mode
         self._spec: dict[str, Json] = json.loads(json.dumps(spec).replace("{{BASE}}", BASE))
         self._journal = journal
         self._transport = transport
@@ -70,8 +79,13 @@ class World:
 
     def _agent(self, spec: dict[str, Json]) -> Agent:
         name = spec["name"]
-        kind = RoutingAgent if spec["type"] == "routing" else Agent
-        options: dict[str, Any] = {"max_iter": 1}  # TypeScript's default, as `create_agent` has it
+        routes = spec["type"] == "routing"
+        kind: Callable[..., Agent] = RoutingAgent if routes else Agent
+        if self._mode.by_function:
+            kind = create_routing_agent if routes else create_agent
+        options: dict[str, Any] = {}
+        if not self._mode.chronological:
+            options = {"history_mode": "typescript", "max_iter": 1}
         if "toolChoice" in spec:
             options["tool_choice"] = spec["toolChoice"]
         if spec.get("history"):
@@ -89,7 +103,6 @@ class World:
             model=self.model(spec["model"]) if spec.get("model") else None,
             lifecycle=lifecycle_of(spec.get("lifecycle") or {}, name, self._journal),
             processors=self._processors(spec),
-            history_mode="typescript",
             **options,
         )
         return made.with_model(self.model(spec["withModel"])) if spec.get("withModel") else made
@@ -117,7 +130,10 @@ class World:
         options: dict[str, Any] = {}
         if "maxIter" in spec:
             options["max_iter"] = spec["maxIter"]
-        return Network(
+        if not self._mode.chronological:
+            options["history_mode"] = "typescript"
+        make: Callable[..., Network] = create_network if self._mode.by_function else Network
+        return make(
             name=spec["name"],
             agents=[self.agent(each) for each in spec["agents"]],
             description=spec.get("description", ""),
@@ -127,7 +143,6 @@ class World:
             router=self.router(spec.get("defaultRouter") or spec.get("router")),
             history=self.history(spec["history"]) if spec.get("history") else None,
             processors=self._processors(spec),
-            history_mode="typescript",
             **options,
         )
 

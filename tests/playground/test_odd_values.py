@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -12,7 +13,7 @@ from agentkit_py import Agent, SqliteHistory
 from agentkit_py.models import openai
 from agentkit_py.playground.app import create_playground, to_text
 from agentkit_py.playground.runs import Playground
-from agentkit_py.testing import FakeProvider, ReceivedRequest, text, tool_call
+from agentkit_py.testing import FakeProvider, Raw, ReceivedRequest, text, tool_call
 from agentkit_py.testing.provider import Reply
 from tests.playground.world import until_done
 
@@ -74,3 +75,30 @@ def test_numbers_that_json_cannot_hold_are_null() -> None:
         "a": [None, 1.5],
         "b": [None],
     }
+
+
+async def test_a_refused_reply_shows_the_providers_word_and_details(tmp_path: Path) -> None:
+    """Also where it says nothing else, which ends the run; its tokens are shown, too."""
+    refusal: dict[str, Any] = {
+        "choices": [{"message": {"role": "assistant", "refusal": "Not this."}}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 3},
+    }
+    blocked: dict[str, Any] = {
+        "choices": [{"message": {"role": "assistant"}, "finish_reason": "content_filter"}]
+    }
+    blocked["usage"] = refusal["usage"]
+    provider = FakeProvider([Raw(json=refusal), Raw(json=blocked)], api_keys={"openai": "k"})
+    model = replace(openai("m", api_key="k"), transport=provider.transport)
+    store = SqliteHistory(tmp_path / "x.db")
+    played = Playground(Agent(name="clerk", system="S", model=model, history=store))
+    transport = httpx.ASGITransport(create_playground(played))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as api:
+        calls: list[dict[str, Any]] = []
+        for _ in range(2):
+            begun = (await api.post("/dev-api/runs", json={"text": "Hello"})).json()
+            await until_done(played, begun["run"])
+            calls.append((await api.get(f"/dev-api/runs/{begun['run']}/calls/1")).json())
+    ends = [(call["finish"], call["finishDetails"]) for call in calls]
+    assert ends == [("refusal", {"refusal": "Not this."}), ("content_filter", None)]
+    assert [call["usage"]["output"] for call in calls] == [3, 3]
+    await played.close()

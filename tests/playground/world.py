@@ -24,8 +24,8 @@ from agentkit_py import (
     openai,
     tool,
 )
+from agentkit_py.budgets.prices import Price, Prices
 from agentkit_py.models import Model
-from agentkit_py.playground.prices import Price, Prices
 from agentkit_py.playground.runs import Playground
 from agentkit_py.testing import FakeProvider, ReceivedRequest, text, tool_call
 from agentkit_py.testing.provider import Reply

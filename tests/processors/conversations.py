@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from agentkit_py._core.json import dumps
@@ -64,7 +64,12 @@ def processed(
     processor: HistoryProcessor, messages: Sequence[Message], context: ProcessorContext = CONTEXT
 ) -> Sequence[Message]:
     """Return one processor's result: the very list where it changes nothing."""
-    return asyncio.run(processor.process(messages, context))
+
+    async def result() -> Sequence[Message]:
+        found = processor.process(messages, context)
+        return await found if isinstance(found, Awaitable) else found
+
+    return asyncio.run(result())
 
 
 def shown(messages: Sequence[Message]) -> list[str]:
@@ -77,6 +82,8 @@ def _short(message: Message) -> str:
         return "calls " + " ".join(c.id for c in message.tools)
     if message.type == "tool_result":
         return f"{message.tool.id}: {dumps(message.content)}"
+    if message.type == "opaque":
+        return str(message)
     return message.text if message.type == "text" else message.content
 
 

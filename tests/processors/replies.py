@@ -43,7 +43,7 @@ class Answers:
     def model(self) -> Model:
         """The model that is answered so."""
         made = openai("gpt-4o", api_key="sk-test", retry=RetryPolicy(attempts=1))
-        return replace(made, respond=self)
+        return replace(made, answers=self)
 
     @property
     def asked(self) -> int:

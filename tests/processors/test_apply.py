@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agentkit_py import Agent, Network
 from agentkit_py.errors import (
     ConfigurationError,
     NonRetriableError,
@@ -26,11 +27,14 @@ from agentkit_py.messages import (
 from agentkit_py.processors import (
     ApproximateTokenizer,
     HistoryProcessor,
+    MessageWindow,
     ProcessorContext,
     TokenLimiter,
+    ToolCallFilter,
     apply_processors,
 )
 from agentkit_py.processors.apply import as_processor, as_processors, run_chain
+from agentkit_py.testing import ScriptedModel
 
 A, B, C = (TextMessage("user", text) for text in "abc")
 CONTEXT = ProcessorContext(agent="billing", tokenizer=ApproximateTokenizer())
@@ -168,6 +172,67 @@ async def _stream(messages: Sequence[Message]) -> AsyncIterator[Message]:
         yield message
 
 
+class _WithoutContext(HistoryProcessor):
+    def process(self, messages: Sequence[Message]) -> Sequence[Message]:  # type: ignore[override]
+        return messages
+
+
+class _Bare:
+    def process(self, messages: Sequence[Message], context: ProcessorContext) -> None:
+        del messages, context
+
+
+def _no_context() -> list[Any]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (ToolCallFilter(), r"processors=\[<ToolCallFilter"),
+        (ToolCallFilter, r"processors=\[ToolCallFilter\(…\)\]"),
+        ([ToolCallFilter], r"give a processor of it: ToolCallFilter\(…\)"),
+        ([[ToolCallFilter()]], r"processors=\[\*first, second\]"),
+        ([{"type": "ToolCallFilter"}], r"processor_from_settings\(\{…\}\)"),
+        ([_Bare()], r"class _Bare\(HistoryProcessor\)"),
+        ([_WithoutContext()], r"write def process\(self, messages, context\)"),
+        ([_stream], "let it return a list"),
+        (drop_first, r"processors=\[drop_first\]"),
+        (_no_context, "lambda context"),
+        ("ToolCallFilter", "must be a list"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_wrong_shape_is_refused_where_it_is_configured(given: Any, says: str) -> None:
+    """The error names the agent, and says the line to write instead."""
+    with pytest.raises(ConfigurationError, match=f"^Agent 'a': .*{says}"):
+        Agent(name="a", system="s", processors=given)
+
+
+async def test_an_option_of_a_wrong_shape_is_refused() -> None:
+    """The error says where it was given."""
+    agent = Agent(name="a", system="S", model=ScriptedModel("ok"))
+    with pytest.raises(ConfigurationError, match=r"^run\(\): processors must be a list"):
+        await agent.run("q?", processors=MessageWindow(1))  # type: ignore[arg-type]
+    agent.processors = lambda _context: MessageWindow(1)  # type: ignore[assignment,return-value]
+    with pytest.raises(ConfigurationError, match=r"<lambda> returned MessageWindow.*; return a l"):
+        await agent.run("q?")
+    with pytest.raises(ConfigurationError, match="own_tools"):
+        Network(name="n", agents=[agent], isolation="all")  # type: ignore[arg-type]
+
+
+async def test_a_process_method_may_be_sync() -> None:
+    """Most processors wait for nothing."""
+
+    class Last(HistoryProcessor):
+        def process(
+            self, messages: Sequence[Message], context: ProcessorContext
+        ) -> Sequence[Message]:
+            return messages[-1:]
+
+    assert texts(await apply_processors([A, B], [Last()])) == ["b"]
+
+
 def returning(value: object) -> Callable[[Sequence[Message]], Any]:
     """A function that returns ``value``."""
 
@@ -189,7 +254,6 @@ FORGETS_TO_RETURN = None
         (returning(3), "returned 3"),
         (returning([A, "text"]), "item 1"),
         (returning([None]), "item 0"),
-        (_stream, "async_generator"),
     ],
 )
 async def test_a_return_value_that_is_no_list_of_messages_is_named(

@@ -123,7 +123,7 @@ async def test_the_models_window_is_known() -> None:
 
     async def window(policy: Budget, **options: Any) -> str:
         model = openai(options.pop("model", "gpt-4o"), api_key="k", **options)
-        made = replace(model, respond=Answers())
+        made = replace(model, answers=Answers())
         (entry,) = await entries(policy, history(4), model=made)
         return entry.reason.partition(", prompt")[0]
 

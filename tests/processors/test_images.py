@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,17 @@ import pytest
 
 from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
-from agentkit_py.messages import FileContent, ImageContent, TextContent, TextMessage
+from agentkit_py.messages import (
+    FileContent,
+    ImageContent,
+    TextContent,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+    result_parts,
+    text_of,
+)
 from agentkit_py.processors import ApproximateTokenizer, KeepImages, StripImages
 from agentkit_py.processors.tokenizers import FILE_TOKENS, IMAGE_TOKENS, count_text
 
@@ -131,3 +142,32 @@ def test_settings_are_checked() -> None:
     assert StripImages.from_settings({"files": True}).reason == "no images and files"
     with pytest.raises(ConfigurationError, match="last must be"):
         KeepImages.from_settings({"last": -1})
+
+
+def _shown(*names: str) -> ToolResultMessage:
+    """A result of a tool that gave pictures, as an MCP server writes them."""
+    blocks = [{"type": "image", "data": "AAAA", "mimeType": "image/png"} for _ in names]
+    return ToolResultMessage(ToolCall("c1", "look", {}), {"data": ["Look:", *blocks]})
+
+
+def test_images_in_tools_results_are_left_out_like_others() -> None:
+    """A model without eyes reads a line of text in place of each."""
+    call = ToolCallMessage([ToolCall("c1", "look", {})])
+    messages = [TextMessage("user", "Look."), call, _shown("a", "b")]
+    found = left(messages, StripImages())
+    result = found[-1]
+    assert isinstance(result, ToolResultMessage)
+    assert result_parts(result.content) is None
+    assert "AAAA" not in text_of(result)
+    assert json.dumps(result.content).count("left out") == 2
+
+
+def test_the_newest_images_of_results_are_kept() -> None:
+    """They count together with users' images."""
+    call = ToolCallMessage([ToolCall("c1", "look", {})])
+    messages = [TextMessage("user", "Look."), call, _shown("a", "b")]
+    found = left(messages, KeepImages(last=1))
+    result = found[-1]
+    assert isinstance(result, ToolResultMessage)
+    shown = result_parts(result.content) or []
+    assert [part.type for part in shown] == ["text", "text", "image"]

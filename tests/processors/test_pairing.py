@@ -88,11 +88,11 @@ def test_the_same_object_twice_is_two_messages() -> None:
 
 
 def test_an_exchange_has_calls_reasoning_and_results_of_one_reply() -> None:
-    """Texts between its calls are its head."""
+    """Texts between its calls stay between them."""
     messages = [REASONING, calls("x"), REASONING, ASSISTANT, calls("y"), result("y"), result("x")]
     (group,) = tool_exchanges(messages)
-    assert group == ToolExchange(head=(2, 3), calls=(0, 1, 4), results=(5, 6))
-    assert group.members == (0, 1, 4, 5, 6)
+    assert group == ToolExchange(calls=(0, 1, 2, 3, 4), results=(5, 6))
+    assert group.members == (0, 1, 2, 3, 4, 5, 6)
 
 
 def test_calls_after_a_result_or_a_user_begin_a_new_exchange() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agentkit_py.messages import (
     Message,
+    OpaqueMessage,
     ReasoningMessage,
     TextMessage,
     ToolCall,
@@ -48,19 +49,31 @@ nameless = st.builds(ToolCall, st.sampled_from(["a", "b"]), st.just(""))
 results = st.builds(
     ToolResultMessage, tool_calls | nameless, st.text(max_size=20).map(lambda text: {"data": text})
 )
-any_lists = st.lists(texts | reasonings | call_messages | results, max_size=14)
+opaques = st.builds(
+    OpaqueMessage,
+    st.sampled_from(["x", "y"]).map(lambda said: {"type": "block", "said": said}),
+    st.just("anthropic"),
+    st.just(""),
+    st.sampled_from(["", "search", "web_search"]),
+    st.sampled_from(["h", "i", ""]),
+    st.sampled_from(["call", "result", "whole"]),
+)
+any_lists = st.lists(texts | reasonings | call_messages | results | opaques, max_size=14)
+said_beside_calls = opaques | st.builds(TextMessage, st.just("assistant"), st.text(max_size=20))
 
 
 @st.composite
 def exchanges(draw: st.DrawFn, calls: st.SearchStrategy[ToolCall] = tool_calls) -> list[Message]:
-    """One reply's call messages, reasoning among them, with all results in any order."""
+    """One reply: calls, and what it says and thinks among them; all results in any order."""
     messages: list[Message] = []
     made: list[ToolCall] = []
     for _ in range(draw(st.integers(1, 3))):
         messages += draw(st.lists(reasonings, max_size=1))
+        messages += draw(st.lists(said_beside_calls, max_size=1))
         tools = draw(st.lists(calls, min_size=1, max_size=2))
         messages.append(ToolCallMessage(tools))
         made += tools
+    messages += draw(st.lists(said_beside_calls, max_size=1))
     answered = draw(st.permutations(made))
     return [*messages, *(ToolResultMessage(call, {"data": call.name}) for call in answered)]
 
@@ -85,11 +98,9 @@ def faults(messages: Sequence[Message]) -> list[str]:
         if not message.tools:
             found.append("no calls")
         asked = list(message.tools)
-        while (ahead := _reasoning_ahead(rest)) < len(rest) and isinstance(
-            following := rest[ahead], ToolCallMessage
-        ):
-            asked += following.tools
-            del rest[: ahead + 1]
+        for said in _rest_of_reply(rest):
+            asked += said.tools if isinstance(said, ToolCallMessage) else ()
+            del rest[0]
         answers = rest[: len(asked)]
         if Counter(ids(asked)) != Counter(
             ids(m.tool for m in answers if isinstance(m, ToolResultMessage))
@@ -99,10 +110,16 @@ def faults(messages: Sequence[Message]) -> list[str]:
     return found
 
 
-def _reasoning_ahead(messages: Sequence[Message]) -> int:
-    return next(
-        (i for i, m in enumerate(messages) if not isinstance(m, ReasoningMessage)), len(messages)
-    )
+def _rest_of_reply(messages: Sequence[Message]) -> list[Message]:
+    """Return what a reply with calls says after the first of them: nothing ends in reasoning."""
+    said: list[Message] = []
+    for message in messages:
+        if isinstance(message, ToolResultMessage) or message.role in ("user", "system"):
+            break
+        said.append(message)
+    while said and isinstance(said[-1], ReasoningMessage):
+        said.pop()
+    return said
 
 
 def ids(calls: object) -> list[str]:

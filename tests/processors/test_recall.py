@@ -57,7 +57,9 @@ def seen(result: AgentResult) -> list[str]:
 async def test_the_older_turns_most_like_the_input_come_back() -> None:
     """Delimited, in the user's role, right before the question."""
     result = await ask(
-        Recall(HashingEmbedder(), 1, keep_recent=4), "where is the parcel", conversation()
+        Recall(HashingEmbedder(), 1, keep_recent=4, neighbours=0),
+        "where is the parcel",
+        conversation(),
     )
     texts = seen(result)
     assert texts[-1].startswith("<recalled_messages>")
@@ -65,6 +67,43 @@ async def test_the_older_turns_most_like_the_input_come_back() -> None:
     assert "invoice" not in texts[-1]
     assert 4 <= len(texts) - 1 <= 5
     assert texts[-2] == "reply 9"
+
+
+async def test_turns_next_to_those_that_were_found_come_along() -> None:
+    """An answer stands beside its question; as far as there is room."""
+    for neighbours, facts in ((1, [True, True, False]), (2, [True, True, True])):
+        policy = Recall(HashingEmbedder(), 1, keep_recent=4, neighbours=neighbours)
+        result = await ask(policy, "where is the parcel", conversation())
+        assert [fact in seen(result)[-1] for fact in FACTS] == facts
+    policy = Recall(HashingEmbedder(), 1, keep_recent=4, max_tokens=12)
+    result = await ask(policy, "where is the parcel", conversation())
+    assert [fact in seen(result)[-1] for fact in FACTS] == [True, False, False]
+
+
+class Blind:
+    """An embedder to which all texts are alike."""
+
+    key = "blind"
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return the same vector for each."""
+        return [[1.0, 0.0] for _ in texts]
+
+
+@pytest.mark.parametrize(
+    ("question", "fact"),
+    [
+        ("what happened to order 4711?", "order 4711 came back"),
+        ("wann war der Termin am 12.5.?", "der Termin ist am 12.5. um drei"),
+        ("did Ada's meeting move?", "the meetings with Ada were moved"),
+        ("東京の天気は", "昨日東京で会いました"),
+    ],
+)
+async def test_names_numbers_and_dates_of_the_question_count(question: str, fact: str) -> None:
+    """Words find what vectors do not, in any language."""
+    messages = [*turn("order 4712 is fine"), *turn(fact), *turn("nothing else"), *conversation()]
+    policy = Recall(Blind(), 1, keep_recent=4, neighbours=0)
+    assert fact in seen(await ask(policy, question, messages))[-1]
 
 
 async def test_other_questions_recall_other_turns() -> None:

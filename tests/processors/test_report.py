@@ -83,5 +83,7 @@ async def test_report_totals_are_those_of_its_entries() -> None:
         "historyTokens": 3 + CALL_LENGTH + 3,
         "sentMessages": 2,
         "sentTokens": 5,
+        "foreignMessages": 0,
+        "foreignTokens": 0,
         "tokenizer": "approximate:1",
     }

@@ -344,7 +344,7 @@ async def test_start_and_end_are_announced() -> None:
     assert stages == [("summary", "started"), ("summary", "completed")]
     updates = [c["data"] for c in chunks if c["event"] == "metadata.updated"]
     kinds = [update["type"] for update in updates]
-    assert kinds == ["summary_started", "summary_completed", "context_update"]
+    assert kinds == ["summary_started", "summary_completed", "context_update", "finish_update"]
     assert updates[1]["metadata"]["originalTokens"] > updates[1]["metadata"]["tokens"]
 
 

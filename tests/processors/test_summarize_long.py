@@ -64,10 +64,10 @@ def user(turn):
 
 async def main():
     policy = Summarize(
-        replace(base, respond=summarise), upper, lower, summary_tokens=most, store=store, lock=0
+        replace(base, answers=summarise), upper, lower, summary_tokens=most, store=store, lock=0
     )
     agent = Agent(
-        name="clerk", system="", model=replace(base, respond=talk), processors=[policy],
+        name="clerk", system="", model=replace(base, answers=talk), processors=[policy],
         token_counter=count,
     )
     state = State(thread_id="t")

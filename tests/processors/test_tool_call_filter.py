@@ -53,8 +53,8 @@ def _short(message: Message) -> str:
             return f"result {message.tool.name}"
         case TextMessage():
             return message.text
-        case ReasoningMessage():
-            return "reasoning"
+        case _:
+            return message.type
 
 
 async def test_without_options_all_calls_and_results_go() -> None:

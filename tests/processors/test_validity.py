@@ -98,12 +98,12 @@ def test_a_late_result_moves_up_to_its_call() -> None:
     )
 
 
-def test_a_text_between_the_calls_of_one_reply_moves_ahead_of_them() -> None:
-    """The reply stays one reply; the reasoning before the text moves with it."""
-    assert repaired(CALL_X, REASONING, ASSISTANT, CALL_Y, RESULT_X, RESULT_Y) == (
-        [REASONING, ASSISTANT, CALL_X, CALL_Y, RESULT_X, RESULT_Y],
-        [("moved_text", "")],
-    )
+def test_a_text_between_or_after_the_calls_of_one_reply_keeps_its_place() -> None:
+    """A reply goes back as it came; only a user's text parts calls from results."""
+    for reply in ((REASONING, ASSISTANT, CALL_Y), (CALL_Y, ASSISTANT)):
+        messages = [CALL_X, *reply, RESULT_X, RESULT_Y]
+        assert list(repaired(*messages)[0]) == messages
+    assert repaired(CALL_X, USER, RESULT_X)[1] == [("moved_result", "x")]
 
 
 def test_messages_without_calls_are_dropped() -> None:

@@ -129,7 +129,7 @@ def desk(browser: Browser, url: str, mode: Mode, packages: Path) -> Generator[De
 
 def test_text_is_streamed_and_can_be_stopped(desk: Desk) -> None:
     """The text written before the stop stays, and nothing more comes."""
-    desk.send(POLICY)
+    desk.send(f"{POLICY} But wait half way.")
     desk.says("thirty days")
     expect(desk.button("Stop")).to_be_visible()
     desk.picture("streaming")

@@ -353,7 +353,7 @@ async def test_a_model_that_responds_in_this_process_needs_no_key_and_no_network
         bodies.append(body)
         return {"choices": [{"message": {"role": "assistant", "content": "hi"}}]}
 
-    model = replace(make("openai"), respond=respond)
+    model = replace(make("openai"), answers=respond)
     runtime = DirectRuntime(environment={})
     assert (await Agent(name="a", system="S", model=model).run("q?", runtime=runtime)).text == "hi"
     assert bodies[0]["messages"][-1]["content"] == "q?"
@@ -381,7 +381,7 @@ def test_a_runtime_serves_several_event_loops_one_after_another() -> None:
 
 def test_a_runtime_serves_event_loops_in_several_threads_at_once() -> None:
     """Each has its own connections."""
-    meeting = threading.Barrier(2, timeout=30)
+    meeting = threading.Barrier(2, timeout=120)
 
     async def reply(request: Any) -> str:
         await asyncio.get_running_loop().run_in_executor(None, meeting.wait)

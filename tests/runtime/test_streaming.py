@@ -126,9 +126,9 @@ async def test_a_streamed_reply_is_the_plain_one(provider: str) -> None:
     sink = Sink()
     replies: list[ModelReply] = []
     for wanted in (None, sink):
-        with FakeProvider([RICH]) as fake:
-            replies.append(await infer(make(provider, fake), wanted))
-            assert fake.rejections == []
+        fake = FakeProvider([RICH])  # as a transport: a reply says which host and port made it
+        replies.append(await infer(make(provider, fake), wanted, transport=fake.transport))
+        assert fake.rejections == []
     assert replies[0] == replies[1]
     assert sink.text == RICH["text"]
     written = "".join(d.delta for d in sink.deltas if isinstance(d, ToolCallDelta))
@@ -274,8 +274,9 @@ async def test_a_time_out_after_the_first_piece_keeps_what_had_arrived(fake: Fak
     """It is a stream that broke off, because of a time-out."""
     start = {"choices": [{"index": 0, "delta": {"content": "Hel"}}]}
     fake.reply(Raw(sse=[start, ": keep-alive"], pause=5))
+    model = replace(make("openai", fake, timeout=0.05), transport=fake.transport)
     with pytest.raises(ModelStreamError, match="no answer within") as caught:
-        await infer(make("openai", fake, timeout=0.05), Sink())
+        await infer(model, Sink())
     assert caught.value.partial == "Hel"
     assert isinstance(caught.value.__cause__, ModelTimeoutError)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, Network, Tool, ToolContext, tool
+from agentkit_py import Agent, MemoryHistory, Network, SqliteHistory, Tool, ToolContext, tool
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.questions import Question
 from agentkit_py.server import ServerLimits
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from tests.server.world import (
@@ -244,7 +247,6 @@ async def test_a_decided_run_gets_the_next_free_slot() -> None:
         await post(url, "/api/chat", message("Hello?", "t2"), "bob")
         await begun.wait()
         await decide(url, asked["requestId"])
-        await ada.until("hitl.resolved")
         assert paid == []
         assert (await post(url, "/api/chat", message("Me?", "t3"), "eve")).status_code == 503
         go.set()
@@ -269,7 +271,6 @@ async def test_a_decided_run_waits_for_slot_and_thread_without_a_deadlock() -> N
         assert (await post(url, "/api/chat", message("Two", "t1"))).status_code == 200
         await begun.wait()
         await decide(url, first["requestId"])
-        await stream.until("hitl.resolved")
         go.set()
         second = (await stream.until("hitl.requested"))["data"]
         await stream.until("stream.ended")
@@ -279,53 +280,38 @@ async def test_a_decided_run_waits_for_slot_and_thread_without_a_deadlock() -> N
     assert paid == [5, 6]
 
 
-def asking_twice(ended: asyncio.Event, later: asyncio.Event) -> list[Tool]:
-    """Two tools that ask; an event that says the first has an answer, and one for the second."""
-
-    @tool(steps=True)
-    async def early(ctx: ToolContext) -> str:
-        """Ask at once."""
-        await ctx.approve("Early?")
-        ended.set()
-        return "early"
-
-    @tool(steps=True)
-    async def late(ctx: ToolContext) -> str:
-        """Ask later."""
-        await later.wait()
-        await ctx.approve("Late?")
-        return "late"
-
-    return [early, late]
+@tool(steps=True)
+async def sure(ctx: ToolContext) -> str:
+    """Ask a person."""
+    answer = await ctx.approve("Sure?")
+    return str(answer is not None and answer.approved)
 
 
-async def test_a_run_that_asks_again_before_it_has_a_slot_gives_it_back() -> None:
-    """Two parallel tools: one is answered, the other asks while the run waits for a slot."""
-    ended, later = asyncio.Event(), asyncio.Event()
+async def test_two_parallel_questions_are_answered_one_after_the_other() -> None:
+    """The run gives its slot back while it waits for the second."""
     wait, begun, go = waiting()
-    tools = [*asking_twice(ended, later), wait]
-    both = tool_calls(("early", {}), ("late", {}))
-    model = ScriptedModel(both, tool_call("wait", {}), *"abc")
-    clerk = Agent(name="clerk", system="S", tools=tools, parallel_tools=True, max_iter=5)
+    model = ScriptedModel(tool_calls(("sure", {}), ("sure", {})), tool_call("wait", {}), *"abc")
+    clerk = Agent(name="clerk", system="S", tools=[sure, wait], parallel_tools=True, max_iter=5)
     network = Network(name="support", agents=[clerk], router=once, default_model=model)
     app = app_of(network, limits=ServerLimits(runs=1))
     async with served(app) as url, listening(url) as ada, listening(url, "bob") as bob:
         await ask(url)
         asked = (await ada.until("hitl.requested"))["data"]
+        again = (await ada.until("hitl.requested"))["data"]
+        await wait_until_idle(app)
         await post(url, "/api/chat", message("Hello?", "t2"), "bob")
         await begun.wait()
         await decide(url, asked["requestId"])
-        await ada.until("hitl.resolved")
-        later.set()
-        again = (await ada.until("hitl.requested"))["data"]
         go.set()
         await bob.until("stream.ended")
-        await ended.wait()
+        await ada.until("hitl.resolved")
+        await wait_until_idle(app)
         async with listening(url, "eve") as eve:
             assert (await post(url, "/api/chat", message("Me?", "t3"), "eve")).status_code == 200
             await eve.until("stream.ended")
         await decide(url, again["requestId"])
         await ada.until("stream.ended")
+    model.assert_finished()
 
 
 async def test_a_cancelled_run_releases_its_slot_once() -> None:
@@ -340,7 +326,6 @@ async def test_a_cancelled_run_releases_its_slot_once() -> None:
         await post(url, "/api/chat", message("Hello?", "t2"), "bob")
         await begun.wait()
         await decide(url, asked["requestId"])
-        await ada.until("hitl.resolved")
         await post(url, "/api/chat/cancel", {"threadId": "t1"})
         await ada.until("stream.ended")
         assert (await post(url, "/api/chat", message("Me?", "t3"), "eve")).status_code == 503
@@ -351,15 +336,181 @@ async def test_a_cancelled_run_releases_its_slot_once() -> None:
     assert paid == []
 
 
-async def test_one_waiting_run_too_many_is_refused() -> None:
-    """Each waiting run takes memory, so no new one begins even with free slots."""
+async def test_questions_count_as_runs_of_their_user() -> None:
+    """Else one user could make any number of paused runs; others are answered."""
     paid: list[int] = []
-    network = support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),))
-    app = app_of(network, limits=ServerLimits(waiting_runs=1))
+    replies = [tool_call("refund", {"amount": 5}), "bob's", "ada's"]
+    app = app_of(support(*replies, tools=(refund(paid),)), limits=ServerLimits(runs_per_user=1))
     async with served(app) as url, listening(url) as stream:
         await ask(url)
         asked = (await stream.until("hitl.requested"))["data"]
-        assert (await post(url, "/api/chat", message("Me?", "t2"), "bob")).status_code == 503
+        await wait_until_idle(app)
+        assert (await post(url, "/api/chat", message("Me?", "t2"))).status_code == 429
+        assert (await post(url, "/api/chat", message("Me?", "t3"), "bob")).status_code == 200
+        await wait_until_idle(app)
         await decide(url, asked["requestId"])
         await stream.until("stream.ended")
     assert paid == [5]
+
+
+STAFF = {"approvers": ["mia"]}
+
+
+async def answer(url: str, question: str, user: str, **body: Any) -> Any:
+    """An answer by the queue's own endpoint."""
+    body.setdefault("action", "approve")
+    return await post(url, f"/api/approvals/{question}", body, user)
+
+
+async def queue(app: Any, user: str, **filters: str) -> list[Any]:
+    """What a user sees of the questions."""
+    async with client_of(app, user) as client:
+        found = await client.get("/api/approvals", params=filters)
+        assert found.status_code == 200, found.text
+        return found.json()["approvals"]
+
+
+async def test_staff_answer_what_the_customer_may_not() -> None:
+    """The customer sees the question and cannot answer it; strangers see nothing."""
+    paid: list[int] = []
+    network = support(tool_call("refund", {"amount": 249}), "done", tools=(refund(paid),))
+    app = app_of(network, **STAFF)
+    async with served(app) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]["requestId"]
+        await wait_until_idle(app)
+        refused = await decide(url, asked)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "not_allowed")
+        assert [(one["id"], one["mayAnswer"]) for one in await queue(app, "ada")] == [
+            (asked, False)
+        ]
+        assert await queue(app, "eve") == []
+        assert (await answer(url, asked, "eve")).status_code == 404
+        (seen,) = await queue(app, "mia", agent="clerk", tool="refund", threadId="t1")
+        assert (seen["calls"][0]["toolInput"], seen["mayAnswer"]) == ({"amount": 249}, True)
+        assert await queue(app, "mia", tool="other") == []
+        assert paid == []
+        assert (await answer(url, asked, "mia", reason="late train")).json() == {"success": True}
+        resolved = (await stream.until("hitl.resolved"))["data"]
+        await stream.until("stream.ended")
+        assert (await answer(url, asked, "mia")).status_code == 409
+    assert (resolved["resolvedBy"], resolved["reason"]) == ("mia", "late train")
+    (closed,) = await queue(app, "mia", status="answered")
+    assert (closed["answeredBy"], closed["reason"], paid) == ("mia", "late train", [249])
+
+
+async def test_a_tool_says_who_decides_and_to_whom_a_question_escalates() -> None:
+    """The application's rule may know more: it is asked with user and question."""
+    traits: dict[str, Any] = {"escalate_after": timedelta(0), "escalate_to": ["boss"]}
+    tools = (refund([], approvers=["mia"], **traits),)
+    app = app_of(support(tool_call("refund", {"amount": 5}), "done", tools=tools))
+    async with served(app) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]["requestId"]
+        await wait_until_idle(app)
+        mine = [await queue(app, user) for user in ("ada", "mia", "boss", "eve")]
+        assert [[one["mayAnswer"] for one in found] for found in mine] == [
+            [False],
+            [True],
+            [True],
+            [],
+        ]
+        assert (await answer(url, asked, "boss", action="deny")).status_code == 200
+        await stream.until("stream.ended")
+
+    async def by_amount(user: str, question: Question) -> bool:
+        arguments: Any = question.calls[0].arguments
+        return user == ("boss" if arguments["amount"] > 100 else "mia")
+
+    network = support(tool_call("refund", {"amount": 249}), "done", tools=(refund([]),))
+    app = app_of(network, may_answer=by_amount)
+    async with served(app) as url, listening(url) as stream:
+        await ask(url)
+        await stream.until("hitl.requested")
+        await wait_until_idle(app)
+        assert [len(await queue(app, user)) for user in ("mia", "boss")] == [0, 1]
+        await post(url, "/api/chat/cancel", {"threadId": "t1"})
+        assert await queue(app, "boss") == []
+
+
+async def test_a_person_changes_the_arguments_of_one_call_and_refuses_another() -> None:
+    """The tool gets the new arguments, checked as the model's are; the model reads of it."""
+    paid: list[int] = []
+    calls = tool_calls(*(("refund", {"amount": amount}) for amount in (1, 2, 3)))
+    network = support(calls, "done", tools=(refund(paid),))
+    app = app_of(network, **STAFF)
+    async with served(app) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]["requestId"]
+        edited = {"index": 0, "action": "approve", "arguments": {"amount": 10}}
+        wrong = {"index": 1, "action": "approve", "arguments": {"amount": "much"}}
+        said = await answer(url, asked, "mia", action=None, calls=[edited, wrong])
+        assert said.status_code == 200
+        assert paid == []
+        assert (
+            await answer(url, asked, "mia", calls=[{"index": 7, "action": "deny"}])
+        ).status_code == 400
+        await answer(url, asked, "mia", action="deny", reason="no")
+        await stream.until("stream.ended")
+    assert paid == [10]
+    model: Any = network.default_model
+    model.assert_saw("A person changed the arguments", "InvalidArgumentsError", "refused the call")
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "memory"])
+async def test_a_refund_is_approved_on_another_worker_and_paid_once(
+    kind: str, tmp_path: Path
+) -> None:
+    """The first worker is gone; staff answer at another, and the customer's page is told there."""
+    paid: list[int] = []
+    store: Any = SqliteHistory(tmp_path / "t.db") if kind == "sqlite" else MemoryHistory()
+
+    def worker(*replies: Any) -> Any:
+        tools = (refund(paid),)
+        return app_of(support(*replies, tools=tools, history=store), **STAFF)
+
+    first = worker("Let me see", tool_call("refund", {"amount": 249}))
+    async with served(first) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("Hello", "t1"))
+        await stream.until("stream.ended")
+        await ask(url)
+        before = await stream.until("hitl.requested")
+    other = worker("Done, 249 are yours.")
+    async with served(other) as url, listening(url, last_id=stream.last_id) as page:
+        async with client_of(other) as client:
+            shown = (await client.get("/api/threads/t1")).json()["pending"]
+        assert [one["id"] for one in shown] == [before["data"]["requestId"]]
+        answers = [answer(url, shown[0]["id"], "mia") for _ in range(3)]
+        codes = [one.status_code for one in await asyncio.gather(*answers)]
+        assert sorted(codes) == [200, 409, 409]
+        await page.until("stream.ended")
+    assert page.text.endswith("Done, 249 are yours.")
+    assert page.names.count("hitl.requested") == 1
+    again = next(one for one in page.chunks if one["event"] == "hitl.requested")
+    assert (again["id"], again["sequenceNumber"]) == (before["id"], before["sequenceNumber"])
+    assert paid == [249]
+
+
+async def test_the_queue_streams_questions_as_they_come_and_go() -> None:
+    """Only those that the reader may see."""
+    app = app_of(support(tool_call("refund", {"amount": 5}), "done", tools=(refund([]),)), **STAFF)
+    async with (
+        served(app) as url,
+        listening(url, "mia", path="/api/approvals/stream") as staff,
+        listening(url) as stream,
+    ):
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]["requestId"]
+        kind, seen = await staff.next()
+        assert (kind, seen["id"], seen["status"]) == ("approval", asked, "open")
+        await answer(url, asked, "mia")
+        _, closed = await staff.next()
+        assert (closed["id"], closed["status"], closed["answeredBy"]) == (asked, "answered", "mia")
+
+
+def test_an_api_whose_questions_nobody_could_answer_is_refused() -> None:
+    """It would wait for ever."""
+    network = support(tools=(refund([]),))
+    with pytest.raises(ConfigurationError, match=r"'refund' of 'clerk'.*approvers"):
+        app_of(network, approvers=[])
+    app_of(support(tools=(refund([], approvers=["mia"]),)), approvers=[])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
 from typing import Any
@@ -124,6 +125,27 @@ async def test_a_stopping_server_cancels_what_does_not_end(tmp_path: Any) -> Non
         await client.post("/api/chat", json=message("Hi", "t1"))
         await begun.wait()
     assert app.state.api.backend.count == 0
+
+
+async def test_streams_end_with_an_event_that_says_that_the_server_stops() -> None:
+    """What works gets its time and is then interrupted; the reader comes back elsewhere."""
+    wait, begun, _ = waiting()
+    app = app_of(
+        support(tool_call("wait", {}), tools=(wait,)), limits=ServerLimits(shutdown_seconds=0.01)
+    )
+    server = contextlib.AsyncExitStack()
+    url = await server.enter_async_context(served(app, timeout_graceful_shutdown=30))
+    async with listening(url) as busy, listening(url, "bob") as idle:
+        await post(url, "/api/chat", message("Hi", "t1"))
+        await begun.wait()
+        stopping = asyncio.create_task(server.aclose())
+        assert await idle.next() == ("shutdown", {"reason": "shutdown"})
+        last = await busy.until("run.interrupted")
+        assert last["data"]["reason"] == "shutdown"
+        await busy.until("stream.ended")
+        assert await busy.next() == ("shutdown", {"reason": "shutdown"})
+        assert busy.last_id is not None
+        await stopping
 
 
 PROGRAM = """

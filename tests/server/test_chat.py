@@ -173,6 +173,12 @@ async def test_the_state_continues_where_the_store_has_leases() -> None:
     assert await tool_result_of(app) == {"known": True, "tab": "b", "user_id": "ada"}
 
 
+NO_TIMES: list[Any] = [
+    *("yesterday", "", "7", "2026", "2026-13-01T00:00:00Z", "1e9", True, 0, -1, 7, 1.5),
+    *(10**30, [], {}, "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"),
+]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -185,7 +191,7 @@ async def test_the_state_continues_where_the_store_has_leases() -> None:
         ({"id": "x" * 201}, "userMessage.id"),
         ({"state": [1]}, "userMessage.state"),
         ({"state": {"tab": "x" * 100}}, "userMessage.state"),
-        ({"clientTimestamp": "yesterday"}, "userMessage.clientTimestamp"),
+        *(({"clientTimestamp": time}, "userMessage.clientTimestamp") for time in NO_TIMES),
     ],
 )
 async def test_a_refused_message_names_the_field(change: dict[str, Any], words: str) -> None:

@@ -97,7 +97,7 @@ def talk_in_terminal(folder: Path) -> None:
 async def by_http(path: Path) -> Any:
     """Play the conversation like the React hook does, with runs in the API's process."""
     network = make(str(path))
-    app = create_app(networks=[network], auth=by_header)
+    app = create_app(networks=[network], auth=by_header, approvers=["owner"])
     words = iter(WORDS)
     async with served(app) as url, listening(url) as stream:
         for number, line in enumerate(LINES):
@@ -119,7 +119,7 @@ async def by_functions(path: Path) -> Any:
     client = inngest.Inngest(app_id="shop", is_production=False)
     functions = create_functions(client, networks=[network], inference="local", realtime=True)
     executor = ReplayExecutor(client, functions)
-    app = create_app(networks=[network], auth=by_header, client=client)
+    app = create_app(networks=[network], auth=by_header, approvers=["owner"], client=client)
     words = iter(WORDS)
     async with client_of(app) as http:
         for number, line in enumerate(LINES):

@@ -45,6 +45,7 @@ def support(*replies: Any, tools: tuple[Tool, ...] = (), **options: Any) -> Netw
 def app_of(network: Network, **options: Any) -> Starlette:
     """The API of one network; its users are named by a header."""
     options.setdefault("auth", by_header)
+    options.setdefault("approvers", ["owner"])
     options.setdefault("history", None if network.history else MemoryHistory())
     return create_app(networks=[network], **options)
 
@@ -134,13 +135,17 @@ class Stream:
 
 @asynccontextmanager
 async def listening(
-    url: str, user: str = "ada", last_id: str | None = None, query: str = ""
+    url: str,
+    user: str = "ada",
+    last_id: str | None = None,
+    query: str = "",
+    path: str = "/api/stream",
 ) -> AsyncGenerator[Stream]:
     """A reader of the user's channel that is connected."""
     headers = {"x-user": user} | ({} if last_id is None else {"last-event-id": last_id})
     async with (
         httpx.AsyncClient(timeout=NO_LIMIT, trust_env=False) as client,
-        client.stream("GET", f"{url}/api/stream{query}", headers=headers) as response,
+        client.stream("GET", f"{url}{path}{query}", headers=headers) as response,
     ):
         stream = Stream(response.aiter_lines(), response)
         if response.status_code == 200:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from agentkit_py.codec import message_to_dict
-from agentkit_py.messages import Message, TextMessage, ToolCall, origin_of
+from agentkit_py.messages import Message, TextMessage, ToolCall, lineage
 from agentkit_py.models import (
     Model,
     ModelRequest,
@@ -133,10 +133,11 @@ def _refused(messages: Sequence[Message], name: ProviderName, chance: random.Ran
 
 
 def _is_whole(messages: Sequence[Message]) -> bool:
-    """Return whether all results directly follow their calls, by a second implementation."""
+    """Return whether results directly follow their calls' reply, by a second implementation."""
     group = _Group()
     for message in messages:
-        begins = message.type == "text" or (group.answering and message.type != "tool_result")
+        of_others = message.role in ("user", "system")
+        begins = of_others or (group.answering and message.type != "tool_result")
         if begins:
             if not group.is_answered():
                 return False
@@ -180,12 +181,7 @@ class _Group:
 
 def _lost(wanted: Sequence[Message], left: Sequence[Message], what: str) -> list[str]:
     """Messages that are neither there nor rewritten."""
-    there: set[int] = set()
-    for message in left:
-        source: Message | None = message
-        while source is not None:
-            there.add(id(source))
-            source = origin_of(source)
+    there = {id(source) for message in left for source in lineage(message)}
     # Calls and results may be rewritten by anybody, who then keeps their ids and tools.
     shapes = Counter(map(_shape, left))
     lost = [m for m in wanted if id(m) not in there and not shapes[_shape(m)]]
@@ -200,18 +196,25 @@ def _shape(message: Message) -> tuple[Any, ...]:
     return (message.type, message.role)
 
 
+async def _processed(
+    step: HistoryProcessor, messages: Sequence[Message], context: ProcessorContext
+) -> Sequence[Message]:
+    found = step.process(messages, context)
+    return await found if isinstance(found, Awaitable) else found
+
+
 async def _alone(
     step: HistoryProcessor, messages: Sequence[Message], context: ProcessorContext
 ) -> list[str]:
     """A processor on its own: it touches nothing in vain, and doing it twice is doing it once."""
-    once = await step.process(messages, context)
+    once = await _processed(step, messages, context)
     faults: list[str] = []
     if once is not messages and is_same(messages, once):
         faults.append(f"{step.name} made a new list of the same messages")
     if isinstance(step, Chain | Threshold | Recall):
         # Only as idempotent as what they are made of is together; to recall is to add something.
         return faults
-    again = await step.process(once, context)
+    again = await _processed(step, once, context)
     if not is_same(once, again):
         faults.append(f"{step.name} ({step.reason}) changes what it made itself")
     return faults

@@ -198,7 +198,7 @@ async def test_an_empty_thread_is_titled_by_its_first_user_message(
     await store.append("named", [AgentResult.from_user("Hello", id="1")])
     threads = {thread.id: thread.title for thread in await store.list_threads()}
     assert threads == {
-        "t": "Where is my order?\0", "greeted": "Hello", "shown": "", "named": "Mine"
+        "t": "Where is my order?", "greeted": "Hello", "shown": "", "named": "Mine"
     }  # fmt: skip
 
 

@@ -130,7 +130,7 @@ def summaries() -> Model:
         message = {"role": "assistant", "content": summary(body)}
         return {"choices": [{"message": message, "finish_reason": "stop"}]}
 
-    return replace(made, respond=answer)
+    return replace(made, answers=answer)
 
 
 bounding: list[HistoryProcessor] = [

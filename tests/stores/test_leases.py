@@ -22,8 +22,15 @@ from agentkit_py import (
     UserMessage,
     tool,
 )
-from agentkit_py.errors import ConfigurationError, ModelError, StateError, ThreadBusyError
+from agentkit_py.errors import (
+    ConfigurationError,
+    ModelError,
+    StateError,
+    ThreadBusyError,
+    ThreadNotFoundError,
+)
 from agentkit_py.history.leases import ThreadLease
+from agentkit_py.history.runs import LeaseClaim, RunRecord
 from agentkit_py.models.base import RetryPolicy
 from agentkit_py.routing import together
 from agentkit_py.stores import (
@@ -32,7 +39,9 @@ from agentkit_py.stores import (
     PostgresHistory,
     SqliteHistory,
     StoredResult,
+    for_user,
 )
+from agentkit_py.stores.rows import encode_row
 from agentkit_py.testing import ScriptedModel, error, tool_call, tool_calls
 from agentkit_py.testing.executor import replay_programs
 
@@ -404,3 +413,47 @@ async def test_agents_that_work_at_the_same_time_give_the_thread_up_too(*, repla
         await program()
     assert store.log.count("unlock") == 3
     assert sorted(await authors(store)) == ["left", "left", "other", "other", "user"]
+
+
+async def test_a_thread_of_another_user_gives_and_takes_nothing_with_a_lease(
+    make: MakeStore,
+) -> None:
+    """Owner and lease are asked for in one transaction; nothing of it stays."""
+    store = make()
+    theirs: Any = for_user(store, "bob")
+    await theirs.add_thread("t")
+    mine: Any = for_user(store, "ada")
+    claim = LeaseClaim(owner="run", seconds=60)
+    rows = [encode_row(AgentResult.from_user("Hi", id="m"), "t")]
+    run = RunRecord(id="m", status="completed", state={"a": 1})
+    for thread in ("t", "none"):
+        for call in (
+            lambda: mine.open_run(thread, claim, "m", 5),  # noqa: B023 - called at once
+            lambda: mine.append_held(thread, rows, claim),  # noqa: B023 - as above
+            lambda: mine.end_run(thread, "run", run),  # noqa: B023 - as above
+        ):
+            with pytest.raises(ThreadNotFoundError):
+                await call()
+    assert await theirs.load("t") == []
+    assert await theirs.load_run("t") is None
+    assert await theirs.lock_thread("t", "another", 60)
+    assert await theirs.open_run("t", claim, "m", 5) is None
+    assert not await theirs.append_held("t", rows, claim)
+    assert await theirs.load("t") == []
+    await store.close()
+
+
+async def test_a_run_begins_and_ends_with_what_the_run_before_has_left(make: MakeStore) -> None:
+    """Lease, records and results come together."""
+    store: Any = make()
+    claim = LeaseClaim(owner="run", seconds=60)
+    await store.add_thread("t")
+    rows = [encode_row(AgentResult.from_user(f"{n}", id=f"m{n}"), "t") for n in range(4)]
+    opened = await store.open_run("t", claim, "m9", 2)
+    assert (opened.own, opened.previous, opened.count, list(opened.page)) == (None, None, 0, [])
+    assert await store.append_held("t", rows, claim)
+    assert await store.end_run("t", "run", RunRecord(id="m9", status="completed", state={})) is None
+    again = await store.open_run("t", LeaseClaim(owner="other", seconds=60), "m9", 2)
+    assert again.own == again.previous == RunRecord(id="m9", status="completed", state={})
+    assert (again.count, [one.result.id for one in again.page]) == (4, ["m2", "m3"])
+    await store.close()

@@ -265,3 +265,21 @@ def test_a_redactor_without_patterns_is_an_error() -> None:
     """It would mask nothing."""
     with pytest.raises(ConfigurationError, match="needs patterns"):
         redacted(MemoryHistory(), [])
+
+
+async def test_a_run_with_a_lease_saves_nothing_unmasked(tmp_path: Path) -> None:
+    """Lease and results are saved in one transaction, which passes the redactor all the same."""
+    plain = SqliteHistory(tmp_path / "t.db", lease=ThreadLease())
+    agent = Agent(
+        name="clerk",
+        system="You help.",
+        model=ScriptedModel(tool_call("find_customer", {"mail": MAIL}), f"I wrote to {MAIL}."),
+        tools=[find_customer],
+        history=redacted(plain, {"mail": r"\S+@\S+"}),
+    )
+    state = State[Any](thread_id="t")
+    await agent.run(UserMessage(f"I am {MAIL}", id="m1"), state=state)
+    await plain.close()
+    stored = [file.read_bytes() for file in tmp_path.iterdir()]  # noqa: ASYNC240 - nothing else runs
+    assert all(MAIL.encode() not in content for content in stored)
+    assert state.data["customer"] == MAIL

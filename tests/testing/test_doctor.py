@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
@@ -239,6 +240,68 @@ async def test_a_network_that_may_take_too_many_steps_is_a_warning() -> None:
     report = await examine(network)
     assert found(report) == {("too-many-steps", "warning", "desk")}
     assert report.healthy
+
+
+async def test_steps_at_the_same_time_are_an_error() -> None:
+    """One of them would be done again."""
+
+    @tool(steps=True)
+    async def pay(ctx: ToolContext) -> str:
+        """Pay."""
+
+        async def work() -> None:
+            pass
+
+        await asyncio.gather(ctx.step.run("one", work), ctx.step.run("two", work))
+        return "paid"
+
+    report = await examine(network_of(pay))
+    assert ("overlapping-steps", "error", "doctor-network-desk") in found(report)
+
+
+async def test_a_number_that_the_server_rounds_is_an_error() -> None:
+    """Another function would get another id."""
+
+    @tool(steps=True)
+    async def call(ctx: ToolContext) -> str:
+        """Call."""
+        data = {"user": 1150000000000000001}
+        await ctx.step.invoke_by_id("ban", function_id="ban", data=data)
+        return "banned"
+
+    report = await examine(network_of(call))
+    told = [one for one in report.findings if one.name == "rounded-number"]
+    assert [one.severity for one in told] == ["error"]
+    assert "user is the number 1150000000000000001" in told[0].text
+
+
+@pytest.mark.parametrize("change", ["nothing", "approval", "renamed"])
+async def test_what_a_deploy_would_do_to_waiting_runs_is_found(change: str) -> None:
+    """Each request is a place where a run may wait."""
+
+    @tool(needs_approval=change == "approval")
+    def charge(order: str) -> str:
+        """Charge."""
+        return "charged"
+
+    @tool(name="charge")
+    def before_charge(order: str) -> str:
+        """Charge."""
+        return "charged"
+
+    def desk(name: str, *tools: Any) -> Network:
+        clerk = Agent(name=name, system="S", tools=list(tools), max_iter=3)
+
+        def once(context: RouterContext) -> Agent | None:
+            return clerk if context.call_count == 0 else None
+
+        return Network(name="desk", agents=[clerk], router=once)
+
+    after = desk("prima" if change == "renamed" else "clerk", charge)
+    report = await examine(after, before=desk("clerk", before_charge))
+    broken = [one for one in report.findings if one.name == "breaks-waiting-runs"]
+    assert bool(broken) == (change == "renamed")
+    assert all("agent clerk is gone" in one.text for one in broken)
 
 
 async def test_a_run_that_fails_is_an_error() -> None:

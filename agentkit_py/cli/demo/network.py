@@ -207,7 +207,7 @@ def support_network(
     *,
     threads: Path | None = None,
     tokenizer: CustomTokenizer | None = None,
-) -> Network:
+) -> Network[Any, Any]:
     """Return the network.
 
     Args:
@@ -228,7 +228,7 @@ def support_network(
                 system=_TRIAGE,
                 tools=tools["triage"],
                 max_iter=4,
-                processors=[ToolCallFilter(include=_names(tools["triage"]))],
+                processors=[ToolCallFilter(include="own")],
                 lifecycle=Lifecycle(on_start=stop_after_hand_over),
                 token_counter=tokenizer,
             ),
@@ -242,9 +242,9 @@ def support_network(
     )
 
 
-def _desk(name: str, tools: Tools, tokenizer: CustomTokenizer | None) -> Agent:
+def _desk(name: str, tools: Tools, tokenizer: CustomTokenizer | None) -> Agent[Any, Any]:
     # A ticket needs to say that things were done, not how: a line per call.
-    seen: Processor = ToolCallFilter(include=_names(tools))
+    seen: Processor = ToolCallFilter(include="own")
     if name == "handoff":
         seen = ToolCallFilter(persist_results=True)
     return Agent(
@@ -256,10 +256,6 @@ def _desk(name: str, tools: Tools, tokenizer: CustomTokenizer | None) -> Agent:
         processors=[seen],
         token_counter=tokenizer,
     )
-
-
-def _names(tools: Tools) -> list[str]:
-    return [tool.__name__ for tool in tools]
 
 
 def _system(name: str) -> System:

@@ -11,6 +11,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from rich.console import Console
@@ -57,7 +58,7 @@ class DemoOptions:
 class Desk:
     """The network with its parts."""
 
-    network: Network
+    network: Network[Any, Any]
     history: SqliteHistory
     model: Model
     provider: FakeProvider | None = None
@@ -222,7 +223,7 @@ def _rule(console: Console, title: str) -> None:
     console.rule(f"[bold]{title}[/]", style="dim", align="left")
 
 
-def offline_network(folder: Path | None = None, *, pause: float = _PAUSE) -> Network:
+def offline_network(folder: Path | None = None, *, pause: float = _PAUSE) -> Network[Any, Any]:
     """Return the demo's network with its scripted model, for `agentkit dev` without a target.
 
     Nothing leaves this process, and no key is needed.

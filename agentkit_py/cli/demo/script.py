@@ -228,7 +228,8 @@ def _change(view: RequestView) -> Reply:
         f"{done['destination']} on {_moment(done['arrives'])}."
     )
     if others:
-        hours = _hours_between(done["arrives"], others[0]["leaves"])
+        gap = datetime.fromisoformat(others[0]["leaves"]) - datetime.fromisoformat(done["arrives"])
+        hours = gap / timedelta(hours=1)
         answer += (
             f" Your {others[0]['line'].lower()} {others[0]['booking']} leaves "
             f"{hours:.0f} hours later, so you will catch it."
@@ -275,8 +276,3 @@ def _day(written: str) -> str:
 def _moment(written: str) -> str:
     time = datetime.fromisoformat(written)
     return f"{time:%A} {_day(written)} at {time:%H:%M}"
-
-
-def _hours_between(earlier: str, later: str) -> float:
-    gap = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
-    return gap / timedelta(hours=1)

@@ -10,6 +10,8 @@ from http import HTTPStatus
 from itertools import dropwhile, pairwise
 from typing import Any
 
+from agentkit_py.models.capabilities import capabilities_of
+
 from .replies import Ids, ReplyContent, Usage, pieces
 from .rules import (
     BASE64,
@@ -24,6 +26,7 @@ from .rules import (
     is_number,
     items_of,
     names,
+    not_known,
     numbered,
     repeated,
     rules_of,
@@ -81,7 +84,8 @@ def error_body(status: int, message: str) -> dict[str, Any]:
 # and the beta fields of types/beta/message_create_params.py.
 _FIELDS = names("""model messages max_tokens cache_control container diagnostics inference_geo
     metadata output_config service_tier speed stop_sequences stream system temperature thinking
-    tool_choice tools top_k top_p user_profile_id context_management mcp_servers output_format""")
+    tool_choice tools top_k top_p user_profile_id context_management mcp_servers output_format
+    compaction fallbacks""")
 _LEAST_BUDGET = 1024
 _THINKING_TYPES = ("enabled", "disabled", "adaptive", "between_tools")
 _VERSION = re.compile(r"claude-(?:opus|sonnet|haiku|fable|mythos)-(\d)(?:-(\d{1,2}))?(?![\d])")
@@ -120,7 +124,7 @@ def unknown_field(request: Request) -> Iterator[Problem]:
     """The body has no fields but the documented ones."""
     for name in request.body:
         if name not in _FIELDS:
-            yield _wrong(name, _EXTRA)
+            yield not_known(f"the field {name!r} of the Messages API", name)
 
 
 @_rule(f"{_API} (0 populates the prompt cache); before 2026 the least was 1")
@@ -212,6 +216,27 @@ def thinking_config(request: Request) -> Iterator[Problem]:
         yield Problem(words, "thinking.budget_tokens")
 
 
+@_rule(f"{_DOCS}/thinking; about-claude/models, each page (October 2026)")
+def thinking_type_of_model(request: Request) -> Iterator[Problem]:
+    """A model takes some kinds of thinking only; those since 5.1 mostly `adaptive` alone."""
+    kind = _thinking_type(request)
+    if kind is not None and kind not in capabilities_of(request.model).thinking_types:
+        words = f'"thinking.type.{kind}" is not supported for this model.'
+        if kind == "adaptive":
+            words = "adaptive thinking is not supported on this model"
+        yield Problem(words, "thinking.type")
+
+
+@_rule(f"{_DOCS}/thinking; about-claude/models (no sampling parameters since Opus 4.7)")
+def sampling_of_model(request: Request) -> Iterator[Problem]:
+    """Models since Opus 4.7 take `temperature`, `top_p` and `top_k` as they are only."""
+    if capabilities_of(request.model).sampling:
+        return
+    for name, usual in (("temperature", 1), ("top_p", None), ("top_k", None)):
+        if request.body.get(name) not in (None, usual):
+            yield Problem(f"`{name}` is not supported on this model.", name)
+
+
 @_rule(f"{_THINKING_PAGE}, feature compatibility; {_ANSWER}")
 def thinking_with_sampling(request: Request) -> Iterator[Problem]:
     """With thinking enabled, the temperature is 1 and there is no `top_k`."""
@@ -242,7 +267,8 @@ _BLOCK_FIELDS: dict[str, frozenset[str] | None] = {
     **dict.fromkeys(
         names("""server_tool_use web_search_tool_result web_fetch_tool_result container_upload
     code_execution_tool_result bash_code_execution_tool_result mcp_tool_use mcp_tool_result
-    text_editor_code_execution_tool_result tool_search_tool_result compaction""")
+    text_editor_code_execution_tool_result tool_search_tool_result advisor_tool_result compaction
+    fallback tool_addition tool_removal""")
     ),
 }
 _NEEDED: dict[str, dict[str, type]] = {
@@ -255,6 +281,8 @@ _NEEDED: dict[str, dict[str, type]] = {
 }
 _ASSISTANT_ONLY = frozenset({"tool_use", "thinking", "redacted_thinking", "server_tool_use"})
 _USER_ONLY = frozenset({"tool_result", "image", "document"})
+_IN_SYSTEM = frozenset({"text", "tool_addition", "tool_removal"})
+_SYSTEM_FIELDS = frozenset({"output_config", "clear_at"})
 _IN_RESULTS = ("text", "image", "document", "search_result", "tool_reference")
 _KIND_NAMES = {str: "a valid string", dict: "a valid dictionary"}
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -323,16 +351,11 @@ def message_shape(request: Request) -> Iterator[Problem]:
         for name in ("role", "content"):
             if name not in given:
                 yield _wrong(f"{where}.{name}", _REQUIRED)
-        for name in sorted(given.keys() - {"role", "content"}):
+        known = {"role", "content"} | (_SYSTEM_FIELDS if given["role"] == "system" else set[str]())
+        for name in sorted(given.keys() - known):
             yield _wrong(f"{where}.{name}", _EXTRA)
         if not isinstance(given["content"], str | list):
             yield _wrong(f"{where}.content", "Input should be a valid list")
-
-
-def _takes_system(model: str) -> bool:
-    if "claude-sonnet-5" in model and "claude-sonnet-5-" not in model:
-        return False
-    return _version(model) >= (4, 8)
 
 
 @_rule(
@@ -340,25 +363,40 @@ def _takes_system(model: str) -> bool:
     "claude_mid_conv_system) for which models do not"
 )
 def unknown_role(request: Request) -> Iterator[Problem]:
-    """Roles are user and assistant; models since Opus 4.8 also take system after a user message."""
+    """Roles are user and assistant; models since Opus 4.8 also take system after a user message.
+
+    Several in a row are one group, which may follow what a server's tool gave, too; one that only
+    sets the effort may stand anywhere.
+    """
     before = ""
     for index, message in enumerate(_messages(request)):
         role, where = message["role"], f"messages[{index}].role"
-        if role == "system" and not _takes_system(request.model):
+        if role == "system" and not capabilities_of(request.model).system_inside:
             words = f"messages.{index}: role 'system' is not supported on this model."
             yield Problem(f"{words} Use the top-level `system` parameter.", where)
-        elif role == "system" and before != "user":
+        elif role == "system" and before != "user" and message["content"]:
             words = f"messages.{index}: a 'system' message must follow a 'user' message"
             yield Problem(words, where)
         elif role not in ("user", "assistant", "system"):
             yield _wrong(where, "Input should be 'user' or 'assistant'")
-        before = role
+        before = "user" if role == "system" or _ends_in_server_result(message) else role
 
 
-@_rule(f"{_ANSWER}; docs.claude.com/en/api/messages-examples")
+def _ends_in_server_result(message: dict[str, Any]) -> bool:
+    last = fields_of(next(reversed(items_of(message["content"])), None))
+    kind = last.get("type")
+    return message["role"] == "assistant" and str(kind).endswith("_tool_result")
+
+
+@_rule(
+    f"{_ANSWER}; docs.claude.com/en/api/messages-examples. Sonnet 4.5 answers without it",
+    optional=True,
+)
 def first_role(request: Request) -> Iterator[Problem]:
-    """The first message is the user's."""
-    if _messages(request)[0]["role"] != "user":
+    """The first message is the user's, or begins with a compaction. Off by default."""
+    first = _messages(request)[0]
+    opening = fields_of(next(iter(items_of(first["content"])), None))
+    if first["role"] != "user" and opening.get("type") != "compaction":
         yield Problem('messages: first message must use the "user" role', "messages[0].role")
 
 
@@ -372,13 +410,34 @@ def unknown_block(request: Request) -> Iterator[Problem]:
     for block in _blocks(request):
         kind = fields_of(block.given).get("type")
         if not isinstance(kind, str) or kind not in _BLOCK_FIELDS:
-            words = f"Input tag '{kind}' found using 'type' does not match any of the expected tags"
-            yield _wrong(block.where, words)
+            yield not_known(f"a block of type {kind!r}", block.where)
             return
+        of_system = kind in ("tool_addition", "tool_removal")
+        if kind not in _IN_SYSTEM if block.role == "system" else of_system:
+            words = f"`{kind}` blocks cannot be in `{block.role}` messages"
+            yield Problem(f"messages.{block.message}: {words}", block.where)
         if kind in (_USER_ONLY if block.role == "assistant" else _ASSISTANT_ONLY):
             right = "user" if block.role == "assistant" else "assistant"
             words = f"`{kind}` blocks can only be in `{right}` messages"
             yield Problem(f"messages.{block.message}: {words}", block.where)
+
+
+_TOOL_CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
+
+
+@_rule(f"{_DOCS}/change-tools-or-instructions (tool_addition, tool_removal)")
+def tool_changes(request: Request) -> Iterator[Problem]:
+    """Tools are added and removed under a beta, and by names that the request declares."""
+    allowed = _TOOL_CHANGES_BETA in request.headers.get("anthropic-beta", "")
+    names = [fields_of(tool).get("name") for tool in items_of(request.body.get("tools"))]
+    for block in _of_kind(request, "tool_addition", "tool_removal"):
+        tool = fields_of(block.given.get("tool"))
+        if not allowed:
+            words = f"{block.kind}: Extra inputs are not permitted"
+            yield _wrong(block.where, words)
+        elif tool.get("type") == "tool_reference" and tool.get("name") not in names:
+            words = f"tool {tool.get('name')!r} is not declared in `tools`"
+            yield _wrong(block.where, words, kind=block.kind, at=".tool.name")
 
 
 @_rule(f"{_SDK}/*_block_param.py; {_ANSWER}", "sdk")
@@ -431,7 +490,8 @@ def empty_content(request: Request) -> Iterator[Problem]:
     given = _messages(request)
     for index, message in enumerate(given):
         last = index == len(given) - 1 and message["role"] == "assistant"
-        if not message["content"] and not last:
+        sets_effort = message["role"] == "system" and message.get("output_config")
+        if not message["content"] and not last and not sets_effort:
             words = "all messages must have non-empty content except for the optional final"
             words = f"messages.{index}: {words} assistant message"
             yield Problem(words, f"messages[{index}].content")
@@ -439,13 +499,16 @@ def empty_content(request: Request) -> Iterator[Problem]:
 
 @_rule(_ANSWER, "observed")
 def empty_text(request: Request) -> Iterator[Problem]:
-    """No text block is empty or white space only, in messages."""
+    """No text block is empty or white space only, in messages; beside a call white space is."""
     last = len(_messages(request)) - 1
+    calling = {block.message for block in _of_kind(request, "tool_use")}
     for block in _of_kind(request, "text"):
         if block.given["text"].strip():
             continue
         if block.message == last and block.is_string and block.role == "assistant":
             continue  # an empty prefill is allowed; white space at its end is another rule's
+        if block.given["text"] and block.message in calling:
+            continue  # so it came, and was accepted
         words = "contain non-whitespace text" if block.given["text"] else "be non-empty"
         where = block.where if block.is_string else f"{block.where}.text"
         yield Problem(f"messages: text content blocks must {words}", where)
@@ -524,11 +587,12 @@ def _pairs(given: list[Block], name: str) -> list[tuple[str, Any]]:
     return [(f"{block.where}.{name}", block.given[name]) for block in given]
 
 
-@_rule(f"{_ANSWER}: tool_use ids must be unique", "observed")
+@_rule(f"{_ANSWER}: tool_use ids must be unique. Later turns may repeat one", "observed")
 def duplicate_tool_use_id(request: Request) -> Iterator[Problem]:
-    """No two tool calls of the whole request have the same id."""
-    for where, _ in repeated(_pairs(_of_kind(request, "tool_use"), "id")):
-        yield Problem("messages: `tool_use` ids must be unique", where)
+    """No two tool calls of one turn have the same id."""
+    for turn in _turns(request):
+        for where, _ in repeated(_pairs(turn.of("tool_use"), "id")):
+            yield Problem("messages: `tool_use` ids must be unique", where)
 
 
 @_rule("github.com/anthropics/claude-code/issues/13460", "observed")
@@ -624,11 +688,17 @@ def missing_thinking_block(request: Request) -> Iterator[Problem]:
 def prefill_not_supported(request: Request) -> Iterator[Problem]:
     """A conversation ends with the user, for models since 4.6 and whenever thinking is on."""
     given = _messages(request)
-    modern = _version(request.model) >= (4, 6) or "claude-mythos" in request.model
+    modern = not capabilities_of(request.model).prefill
     refused = modern or _thinking_type(request) in ("enabled", "adaptive")
-    if given[-1]["role"] == "assistant" and refused:
+    if given[-1]["role"] == "assistant" and refused and not _is_paused(request):
         words = "This model does not support assistant message prefill. The conversation must end"
         yield Problem(f"{words} with a user message.", f"messages[{len(given) - 1}]")
+
+
+def _is_paused(request: Request) -> bool:
+    """Return whether the last turn was paused in the middle of a server's tools, to be gone on."""
+    last = _turns(request)[-1]
+    return any(block.kind == "server_tool_use" for block in last.blocks)
 
 
 @_rule(f"{_DOCS}/prompt-engineering (prefill content); {_ANSWER}")
@@ -776,6 +846,15 @@ def tool_choice_shape(request: Request) -> Iterator[Problem]:
         yield Problem(f"{words} expected tags: 'any', 'auto', 'none', 'tool'", "tool_choice.type")
     elif kind == "tool" and all(tool.get("name") != name for tool in request.body["tools"]):
         yield Problem(f"Tool '{name}' not found in provided tools", "tool_choice.name")
+
+
+@_rule("platform.claude.com/docs/en/agents-and-tools/tool-use/define-tools (10 October 2026)")
+def forced_tool_of_model(request: Request) -> Iterator[Problem]:
+    """Claude since Fable 5.1, Opus 5.5 and Sonnet 5.5 cannot be made to call a tool."""
+    forced = fields_of(request.body.get("tool_choice")).get("type") in ("any", "tool")
+    if forced and not capabilities_of(request.model).forced_choice:
+        words = 'tool_choice: type "tool" and "any" are not supported for this model.'
+        yield Problem(words, "tool_choice")
 
 
 @_rule(f"{_THINKING_PAGE}, tool choice limitation; {_ANSWER}")

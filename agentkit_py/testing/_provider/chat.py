@@ -39,6 +39,7 @@ from .rules import (
     items_of,
     matches,
     names,
+    not_known,
     numbered,
     repeated,
     rules_of,
@@ -47,6 +48,8 @@ from .rules import (
 from .types import ProviderName, SseEvent
 
 _rule = rules_of("openai", "azure_openai", "grok")
+# What every host wants that has copied this format; in what else they take they differ.
+_common_rule = rules_of("openai", "azure_openai", "grok", "compatible")
 _openai_rule = rules_of("openai", "azure_openai")
 _azure_rule = rules_of("azure_openai")
 _API = "platform.openai.com/docs/api-reference/chat/create"
@@ -87,7 +90,7 @@ def _is_o_series(model: str) -> bool:
     return re.match(r"o[134](-|$)", model) is not None
 
 
-@_rule(f"{_API} (model: string, required)")
+@_common_rule(f"{_API} (model: string, required)")
 def missing_model(request: Request) -> Iterator[Problem]:
     """`model` is a non-empty string (with Azure the deployment in the path stands for it)."""
     if not request.model:
@@ -100,10 +103,10 @@ def unknown_argument(request: Request) -> Iterator[Problem]:
     known = _AZURE_ARGUMENTS if request.provider == "azure_openai" else _ARGUMENTS
     for name in request.body:
         if name not in known:
-            yield Problem(f"Unrecognized request argument supplied: {name}", name)
+            yield not_known(f"the argument {name!r} of chat completions", name)
 
 
-@_rule(f"{_API} (messages: array, required, minItems 1)")
+@_common_rule(f"{_API} (messages: array, required, minItems 1)")
 def missing_messages(request: Request) -> Iterator[Problem]:
     """`messages` is a list with at least one element."""
     given = request.body.get("messages")
@@ -236,7 +239,7 @@ def _calls(request: Request) -> list[tuple[str, Any]]:
     ]
 
 
-@_rule(f"{_API} (messages: array of objects)")
+@_common_rule(f"{_API} (messages: array of objects)")
 def message_not_object(request: Request) -> Iterator[Problem]:
     """Each message is an object."""
     for where, message in numbered("messages", request.body["messages"]):
@@ -244,7 +247,7 @@ def message_not_object(request: Request) -> Iterator[Problem]:
             yield wrong_type(where, "an object")
 
 
-@_rule(f"{_API}; the words are the API's")
+@_common_rule(f"{_API}; the words are the API's")
 def unknown_role(request: Request) -> Iterator[Problem]:
     """A role is one of system, developer, user, assistant, tool, function."""
     for where, message in _messages(request):
@@ -289,7 +292,7 @@ def missing_content(request: Request) -> Iterator[Problem]:
         yield Problem(words, f"{where}.content", "invalid_type")
 
 
-@_rule(f"{_API} (content: string or array)")
+@_common_rule(f"{_API} (content: string or array)")
 def content_type(request: Request) -> Iterator[Problem]:
     """Content is a string or a list of parts."""
     for where, message in _messages(request):
@@ -333,7 +336,7 @@ def empty_tool_calls(request: Request) -> Iterator[Problem]:
             yield empty_array(f"{where}.tool_calls")
 
 
-@_rule(f"{_API} (assistant message, tool_calls; also type custom with name and input)")
+@_common_rule(f"{_API} (assistant message, tool_calls; also type custom with name and input)")
 def tool_call_shape(request: Request) -> Iterator[Problem]:
     """A tool call is `{id, type: "function", function: {name, arguments}}`, arguments a string."""
     for where, call in _calls(request):
@@ -401,7 +404,7 @@ def _rounds(request: Request) -> list[ToolRound]:
     return found
 
 
-@_rule(f"{_API} (tool_call_id: string, required)")
+@_common_rule(f"{_API} (tool_call_id: string, required)")
 def missing_tool_call_id(request: Request) -> Iterator[Problem]:
     """A tool message says which call it answers."""
     for where, message in _messages(request):
@@ -410,7 +413,7 @@ def missing_tool_call_id(request: Request) -> Iterator[Problem]:
             yield missing(f"{where}.tool_call_id")
 
 
-@_rule(f"{_CALLING}: the id is what a result is matched to", "inferred")
+@_common_rule(f"{_CALLING}: the id is what a result is matched to", "inferred")
 def duplicate_tool_call_id(request: Request) -> Iterator[Problem]:
     """The calls of one assistant message have different ids; other messages may repeat them."""
     for tool_round in _rounds(request):
@@ -419,7 +422,7 @@ def duplicate_tool_call_id(request: Request) -> Iterator[Problem]:
             yield Problem(words, where, "invalid_value")
 
 
-@_rule("github.com/langchain-ai/langchain/issues/33245", "observed")
+@_common_rule("github.com/langchain-ai/langchain/issues/33245", "observed")
 def orphan_tool_message(request: Request) -> Iterator[Problem]:
     """A tool message follows an assistant message with `tool_calls`, or another tool message."""
     for tool_round in _rounds(request):
@@ -427,7 +430,7 @@ def orphan_tool_message(request: Request) -> Iterator[Problem]:
             yield Problem(_ORPHAN, f"{tool_round.results[0][0]}.role")
 
 
-@_rule("the API's answer: not found in 'tool_calls'", "observed")
+@_common_rule("the API's answer: not found in 'tool_calls'", "observed")
 def unknown_tool_call_id(request: Request) -> Iterator[Problem]:
     """A tool message names a call of the assistant message that it follows."""
     for tool_round in _rounds(request):
@@ -436,7 +439,7 @@ def unknown_tool_call_id(request: Request) -> Iterator[Problem]:
             yield Problem(f"{words} previous message.", f"{where}.tool_call_id")
 
 
-@_rule(f"{_CALLING} (one tool message per call)", "inferred")
+@_common_rule(f"{_CALLING} (one tool message per call)", "inferred")
 def duplicate_tool_message(request: Request) -> Iterator[Problem]:
     """Each call is answered once; a second answer is refused as an orphan is."""
     for tool_round in _rounds(request):
@@ -444,7 +447,7 @@ def duplicate_tool_message(request: Request) -> Iterator[Problem]:
             yield Problem(_ORPHAN, f"{where}.tool_call_id")
 
 
-@_rule(f"{_CALLING}; the API's answer")
+@_common_rule(f"{_CALLING}; the API's answer")
 def unanswered_tool_call(request: Request) -> Iterator[Problem]:
     """All calls of an assistant message are answered by the tool messages right after it."""
     for tool_round in _rounds(request):
@@ -464,7 +467,7 @@ def _functions(request: Request) -> Functions:
     return [
         (f"{where}.function", tool["function"])
         for where, tool in numbered("tools", request.body.get("tools"))
-        if tool["type"] == "function"
+        if tool.get("type") == "function"
     ]
 
 
@@ -475,14 +478,18 @@ def empty_tools(request: Request) -> Iterator[Problem]:
         yield empty_array("tools", "[] is too short - 'tools'. ")
 
 
-@_rule(f"{_API} (tools, also of type custom)")
+@_common_rule(f"{_API} (tools, also of type custom)")
 def tool_shape(request: Request) -> Iterator[Problem]:
-    """A tool is `{type: "function", function: {name, …}}`."""
+    """A tool is `{type: "function", function: {name, …}}`; compatible hosts have others, too."""
     tools: Any = request.body.get("tools")
     if not isinstance(tools, list | None):
         yield wrong_type("tools", "an array")
     for where, tool in numbered("tools", tools):
         kind = fields_of(tool).get("type")
+        if request.provider == "compatible" and kind is None and "function" in fields_of(tool):
+            kind = "function"
+        if request.provider == "compatible" and isinstance(kind, str) and kind != "function":
+            continue  # a tool of the host's own
         if kind not in ("function", "custom"):
             yield wrong_value(f"{where}.type", kind, "'function' and 'custom'")
         elif not isinstance(fields_of(tool.get(kind)).get("name"), str):
@@ -503,7 +510,7 @@ def tool_name(request: Request) -> Iterator[Problem]:
             yield wrong_name(f"{where}.name")
 
 
-@_rule(f"{_CALLING}: calls name the function and nothing else", "inferred")
+@_common_rule(f"{_CALLING}: calls name the function and nothing else", "inferred")
 def duplicate_tool_name(request: Request) -> Iterator[Problem]:
     """No two functions have the same name."""
     yield from duplicate_names(_functions(request))
@@ -637,6 +644,19 @@ def image_url(request: Request) -> Iterator[Problem]:
             yield Problem(_UNSUPPORTED, f"{where}.url", "invalid_image_format")
 
 
+def _hears_nothing(model: str) -> bool:
+    return re.match(r"(?:gpt-|chatgpt|o[1-9])(?!.*(?:audio|realtime))", model) is not None
+
+
+@_openai_rule("the answer of gpt-5-mini; gpt-4o-audio-preview takes it", models=_hears_nothing)
+def audio_to_deaf_model(request: Request) -> Iterator[Problem]:
+    """Sound goes to models that hear, whose names say so."""
+    for where, _ in _of_type(request, "input_audio"):
+        message = where.partition(".")[0]
+        words = "Content blocks are expected to be either text or image_url type."
+        yield Problem(f"Invalid '{message}'. {words}", message, "invalid_value")
+
+
 @_rule(
     f"{_API} (file content part); {_FILE_INPUTS} (chat completions accepts only PDF "
     "files); github.com/pydantic/pydantic-ai/issues/4445; docs.x.ai/docs/api-reference",
@@ -681,7 +701,7 @@ _AZURE_FIRST: dict[str, Any] = {
 
 
 def rendered(
-    reply: ReplyContent, usage: Usage, model: str, ids: Ids, *, grok: bool
+    reply: ReplyContent, usage: Usage, model: str, ids: Ids, *, shows_reasoning: bool
 ) -> dict[str, Any]:
     """Return the JSON with which chat completions would give that reply."""
     message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
@@ -694,7 +714,9 @@ def rendered(
             }
             for call in reply.calls
         ]
-    if grok and reply.reasoning is not None:  # OpenAI's chat completions keep it to themselves
+    if (
+        shows_reasoning and reply.reasoning is not None
+    ):  # OpenAI's chat completions keep it to themselves
         message["reasoning_content"] = reply.reasoning
     reason = _FINISH[reply.finish]
     return {

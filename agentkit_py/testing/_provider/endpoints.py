@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from agentkit_py.models.capabilities import COMPATIBLE, host_of
+
 from .types import ProviderName
 
 # The prefixes let one server speak for all, as openai and grok share /v1/chat/completions.
@@ -15,23 +17,26 @@ PREFIXES: dict[ProviderName, str] = {
     "anthropic": "/anthropic/v1",
     "gemini": "/gemini/v1beta",
     "grok": "/grok/v1",
+    "compatible": "/compatible/v1",
 }
 
 _CHAT = re.compile(r"(?:/openai)?/v1/chat/completions")
 _ROUTES: tuple[tuple[ProviderName, re.Pattern[str]], ...] = (
-    ("openai_responses", re.compile(r"(?:/openai)?/v1/responses")),
+    ("openai_responses", re.compile(r"(?:/openai|/grok)?/v1/responses")),
     (
         "azure_openai",
         re.compile(r"(?:/azure)?/openai/deployments/(?P<model>[^/]+)/chat/completions"),
     ),
     ("azure_openai", re.compile(r"/azure/openai/v1/chat/completions")),
     ("grok", re.compile(r"/grok/v1/chat/completions")),
+    ("compatible", re.compile(r"/compatible/v1/chat/completions")),
     ("openai", _CHAT),
     ("anthropic", re.compile(r"(?:/anthropic)?/v1/messages")),
     (
         "gemini",
         re.compile(
-            r"(?:/gemini)?/v1(?:beta|alpha)?/models/(?P<model>[^/:]+)"
+            r"(?:/gemini)?/v1(?:beta1?|alpha)?"
+            r"(?:/projects/[^/]+/locations/[^/]+/publishers/google)?/models/(?P<model>[^/:]+)"
             r":(?P<verb>generateContent|streamGenerateContent)"
         ),
     ),
@@ -42,6 +47,13 @@ _HOSTS: dict[str, ProviderName] = {
     "api.anthropic.com": "anthropic",
     "generativelanguage.googleapis.com": "gemini",
 }
+# Hosts with chat completions of their own: their dialects differ in what they know besides.
+_COMPATIBLE = re.compile(
+    r"(?:.+\.)?(?:crusoecloud\.com|heroku\.com|minimaxi\.com|moonshot\.cn|novita\.ai|ollama\.com"
+    r"|snowflakecomputing\.com|together\.ai|z\.ai)"
+)
+_NAMED = frozenset(host_of(host.base_url) for host in COMPATIBLE.values())
+_COMPATIBLE_CHAT = re.compile(r"/(?:.+/)?chat/completions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,8 @@ def route(host: str, path: str) -> Route | None:
     owner = _owner(host)
     if owner in ("grok", "azure_openai") and _CHAT.fullmatch(clean):
         return Route(owner)
+    if owner == "compatible" and _COMPATIBLE_CHAT.fullmatch(clean):
+        return Route(owner)
     for provider, pattern in _ROUTES:
         found = pattern.fullmatch(clean)
         if found is not None and owner in _owners_of(provider):
@@ -79,7 +93,7 @@ def route(host: str, path: str) -> Route | None:
 
 def _owners_of(provider: ProviderName) -> tuple[ProviderName | None, ...]:
     if provider == "openai_responses":  # a second API at the same hosts
-        return (None, "openai", "azure_openai")
+        return (None, "openai", "azure_openai", "grok")
     return (None, provider)
 
 
@@ -98,4 +112,8 @@ def _owner(host: str) -> ProviderName | None:
     name = host.split(":", 1)[0].lower()
     if name.endswith((".openai.azure.com", ".cognitiveservices.azure.com")):
         return "azure_openai"
-    return _HOSTS.get(name)
+    if name.endswith("aiplatform.googleapis.com"):
+        return "gemini"
+    if host.lower() in _NAMED or name in _NAMED:
+        return "compatible"
+    return "compatible" if _COMPATIBLE.fullmatch(name) else _HOSTS.get(name)

@@ -12,7 +12,6 @@ from typing import Any
 
 from .replies import Ids, ReplyContent, Usage, pieces
 from .rules import (
-    BASE64,
     Problem,
     Request,
     fields_of,
@@ -21,6 +20,7 @@ from .rules import (
     is_number,
     items_of,
     names,
+    not_known,
     numbered,
     repeated,
     rules_of,
@@ -86,8 +86,9 @@ def _refused(where: str, words: str) -> Problem:
 
 # ai.google.dev/api/generate-content, "Request body", plus google-genai 3.3 (models.py, *_to_mldev).
 # Google's JSON takes the camelCase and the snake_case name of every field.
+# `labels` and `modelArmorConfig` are Vertex AI's.
 _FIELDS = names("""model contents tools toolConfig safetySettings systemInstruction generationConfig
-    cachedContent store serviceTier""")
+    cachedContent store serviceTier labels modelArmorConfig""")
 _CONFIG_FIELDS = names("""stopSequences responseMimeType responseSchema responseJsonSchema
     responseFormat responseModalities candidateCount maxOutputTokens temperature topP topK seed
     presencePenalty frequencyPenalty responseLogprobs logprobs enableEnhancedCivicAnswers
@@ -149,7 +150,9 @@ def _parts(request: Request) -> Iterator[Part]:
 @_rule(f"{_API}, request body; {_PARSER}")
 def unknown_field(request: Request) -> Iterator[Problem]:
     """The body has no fields but the documented ones."""
-    yield from _unknown_names(request.body, _FIELDS, "")
+    for name in request.body:
+        if _camel(name) not in _FIELDS:
+            yield not_known(f"the field {name!r} of generateContent", name)
 
 
 @_rule(_ANSWER, "observed")
@@ -205,15 +208,14 @@ def part_fields(request: Request) -> Iterator[Problem]:
             yield Problem(f"Invalid value at '{where}' (oneof), {words}", where)
 
 
-@_rule(f"github.com/router-for-me/CLIProxyAPI/issues/1293; {_SIGNATURES}")
+@_rule("github.com/router-for-me/CLIProxyAPI/issues/1293", "observed")
 def part_without_data(request: Request) -> Iterator[Problem]:
-    """A part has a data field, and an empty text is none (unless it carries a thought signature).
+    """A part has a data field; one about a video may stand beside it.
 
-    Signatures arrive in parts with empty text, too, and go back in them.
+    An empty text is data: models since 2.5 answered it.
     """
     for where, part in _parts(request):
-        empty = part.get("text") == "" and not part.get("thoughtSignature")
-        if empty or not part.keys() & _DATA:
+        if not part.keys() & (_DATA | {"videoMetadata"}):
             yield _refused(f"{where}.data", _NO_DATA)
 
 
@@ -327,12 +329,23 @@ def _of(given: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
 
 
 @view
+def _turns(request: Request) -> list[tuple[int, Content]]:
+    """Return the turns, contents of the model in a row being one, with their last one's number."""
+    found: list[tuple[int, Content]] = []
+    for index, (role, given) in enumerate(_contents(request)):
+        goes_on = role == "model" and found and found[-1][1][0] == role
+        before = found.pop()[1][1] if goes_on else []
+        found.append((index, (role, [*before, *given])))
+    return found
+
+
+@view
 def _rounds(request: Request) -> list[tuple[int, list[dict[str, Any]], list[dict[str, Any]]]]:
-    """Return for each content its number, its calls, and the responses in the next one."""
-    given = [*_contents(request), ("user", list[dict[str, Any]]())]
+    """Return for each turn its number, its calls, and the responses in the next one."""
+    given = [*_turns(request), (0, ("user", list[dict[str, Any]]()))]
     return [
         (index, _of(before[1], "functionCall"), _of(after[1], "functionResponse"))
-        for index, (before, after) in enumerate(pairwise(given))
+        for (index, before), (_, after) in pairwise(given)
     ]
 
 
@@ -373,7 +386,19 @@ def misplaced_function_part(request: Request) -> Iterator[Problem]:
             yield Problem(_RESPONSE_TURN, f"contents[{index}]")
 
 
-@_rule("github.com/google-gemini/gemini-cli/issues/11814", "observed")
+def _signs_calls(model: str) -> bool:
+    return model.startswith("gemini-3")
+
+
+def _checks_turns(model: str) -> bool:
+    return not _signs_calls(model)
+
+
+@_rule(
+    "github.com/google-gemini/gemini-cli/issues/11814; Gemini 3 takes it",
+    "observed",
+    models=_checks_turns,
+)
 def function_call_turn(request: Request) -> Iterator[Problem]:
     """A function call turn follows a user turn or a function response turn."""
     for index, ((before, _), (role, given)) in enumerate(pairwise(_contents(request)), start=1):
@@ -416,10 +441,6 @@ def function_response_name(request: Request) -> Iterator[Problem]:
         if ids and known and Counter(ids) != Counter(known):
             words = "Please ensure that the function response ids match the function call ids."
             yield Problem(words, where)
-
-
-def _signs_calls(model: str) -> bool:
-    return model.startswith("gemini-3")
 
 
 @_rule(f"{_SIGNATURES} (Gemini 3: strict validation, 400)", models=_signs_calls)
@@ -575,9 +596,10 @@ def calling_mode(request: Request) -> Iterator[Problem]:
 
 @_rule("github.com/AstrBotDevs/AstrBot/pull/7407", "observed")
 def calling_config_without_functions(request: Request) -> Iterator[Problem]:
-    """A function calling config (but for mode NONE) needs function declarations."""
+    """A function calling config (but for mode NONE) needs functions; Gemini 3 takes any tool."""
     mode = _calling_config(request).get("mode")
-    if mode not in (None, "NONE", "MODE_UNSPECIFIED") and not _declarations(request):
+    any_tool = _signs_calls(request.model) and _body(request).get("tools")
+    if mode not in (None, "NONE", "MODE_UNSPECIFIED") and not (any_tool or _declarations(request)):
         words = "Function calling config is set without function_declarations."
         yield Problem(words, _CONFIG)
 
@@ -672,7 +694,7 @@ def _senseless(schema: dict[str, Any], *, top: bool) -> Iterator[tuple[str, str]
     if top and kind != "OBJECT":
         yield "", "functionDeclaration parameters schema should be of type OBJECT."
     properties = fields_of(schema.get("properties"))
-    if kind == "OBJECT" and not properties:
+    if kind == "OBJECT" and not properties and not top:
         yield ".properties", "should be non-empty for OBJECT type"
     if properties and kind != "OBJECT":
         yield ".properties", "only allowed for OBJECT type"
@@ -713,7 +735,7 @@ def media_part(request: Request) -> Iterator[Problem]:
     for where, part in _parts(request):
         if "inlineData" in part:
             kind = _text_in(part["inlineData"], "mimeType", "mime_type")
-            if not kind or not BASE64.fullmatch(_text_in(part["inlineData"], "data")):
+            if not kind or not _SIGNATURE.fullmatch(_text_in(part["inlineData"], "data")):
                 words = f"Invalid value at '{where}.inline_data' (TYPE_BYTES), Base64 decoding"
                 yield Problem(f"{words} failed", where)
             if not _takes_media(kind):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from . import anthropic, chat, gemini, openai, responses
+from . import anthropic, chat, gemini, hosts, openai, responses, signing
 from .endpoints import Route, provider_of, route
 from .replies import Ids, ReplyContent, Usage
 from .rules import Request, Rule, Unparsed, fields_of, first_rejection, rules_for
@@ -24,6 +24,7 @@ from .types import (
     Rejection,
     Reply,
     ReplySource,
+    Signing,
     SseEvent,
 )
 
@@ -50,7 +51,9 @@ def error_body(
     return openai.error_body(provider, status, message, param, code)
 
 
-def rendered(received: ReceivedRequest, reply: str | Mapping[str, Any], ids: Ids) -> dict[str, Any]:
+def rendered(
+    request: Request, received: ReceivedRequest, reply: str | Mapping[str, Any], ids: Ids
+) -> dict[str, Any]:
     """Return the JSON with which the asked provider would give that reply."""
     content = ReplyContent.of(reply)
     usage = Usage.of(content, received.body)
@@ -60,7 +63,11 @@ def rendered(received: ReceivedRequest, reply: str | Mapping[str, Any], ids: Ids
         return gemini.rendered(content, usage, received.model, ids)
     if received.provider == "openai_responses":
         return responses.rendered(content, usage, received.model, ids)
-    return chat.rendered(content, usage, received.model, ids, grok=received.provider == "grok")
+    shown = received.provider == "grok" or (
+        received.provider == "compatible"
+        and "reasoning_content" in hosts.takes(request).reasoning_fields
+    )
+    return chat.rendered(content, usage, received.model, ids, shows_reasoning=shown)
 
 
 def streamed(
@@ -121,6 +128,7 @@ class Handler:
     queue: deque[Reply] = field(default_factory=deque[Reply])
     source: ReplySource | None = None
     extra_rules: tuple[str, ...] = ()
+    signing: Signing = field(default_factory=Signing)
     requests: list[ReceivedRequest] = field(default_factory=list[ReceivedRequest])
     exhausted: bool = False
     _ids: Ids = field(default_factory=Ids)
@@ -154,6 +162,8 @@ class Handler:
             headers={name.lower(): value for name, value in headers},
             body=body,
             model=(where.model if where else "") or (named if isinstance(named, str) else ""),
+            host=host.lower(),
+            signing=self.signing,
         )
         request.expected_key = self.api_keys.get(request.provider)
         received = ReceivedRequest(
@@ -169,7 +179,7 @@ class Handler:
         if received.rejection is not None:
             self.requests.append(received)
             return _refusal(received.provider, received.rejection)
-        return await self._reply(received, _stream_kind(where, request))
+        return await self._reply(request, received, _stream_kind(where, request))
 
     def _judge(self, method: str, where: Route | None, request: Request) -> Rejection | None:
         owner = request.provider
@@ -181,7 +191,9 @@ class Handler:
             return Rejection(f"{owner}.method_not_allowed", message, status=405)
         return first_rejection(request, self._rules[owner])
 
-    async def _reply(self, received: ReceivedRequest, stream: StreamKind | None) -> Answer:
+    async def _reply(
+        self, request: Request, received: ReceivedRequest, stream: StreamKind | None
+    ) -> Answer:
         reply = await self._next_reply(received)
         if reply is None:
             self.exhausted = True
@@ -195,7 +207,7 @@ class Handler:
             body = error_body(received.provider, reply.status, reply.message)
             return _json_answer(reply.status, body, reply.headers)
         raw = reply if isinstance(reply, Raw) else Raw(reply=reply)
-        kind, pieces = self._body(received, raw, stream)
+        kind, pieces = self._body(request, received, raw, stream)
         return _answer(raw, {"content-type": raw.content_type or kind, **raw.headers}, pieces)
 
     async def _next_reply(self, received: ReceivedRequest) -> Reply | None:
@@ -211,7 +223,7 @@ class Handler:
         return await made if inspect.isawaitable(made) else made
 
     def _body(
-        self, received: ReceivedRequest, raw: Raw, stream: StreamKind | None
+        self, request: Request, received: ReceivedRequest, raw: Raw, stream: StreamKind | None
     ) -> tuple[str, tuple[bytes, ...]]:
         """Return a reply's media type, and its body in pieces."""
         if raw.sse is not None or raw.chunks is not None:
@@ -220,7 +232,7 @@ class Handler:
             return _JSON, (raw.text.encode(),)
         if raw.json is not MISSING:
             return _JSON, (json.dumps(raw.json).encode(),)
-        plain = rendered(received, raw.reply or "", self._ids)
+        plain = signing.sign(request, rendered(request, received, raw.reply or "", self._ids))
         if stream is None:
             return _JSON, (json.dumps(plain).encode(),)
         events = streamed(received.provider, plain, received.body)

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from agentkit_py.models.capabilities import capabilities_of
+
 from .openai import (
     FUNCTION_NAME,
     Functions,
@@ -37,6 +39,7 @@ from .rules import (
     is_name_list,
     matches,
     names,
+    not_known,
     numbered,
     rules_of,
     view,
@@ -54,9 +57,11 @@ _ITEMS = "openai-python types/responses/response_input_item_param.py"
 # openai-python 2.x, types/responses/response_create_params.py, is generated from OpenAI's own
 # specification: every field of the request body is listed there.
 _ARGUMENTS = names("""background context_management conversation include input instructions
-    max_output_tokens max_tool_calls metadata model parallel_tool_calls previous_response_id prompt
-    prompt_cache_key prompt_cache_retention reasoning safety_identifier service_tier store stream
-    stream_options temperature text tool_choice tools top_logprobs top_p truncation user""")
+    max_output_tokens max_tool_calls metadata model moderation parallel_tool_calls
+    previous_response_id prompt prompt_cache_key prompt_cache_options
+    prompt_cache_retention reasoning safety_identifier service_tier store stream
+    stream_options temperature text tool_choice tools top_logprobs top_p
+    truncation user""")
 _INCLUDES = names("""file_search_call.results web_search_call.results
     web_search_call.action.sources message.input_image.image_url
     computer_call_output.output.image_url code_interpreter_call.outputs
@@ -71,17 +76,20 @@ _RANGES: Ranges = {
 
 
 def _reasons(model: str) -> bool:
-    """Return whether this model reasons: the o-series and gpt-5, but for gpt-5-chat."""
-    return re.match(r"(?:ft:)?(?:o[1-9](-|$)|gpt-5(?!-chat))", model) is not None
+    return capabilities_of(model).reasoning_items or "computer-use-" in model
 
 
 def _is_plain(model: str) -> bool:
-    return not _reasons(model)
+    """Return whether it is OpenAI's and does not reason; of others nobody knows."""
+    return re.search(r"(?:^|[/.:])(?:gpt-|chatgpt)", model) is not None and not _reasons(model)
+
+
+def _is_openai(model: str) -> bool:
+    return _is_plain(model) or _reasons(model)
 
 
 def _takes_no_sampling(model: str) -> bool:
-    # gpt-5.1 and later take them with effort none and are left alone.
-    return _reasons(model) and not model.startswith("gpt-5.")
+    return not capabilities_of(model).sampling
 
 
 @_rule(f"{_API} (optional only beside a stored prompt)")
@@ -96,7 +104,7 @@ def unknown_parameter(request: Request) -> Iterator[Problem]:
     """The body has no fields but the documented ones."""
     for name in request.body:
         if name not in _ARGUMENTS:
-            yield unknown_field(name)
+            yield not_known(f"the parameter {name!r} of the Responses API", name)
 
 
 @_rule("the API's answer", "observed")
@@ -118,8 +126,10 @@ def parameter_range(request: Request) -> Iterator[Problem]:
 
 @_rule(f"{_REASONING}; the API's answer", models=_takes_no_sampling)
 def reasoning_model_sampling(request: Request) -> Iterator[Problem]:
-    """Models that reason take no temperature or top_p other than 1."""
-    for name in ("temperature", "top_p"):
+    """Models that reason take no temperature or top_p, but with effort none before GPT-6.2."""
+    effort = fields_of(request.body.get("reasoning")).get("effort")
+    takes = effort == "none" and not capabilities_of(request.model).checks_prefix
+    for name in () if takes else ("temperature", "top_p"):
         value = request.body.get(name)
         if value is not None and value != 1:
             words = f"Unsupported parameter: '{name}' is not supported with this model."
@@ -169,7 +179,8 @@ def stream_options_without_stream(request: Request) -> Iterator[Problem]:
 # ------------------------------------------------------------------------------------ input items
 
 _ROLES = ("user", "assistant", "system", "developer")
-# Items of hosted tools are let through, but not looked into.
+# Items of hosted tools, and those that change a conversation as it goes on, are let through, but
+# not looked into.
 _FIELDS = {
     "message": {"type", "role", "content", "id", "status", "phase"},
     "function_call": {"type", "call_id", "name", "arguments", "id", "status", "namespace"},
@@ -179,7 +190,10 @@ _FIELDS = {
 _HOSTED = names("""file_search_call web_search_call computer_call computer_call_output
     image_generation_call code_interpreter_call local_shell_call local_shell_call_output
     mcp_list_tools mcp_approval_request mcp_approval_response mcp_call custom_tool_call
-    custom_tool_call_output item_reference compaction""")
+    custom_tool_call_output item_reference compaction compaction_trigger tool_search_call
+    tool_search_output additional_tools configuration_update program program_output shell_call
+    shell_call_output apply_patch_call apply_patch_call_output agent agent_message
+    multi_agent_call multi_agent_call_output""")
 _PARTS = {
     "assistant": ("output_text", "refusal"),
     "user": ("input_text", "input_image", "input_file", "input_audio"),
@@ -208,9 +222,10 @@ def _of_kind(request: Request, kind: str) -> Iterator[Item]:
 
 
 def _parts(request: Request, kind: str) -> Iterator[Item]:
-    """Yield every part of this type in the input's messages, with its pointer."""
-    for where, item in _of_kind(request, "message"):
-        for place, part in numbered(f"{where}.content", item.get("content")):
+    """Yield every part of this type in messages and in outputs of functions."""
+    for where, item in _items(request):
+        name = {"message": "content", "function_call_output": "output"}.get(_kind(item), "")
+        for place, part in numbered(f"{where}.{name}", item.get(name)):
             if part["type"] == kind:
                 yield place, part
 
@@ -230,7 +245,7 @@ def unknown_item(request: Request) -> Iterator[Problem]:
         kind = _kind(item)
         if not isinstance(kind, str) or (kind not in _FIELDS and kind not in _HOSTED):
             place = f"{where}.type" if kind is not None else where
-            yield wrong_value(place, kind, quoted([*_FIELDS, *sorted(_HOSTED)]))
+            yield not_known(f"an input item of type {kind!r}", place)
 
 
 @_rule(f"{_ITEMS}; the API's answer", "sdk")
@@ -300,6 +315,12 @@ def output_fields(request: Request) -> Iterator[Problem]:
             yield missing(f"{where}.call_id")
         if not isinstance(item.get("output"), str | list):
             yield missing(f"{where}.output")
+        for place, given in numbered(f"{where}.output", item.get("output")):
+            part = fields_of(given)
+            if part.get("type") not in _PARTS["system"]:
+                yield wrong_value(f"{place}.type", part.get("type"), quoted(_PARTS["system"]))
+            elif part["type"] == "input_text" and not _is_text(part.get("text")):
+                yield missing(f"{place}.text")
 
 
 @_rule("openai-python types/responses/response_reasoning_item_param.py", "sdk")
@@ -349,6 +370,15 @@ def reasoning_without_following(request: Request) -> Iterator[Problem]:
             yield Problem(f"{words} following item.", "input")
 
 
+@_rule("the answer of gpt-5; gpt-5.5 takes calls without an id", "observed", models=_is_openai)
+def reasoning_before_message_without_id(request: Request) -> Iterator[Problem]:
+    """A message right after a reasoning item has the id with which it came."""
+    for (_, item), (_, after) in pairwise(_items(request)):
+        if _kind(item) == "reasoning" and _kind(after) == "message" and not after.get("id"):
+            words = f"Item '{item['id']}' of type 'reasoning' was provided without its required"
+            yield Problem(f"{words} following item.", "input")
+
+
 @_rule("github.com/tjardoo/openai-client/pull/124", "observed")
 def unanswered_call(request: Request) -> Iterator[Problem]:
     """Each function call has its output in the input."""
@@ -361,13 +391,13 @@ def unanswered_call(request: Request) -> Iterator[Problem]:
 @_rule("github.com/continuedev/continue/issues/10092", "observed")
 def orphan_output(request: Request) -> Iterator[Problem]:
     """An output follows the call that it answers."""
-    if request.body.get("previous_response_id"):
+    if request.body.get("previous_response_id") or request.body.get("conversation"):
         return
     asked: set[str] = set()
     for _, item in _items(request):
         kind = _kind(item)
-        if kind == "function_call":
-            asked.add(item["call_id"])
+        if str(kind).endswith("_call"):
+            asked.add(str(item.get("call_id")))
         elif kind == "function_call_output" and item["call_id"] not in asked:
             words = "No tool call found for function call output with call_id"
             yield Problem(f"{words} {item['call_id']}.", "input")
@@ -377,8 +407,8 @@ def orphan_output(request: Request) -> Iterator[Problem]:
 
 _HOSTED_TOOLS = names("""file_search web_search web_search_preview web_search_2025_08_26
     web_search_preview_2025_03_11 computer_use_preview mcp code_interpreter image_generation
-    local_shell shell apply_patch custom""")
-_TOOL_FIELDS = names("type name description parameters strict")
+    local_shell shell apply_patch custom tool_search namespace computer""")
+_TOOL_FIELDS = names("type name description parameters strict defer_loading allowed_callers")
 _CALLING = "platform.openai.com/docs/guides/function-calling"
 
 
@@ -397,7 +427,7 @@ def tools_type(request: Request) -> Iterator[Problem]:
     for where, tool in numbered("tools", tools):
         kind = fields_of(tool).get("type")
         if not isinstance(kind, str) or (kind != "function" and kind not in _HOSTED_TOOLS):
-            yield Problem(f"Invalid value: '{kind}'.", f"{where}.type", "invalid_value")
+            yield not_known(f"a tool of type {kind!r}", f"{where}.type")
     yield from tools_over_limit(tools)
 
 
@@ -515,8 +545,9 @@ def input_file(request: Request) -> Iterator[Problem]:
             yield missing(f"{where}.filename")
         kind = data_type(data)
         if not kind.startswith(_FILE_TYPES):
-            words = f"Invalid '{where}.file_data'. Got unsupported MIME type '{kind}'."
-            yield Problem(words, f"{where}.file_data", "invalid_value")
+            words = "Expected a base64-encoded data URL with a valid file MIME type, but got"
+            words = f"Invalid file data: '{where}.file_data'. {words} unsupported MIME type"
+            yield Problem(f"{words} '{kind}'.", f"{where}.file_data", "invalid_value")
 
 
 # ---------------------------------------------------------------------------------------- replies

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
-from .types import PROVIDERS, ProviderName, Rejection
+from .types import PROVIDERS, ProviderName, Rejection, Signing
 
 T = TypeVar("T")
 
@@ -17,12 +17,29 @@ Confidence: TypeAlias = Literal["documented", "sdk", "observed", "inferred"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A breach of a rule: the provider's words, and the place."""
+    """A breach of a rule: the provider's words, and the place.
+
+    Attributes:
+        unknown: Whether it is the stand-in that does not know what was sent: see `not_known`.
+    """
 
     message: str
     pointer: str = ""
     code: str | None = None
     status: int = 400
+    unknown: bool = False
+
+
+def not_known(what: str, where: str) -> Problem:
+    """Return the answer to what this stand-in does not know, in its own voice.
+
+    Providers' lists of kinds and parameters grow: a real one may take it or refuse it.
+    """
+    words = (
+        f"FakeProvider does not know {what} ({where}), so it cannot tell whether the real provider "
+        "takes it. Check the spelling; FakeProvider(strict=False) lets it through."
+    )
+    return Problem(words, where, "unknown_to_fake_provider", unknown=True)
 
 
 class Unparsed(str):
@@ -36,7 +53,9 @@ class Request:
     """A request as rules see it.
 
     Attributes:
+        host: The host that was asked, with its port.
         expected_key: The only accepted API key, or `None` to accept any.
+        signing: How signed reasoning is checked.
         views: Views of the body that several rules share, by the function that makes them.
     """
 
@@ -46,7 +65,9 @@ class Request:
     headers: dict[str, str]
     body: Any
     model: str = ""
+    host: str = ""
     expected_key: str | None = None
+    signing: Signing = field(default_factory=Signing)
     views: dict[Any, Any] = field(default_factory=dict[Any, Any])
 
 
@@ -150,6 +171,7 @@ def first_rejection(request: Request, rules: Iterable[Rule]) -> Rejection | None
                 problem.pointer,
                 problem.status,
                 problem.code,
+                problem.unknown,
             )
     return None
 
@@ -269,15 +291,18 @@ _anthropic_rule = rules_of("anthropic")
 _azure_rule = rules_of("azure_openai")
 
 
-def _sent_key(request: Request) -> str:
+def sent_key(request: Request) -> str:
     """Return the API key of a request, wherever its provider takes it from."""
     if request.provider == "anthropic":
         return request.headers.get("x-api-key", "")
     if request.provider == "gemini":
-        return request.headers.get("x-goog-api-key", "") or request.query.get("key", "")
+        on_vertex = request.host.endswith("aiplatform.googleapis.com")
+        given = request.headers.get("x-goog-api-key", "") or request.query.get("key", "")
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        return given or (bearer if on_vertex else "")
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     bearer = value.strip() if scheme.lower() == "bearer" else ""
-    if request.provider == "azure_openai":
+    if request.provider in ("azure_openai", "openai_responses"):
         return request.headers.get("api-key", "") or bearer
     return bearer
 
@@ -317,7 +342,7 @@ def missing_key(request: Request) -> Iterator[Problem]:
 
     The real Gemini answers 403 here; one status keeps tests simple.
     """
-    if not _sent_key(request):
+    if not sent_key(request):
         yield Problem(_NO_KEY.get(request.provider, _NO_OPENAI_KEY), status=401)
 
 
@@ -327,7 +352,7 @@ def wrong_key(request: Request) -> Iterator[Problem]:
 
     The real Gemini and xAI answer 400; `Raw(status=400, …)` gives the real thing.
     """
-    if request.expected_key is not None and _sent_key(request) != request.expected_key:
+    if request.expected_key is not None and sent_key(request) != request.expected_key:
         yield Problem(_BAD_KEY.get(request.provider, _BAD_OPENAI_KEY), status=401)
 
 

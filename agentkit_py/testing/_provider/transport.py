@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import Any, cast
 
 import httpx
@@ -43,7 +44,7 @@ class FakeTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
         target = request.url.raw_path.decode("ascii")
         headers = [(name, value) for name, value in request.headers.items()]
         return await self._handler.answer(
-            request.method, request.url.host, target, headers, content
+            request.method, request.url.netloc.decode(), target, headers, content
         )
 
     def close(self) -> None:
@@ -135,10 +136,15 @@ class PacedTransport(httpx.AsyncBaseTransport):
 
     Args:
         inner: What answers, as `FakeProvider.transport`.
-        pause: Seconds before each piece of a reply.
+        pause: Seconds before each piece of a reply, or a function that gives them for a request and
+            the number of the piece (0-based).
     """
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, pause: float) -> None:
+    def __init__(
+        self,
+        inner: httpx.AsyncBaseTransport,
+        pause: float | Callable[[httpx.Request, int], float],
+    ) -> None:
         self._inner = inner
         self._pause = pause
 
@@ -146,16 +152,21 @@ class PacedTransport(httpx.AsyncBaseTransport):
         """Answer one request."""
         response = await self._inner.handle_async_request(request)
         if isinstance(response.stream, httpx.AsyncByteStream):
-            response.stream = _Paced(response.stream, self._pause)
+            response.stream = _Paced(response.stream, partial(self._seconds, request))
         return response
+
+    def _seconds(self, request: httpx.Request, number: int) -> float:
+        return self._pause(request, number) if callable(self._pause) else self._pause
 
 
 class _Paced(httpx.AsyncByteStream):
-    def __init__(self, inner: httpx.AsyncByteStream, pause: float) -> None:
+    def __init__(self, inner: httpx.AsyncByteStream, pause: Callable[[int], float]) -> None:
         self._inner = inner
         self._pause = pause
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        number = 0
         async for piece in self._inner:
-            await asyncio.sleep(self._pause)
+            await asyncio.sleep(self._pause(number))
             yield piece
+            number += 1

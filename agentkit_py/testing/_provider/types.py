@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Literal, TypeAlias
 
 ProviderName: TypeAlias = Literal[
-    "openai", "openai_responses", "azure_openai", "anthropic", "gemini", "grok"
+    "openai", "openai_responses", "azure_openai", "anthropic", "gemini", "grok", "compatible"
 ]
 
 PROVIDERS: tuple[ProviderName, ...] = (
@@ -17,6 +18,7 @@ PROVIDERS: tuple[ProviderName, ...] = (
     "anthropic",
     "gemini",
     "grok",
+    "compatible",
 )
 
 
@@ -42,6 +44,7 @@ class Rejection:
         pointer: Where in the body the problem is, such as `messages[3].tool_calls[0].id`.
         status: The HTTP status of the answer.
         code: The machine-readable code, where the provider has one.
+        unknown: Whether the stand-in does not know what was sent, which the real provider may take.
     """
 
     rule: str
@@ -49,6 +52,7 @@ class Rejection:
     pointer: str = ""
     status: int = 400
     code: str | None = None
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,25 @@ class ReceivedRequest:
     model: str = ""
     rejection: Rejection | None = None
     exhausted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signing:
+    """Settings by which a `FakeProvider` checks reasoning that comes back.
+
+    Attributes:
+        account_created: Claude 5.1 and 5.5 refuse thinking over a changed beginning for accounts
+            since 31 August 2026, and use it for older ones; Claude 5.2 refuses it for all.
+        fail_on_loss: Refuse also what the real provider leaves out in silence, so that a test sees
+            it: GPT-6.2's items over a changed beginning, and reasoning of another model.
+        fail_on_unknown: Refuse signatures that no `FakeProvider` made, too.
+        accounts: The accounts by their API keys; a key without one is an account of its own.
+    """
+
+    account_created: date = date(2026, 9, 15)
+    fail_on_loss: bool = False
+    fail_on_unknown: bool = False
+    accounts: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
 SseEvent: TypeAlias = str | bytes | Mapping[str, Any] | tuple[str, str | Mapping[str, Any]]

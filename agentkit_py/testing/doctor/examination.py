@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -19,9 +20,16 @@ from agentkit_py.network import Network
 from agentkit_py.routing import RouterContext
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores.memory import MemoryHistory
-from agentkit_py.testing.doctor.report import Callback, Report, figures_of, findings_of
+from agentkit_py.testing.doctor.report import (
+    Callback,
+    Report,
+    deploy_findings,
+    figures_of,
+    findings_of,
+)
 from agentkit_py.testing.doctor.watching import CallbackWatch
-from agentkit_py.testing.executor import ReplayExecutor, Run, Wait
+from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, Wait
+from agentkit_py.testing.executor.executor import Functions
 from agentkit_py.testing.provider import FakeProvider, ReceivedRequest, Reply, tool_calls
 
 _DEEPEST = 6
@@ -29,11 +37,12 @@ _SELECT = "select_agent"
 
 
 async def examine(
-    target: Network | Agent,
+    target: Network[Any, Any] | Agent[Any, Any],
     *,
     input: str = "Hello, I need your help.",  # noqa: A002 - as `run` calls it
     model: Model | None = None,
     approve: bool = False,
+    before: Network[Any, Any] | Agent[Any, Any] | None = None,
 ) -> Report:
     """Run a network or an agent as an Inngest function, and say what would not survive that.
 
@@ -45,18 +54,44 @@ async def examine(
         input: What the user says.
         model: A real model; None: one that calls each tool once, with made-up arguments.
         approve: What a person says to every question.
+        before: The code that is deployed now. Runs begin with it and go on with the target, once
+            for each of their requests; tools run as often.
     """
     # The first is for comparing: it asks for everything twice. The second is as on the server.
     compared = await _run(target, CallbackWatch(), input, model, check=True, approve=approve)
     watch = CallbackWatch()
     runs = [compared, await _run(target, watch, input, model, check=False, approve=approve)]
+    findings = findings_of(_as_network(target), runs, watch)
+    if before is not None:
+        deploys = await _deploys(before, target, input, model, approve=approve)
+        findings += deploy_findings(deploys)
     return Report(
         target=target.name,
         figures=figures_of(runs[-1]),
-        findings=findings_of(_as_network(target), runs, watch),
+        findings=findings,
         callbacks=[Callback(name, calls) for name, calls in watch.calls.items()],
         tools={name: watch.tools[name] for name in (*_tool_names(target), *watch.listed)},
     )
+
+
+async def _deploys(
+    before: Network[Any, Any] | Agent[Any, Any],
+    after: Network[Any, Any] | Agent[Any, Any],
+    text: str,
+    model: Model | None,
+    *,
+    approve: bool,
+) -> dict[int, Run]:
+    """Run the old code and deploy the new one after each request; returns the runs."""
+    found: dict[int, Run] = {}
+    name = _as_network(before).name  # the function that waits is the same
+    number = 1
+    while not found or found[number - 1].requests > number:
+        versions = [replace(_as_network(one), name=name) for one in (before, after)]
+        kill = KillAt(request=number, when="after")
+        found[number] = await _execute(versions, text, model, kill=kill, approve=approve)
+        number += 1
+    return found
 
 
 class _AnyKey(dict[str, str]):
@@ -67,7 +102,7 @@ class _AnyKey(dict[str, str]):
 
 
 async def _run(
-    target: Network | Agent,
+    target: Network[Any, Any] | Agent[Any, Any],
     watch: CallbackWatch,
     text: str,
     model: Model | None,
@@ -75,19 +110,49 @@ async def _run(
     check: bool,
     approve: bool,
 ) -> Run:
-    given = _as_network(target)
-    processors = given.history.processors if given.history is not None else ()
-    network = watch.network(
-        given,
-        history=MemoryHistory(processors=processors),
-        default_model=model or given.default_model or openai("gpt-4.1"),
+    return await _execute(
+        [watch.network(_as_network(target))], text, model, check=check, approve=approve
     )
-    if model is not None:
-        network.agents = [agent.with_model(model) for agent in network.agents]
-    transport, local = _model_access(model, [agent.name for agent in given.agents])
+
+
+async def _execute(
+    versions: Sequence[Network[Any, Any]],
+    text: str,
+    model: Model | None,
+    *,
+    approve: bool,
+    check: bool = False,
+    kill: KillAt | None = None,
+) -> Run:
+    """Run a network as a function; each worker that dies is followed by the next version."""
+    waiting = list(versions)
+    names = [agent.name for network in versions for agent in network.agents]
+    transport, local = _model_access(model, names)
     client = development_client("doctor")
-    functions = create_functions(client, networks=[network], local=local)
-    executor = ReplayExecutor(client, functions, transport=transport, seed=int(check), check=check)
+    history = versions[0].history
+    store = MemoryHistory(processors=() if history is None else history.processors)
+
+    def functions() -> Functions:
+        given = waiting.pop(0)
+        network = replace(
+            given,
+            history=store,
+            default_model=model or given.default_model or openai("gpt-4.1"),
+        )
+        if model is not None:
+            network.agents = [agent.with_model(model) for agent in network.agents]
+        # Only with "offload" do requests to the server show what the models are asked.
+        return create_functions(client, networks=[network], inference="offload", local=local)
+
+    executor = ReplayExecutor(
+        client,
+        functions,
+        transport=transport,
+        seed=int(check),
+        check=check,
+        kill=() if kill is None else kill,
+    )
+    (started,) = executor.configs
 
     def answer(wait: Wait) -> Mapping[str, Any] | None:
         found = re.search(r"approvalId == '([^']+)'", wait.expression or "")
@@ -95,7 +160,9 @@ async def _run(
             return None
         return {"approvalId": found[1], "approved": approve, "reason": "The doctor says so."}
 
-    return await executor.run(functions[0], {"input": text}, answer=answer)
+    return await executor.run(
+        f"doctor/{started.removeprefix('doctor-')}", {"input": text}, answer=answer
+    )
 
 
 def _model_access(
@@ -107,17 +174,17 @@ def _model_access(
     return fake.transport, DirectRuntime(transport=fake.transport, environment=_AnyKey())
 
 
-def _as_network(target: Network | Agent) -> Network:
+def _as_network(target: Network[Any, Any] | Agent[Any, Any]) -> Network[Any, Any]:
     if isinstance(target, Network):
         return target
 
-    def once(context: RouterContext) -> Agent | None:
+    def once(context: RouterContext) -> Agent[Any, Any] | None:
         return target if context.call_count == 0 else None
 
     return Network(name=target.name, agents=[target], router=once)
 
 
-def _tool_names(target: Network | Agent) -> list[str]:
+def _tool_names(target: Network[Any, Any] | Agent[Any, Any]) -> list[str]:
     agents = target.agents if isinstance(target, Network) else [target]
     return list(dict.fromkeys(name for agent in agents for name in agent.tool_map))
 

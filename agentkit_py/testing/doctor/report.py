@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from agentkit_py.inngest.steps import MAX_OUTPUT, MAX_STEPS
+from agentkit_py.inngest.guard import MAX_STATE, MAX_STEPS
+from agentkit_py.inngest.steps import MAX_OUTPUT
 from agentkit_py.network import Network
 from agentkit_py.testing.doctor.watching import CallbackWatch
 from agentkit_py.testing.executor import Run
-from agentkit_py.testing.executor.server import MAX_STATE
 
 _NEAR = 0.5
 """The part of a limit from which on it is worth a warning: real threads are longer."""
@@ -33,6 +33,9 @@ FindingName: TypeAlias = Literal[
     "too-large",
     "too-many-steps",
     "differs-between-replays",
+    "overlapping-steps",
+    "rounded-number",
+    "breaks-waiting-runs",
     "run-failed",
 ]
 
@@ -119,12 +122,14 @@ def figures_of(run: Run) -> Figures:
     )
 
 
-def findings_of(network: Network, runs: list[Run], watch: CallbackWatch) -> list[Finding]:
+def findings_of(network: Network[Any, Any], runs: list[Run], watch: CallbackWatch) -> list[Finding]:
     """Return the findings of two runs and of the watch over the second, each once."""
     return list(dict.fromkeys(_findings(network, runs, watch)))
 
 
-def _findings(network: Network, runs: list[Run], watch: CallbackWatch) -> Iterator[Finding]:
+def _findings(
+    network: Network[Any, Any], runs: list[Run], watch: CallbackWatch
+) -> Iterator[Finding]:
     for (callback, effect), count in watch.effects.items():
         text = f"{effect} outside of steps, {count} times in one run"
         yield Finding("side-effect-on-replay", "error", callback, f"{text}; {_advice(callback)}")
@@ -168,13 +173,29 @@ def _failure(run: Run) -> Finding:
     kinds: Sequence[tuple[str, FindingName]] = [
         (r"Two steps of this function are called", "colliding-ids"),
         (r"more than [\d,]+ steps|step limit", "too-many-steps"),
-        (r"keeps at most|size (limit|is greater)", "too-large"),
+        (r"keeps at most|takes at most|size (limit|is greater)", "too-large"),
+        (r"^OverlapError", "overlapping-steps"),
+        (r"^ReplayError", "differs-between-replays"),
+        (r"numbers as doubles", "rounded-number"),
         (r"StateError|JSON", "not-json"),
     ]
     name: FindingName = "run-failed"
     for pattern, kind in reversed(kinds):
         name = kind if re.search(pattern, message) else name
     return Finding(name, "error", run.function, message)
+
+
+def deploy_findings(runs: Mapping[int, Run]) -> Iterator[Finding]:
+    """Yield why runs could not go on, each once, by the number of the request before the deploy."""
+    places: dict[tuple[str, str], list[int]] = {}
+    for number, run in runs.items():
+        if run.status != "completed":
+            message = str((run.error or {}).get("message", "no error was given"))
+            places.setdefault((run.function, message), []).append(number)
+    for (function, message), numbers in places.items():
+        shown = ", ".join(map(str, numbers))
+        text = f"deployed after request {shown} of a run, this cannot go on: {message}"
+        yield Finding("breaks-waiting-runs", "error", function, text)
 
 
 def _collisions(run: Run) -> Iterator[Finding]:
@@ -184,7 +205,7 @@ def _collisions(run: Run) -> Iterator[Finding]:
             yield Finding("colliding-ids", "error", name, text)
 
 
-def _limits(network: Network, run: Run) -> Iterator[Finding]:
+def _limits(network: Network[Any, Any], run: Run) -> Iterator[Finding]:
     figures = figures_of(run)
     measured: list[tuple[FindingName, str, int, int, str]] = [
         ("too-large", figures.largest_step, figures.largest_output, MAX_OUTPUT, "bytes of output"),

@@ -20,7 +20,7 @@ from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.json import JsonObject
 from agentkit_py._engine.tool_sources import ToolSource
 from agentkit_py.agent import Agent
-from agentkit_py.inngest.steps import inside_step
+from agentkit_py.inngest.guard import inside_step
 from agentkit_py.network import Network
 from agentkit_py.tools import Tool
 
@@ -86,7 +86,7 @@ class CallbackWatch:
             _hooked.append(True)
             sys.addaudithook(_audit)  # for good: Python knows no way to take one off again
 
-    def network(self, given: Network, **changes: Any) -> Network:
+    def network(self, given: Network[Any, Any], **changes: Any) -> Network[Any, Any]:
         """Return the network with callbacks that are watched."""
         router = given.router
         if router is not None and not isinstance(router, Agent):
@@ -94,7 +94,7 @@ class CallbackWatch:
         agents = [self._agent(agent) for agent in given.agents]
         return replace(given, agents=agents, router=router, **changes)
 
-    def _agent(self, agent: Agent) -> Agent:
+    def _agent(self, agent: Agent[Any, Any]) -> Agent[Any, Any]:
         changes: dict[str, Any] = {
             "tools": [self.tool(tool) for tool in agent.tool_map.values()],
             "mcp_servers": [_WatchedSource(one, self) for one in agent.mcp_servers],
@@ -106,7 +106,7 @@ class CallbackWatch:
                 changes[name] = self._watched(f"{name} of {agent.name}", value)
         return replace(agent, **changes)
 
-    def _hooks(self, agent: Agent) -> dict[str, Any]:
+    def _hooks(self, agent: Agent[Any, Any]) -> dict[str, Any]:
         given = {item.name: getattr(agent.lifecycle, item.name) for item in fields(agent.lifecycle)}
         return {
             name: self._watched(f"{name} of {agent.name}", hook)

@@ -55,7 +55,8 @@ class ReplayExecutor(Server):
         Args:
             client: The functions' client, in development mode.
             functions: The functions, or what makes them: called again after each kill.
-            transport: Where the AI gateway sends the requests of ``step.ai.infer``.
+            transport: Where requests to models go, those of the AI gateway (``step.ai.infer``)
+                included, unless a model or a runtime has a transport of its own.
             seed: Decides in which order things happen that may happen in any; None: as they came.
             kill: When the worker dies.
             check: Send each request twice, the first time without running a step, and compare.

@@ -67,7 +67,8 @@ class JournalEntry:
     """Name of the step that was to run, where several were planned."""
 
     outcome: str
-    """``"killed before"``, ``"killed inside"``, ``"steps"``, ``"output"`` or ``"error"``."""
+    """``"killed before"``, ``"killed inside"``, ``"steps"``, ``"output"``, ``"error"``, or
+    ``"ignored"``: the run was cancelled meanwhile."""
 
     steps: tuple[str, ...] = ()
     """The steps that the worker reported: op and name."""

@@ -9,16 +9,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import httpx
 import inngest
 
 from agentkit_py._core.json import as_object
 from agentkit_py.errors import ScriptError
+from agentkit_py.runtime.direct import providers
 from agentkit_py.testing.executor.expressions import matches
 from agentkit_py.testing.executor.runs import JournalEntry, KillAt, Moment, Run, StepRecord, Wait
-from agentkit_py.testing.executor.server_api import Published, ServerTransport, ask_provider
+from agentkit_py.testing.executor.server_api import (
+    Published,
+    ServerTransport,
+    ask_provider,
+    read_json,
+)
 from agentkit_py.testing.executor.worker import Answer, Config, Connection, Worker
 
 MAX_STEPS = 1000
@@ -174,7 +180,7 @@ class Server:
         """Return the event through JSON, with an id and a time."""
         number = len(self.events) + len(self.runs)
         made = {"id": f"01EVENT{number:019d}", "ts": int(self.schedule.now * 1000)}
-        return json.loads(json.dumps({**made, **{k: v for k, v in event.items() if v}}))
+        return read_json(json.dumps({**made, **{k: v for k, v in event.items() if v}}))
 
     def stored(self, run_id: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Return a run's events and remembered steps."""
@@ -188,7 +194,7 @@ class Server:
         run = Run(
             id=f"01RUN{len(self.runs):021d}",
             function=function,
-            events=[json.loads(json.dumps(event))],
+            events=[read_json(json.dumps(event))],
             max_attempts=self.configs[function].max_attempts,
             invoked_by=invoked_by,
         )
@@ -213,15 +219,39 @@ class Server:
     def _deliver(self, run: Run, event: dict[str, Any]) -> None:
         for cancel in self.configs[run.function].cancels:
             if _is_about(event, *cancel, run.events[0]):
-                run.status = "cancelled"
+                self.cancel(run)
                 return
         for wait in list(run.waits.values()):
             if _is_about(event, wait.event, wait.expression, run.events[0]):
                 del run.waits[wait.step.id]
                 self._finish_step(run, wait.step, event)
 
+    def cancel(self, run: Run) -> None:
+        """Cancel a run, as the API and the dashboard do; functions that listen hear of it."""
+        if run.status != "running":
+            return
+        run.status = "cancelled"
+        run.waits.clear()
+        error = {"name": "Error", "message": "function cancelled"}
+        self._announce("inngest/function.cancelled", run, error)
+
+    def _announce(self, name: str, run: Run, error: dict[str, Any]) -> None:
+        """Begin the functions that listen for the end of others."""
+        cause = run.events[0]
+        data = {
+            "function_id": run.function,
+            "run_id": run.id,
+            "event": cause,
+            "events": run.events,
+            "error": error,
+        }
+        event = self.filled({"name": name, "data": data, "id": f"{run.id}-{name}"})
+        for config in list(self.configs.values()):
+            if any(_is_about(event, *trigger) for trigger in config.triggers):
+                self.begin(config.id, event)
+
     def _end(self, run: Run, *, output: Any = None, error: dict[str, Any] | None = None) -> None:
-        """End a run; whoever invoked it goes on, and ``on_failure`` is called."""
+        """End a run; whoever invoked it goes on, and functions that listen hear of a failure."""
         run.output, run.error = output, error
         run.status = "completed" if error is None else "failed"
         run.waits.clear()
@@ -229,17 +259,8 @@ class Server:
             caller, hashed = run.invoked_by
             found = {"data": output} if error is None else {"error": error}
             self._finish_pending(caller, caller.recorded[hashed], found)
-        failure = self.configs[run.function].on_failure
-        if error is not None and failure is not None:
-            cause = run.events[0]
-            data = {
-                "function_id": run.function,
-                "run_id": run.id,
-                "event": cause,
-                "error": error,
-            }
-            event = {"name": "inngest/function.failed", "data": data, "id": f"{run.id}-failed"}
-            self.begin(failure, {**event, "ts": cause["ts"]})
+        if error is not None:
+            self._announce("inngest/function.failed", run, error)
 
     # Requests to the worker: sent, killed, checked, answered.
 
@@ -261,7 +282,10 @@ class Server:
         if self.check and target is None:
             await self._compare_plans(call)
         answer = await self._post(call)
-        content = json.loads(answer.body, parse_constant=_no_constant)
+        if run.status != "running":  # cancelled meanwhile: nobody wants the answer any more
+            self._note(call, "ignored")
+            return
+        content = read_json(answer.body)
         reported: list[dict[str, Any]] = content if answer.status == _STEPS else []
         names = [str(op.get("displayName")) for op in reported]
         if self._dies(number, call, "inside", names):
@@ -320,7 +344,11 @@ class Server:
         if len(content) > MAX_REQUEST:
             content = json.dumps({**body, "events": None, "steps": {}, "use_api": True}).encode()
         headers = {"x-request-id": f"{run.id}-{run.requests}", "x-inngest-server-kind": "dev"}
-        return await self.worker.post(run.function, call.target or "step", content, headers)
+        token = providers.set(self.transport)
+        try:
+            return await self.worker.post(run.function, call.target or "step", content, headers)
+        finally:
+            providers.reset(token)
 
     def _dies(self, number: int, call: _Call, when: Moment, names: Sequence[str] = ()) -> bool:
         """Return whether the worker dies now; a new one takes its place."""
@@ -517,11 +545,6 @@ def _record(run: Run, op: dict[str, Any]) -> StepRecord:
     step = run.recorded.setdefault(op["id"], StepRecord(id=op["id"], name=name, op=kind))
     step.op, step.opts = kind, op.get("opts") or {}
     return step
-
-
-def _no_constant(name: str) -> NoReturn:
-    """Refuse NaN and the infinities, as Go's JSON does."""
-    raise ValueError(f"{name} is no JSON")
 
 
 def _plan_of(answer: Answer) -> Any:

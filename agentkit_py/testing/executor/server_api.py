@@ -6,9 +6,33 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import httpx
+
+
+def read_json(text: str | bytes) -> Any:
+    """Return JSON as the server has it, which keeps numbers as doubles.
+
+    An integer beyond 2^53 becomes another one, and ``1.0`` becomes ``1``.
+
+    Raises:
+        ValueError: It is no JSON; Go knows no NaN and no infinity.
+    """
+    return json.loads(text, parse_int=_double, parse_float=_double, parse_constant=_no_constant)
+
+
+def _double(digits: str) -> int | float:
+    number = float(digits)
+    return int(number) if number.is_integer() and abs(number) < _EXPONENTIAL else number
+
+
+_EXPONENTIAL = 1e21
+"""The number from which on Go writes an exponent."""
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +126,7 @@ async def ask_provider(
     if not response.is_success:
         return _error(f"unsuccessful status code: {response.status_code}", response.content)
     try:
-        return {"data": json.loads(response.content)}
+        return {"data": read_json(response.content)}
     except ValueError as error:
         return _error(f"error wrapping ai result in map: {error}", response.content)
 

@@ -29,6 +29,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import inngest.fast_api
 
+CRON_EVENT = "inngest/scheduled.timer"
+"""The event that the server makes for a function with a schedule, ``{cron}`` in its data."""
+
 _HOST, _PATH = "worker.invalid", "/api/inngest"
 _DEFAULT_RETRIES = 4
 
@@ -62,8 +65,6 @@ class Config:
     """Event names with their expressions."""
 
     cancels: tuple[tuple[str, str | None], ...] = ()
-    on_failure: str | None = None
-    """Id of the function that is called when this one failed."""
 
 
 def _configs_of(functions: Sequence[inngest.Function[Any]]) -> dict[str, Config]:
@@ -72,25 +73,26 @@ def _configs_of(functions: Sequence[inngest.Function[Any]]) -> dict[str, Config]
     for function in functions:
         config = function.get_config(f"http://{_HOST}{_PATH}")
         if config.on_failure is not None:
-            found[config.on_failure.id] = _config_of(config.on_failure, None)
-        failure = config.on_failure.id if config.on_failure is not None else None
-        found[config.main.id] = _config_of(config.main, failure)
+            found[config.on_failure.id] = _config_of(config.on_failure)
+        found[config.main.id] = _config_of(config.main)
     return found
 
 
-def _config_of(config: Any, on_failure: str | None) -> Config:
+def _config_of(config: Any) -> Config:
     retries = config.steps["step"].retries
     return Config(
         config.id,
         (retries.attempts if retries is not None else _DEFAULT_RETRIES) + 1,
-        tuple(
-            (trigger.event, trigger.expression)
-            for trigger in config.triggers
-            if isinstance(trigger, inngest.TriggerEvent)
-        ),
+        tuple(map(_trigger, config.triggers)),
         tuple((cancel.event, cancel.if_exp) for cancel in config.cancel or ()),
-        on_failure,
     )
+
+
+def _trigger(trigger: inngest.TriggerEvent | inngest.TriggerCron) -> tuple[str, str | None]:
+    """Return the event and expression of a trigger; time is not played: a test sends the event."""
+    if isinstance(trigger, inngest.TriggerEvent):
+        return trigger.event, trigger.expression
+    return CRON_EVENT, f"event.data.cron == '{trigger.cron}'"
 
 
 class Worker:

@@ -9,15 +9,20 @@ from agentkit_py.testing.replay.networks import OwnNetwork, RecordedNetwork
 from agentkit_py.testing.replay.outcomes import Figures, Outcome
 from agentkit_py.testing.replay.recording import Conversation, read_conversations
 from agentkit_py.testing.replay.runner import PROVIDERS, Pass, Replay
+from agentkit_py.testing.replay.survival import STOCK, Loss, Survival, survival
 
 __all__ = [
     "PROVIDERS",
+    "STOCK",
     "Conversation",
     "Figures",
+    "Loss",
     "Outcome",
     "OwnNetwork",
     "Pass",
     "RecordedNetwork",
     "Replay",
+    "Survival",
     "read_conversations",
+    "survival",
 ]

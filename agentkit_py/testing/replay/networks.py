@@ -24,7 +24,7 @@ from zlib import crc32
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py._core.json import JsonObject
+from agentkit_py._core.json import JsonObject, JsonValue
 from agentkit_py._engine.tool_sources import SourceBook
 from agentkit_py.agent import Agent, RoutingAgent
 from agentkit_py.history.config import HistoryConfig
@@ -96,7 +96,7 @@ class Script:
         content: dict[str, Any] = {"tool_calls": calls}
         return content if reply.text is None else {"text": reply.text, **content}
 
-    def answer(self, call: ToolCall) -> str | None:
+    def answer(self, call: ToolCall) -> JsonValue:
         """Return the first recorded answer not yet given to such a call of this reply.
 
         The id alone does not tell: models repeat ids, also within a turn.
@@ -127,7 +127,7 @@ class RecordedNetwork:
 
     async def network(
         self, conversation: Conversation, script: Script, history: HistoryConfig
-    ) -> Network:
+    ) -> Network[Any, Any]:
         """Return the network for one conversation."""
         owners = deal_out(conversation)
         tools = {name: _tool(name, conversation, script) for name in owners}
@@ -151,19 +151,18 @@ class RecordedNetwork:
             processors=self._processors,
         )
 
-    def _agent(self, conversation: Conversation, name: str, tools: list[Tool]) -> Agent:
-        own = [tool.name for tool in tools]
+    def _agent(self, conversation: Conversation, name: str, tools: list[Tool]) -> Agent[Any, Any]:
         return Agent(
             name=name,
             system=conversation.system or _NO_SYSTEM,
             tools=tools,
-            processors=[ToolCallFilter(include=own)] if self._filters else (),
+            processors=[ToolCallFilter(include="own")] if self._filters else (),
             max_iter=1,
         )
 
 
 def _tool(name: str, conversation: Conversation, script: Script) -> Tool:
-    async def handler(_arguments: object, context: ToolContext) -> str | None:
+    async def handler(_arguments: object, context: ToolContext) -> JsonValue:
         return script.answer(context.call)
 
     return create_tool(
@@ -232,7 +231,11 @@ class OwnNetwork:
     """Makes a copy of a given network for each conversation; the given one stays as it is."""
 
     def __init__(
-        self, given: Network | Agent, *, strip: bool = False, live_tools: bool = False
+        self,
+        given: Network[Any, Any] | Agent[Any, Any],
+        *,
+        strip: bool = False,
+        live_tools: bool = False,
     ) -> None:
         """Choose what is changed in the copy.
 
@@ -241,7 +244,7 @@ class OwnNetwork:
             strip: Leave out all processors, those of agents and of its history too.
             live_tools: Call the tools really.
         """
-        self._network: Network = (
+        self._network: Network[Any, Any] = (
             Network(name=given.name, agents=[given]) if isinstance(given, Agent) else given
         )
         self._strip = strip
@@ -261,7 +264,7 @@ class OwnNetwork:
         conversation: Conversation,  # noqa: ARG002 - what recorded networks are made of
         script: Script,
         history: HistoryConfig,
-    ) -> Network:
+    ) -> Network[Any, Any]:
         """Return the network for one conversation; its threads go to ``history``."""
         given = self._network
         adapt = _Adapter(script, self._servers, strip=self._strip, live=self._live)
@@ -274,6 +277,7 @@ class OwnNetwork:
             router=adapt.router(given),
             history=store,
             processors=() if self._strip else given.processors,
+            isolation=None if self._strip else given.isolation,
         )
 
 
@@ -284,7 +288,7 @@ class _ToolServers:
         self._book = SourceBook()
         self._one_at_a_time = asyncio.Lock()
 
-    async def tools(self, agent: Agent) -> list[Tool]:
+    async def tools(self, agent: Agent[Any, Any]) -> list[Tool]:
         """Return the agent's own tools, and those of its servers."""
 
         async def ask(look: Callable[[], Awaitable[Any]]) -> Any:
@@ -303,9 +307,9 @@ class _Adapter:
         self._servers = servers
         self._strip = strip
         self._live = live
-        self._adapted: dict[int, tuple[Agent, Agent]] = {}
+        self._adapted: dict[int, tuple[Agent[Any, Any], Agent[Any, Any]]] = {}
 
-    async def agent(self, agent: Agent) -> Agent:
+    async def agent(self, agent: Agent[Any, Any]) -> Agent[Any, Any]:
         """Return the agent with recorded tools, the same one for the same agent."""
         known = self._adapted.get(id(agent))
         if known is None:
@@ -313,7 +317,7 @@ class _Adapter:
             known = self._adapted[id(agent)] = (agent, await self._changed(agent))
         return known[1]
 
-    async def _changed(self, agent: Agent) -> Agent:
+    async def _changed(self, agent: Agent[Any, Any]) -> Agent[Any, Any]:
         # Tools of servers become its own, so that whoever asks what it has is given those, too.
         tools = await self._servers.tools(agent)
         given = tools if self._live else [self._recorded(tool) for tool in tools]
@@ -323,12 +327,12 @@ class _Adapter:
         return replace(agent, **changes)
 
     def _recorded(self, tool: Tool) -> Tool:
-        async def invoke(_arguments: object, context: ToolContext, /) -> str | None:
+        async def invoke(_arguments: object, context: ToolContext, /) -> JsonValue:
             return self._script.answer(context.call)
 
         return replace(tool, invoke=invoke, is_async=True, steps=False)
 
-    def router(self, network: Network) -> Callable[[RouterContext], Awaitable[Routed]]:
+    def router(self, network: Network[Any, Any]) -> Callable[[RouterContext], Awaitable[Routed]]:
         """Return its router; where a model would choose, the agent that has the next tools.
 
         A turn ends where the recording of it ends, whoever the router wants next.
@@ -349,7 +353,7 @@ class _Adapter:
     async def _adapted_choice(self, chosen: Any) -> Routed:
         """Return what the router chose, with agents that it brought in adapted as the others."""
         if isinstance(chosen, Agent):
-            return await self.agent(chosen)
+            return await self.agent(cast("Agent[Any, Any]", chosen))
         if isinstance(chosen, Sequence) and not isinstance(chosen, str):
             listed = cast("Sequence[Any]", chosen)
             return [await self._adapted_choice(item) for item in listed]  # type: ignore[misc] - each item is awaited

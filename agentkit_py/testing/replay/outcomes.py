@@ -13,7 +13,7 @@ from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolRes
 from agentkit_py.processors.report import ContextReport
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.testing.provider import ReceivedRequest, Rejection
-from agentkit_py.testing.replay.recording import Conversation
+from agentkit_py.testing.replay.recording import Conversation, plain_content
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,9 +159,10 @@ def thread_messages(thread: Sequence[AgentResult]) -> list[dict[str, Any]]:
 
 
 def _messages(result: AgentResult) -> list[dict[str, Any]]:
-    texts = [m.text for m in result.output if isinstance(m, TextMessage)]
+    said = [m for m in result.output if isinstance(m, TextMessage)]
     if result.agent_name == USER:
-        return [{"role": "user", "content": text} for text in texts]
+        return [{"role": "user", "content": plain_content(m.content)} for m in said]
+    texts = [m.text for m in said]
     calls = [c for m in result.output if isinstance(m, ToolCallMessage) for c in m.tools]
     if not texts and not calls:
         return []  # a turn that was stopped before the model was asked

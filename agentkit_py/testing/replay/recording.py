@@ -1,4 +1,4 @@
-"""Recorded conversations: OpenAI's chat format, one JSON object per line.
+"""Recorded conversations, one JSON object per line: OpenAI's chat format, or a provider's request.
 
 Read line by line, so that a file may be larger than memory. A line that cannot be used is an error
 that names line and field; the lines after it are read all the same.
@@ -7,7 +7,7 @@ that names line and field; the lines after it are read all the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
@@ -21,9 +21,19 @@ from pydantic import (
     field_validator,
 )
 
-from agentkit_py._core.json import JsonObject, as_object
+from agentkit_py._core.json import JsonObject, JsonValue, as_list, as_object, dumps, strict_loads
 from agentkit_py._core.naming import TOOL_NAME
 from agentkit_py.errors import InvalidRecordError
+from agentkit_py.messages import (
+    ContentPart,
+    Message,
+    TextMessage,
+    ToolCallMessage,
+    ToolResultMessage,
+    part_to_json,
+    text_of_parts,
+)
+from agentkit_py.models.conversations import format_of, read_turns
 
 
 @dataclass(slots=True)
@@ -36,8 +46,8 @@ class RecordedCall:
     written: str
     """The arguments as the model wrote them."""
 
-    result: str | None = None
-    """None only while the recording is read."""
+    result: JsonValue = None
+    """The tool's text, or a list of parts with images; None only while the recording is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +62,13 @@ class RecordedReply:
 class RecordedTurn:
     """A user message, and everything until the next one."""
 
-    text: str
+    content: str | Sequence[ContentPart]
     replies: list[RecordedReply]
+
+    @property
+    def text(self) -> str:
+        """The text of the message; images and files have none."""
+        return text_of_parts(self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +102,17 @@ class Conversation:
         """
         found: list[dict[str, Any]] = []
         for turn in self.turns:
-            found.append({"role": "user", "content": turn.text})
+            found.append({"role": "user", "content": plain_content(turn.content)})
             for reply in turn.replies:
                 found += _reply_messages(reply)
         return found
+
+
+def plain_content(content: str | Sequence[ContentPart]) -> JsonValue:
+    """Return a message's content in the form that threads are compared in."""
+    if isinstance(content, str):
+        return content
+    return [part_to_json(part) for part in content]
 
 
 def _reply_messages(reply: RecordedReply) -> list[dict[str, Any]]:
@@ -141,6 +163,9 @@ def conversation_of_line(raw: bytes, number: int) -> Conversation:
     """
     where = f"line {number}"
     given = _json_of_line(raw, where)
+    record = as_object(given)
+    if record is not None and (format_of(record) not in (None, "chat") or _shows_media(record)):
+        return _of_turns(record, number, where)
     try:
         line = _Line.model_validate(given)
     except ValidationError as error:
@@ -150,6 +175,85 @@ def conversation_of_line(raw: bytes, number: int) -> Conversation:
         reader.read(message, f"messages[{index}]")
     turns = reader.finish()
     return Conversation(line.id or f"line-{number}", number, "\n\n".join(reader.system), turns)
+
+
+def _shows_media(record: dict[str, Any]) -> bool:
+    messages = [as_object(message) or {} for message in as_list(record.get("messages")) or ()]
+    parts = [part for message in messages for part in as_list(message.get("content")) or ()]
+    kinds = {(as_object(part) or {}).get("type", "text") for part in parts}
+    return not kinds <= {"text"}
+
+
+def _of_turns(record: dict[str, Any], number: int, where: str) -> Conversation:
+    """Return the conversation of a request in any provider's format.
+
+    Of replies it keeps texts and calls, of tools what they gave; what the system says later counts
+    from the beginning.
+    """
+    system: list[str] = []
+    turns: list[RecordedTurn] = []
+    waiting: list[RecordedCall] = []
+    for turn in read_turns(record, where=where):
+        field = f"(item {turn.index})"
+        if turn.side == "assistant" and (reply := _reply_of(turn.messages, where, field)):
+            if not turns:
+                problem = "an assistant message before the first user message answers nothing"
+                raise InvalidRecordError(problem, where=where, field=field)
+            waiting += reply.calls
+            turns[-1].replies.append(reply)
+        for message in () if turn.side == "assistant" else turn.messages:
+            if isinstance(message, ToolResultMessage):
+                _answer(message, waiting, where, field)
+            elif isinstance(message, TextMessage) and turn.side == "user":
+                turns.append(RecordedTurn(message.content, []))
+            elif isinstance(message, TextMessage):
+                system.append(message.text)
+    _check_whole(turns, waiting, where)
+    return Conversation(_id_of(record, number), number, "\n\n".join(system), turns)
+
+
+def _id_of(record: dict[str, Any], number: int) -> str:
+    name = record.get("id")
+    return name if isinstance(name, str) and name else f"line-{number}"
+
+
+def _check_whole(
+    turns: Sequence[RecordedTurn], waiting: Sequence[RecordedCall], where: str
+) -> None:
+    if waiting:
+        problem = f"the call of {waiting[0].name!r} has no result"
+        raise InvalidRecordError(problem, where=where, field=_WHOLE)
+    if not turns:
+        problem = "there is no user message, so nothing to replay"
+        raise InvalidRecordError(problem, where=where, field=_WHOLE)
+
+
+def _reply_of(messages: Sequence[Message], where: str, field: str) -> RecordedReply | None:
+    texts = [m.text for m in messages if isinstance(m, TextMessage) and m.text.strip()]
+    asked = [call for m in messages if isinstance(m, ToolCallMessage) for call in m.tools]
+    calls: list[RecordedCall] = []
+    for call in asked:
+        arguments = as_object(call.arguments)
+        if call.malformed is not None or arguments is None or not TOOL_NAME.fullmatch(call.name):
+            problem = f"this call of {call.name!r:.80} cannot be made: its name or its arguments"
+            raise InvalidRecordError(problem, where=where, field=field)
+        calls.append(RecordedCall(call.id, call.name, arguments, dumps(arguments)))
+    return RecordedReply("".join(texts) or None, tuple(calls)) if texts or calls else None
+
+
+def _answer(
+    message: ToolResultMessage, waiting: list[RecordedCall], where: str, field: str
+) -> None:
+    given = message.tool
+    fitting = [call for call in waiting if call.id == given.id] or [
+        call for call in waiting if call.name == given.name
+    ]
+    if not fitting:
+        problem = f"this result of {given.name or given.id!r:.80} answers no call"
+        raise InvalidRecordError(problem, where=where, field=field)
+    waiting.remove(fitting[0])
+    content: Any = message.content
+    fitting[0].result = content["data"] if list(as_object(content) or ()) == ["data"] else content
 
 
 class _Reader:
@@ -268,10 +372,7 @@ class _Function(BaseModel):
     def _is_object(cls, written: str) -> str:
         # Models leave them empty for tools that take none.
         written = written if written.strip() else "{}"
-        try:
-            found = as_object(json.loads(written, parse_constant=_refuse_constant))
-        except RecursionError as error:
-            raise ValueError("nested too deeply") from error
+        found = as_object(strict_loads(written))
         if found is None:
             raise ValueError("expected a JSON object as a string")
         return written
@@ -335,17 +436,13 @@ def _json_of_line(raw: bytes, where: str) -> object:
         InvalidRecordError: It is not UTF-8 or no JSON.
     """
     try:
-        return json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        return strict_loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         problem = f"not UTF-8 (byte {error.start + 1})"
     except json.JSONDecodeError as error:
         problem = f"no JSON: {error.msg} (column {error.colno})"
         if not raw.endswith(b"\n"):
             problem += "; the file ends here, perhaps it was cut off"
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         problem = f"no JSON: {error}"
     raise InvalidRecordError(problem, where=where, field=_WHOLE) from None
-
-
-def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")

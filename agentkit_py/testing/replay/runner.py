@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import httpx
 
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.history.config import HistoryConfig
+from agentkit_py.messages import UserMessage
 from agentkit_py.models.base import Model
 from agentkit_py.network import Network
 from agentkit_py.runs import RunLimits
@@ -31,7 +32,7 @@ class NetworkMaker(Protocol):
 
     async def network(
         self, conversation: Conversation, script: Script, history: HistoryConfig
-    ) -> Network:
+    ) -> Network[Any, Any]:
         """Return the network; its threads go to ``history``."""
         ...
 
@@ -115,9 +116,9 @@ class Replay:
             network = await one.maker.network(conversation, stage.script, self.store)
             outcome.missing_tools = _missing_tools(conversation, network)
             for turn in conversation.turns:
-                await stage.play(turn, network, outcome, one.own_calls)
-        except _EndedEarlyError as error:
-            outcome.error = str(error)
+                outcome.error = await stage.play(turn, network, outcome, one.own_calls)
+                if outcome.error is not None:
+                    break
         except Exception as error:  # noqa: BLE001 - of users' code too; the others still run
             outcome.error = f"of {type(error).__name__}: {error}"
         # Nothing is under way at this worker's provider, whose record would grow without end.
@@ -156,15 +157,15 @@ class _Stage:
     runtime: DirectRuntime
 
     async def play(
-        self, turn: RecordedTurn, network: Network, outcome: Outcome, own_calls: int
-    ) -> None:
-        """Run the network once, for one recorded user message."""
+        self, turn: RecordedTurn, network: Network[Any, Any], outcome: Outcome, own_calls: int
+    ) -> str | None:
+        """Run the network once, for one recorded user message; return why it ended early, if so."""
         self.script.begin(turn)
         most = len(turn.replies)
         # An agent that loops by itself must not ask for more than was recorded.
         limits = RunLimits(max_inferences=most + own_calls) if most else RunLimits()
         run = await network.run(
-            turn.text,
+            turn.content if isinstance(turn.content, str) else UserMessage(turn.content),
             thread_id=outcome.thread_id,
             model=self.model,
             limits=limits,
@@ -175,15 +176,14 @@ class _Stage:
             outcome.add(report, tools)
         outcome.turns += 1
         outcome.tool_calls += sum(len(result.tool_calls) for result in run.results)
-        if self.script.remaining:
-            raise _EndedEarlyError(run.stop_reason, self.script.remaining)
+        left = self.script.remaining
+        return (
+            f"the run ended ({run.stop_reason}) with recorded replies left: {left}"
+            if left
+            else None
+        )
 
 
-class _EndedEarlyError(Exception):
-    def __init__(self, reason: str | None, remaining: int) -> None:
-        super().__init__(f"the run ended ({reason}) with recorded replies left: {remaining}")
-
-
-def _missing_tools(conversation: Conversation, network: Network) -> list[str]:
+def _missing_tools(conversation: Conversation, network: Network[Any, Any]) -> list[str]:
     known = {name for agent in network.agents for name in agent.tool_map}
     return [name for name in conversation.tools if name not in known]

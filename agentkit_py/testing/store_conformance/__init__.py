@@ -10,15 +10,20 @@ not keep a promise. With pytest::
         async with MyStore(...) as store:
             await check(store)
 
-A store has to be a `HistoryStore`. Thread data is optional: summaries, vectors, leases and runs are
-checked if the store's class has the methods.
+A store has to be a `HistoryStore`. Thread data is optional: summaries, vectors, leases, runs,
+questions, mail and facts are checked if the store's class has the methods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from types import ModuleType
 
+from agentkit_py.history.facts import FactStore
+from agentkit_py.history.mail import MailStore
+from agentkit_py.history.questions import QuestionStore
 from agentkit_py.history.runs import RunStore
 from agentkit_py.processors.base import SummaryStore
 from agentkit_py.processors.vectors import VectorIndex
@@ -61,15 +66,28 @@ class Report:
 
 def checks_for(kind: type[HistoryStore]) -> list[Check]:
     """Return the checks that stores of this class have to pass."""
-    found: list[Callable[[HistoryStore], Awaitable[None]]]
-    found = [*threads.CHECKS, *results.CHECKS, *running.CHECKS]
+    found = [*_checks_in(threads), *_checks_in(results), *_checks_in(running)]
     if issubclass(kind, SummaryStore):
         found += thread_data.SUMMARIES
     if issubclass(kind, VectorIndex):
         found += thread_data.VECTORS
     if issubclass(kind, RunStore):
         found += thread_data.RUNS
+    if issubclass(kind, QuestionStore):
+        found += thread_data.QUESTIONS
+    if issubclass(kind, MailStore):
+        found += thread_data.MAIL
+    if issubclass(kind, FactStore):
+        found += thread_data.FACTS
     return [Check(f.__name__, (f.__doc__ or "").strip(), f) for f in found]
+
+
+def _checks_in(module: ModuleType) -> Iterator[Callable[[HistoryStore], Awaitable[None]]]:
+    """Yield the public coroutine functions that a module defines."""
+    for name, value in vars(module).items():
+        own = inspect.iscoroutinefunction(value) and value.__module__ == module.__name__
+        if own and not name.startswith("_"):
+            yield value
 
 
 async def run_checks(

@@ -218,22 +218,3 @@ async def the_newest_results_say_where_they_stand(store: HistoryStore) -> None:
         same(
             [one.before for one in newest], expected[place:], f"what stands before newest({limit})"
         )
-
-
-CHECKS = (
-    the_newest_results_say_where_they_stand,
-    results_come_back_equal,
-    odd_texts_come_back_as_they_were,
-    a_message_of_ten_megabytes_is_kept,
-    positions_count_from_zero_without_gaps,
-    saving_twice_is_once,
-    another_result_under_a_stored_id_is_an_error,
-    results_without_ids_are_all_kept,
-    one_id_may_stand_in_several_threads,
-    what_is_not_json_is_refused_with_all_of_its_call,
-    later_changes_of_callers_do_not_reach_the_store,
-    pages_hold_the_last_results_before_a_position,
-    token_counts_come_back_if_they_are_kept,
-    writers_at_the_same_time_lose_nothing,
-    writers_of_the_same_results_store_them_once,
-)

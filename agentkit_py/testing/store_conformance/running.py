@@ -23,14 +23,14 @@ Drive: TypeAlias = Callable[[Sequence[Program]], Awaitable[None]]
 """Runs programs one after another, each until it returns or fails."""
 
 
-async def directly(programs: Sequence[Program]) -> None:
+async def _directly(programs: Sequence[Program]) -> None:
     """Run the programs in this process."""
     for program in programs:
         with suppress(ModelError):
             await program()
 
 
-async def replayed(programs: Sequence[Program]) -> None:
+async def _replayed(programs: Sequence[Program]) -> None:
     """Run the programs as Inngest functions, which start again from the top for each step."""
     from agentkit_py.testing.executor import replay_programs  # noqa: PLC0415 - loads the SDK
 
@@ -69,27 +69,19 @@ async def _failure(store: HistoryStore, drive: Drive) -> None:
 
 async def runs_fill_a_thread_and_go_on_with_it(store: HistoryStore) -> None:
     """User turns, results and tool results are stored once and in order."""
-    await _turns(store, directly)
+    await _turns(store, _directly)
 
 
 async def replayed_runs_fill_a_thread_and_go_on_with_it(store: HistoryStore) -> None:
     """Replayed runs store user turns, results and tool results once and in order."""
-    await _turns(store, replayed)
+    await _turns(store, _replayed)
 
 
 async def a_run_that_fails_leaves_what_was_finished(store: HistoryStore) -> None:
     """The user's message and the completed results are stored."""
-    await _failure(store, directly)
+    await _failure(store, _directly)
 
 
 async def a_replayed_run_that_fails_leaves_what_was_finished(store: HistoryStore) -> None:
     """Replay stores the user's message and the completed results once."""
-    await _failure(store, replayed)
-
-
-CHECKS = (
-    runs_fill_a_thread_and_go_on_with_it,
-    replayed_runs_fill_a_thread_and_go_on_with_it,
-    a_run_that_fails_leaves_what_was_finished,
-    a_replayed_run_that_fails_leaves_what_was_finished,
-)
+    await _failure(store, _replayed)

@@ -1,13 +1,18 @@
-"""Checks of thread data: summaries, vectors, leases and runs."""
+"""Checks of thread data: summaries, vectors, leases, runs and facts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.errors import HistoryError, ThreadNotFoundError
+from agentkit_py.events.approvals import ApprovalAnswer, Decision
+from agentkit_py.history.facts import Fact
+from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunRecord
+from agentkit_py.messages import ToolCall
 from agentkit_py.processors.base import Summary
 from agentkit_py.stores import HistoryStore, for_user
 from agentkit_py.testing.store_conformance.values import fails, holds, raises, same
@@ -95,6 +100,224 @@ async def one_run_at_a_time_has_a_thread(given: HistoryStore) -> None:
     holds(await store.lock_thread("t", "me", 60), "after the lease is over")
 
 
+async def runs_in_line_come_one_after_another(given: HistoryStore) -> None:
+    """A lease that ends is passed on to the first in line, and nobody overtakes it."""
+    store: Any = given
+    holds(await store.wait_in_line("t", "a", 60), "a free thread")
+    for owner in ("b", "c", "b"):
+        fails(await store.wait_in_line("t", owner, 60), owner)
+    fails(await store.lock_thread("t", "d", 60), "somebody who does not wait")
+    same(await store.unlock_thread("t", "c"), None, "leaving the line")
+    fails(await store.wait_in_line("t", "c", 60), "at its end again")
+    same(await store.unlock_thread("t", "a"), "b", "the next")
+    fails(await store.lock_thread("t", "c", 60), "the one after it")
+    holds(await store.lock_thread("t", "b", 0), "the next")
+    fails(await store.lock_thread("t", "d", 60), "overtaking when the lease is over")
+    holds(await store.lock_thread("t", "c", 60), "the first when the lease is over")
+    same(await store.unlock_thread("t", "c"), None, "an empty line")
+
+
+async def a_stopped_execution_gets_no_lease_and_keeps_no_notes(given: HistoryStore) -> None:
+    """`stop_execution` returns the threads of its owners with their notes, in order."""
+    store: Any = given
+    for thread_id in ("t", "u"):
+        await store.add_thread(thread_id)
+    notes = {"z": {"n": 1, "s": "\0\ud800"}, "a": {}}
+    holds(await store.lock_thread("t", "run/1", 60), "the lease")
+    holds(await store.note_calls("t", "run/1", notes), "notes")
+    holds(await store.note_calls("t", "run/1", {"z": {"n": 2}}), "a note in place of another")
+    holds(await store.note_calls("u", "run/2", {"x": {}}), "notes on another thread")
+    await store.drop_notes("u", "run/2")
+    await store.lock_thread("u", "other/1", 60)
+    fails(await store.wait_in_line("u", "run/2", 60), "a place in line")
+    holds(await store.note_calls("u", "other/1", {"y": {}}), "notes of another execution")
+    fails(await store.is_stopped("run"), "before")
+    for _ in range(2):
+        found = {one.thread_id: one for one in await store.stop_execution("run")}
+        same(sorted(found), ["t", "u"], "threads")
+        same((found["t"].owner, found["u"].owner), ("run/1", "run/2"), "owners")
+        same(list(found["t"].notes), ["z", "a"], "keys of notes")
+        same(found["t"].notes["z"], {"n": 2}, "a note")
+        same(dict(found["u"].notes), {}, "no notes")
+    holds(await store.is_stopped("run"), "after")
+    fails(await store.lock_thread("t", "run/1", 60), "its lease again")
+    fails(await store.note_calls("t", "run/1", {"q": {}}), "a note")
+    same(await store.unlock_thread("t", "run/1"), None, "an empty line")
+    fails(await store.wait_in_line("t", "run/3", 60), "another lease")
+    holds(await store.lock_thread("t", "other/1", 60), "the thread is free")
+
+
+_NOW = datetime(2024, 1, 2, 3, 4, 5, 6, UTC)
+_QUESTION = Question(
+    id="q\0",
+    thread_id="t",
+    run_id="m1",
+    execution="run",
+    agent="clerk",
+    calls=(ToolCall("c1", "pay", {"amount": 5, "to": "a\0🐟"}),),
+    message="Really?",
+    asked_at=_NOW,
+    expires_at=datetime(9000, 1, 1, tzinfo=UTC),
+)
+
+
+def _close(answer: ApprovalAnswer | None) -> Callable[[Question], Question | None]:
+    return lambda known: known.closed(answer, _NOW) if known.status == "open" else None
+
+
+async def questions_are_kept_with_their_answers(given: HistoryStore) -> None:
+    """A question is asked once, and the first answer to it counts."""
+    store: Any = given
+    await raises(ThreadNotFoundError, store.save_question(_QUESTION), "save_question")
+    await store.add_thread("t", user_id="ada")
+    same(await store.load_question("q\0"), None, "a question that was never asked")
+    asked = replace(_QUESTION, user_id="ada")
+    for question in (_QUESTION, replace(_QUESTION, message="again")):
+        await store.save_question(question)
+        same(await store.load_question("q\0"), asked, "the question")
+        same(await store.list_questions(), [asked], "open questions")
+    same(await store.change_question("nope", _close(None)), None, "a question that is not there")
+    data = {"answeredBy": "boss", "n": 1}
+    answer = ApprovalAnswer(approved=True, reason="ok", calls={0: Decision(False, "no")}, data=data)  # noqa: FBT003 - a decision
+    closed = replace(_QUESTION.closed(answer, _NOW), user_id="ada")
+    same(await store.change_question("q\0", _close(answer)), closed, "the first answer")
+    same(await store.change_question("q\0", _close(None)), closed, "the second")
+    same(await store.load_question("q\0"), closed, "the answer")
+    same((closed.answered_by, closed.reason), ("boss", "ok"), "who and why")
+    same(await store.list_questions(), [], "open questions after that")
+    same((await store.thread_data("t")).questions, (closed,), "thread_data")
+
+
+async def questions_are_found_by_thread_user_and_status(given: HistoryStore) -> None:
+    """Open ones are those that have not expired."""
+    store: Any = given
+    for thread, user in (("t", "ada"), ("u", "bob"), ("v", None)):
+        await store.add_thread(thread, user_id=user)
+        await store.save_question(replace(_QUESTION, id=f"q-{thread}", thread_id=thread))
+    old = replace(_QUESTION, id="old", expires_at=_NOW)
+    await store.save_question(old)
+    await store.save_question(replace(_QUESTION, id="lasting", expires_at=None, execution=None))
+
+    async def ids(**filters: Any) -> list[str]:
+        return [question.id for question in await store.list_questions(**filters)]
+
+    same(await ids(), ["q-t", "q-u", "q-v", "lasting"], "all that are open")
+    same(await ids(status=None), ["q-t", "q-u", "q-v", "old", "lasting"], "all")
+    same(await ids(limit=2), ["q-t", "q-u"], "the oldest")
+    same(await ids(thread_id="t"), ["q-t", "lasting"], "those of a thread")
+    same(await ids(user_id="bob"), ["q-u"], "those of a user")
+    mine: Any = for_user(given, "bob")
+    same([one.id for one in await mine.list_questions()], ["q-u"], "for_user")
+    same(await mine.load_question("q-t"), None, "for_user and another's")
+    await store.stop_execution("run")
+    same(await ids(), ["lasting"], "those that somebody waits for")
+    same(len(await ids(status="stopped")), 4, "those of a stopped run")
+    left: Any = await store.change_question("old", _close(None))
+    same(left.status, "stopped", "one of a stopped run")
+    same(await mine.change_question("q-t", _close(None)), None, "for_user and another's")
+    await store.delete_thread("t")
+    same(await ids(status=None), ["q-u", "q-v"], "without a deleted thread")
+
+
+async def mail_is_taken_once_and_again_by_who_took_it(given: HistoryStore) -> None:
+    """`take_mail` gives the oldest mail of a box that nobody else took."""
+    store: Any = given
+    same(await store.take_mail("box", "me"), None, "an empty box")
+    for mail_id, number in (("b", 1), ("a\0", 2), ("b", 3)):
+        await store.put_mail("box", mail_id, {"n": number, "s": "\0\ud800"})
+    await store.put_mail("other", "b", {})
+    for taker, number in (("me", 1), ("you", 2), ("me", 1)):
+        same(await store.take_mail("box", taker), {"n": number, "s": "\0\ud800"}, f"of {taker}")
+    same(await store.take_mail("box", "them"), None, "what others took")
+    mine: Any = for_user(given, "ada")
+    same(await mine.take_mail("other", "x"), {}, "for_user")
+
+
+def _fact(key: str, text: str = "x", **fields: Any) -> Fact:
+    owner: dict[str, Any] = {"tenant": "acme", "user_id": "ada", "created_at": _NOW, **fields}
+    return Fact(id=key, text=text, **owner)
+
+
+async def facts_are_kept_newest_first_and_once(given: HistoryStore) -> None:
+    """A fact of an id that the user has already changes nothing; other users have their own."""
+    store: Any = given
+    await store.add_thread("t", user_id="ada")
+    told = _fact("f\0", "a\0\ud800🐟", agent="desk", thread_id="t", message_id="m\0")
+    for fact in (told, _fact("g"), replace(told, text="again")):
+        holds(await store.add_fact(fact), "add_fact")
+    for other in ({"tenant": "other"}, {"user_id": "bob"}):
+        holds(await store.add_fact(_fact("f\0", "theirs", **other)), "add_fact of another")
+    same(await store.list_facts("acme", "ada"), [_fact("g"), told], "facts")
+    same(await store.list_facts("acme", "ada", limit=1), [_fact("g")], "the newest")
+    same(await store.list_facts("other", "bob"), [], "facts of nobody")
+    lost = _fact("h", thread_id="nope")
+    await raises(ThreadNotFoundError, store.add_fact(lost), "a fact of no thread")
+    mine: Any = for_user(given, "bob")
+    same(await mine.list_facts("acme", "ada"), [], "for_user and another's")
+    same(len(await mine.list_facts("acme", "bob")), 1, "for_user")
+    same(await mine.remove_facts("ada"), 0, "for_user and another's")
+    await raises(HistoryError, mine.add_fact(_fact("h")), "for_user and another's")
+    theirs = _fact("h", user_id="bob", thread_id="t")
+    await raises(ThreadNotFoundError, mine.add_fact(theirs), "for_user and another's thread")
+
+
+async def a_fact_takes_the_place_of_another(given: HistoryStore) -> None:
+    """One of those that replace each other holds; a repeated write does not bring one back."""
+    store: Any = given
+    await store.add_fact(_fact("a", user_id="bob"))
+    fails(await store.add_fact(_fact("b", replaces="a")), "replacing another user's")
+    for fact in (_fact("a"), _fact("b", replaces="a"), _fact("c", replaces="a")):
+        holds(await store.add_fact(fact), "add_fact")
+    holds(await store.add_fact(_fact("b", replaces="a")), "a repeated write")
+    same(await store.list_facts("acme", "ada"), [_fact("c", replaces="a")], "what holds")
+    found = await store.list_facts("acme", "ada", replaced=True)
+    same([(one.id, one.replaced_by) for one in found], [("c", None), ("b", "c"), ("a", "b")], "all")
+    same(len(await store.list_facts("acme", "bob")), 1, "another user's")
+
+
+async def facts_are_removed_with_thread_user_and_by_id(given: HistoryStore) -> None:
+    """A fact that is removed takes along those that it replaced, and nothing of anybody else."""
+    store: Any = given
+    for thread in ("t", "u"):
+        await store.add_thread(thread, user_id="ada")
+    for whose in ({}, {"tenant": "other"}, {"user_id": "bob"}):
+        for fact in (_fact("a", **whose), _fact("b", replaces="a", **whose), _fact("c", **whose)):
+            await store.add_fact(fact)
+    await store.add_fact(_fact("d", thread_id="t"))
+    await store.add_fact(_fact("e", thread_id="u"))
+    await store.delete_thread("t")
+    same([one.id for one in await store.list_facts("acme", "ada")], ["e", "c", "b"], "the thread's")
+    same(await store.remove_facts("ada", tenant="acme", fact_id="nope"), 0, "one that is not there")
+    same(await store.remove_facts("ada", tenant="acme", fact_id="b"), 2, "one and the one before")
+    found = await store.list_facts("acme", "ada", replaced=True)
+    same([one.id for one in found], ["e", "c"], "the rest")
+    same(len(await store.list_facts("other", "ada")), 2, "another tenant's")
+    await store.delete_user("ada")
+    for tenant in ("acme", "other"):
+        same(await store.list_facts(tenant, "ada", replaced=True), [], "facts of a deleted user")
+    same(len(await store.list_facts("acme", "bob")), 2, "another user's")
+
+
+async def paused_runs_go_on_once(given: HistoryStore) -> None:
+    """`change_run` gives a paused run to one of those who ask for it."""
+    store: Any = given
+    await store.add_thread("t")
+    paused = RunRecord(id="a\0", status="paused", journal={"steps": {"s\0": [1, "\ud800"]}})
+    await store.save_run("t", paused)
+    same(await store.load_run("t", "a\0"), paused, "a paused run")
+    claimed: list[str] = []
+
+    def claim(run: RunRecord) -> RunRecord | None:
+        claimed.append(run.status)
+        return replace(run, status="running") if run.status == "paused" else None
+
+    same(await store.change_run("t", "b", claim), None, "a run that is not there")
+    for _ in range(2):
+        found = await store.change_run("t", "a\0", claim)
+        same(found, replace(paused, status="running"), "the claimed run")
+    same(claimed, ["paused", "running"], "what was there")
+
+
 async def runs_are_remembered(given: HistoryStore) -> None:
     """`load_run` returns a run by its id, or the newest with a state."""
     store: Any = given
@@ -120,11 +343,14 @@ async def a_deleted_thread_takes_its_runs_along(given: HistoryStore) -> None:
     store: Any = given
     await store.add_thread("t")
     await store.save_run("t", RunRecord(id="a", status="completed", state={}))
-    await store.lock_thread("t", "me", 60)
+    await store.lock_thread("t", "run/me", 60)
+    await store.wait_in_line("t", "somebody", 60)
+    await store.note_calls("t", "run/me", {"call": {}})
     await store.delete_thread("t")
     await store.add_thread("t")
     same(await store.load_run("t", "a"), None, "the run")
     holds(await store.lock_thread("t", "you", 60), "the lease")
+    same(await store.stop_execution("run"), [], "the notes")
 
 
 async def thread_data_of_other_users_is_not_found(given: HistoryStore) -> None:
@@ -147,7 +373,21 @@ SUMMARIES = (
 VECTORS = (the_nearest_vectors_are_found, a_deleted_thread_takes_its_vectors_along)
 RUNS = (
     one_run_at_a_time_has_a_thread,
+    runs_in_line_come_one_after_another,
+    a_stopped_execution_gets_no_lease_and_keeps_no_notes,
     runs_are_remembered,
     a_deleted_thread_takes_its_runs_along,
     thread_data_of_other_users_is_not_found,
 )
+
+QUESTIONS = [
+    questions_are_kept_with_their_answers,
+    questions_are_found_by_thread_user_and_status,
+    paused_runs_go_on_once,
+]
+MAIL = [mail_is_taken_once_and_again_by_who_took_it]
+FACTS = [
+    facts_are_kept_newest_first_and_once,
+    a_fact_takes_the_place_of_another,
+    facts_are_removed_with_thread_user_and_by_id,
+]

@@ -170,21 +170,3 @@ async def a_store_can_be_closed_and_used_again(store: HistoryStore) -> None:
     await store.close()
     await store.close()
     holds(await store.thread_exists("t"), "thread_exists")
-
-
-CHECKS = (
-    what_was_said_is_found,
-    what_is_stored_is_counted,
-    a_thread_says_whose_it_is_and_when_it_changed,
-    a_thread_without_an_id_gets_one,
-    adding_a_thread_that_is_there_leaves_it_as_it_is,
-    threads_are_listed_those_changed_last_first,
-    a_thread_that_is_not_there_is_an_error,
-    a_deleted_thread_is_gone_with_its_results,
-    a_user_is_deleted_with_all_threads,
-    a_thread_of_another_user_is_not_found,
-    ids_are_data_whatever_stands_in_them,
-    ids_that_are_empty_or_no_unicode_are_refused,
-    metadata_that_is_not_json_is_refused,
-    a_store_can_be_closed_and_used_again,
-)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..vectors import Json
@@ -16,7 +17,7 @@ from .history import processed
 from .js import stringify
 from .stream import Speaker, Stream
 from .tools import Calling, result_message, result_of_call
-from .turns import whole
+from .turns import marked, whole
 
 if TYPE_CHECKING:
     from .inputs import Input
@@ -38,17 +39,18 @@ class Turn:
         state: State,
         given: Input,
         network: NetworkRun | None = None,
-        max_iter: int = 0,
+        max_iter: int | None = None,
         stream: Stream | None = None,
         message_id: Any = UNDEFINED,
         run_id: str = "",
         routing: bool = False,
         path: str = "",
+        first: int | None = None,
     ) -> None:
         self.play, self.on = play, play.on
         self.agent, self.model, self.state, self.given = agent, model, state, given
         self.network = network
-        self.max_iter = max_iter
+        self.max_iter = max_iter if max_iter is not None or routing else play.mode.inferences
         self.stream = stream
         self.message_id = message_id
         self.routing = routing
@@ -57,9 +59,11 @@ class Turn:
         self.tools = {tool["name"]: tool for tool in play.offered_to(agent)}
         self.key = play.turn_key(agent["name"])
         self.lifecycle: dict[str, Json] = agent.get("lifecycle") or {}
-        self.past = state.history()
+        self.first = first
+        self.past = state.history(first)
         self.own: list[Result] = []
         self.stopped = False
+        self._asked: tuple[Json, Json, str] = ([], [], "")
 
     # ------------------------------------------------------------------ names
 
@@ -72,8 +76,9 @@ class Turn:
     def play_out(self) -> Result:
         """All inferences; the last one's result."""
         prompt, history, last = self._prompt(), list(self.past), None
+        self._asked = (public(prompt), public(history), "")
         history = processed(self.play, history, self._processors())
-        limit = max(1, self.max_iter)
+        limit = max(1, self.max_iter or 0)
         for iteration in range(limit):
             if last is not None:
                 prompt, history = self._next(prompt, last)
@@ -101,15 +106,15 @@ class Turn:
             prompt = self._prompt()
         if not self.on("loops-keep-their-history"):
             return prompt, [{**m, "_by": last.agent} for m in last.output]
-        own = [m for result in self.own for m in result.messages]
+        own = [{**m, "_past": False} for result in self.own for m in result.messages]
         specs = self._processors()
         again = specs if specs and self.on("processors-at-every-inference") else []
         return prompt, processed(self.play, [*self.past, *own], again)
 
     def _name_result(self, result: Result) -> None:
-        """TypeScript's networks give the result of a turn their message's id, whoever made it."""
+        """Give the result of a network's turn its id, whoever made it (network.ts ``execute``)."""
         named = self.network is not None and not self.routing
-        if named and result.id is UNDEFINED and not self.on("results-have-ids"):
+        if named and result.id is not self.message_id and not self.on("results-have-ids"):
             result.id = self.message_id
 
     def _goes_on(self, result: Result) -> bool:
@@ -133,6 +138,8 @@ class Turn:
         if self.on("results-have-ids"):
             named = self.play.ids.new()
         blank = Result(self.agent["name"], id=named)
+        if not self.on("stopped-turns-asked-nothing"):  # agent.ts `run`: made before the loop
+            blank.prompt, blank.history, blank.raw = self._asked
         if self.network is not None:
             self._keep(blank)
         return blank
@@ -173,7 +180,7 @@ class Turn:
         values: dict[str, Json] = {
             "network.name": self.network_name,
             "agentNames": ",".join(names),
-            "resultCount": str(len(self.state.results)),
+            "resultCount": str(len(self.state.answers(self.on))),
         }
         values |= {f"data.{key}": value for key, value in self.state.data.items()}
         value = values.get(match[1], "undefined")
@@ -220,11 +227,13 @@ class Turn:
     def _infer(self, prompt: list[Json], history: list[Json], iteration: int) -> Result:
         path = f"{self.path}.{iteration}"
         key = (*self.key, iteration)
-        body = self.play.infer(self.model, self._body(prompt, history), key, path)
+        asked = self._body(prompt, history)
+        mark = asked.pop("_turn", "")
+        body = self.play.infer(self.model, asked, key, path)
         decode = _FORMATS.get(self.model["provider"], chat).decode
         result = Result(
             self.agent["name"],
-            decode(body, self.on),
+            marked(decode(body, self.on), mark),
             [],
             public(prompt),
             public(history),
@@ -234,8 +243,8 @@ class Turn:
         if made is not UNDEFINED and self.on("results-have-ids"):
             result.id = made
         result = self._hook("onResponse", result)
-        if not self.on("results-have-ids"):
-            result.id = made
+        if self.network is None and not self.on("results-have-ids"):
+            result.id = made  # agent.ts `run`, after the inference; networks name it at their end
         if self.stream is not None:
             self.stream.reply(self.who, result.output)
         calls = [c for m in result.output if m["type"] == "tool_call" for c in m["tools"]]
@@ -256,12 +265,14 @@ class Turn:
 
     def _body(self, prompt: list[Json], history: list[Json]) -> Json:
         messages = [*prompt, *history]
+        if self.play.mode.chronological:
+            messages = _chronological(prompt, history)
         tools, choice = list(self.tools.values()), self.agent.get("toolChoice", "auto")
         if choice != "auto" and self.agent.get("withModel"):
             choice = choice if self.on("with-model-keeps-everything") else "auto"
         if self.model["provider"] not in _FORMATS:
             return chat.encode(self.model, messages, tools, choice, self.on)
-        prefill = 0 if history else _trailing(prompt)
+        prefill = 0 if history and not self.play.mode.chronological else _trailing(prompt)
         encode = _FORMATS[self.model["provider"]].encode
         return encode(
             self.model,
@@ -299,8 +310,16 @@ class Turn:
             note=self.play.note,
             on=self.on,
             path=path,
-            step=self.play.step if self.play.durable else None,
+            wrap=self.play.step if self.play.durable else None,
+            step=self._steps(),
         )
+
+    def _steps(self) -> Callable[[str], None] | None:
+        """Return what handlers get as ``step``: agent.ts `run`, network.ts ``execute``."""
+        if not self.play.durable:
+            return None
+        given = self.stream is not None or (self.network is not None and not self.routing)
+        return self.play.step if given or self.on("every-tool-has-steps") else None
 
     def _hook(self, name: str, result: Result) -> Result:
         hook = self.lifecycle.get(name)
@@ -321,6 +340,21 @@ class Turn:
             "network": self.network_name,
             "result": result.record(),
         }
+
+
+def _chronological(prompt: list[Json], history: list[Json]) -> list[Json]:
+    """Join prompt and history in the order in which they were said."""
+    systems = 0
+    while systems < len(prompt) and prompt[systems]["role"] == "system":
+        systems += 1
+    end = max(systems, len(prompt) - _trailing(prompt))
+    past: list[Json] = []
+    present: list[Json] = []
+    side = True
+    for message in history:
+        side = message.get("_past", side)
+        (past if side else present).append(message)
+    return [*prompt[:systems], *past, *prompt[systems:end], *present, *prompt[end:]]
 
 
 def _trailing(prompt: list[Json]) -> int:

@@ -16,12 +16,17 @@ from .core import UNDEFINED, Switches, engine_failure, our_failure
 from .js import stringify
 from .schemas import anthropic_tools
 from .turns import (
+    OPENING,
     Exchange,
+    Kept,
     all_on,
     arguments_object,
     closing,
     closing_words,
+    is_kept,
     is_thought,
+    items_of,
+    prefill_words,
     result_text,
     text_pieces,
     units,
@@ -40,6 +45,7 @@ def encode(
     prefill: int,
 ) -> dict[str, Json]:
     """The body of a request."""
+    messages = [message for message in messages if message["type"] != "opaque"]
     options = model["options"]
     defaults = copy.deepcopy(options.get("defaultParameters"))
     if defaults is None:
@@ -51,10 +57,14 @@ def encode(
         "messages": _their_messages(messages),
     }
     continues = _continues(options, choice if tools else "auto")
-    ours = _ours(messages, agent=agent, prefill=prefill, tools=bool(tools), continues=continues)
+    ours = _ours(messages, prefill=prefill, tools=bool(tools), continues=continues)
     body: dict[str, Json] = theirs
     if theirs != ours and all_on(on, _causes(messages, prefill)):
         body = ours
+    failed = [block for block in _results_in(body) if _is_failure(block["content"])]
+    if failed and on("anthropic-failed-results"):
+        for block in failed:
+            block["is_error"] = True
     body |= {"model": options["model"], "max_tokens": defaults.get("max_tokens", 4096)}
     if tools:
         body["tools"] = anthropic_tools(tools, on)
@@ -73,7 +83,7 @@ def _causes(messages: list[Json], prefill: int) -> list[str]:
         found.append("anthropic-array-text")
     if prefill:
         found.append("anthropic-prefill")
-    if closing(units(whole(rest))) is not None:
+    if closing(units(whole(rest))) is not None or is_kept(messages):
         found.append("anthropic-closing-text")
     if sum(m["role"] == "system" for m in messages) > 1:
         found.append("anthropic-all-system-messages")
@@ -117,6 +127,19 @@ def _result(name: str, message: Json) -> Json:
     return {"type": "tool_result", "tool_use_id": name, "content": result_text(message)}
 
 
+def _results_in(body: dict[str, Json]) -> list[Json]:
+    contents = [message["content"] for message in body["messages"]]
+    blocks = [block for content in contents if isinstance(content, list) for block in content]
+    return [block for block in blocks if block["type"] == "tool_result"]
+
+
+def _is_failure(content: Json) -> bool:
+    try:
+        return "error" in json.loads(content) and content.startswith("{")
+    except (TypeError, ValueError):
+        return False
+
+
 def _text(text: str) -> Json:
     return {"type": "text", "text": text}
 
@@ -133,28 +156,40 @@ def _continues(options: dict[str, Json], choice: str) -> bool:
     return thinking.get("type", "disabled") == "disabled"
 
 
-def _ours(
-    messages: list[Json], *, agent: str, prefill: int, tools: bool, continues: bool
-) -> dict[str, Json]:
+def _ours(messages: list[Json], *, prefill: int, tools: bool, continues: bool) -> dict[str, Json]:
     ending = messages[len(messages) - prefill :]
     conversation = units(whole(messages[: len(messages) - prefill]))
-    last = closing(conversation)
     turns: list[tuple[str, list[Json]]] = []
     thoughts: list[Json] = []
+    kept = Kept()
     for unit in conversation:
+        for item in items_of(unit):
+            words = kept.before(item, closed=bool(turns) and turns[-1][0] == "assistant")
+            if words:
+                _add(turns, "user", [_text(words)])
+                thoughts = []
+            kept.hear(item)
         if is_thought(unit):
             thoughts += _own_thought(unit)
             continue
-        for role, blocks in _blocks(unit, last, agent, tools=tools):
+        for role, blocks in _blocks(unit, tools=tools):
             _add(turns, role, [*thoughts, *blocks] if role == "assistant" and blocks else blocks)
             thoughts = [] if blocks else thoughts
     if turns and turns[0][0] == "assistant":
-        turns.insert(0, ("user", [_text("(The conversation so far:)")]))
+        turns.insert(0, ("user", [_text(OPENING)]))
+    last = closing(conversation)
+    mark: dict[str, Json] = {}
+    if last is not None:
+        mark = {"_turn": stringify([len(turns), turns[-1][1]])}
+        _add(turns, "user", [_text(closing_words(kept.author))])
     beginning = "".join(p for m in ending for p in text_pieces(m)).rstrip()
     _finish(turns, beginning, continues=continues)
     system = [p for m in conversation if _is_system(m) for p in text_pieces(m)]
+    if beginning and not continues:
+        system.append(prefill_words(beginning))
     body: dict[str, Json] = {"system": "\n\n".join(system)} if system else {}
-    return {**body, "messages": [{"role": r, "content": _content(b)} for r, b in turns]}
+    messages = [{"role": r, "content": _content(b)} for r, b in turns]
+    return {**body, **mark, "messages": messages}
 
 
 def _is_system(unit: Any) -> bool:
@@ -168,20 +203,21 @@ def _add(turns: list[tuple[str, list[Json]]], role: str, blocks: list[Json]) -> 
         turns.append((role, list(blocks)))
 
 
-def _blocks(unit: Any, last: Json, agent: str, *, tools: bool) -> list[tuple[str, list[Json]]]:
+def _blocks(unit: Any, *, tools: bool) -> list[tuple[str, list[Json]]]:
     if isinstance(unit, Exchange):
         return _exchange(unit) if tools else _told(unit)
     if _is_system(unit):
         return []
-    if unit is last:
-        return [("user", [_text(closing_words(unit, agent))])]
     return [(unit["role"], [_text(piece) for piece in text_pieces(unit)])]
 
 
 def _exchange(unit: Exchange) -> list[tuple[str, list[Json]]]:
     named = unit.named()
+    asked = [_use(call, name, arguments_object(call)) for call, name in named]
+    for place, message in reversed(unit.said):
+        asked[place:place] = [_text(piece) for piece in text_pieces(message)]
     return [
-        ("assistant", [_use(call, name, arguments_object(call)) for call, name in named]),
+        ("assistant", asked),
         ("user", [_result(n, m) for m, (_, n) in zip(unit.results, named, strict=True)]),
     ]
 
@@ -191,6 +227,8 @@ def _told(unit: Exchange) -> list[tuple[str, list[Json]]]:
         f"[Called tool {call['name']} with {stringify(arguments_object(call))}]"
         for call in unit.calls
     ]
+    for place, message in reversed(unit.said):
+        calls[place:place] = text_pieces(message)
     results = [
         f"[Result of tool {c['name']}: {result_text(m)}]"
         for c, m in zip(unit.calls, unit.results, strict=True)
@@ -199,11 +237,8 @@ def _told(unit: Exchange) -> list[tuple[str, list[Json]]]:
 
 
 def _finish(turns: list[tuple[str, list[Json]]], prefill: str, *, continues: bool) -> None:
-    if prefill and not continues:
-        words = "Begin your reply with exactly this text, and continue from there:\n\n"
-        _add(turns, "user", [_text(words + prefill)])
     if not turns:
-        _add(turns, "user", [_text("Continue.")])
+        _add(turns, "user", [_text(OPENING)])
     if prefill and continues:
         _add(turns, "assistant", [_text(prefill)])
 
@@ -239,9 +274,7 @@ def decode(body: Json, on: Switches) -> list[Json]:
         elif "thinking" in block["type"]:
             thought = {"type": "reasoning", "role": "assistant", "_block": block}
             found.append({**thought, "content": block.get("thinking", "")})
-    calls = [m for m in found if m["type"] == "tool_call"]
-    rest = [m for m in found if m["type"] != "tool_call"]
-    return [*rest, *calls] if found != [*rest, *calls] and on("calls-last") else found
+    return found
 
 
 def _block(block: Json, body: Json, on: Switches) -> Json:

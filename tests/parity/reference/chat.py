@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import re
 from typing import Any
 
 from ..vectors import Json
 from .core import UNDEFINED, Switches, engine_failure, our_failure, prose_failure
-from .js import stringify
+from .js import parsed, stringify, written
 from .schemas import chat_tools
-from .turns import Exchange, text_pieces, units, whole
+from .turns import Exchange, in_words, text_pieces, units, whole
 
 _STOP = {"tool_calls": "tool", "function_call": "tool"}
+_CUT = ("length", "content_filter")
 _O_SERIES = re.compile(r"(?<![a-z0-9])o[134](?![a-z0-9])")
+_REASONS = re.compile(r"(?<![a-z0-9])(o[134]|gpt-5)(?![a-z0-9])")
+_SAMPLING = {"temperature", "top_p", "logprobs", "top_logprobs"}
 _EMPTY = "Continue."
 
 
@@ -43,6 +47,10 @@ def encode(
     defaults = copy.deepcopy(options.get("defaultParameters") or {})
     if not tools and "tool_choice" in defaults and on("defaults-without-tools"):
         del defaults["tool_choice"]
+    if _REASONS.search(options.get("model", "").lower()):
+        for name in _SAMPLING & defaults.keys():
+            if on("sampling-where-it-is-taken"):
+                del defaults[name]
     body |= defaults
     body.setdefault("model", options.get("model"))
     return body
@@ -62,54 +70,84 @@ def _parallel_is_known(name: str, on: Switches) -> bool:
 
 
 def _messages(messages: list[Json], *, grok: bool, on: Switches) -> list[Json]:
-    messages = [message for message in messages if message["type"] != "reasoning"]
-    plain = [_plain(message) for message in messages]
-    complete = [found for unit in units(whole(messages)) for found in _unit(unit, grok=grok)]
+    messages = [m for m in messages if m["type"] not in ("reasoning", "opaque")]
+    plain = [_plain(message, on) for message in messages]
+    parts = units(whole(messages))
+    complete = [found for unit in parts for found in _unit(unit, on, grok=grok)]
     complete = complete or [{"role": "user", "content": _EMPTY}]
-    if plain == complete:
+    if plain != complete and not on("histories-are-made-valid"):
         return plain
-    return complete if on("histories-are-made-valid") else plain
+    joined = _joined(units(whole(messages)), on, grok=grok)
+    return joined if joined and joined != complete and on("chat-replies-are-whole") else complete
 
 
-def _plain(message: Json) -> Json:
+def _joined(found: list[Any], on: Switches, *, grok: bool) -> list[Json]:
+    """The messages, with a text and the calls for which the model stopped after it in one."""
+    joined: list[Json] = []
+    before: Any = None
+    for unit in found:
+        made = _unit(unit, on, grok=grok)
+        if isinstance(unit, Exchange) and before is not None and joined:
+            more = made[0]["content"] or ""
+            made = [{**made[0], "content": joined.pop()["content"] + more}, *made[1:]]
+        joined += made
+        stopped = not isinstance(unit, Exchange) and unit.get("stop_reason") in ("tool", *_CUT)
+        before = unit if stopped and made else None
+    return joined
+
+
+def _plain(message: Json, on: Switches) -> Json:
     match message["type"]:
         case "text":
             return {"role": message["role"], "content": message["content"]}
         case "tool_call":
-            calls = [_call(call) for call in message["tools"]]
+            calls = [_call(call, on) for call in message["tools"]]
             return {"role": "assistant", "content": None, "tool_calls": calls}
         case _:
-            return _result(message)
+            return _result(message, on)
 
 
-def _call(call: Json) -> Json:
+def _call(call: Json, on: Switches) -> Json:
     arguments: dict[str, Json] = {}
     if "malformed" in call:
         arguments = {"arguments": stringify({"malformed_arguments": call["malformed"]})}
     elif "input" in call:
-        arguments = {"arguments": stringify(call["input"])}
+        arguments = {"arguments": _written(call, on)}
     function = {"name": call["name"], **arguments}
     return {"id": call["id"], "type": "function", "function": function}
 
 
-def _result(message: Json) -> Json:
+def _written(call: Json, on: Switches) -> str:
+    """The arguments as text: as the model wrote them, if they were not changed since."""
+    theirs = written(call["input"], on)
+    ours = call.get("_written", theirs)
+    if ours == theirs or _loads(ours) != call["input"]:
+        return theirs
+    return ours if on("arguments-as-written") else theirs
+
+
+def _result(message: Json, on: Switches) -> Json:
     content = message["content"]
-    text = content if isinstance(content, str) else stringify(content)
+    text = content if isinstance(content, str) else written(content, on)
+    words = in_words(content)
+    if words is not None and on("images-in-results"):
+        text = words
     return {"role": "tool", "tool_call_id": message["tool"]["id"], "content": text}
 
 
-def _unit(unit: Any, *, grok: bool) -> list[Json]:
+def _unit(unit: Any, on: Switches, *, grok: bool) -> list[Json]:
     if not isinstance(unit, Exchange):
         if grok and not text_pieces(unit):
             return []
-        return [_plain(unit)]
+        return [_plain(unit, on)]
+    words = [message["content"] for _, message in unit.said]
     asked = {
         "role": "assistant",
-        "content": None,
-        "tool_calls": [{**_call(call), "id": name} for call, name in unit.named()],
+        "content": "".join(words) if words else None,
+        "tool_calls": [{**_call(call, on), "id": name} for call, name in unit.named()],
     }
     given = [
-        {**_result(message), "tool_call_id": name}
+        {**_result(message, on), "tool_call_id": name}
         for message, (_, name) in zip(unit.results, unit.named(), strict=True)
     ]
     return [asked, *given]
@@ -142,12 +180,20 @@ def _choice_messages(choice: dict[str, Json], on: Switches) -> list[Json]:
     base = {"role": role, "stop_reason": _stop(choice, calls, on)}
     found: list[Json] = []
     content = message.get("content")
+    if isinstance(content, list):  # openai.ts: `message.content.trim()`
+        if not on("text-in-parts"):
+            raise engine_failure("TypeError")
+        content = "".join(part["text"] for part in content if part.get("type") == "text")
+    cut = choice.get("finish_reason") if choice.get("finish_reason") in _CUT else None
     if isinstance(content, str) and content.strip():
         found.append({**base, "type": "text", "content": content})
     elif message.get("refusal") and on("refusals-are-text"):
         found.append({**base, "type": "text", "content": message["refusal"]})
+    why = cut or ("refusal" if message.get("refusal") and not calls else None)
+    if found and why and on("replies-say-why-they-ended"):
+        found[-1]["stop_reason"] = why
     if calls:
-        read = [_read_call(call, on) for call in calls]
+        read = [_read_call(call, on) | ({"_cut": True} if cut else {}) for call in calls]
         found.append({**base, "type": "tool_call", "tools": read})
     return found
 
@@ -169,7 +215,15 @@ def _read_call(call: dict[str, Json], on: Switches) -> Json:
     read: dict[str, Json] = {"type": "tool", "id": call.get("id"), "name": function["name"]}
     if not on("no-function-key"):
         read["function"] = function["name"]
-    return read | _arguments(function.get("arguments"), on)
+    return read | _as_written(function.get("arguments")) | _arguments(function.get("arguments"), on)
+
+
+def _as_written(text: Json) -> dict[str, Json]:
+    try:
+        known = isinstance(text, str) and isinstance(_loads(text), dict)
+    except ValueError:
+        known = False
+    return {"_written": text} if known else {}
 
 
 def _arguments(text: Json, on: Switches) -> dict[str, Json]:
@@ -181,18 +235,25 @@ def _arguments(text: Json, on: Switches) -> dict[str, Json]:
         if on("malformed-arguments"):
             return ours
         raise prose_failure("bad-arguments")
-    return ours if on("arguments-are-read-as-json-first") else theirs
+    which = "arguments-are-read-as-json-first"
+    if "malformed" in ours or ours == _their_arguments(text or "{}", javascript=False):
+        which = "numbers-keep-their-digits"
+    return ours if on(which) else theirs
 
 
-def _their_arguments(text: str) -> dict[str, Json] | None:
+def _their_arguments(text: str, *, javascript: bool = True) -> dict[str, Json] | None:
+    def read(said: str) -> Json:
+        value = _loads(said)
+        return parsed(value) if javascript else value
+
     trimmed = re.sub("^[\"']", "", text)
     trimmed = re.sub("[\"']$", "", trimmed)
     try:
-        return {"input": _loads(trimmed)}
+        return {"input": read(trimmed)}
     except ValueError:
         pass
     try:
-        return {"input": _loads(re.sub("`([^`]*)`", lambda m: stringify(m[1]), trimmed))}
+        return {"input": read(re.sub("`([^`]*)`", lambda m: stringify(m[1]), trimmed))}
     except ValueError:
         return None
 
@@ -204,16 +265,24 @@ def our_arguments(text: str) -> dict[str, Json]:
     try:
         value = _loads(text)
     except ValueError:
-        repaired = _their_arguments(text)
+        repaired = _their_arguments(text, javascript=False)
         if repaired is None:
             return {"input": {}, "malformed": text}
         value = repaired["input"]
+    if _has_infinity(value):
+        return {"input": {}, "malformed": text}
     if isinstance(value, str):
         try:
             value = _loads(value)
         except ValueError:
             return {"input": {}, "malformed": text}
     return {"input": {} if value is None else value}
+
+
+def _has_infinity(value: Json) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_has_infinity, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, float) and math.isinf(value)
 
 
 def _loads(text: str) -> Json:

@@ -8,9 +8,12 @@ from __future__ import annotations
 import copy
 import itertools
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..vectors import Json
+
+if TYPE_CHECKING:
+    from .inputs import Input
 
 
 class _Undefined:
@@ -23,6 +26,9 @@ class _Undefined:
 
 UNDEFINED: Any = _Undefined()
 """JavaScript's undefined: the key is absent in JSON."""
+
+
+USER = "user"
 
 
 class Unsupported(Exception):  # noqa: N818 - a signal, no error
@@ -120,10 +126,23 @@ def _usual(message: dict[str, Json]) -> dict[str, Json]:
     return {"stop_reason": "tool", **message, **role}
 
 
+_KEYS = {"type", "role", "stop_reason", "content", "tools", "tool", "agent", "providerMetadata"}
+_ROLES = {"system", "user", "assistant"}
+
+
 def read(messages: list[Json], on: Switches) -> list[Json]:
-    """Messages of a scenario's own."""
+    """Messages of a scenario's own.
+
+    Raises:
+        Failure: We refuse one.
+    """
     found = copy.deepcopy(messages)
     for message in found:
+        if message["type"] == "text" and message["role"] not in _ROLES and on("roles-are-known"):
+            raise our_failure("InvalidRecordError")
+        for key in message.keys() - _KEYS:
+            if on("unknown-keys-are-dropped"):
+                del message[key]
         usual = _usual(message)
         if usual != message and on("calls-are-the-assistants"):
             message.update(usual)
@@ -145,6 +164,9 @@ def _public(message: dict[str, Json]) -> dict[str, Json]:
     made = {k: copy.deepcopy(v) for k, v in message.items() if not k.startswith("_")}
     for call in [*made.get("tools", []), *([made["tool"]] if "tool" in made else [])]:
         call.pop("malformed", None)
+        call.pop("_written", None)
+        call.pop("_cut", None)
+        call.pop("_turn", None)
     return made
 
 
@@ -171,9 +193,31 @@ class State:
         data = copy.deepcopy(self.data) if deep else dict(self.data)
         return State(data, list(self.messages), list(self.results), self.thread_id, dict(data))
 
-    def history(self) -> list[Json]:
-        """All messages, oldest first."""
-        return [*self.messages, *(m for result in self.results for m in result.messages)]
+    def answers(self, on: Switches) -> list[Result]:
+        """What hooks and routers see as results.
+
+        TypeScript's results are whatever a store returned (state.ts ``setResults``).
+        """
+        found = [result for result in self.results if result.agent != USER]
+        if len(found) == len(self.results) or on("rows-of-users-are-user-turns"):
+            return found
+        return self.results
+
+    def history(self, first: int | None = None) -> list[Json]:
+        """All messages, oldest first; results from ``first`` on are of the run that goes on."""
+        past = self.results[:first]
+        own = [] if first is None else self.results[first:]
+        return [
+            *({**message, "_past": True} for message in self.messages),
+            *({**m, "_past": True} for result in past for m in result.messages),
+            *({**m, "_past": False} for r in own if r.agent != USER for m in r.messages),
+        ]
+
+    def hear(self, given: Input) -> None:
+        """Keep what the user said, as the default mode does."""
+        if given.content:
+            said = {"type": "text", "role": "user", "content": given.content}
+            self.results.append(Result(USER, [said], id=given.stored()["id"]))
 
     def record(self, *, kv: bool) -> dict[str, Json]:
         """Return the parts of the state that are compared."""

@@ -13,13 +13,19 @@ from typing import Any
 from ..vectors import Json
 from .chat import our_arguments
 from .core import UNDEFINED, Switches, our_failure, prose_failure
+from .js import stringify
 from .schemas import gemini_tools
 from .turns import (
+    OPENING,
     Exchange,
+    Kept,
     all_on,
     arguments_object,
     closing,
     closing_words,
+    is_kept,
+    items_of,
+    prefill_words,
     result_text,
     text_pieces,
     units,
@@ -42,7 +48,7 @@ def encode(
     Raises:
         Failure: In TypeScript, a message with calls but none in it.
     """
-    messages = [message for message in messages if message["type"] != "reasoning"]
+    messages = _sendable([m for m in messages if m["type"] != "reasoning"])
     defaults = copy.deepcopy(model["options"].get("defaultParameters") or {})
     ours = _ours(messages, agent, prefill)
     differs = all_on(on, _causes(messages, prefill))
@@ -54,6 +60,27 @@ def encode(
     return defaults | body
 
 
+def _sendable(messages: list[Json]) -> list[Json]:
+    """The messages without code that has no outcome, unless the user has not spoken since."""
+    running: dict[str, Json] = {}
+    calls: dict[str, Json] = {}
+    kept: list[Json] = []
+    for message in messages:
+        if message["type"] == "text" and message["role"] == "user":
+            running.clear()
+        if message.get("part") == "call":
+            calls[_id_in(message)] = running[_id_in(message)] = message
+        elif message.get("part") == "result" and _id_in(message) in calls:
+            running.pop(_id_in(message), None)
+            kept += [message, calls[_id_in(message)]]
+    kept += running.values()
+    return [m for m in messages if "part" not in m or any(m is each for each in kept)]
+
+
+def _id_in(message: Json) -> str:
+    return next(iter(message["content"].values())).get("id", "")
+
+
 def _causes(messages: list[Json], prefill: int) -> list[str]:
     """Why the two bodies differ: one divergence for each thing that TypeScript does otherwise."""
     rest = messages[: len(messages) - prefill]
@@ -62,7 +89,7 @@ def _causes(messages: list[Json], prefill: int) -> list[str]:
         found.append("gemini-prefill")
     if any(m["type"] == "tool_call" and len(m["tools"]) != 1 for m in messages):
         found.append("gemini-all-calls-of-a-message")
-    if closing(units(whole(rest))) is not None:
+    if closing(units(whole(rest))) is not None or is_kept(messages):
         found.append("gemini-closing-text")
     roles = [m["role"] for m in rest if m["role"] != "system"]
     if any(a == b for a, b in itertools.pairwise(roles)):
@@ -77,13 +104,15 @@ def _choice(choice: str) -> dict[str, Json]:
 
 
 def _theirs(messages: list[Json]) -> list[Json]:
-    return [_their_content(message) for message in messages]
+    return [_their_content(message) for message in messages if message["type"] != "opaque"]
 
 
 def _their_content(message: Json) -> Json:
     if message["type"] == "text":
         content = message["content"]
         text = content if isinstance(content, str) else "".join(part["text"] for part in content)
+        if message["role"] not in ("system", "user", "assistant"):
+            raise prose_failure("unknown-role", message["role"])
         role = "model" if message["role"] == "assistant" else "user"
         return {"role": role, "parts": [{"text": text}]}
     if message["type"] == "tool_call":
@@ -104,52 +133,68 @@ def _response(call: Json, message: Json) -> Json:
 def _ours(messages: list[Json], agent: str, prefill: int) -> dict[str, Json]:
     ending = messages[len(messages) - prefill :]
     conversation = units(whole(messages[: len(messages) - prefill]))
-    last = closing(conversation)
     contents: list[Json] = []
+    kept = Kept()
     for unit in conversation:
-        for role, parts in _turns(unit, last, agent):
+        for item in items_of(unit):
+            words = kept.before(item, closed=bool(contents) and contents[-1]["role"] == "model")
+            _add(contents, "user", [{"text": words}] if words else [])
+            kept.hear(item)
+        for role, parts in _turns(unit):
             _add(contents, role, parts)
+    last = closing(conversation)
+    mark: dict[str, Json] = {}
+    if last is not None:
+        mark = {"_turn": stringify([len(contents), contents[-1]["parts"]])}
+        _add(contents, "user", [{"text": closing_words(kept.author)}])
     beginning = "".join(p for m in ending for p in text_pieces(m)).rstrip()
-    if beginning:
-        words = "Begin your reply with exactly this text, and continue from there:\n\n"
-        _add(contents, "user", [{"text": words + beginning}])
     if not contents:
-        _add(contents, "user", [{"text": "Continue."}])
+        _add(contents, "user", [{"text": OPENING}])
     said = [
         piece
         for unit in conversation
         if not isinstance(unit, Exchange) and unit["role"] == "system"
         for piece in text_pieces(unit)
     ]
+    if beginning:
+        said.append(prefill_words(beginning))
     system = {"systemInstruction": {"parts": [{"text": "\n\n".join(said)}]}} if said else {}
-    return {**system, "contents": contents}
+    return {**system, **mark, "contents": contents}
 
 
 def _add(contents: list[Json], role: str, parts: list[Json]) -> None:
     if not parts:
         return
     if not contents and role == "model":
-        contents.append({"role": "user", "parts": [{"text": "(The conversation so far:)"}]})
+        contents.append({"role": "user", "parts": [{"text": OPENING}]})
     if contents and contents[-1]["role"] == role:
         contents[-1]["parts"].extend(parts)
     else:
         contents.append({"role": role, "parts": list(parts)})
 
 
-def _turns(unit: Any, last: Json, agent: str) -> list[tuple[str, list[Json]]]:
+def _turns(unit: Any) -> list[tuple[str, list[Json]]]:
     if isinstance(unit, Exchange):
-        asked = [
+        asked: list[Json] = [
             {"functionCall": {"name": c["name"], "args": arguments_object(c)}} for c in unit.calls
         ]
+        for place, message in reversed(unit.said):
+            asked[place:place] = _said(message)
         given = [_response(c, m) for c, m in zip(unit.calls, unit.results, strict=True)]
         return [("model", asked), ("user", given)]
     if unit["role"] == "system":
         return []
-    if unit is last:
-        return [("user", [{"text": closing_words(unit, agent)}])]
+    if unit["type"] == "opaque":
+        return [("model", _said(unit))]
     pieces = text_pieces(unit)
     role = "user" if unit["role"] == "user" else "model"
     return [(role, [{"text": "".join(pieces)}])] if pieces else []
+
+
+def _said(message: Json) -> list[Json]:
+    if message["type"] == "opaque":
+        return [message["content"]]
+    return [{"text": piece} for piece in text_pieces(message)]
 
 
 def decode(body: Json, on: Switches) -> list[Json]:
@@ -163,20 +208,35 @@ def decode(body: Json, on: Switches) -> list[Json]:
         raise our_failure("ModelResponseError")
     found: list[Json] = []
     for candidate in candidates:
+        if candidate.get("finishReason") == "MALFORMED_FUNCTION_CALL" and not on(
+            "answers-are-checked"
+        ):
+            continue  # gemini.ts skips it
         content = candidate.get("content") or {}
         for part in content.get("parts") or []:
             found += _part(part, content, on)
     found = _with_ids(found, body, on)
     reason = candidates[0].get("finishReason", "") if candidates else ""
-    fine = reason in ("", "STOP", "MAX_TOKENS") or (found and reason != "MALFORMED_FUNCTION_CALL")
-    if not fine and on("answers-are-checked"):
+    if not found and reason not in ("", "STOP", "MALFORMED_FUNCTION_CALL"):
+        if on("answers-are-checked"):
+            raise our_failure("EmptyReplyError")
+    elif reason == "MALFORMED_FUNCTION_CALL" and on("answers-are-checked"):
         raise our_failure("ModelResponseError")
     return _stopped(found, on)
 
 
 def _part(part: Json, content: Json, on: Switches) -> list[Json]:
+    role = content.get("role")
+    if role == "user" and ("text" in part or "functionResponse" in part):
+        if not on("replies-are-the-models"):
+            return [_users(part)]
+        return (
+            [{"role": "assistant", "type": "text", "content": part["text"]}]
+            if "text" in part
+            else []
+        )
     known = "text" in part or "functionCall" in part
-    if (not known or content.get("role") != "model") and not on("unknown-parts"):
+    if (not known or role != "model") and not on("unknown-parts"):
         raise prose_failure("unknown-content")
     if "functionCall" in part:
         asked = part["functionCall"]
@@ -190,8 +250,27 @@ def _part(part: Json, content: Json, on: Switches) -> list[Json]:
         shape = {"role": "assistant", "type": "tool_call", "stop_reason": "tool"}
         return [{**shape, "tools": [call]}]
     if "text" not in part:
-        return []
-    return [{"role": "assistant", "type": "text", "content": part["text"]}]
+        return [_opaque(part)]
+    kind = "reasoning" if part.get("thought") and on("thoughts-are-reasoning") else "text"
+    return [{"role": "assistant", "type": kind, "content": part["text"]}]
+
+
+def _users(part: Json) -> Json:
+    """A part of a candidate whose role is ``user`` (gemini.ts ``responseParser``)."""
+    if "text" in part:
+        return {"role": "user", "type": "text", "content": part["text"]}
+    said = part["functionResponse"]
+    tool = {"name": said["name"], "input": said["response"], "type": "tool", "id": said["name"]}
+    shape = {"role": "tool_result", "type": "tool_result", "stop_reason": "tool"}
+    return {**shape, "tool": tool, "content": stringify(said["response"])}
+
+
+def _opaque(part: Json) -> Json:
+    """A part for which there is no type, as it came."""
+    record = {"type": "opaque", "role": "assistant", "content": part, "format": "gemini"}
+    kind = {"executableCode": "call", "codeExecutionResult": "result"}.get(next(iter(part)))
+    hosted = {"toolName": "code_execution", "part": kind} if kind else {}
+    return {**record, "host": "parity.invalid", **hosted}
 
 
 def _with_ids(found: list[Json], body: Json, on: Switches) -> list[Json]:
@@ -218,7 +297,6 @@ def _stopped(found: list[Json], on: Switches) -> list[Json]:
     if not texts or not on("gemini-texts-stop"):
         return found
     calls = any(m["type"] == "tool_call" for m in found)
-    for message in texts:
+    for message in [m for m in found if m["type"] != "tool_call"]:
         message["stop_reason"] = "tool" if calls else "stop"
-    rest = [m for m in found if m["type"] != "tool_call"]
-    return [*rest, *(m for m in found if m["type"] == "tool_call")]
+    return found

@@ -26,7 +26,7 @@ class Adapter:
         self._name = name
         self.spec = spec
         self._calls: dict[str, int] = {}
-        self._saves: dict[int, int] = {}
+        self._saves: dict[tuple[int, str], int] = {}
 
     def new_id(self) -> str:
         """A thread id of the library's own."""
@@ -48,7 +48,7 @@ class Adapter:
     ) -> Json:
         """Call a hook; what it returns."""
         if self.play.durable and not lost and self.play.on("effects-are-steps"):
-            self._step(hook)
+            self._step(hook, results[0].agent if results else "")
         spec = self.spec[hook]
         number = self._calls[hook] = self._calls.get(hook, -1) + 1
         self.play.note(f"history:{self._name}.{hook}")
@@ -69,11 +69,12 @@ class Adapter:
             value = spec["sequence"][min(number, len(spec["sequence"]) - 1)]
         return value
 
-    def _step(self, hook: str) -> None:
+    def _step(self, hook: str, author: str) -> None:
         name = re.sub("[A-Z]", lambda found: f"-{found[0].lower()}", hook)
         if hook == "appendResults":
-            number = self._saves[self.play.run] = self._saves.get(self.play.run, -1) + 1
-            name = f"{name}.{number}"
+            key = (self.play.run, author)
+            number = self._saves[key] = self._saves.get(key, -1) + 1
+            name = f"{name}.{author}.{number}"
         self.play.step(f"{self.play.target}.history.{name}")
 
     def _context(
@@ -100,7 +101,7 @@ class Adapter:
             "threadId": UNDEFINED if hook == "createThread" else thread,
             "stateThreadId": thread,
             "stateData": copy.deepcopy(state.data),
-            "stateResultCount": len(state.results),
+            "stateResultCount": len(state.answers(self.play.on)),
             "stateMessageCount": len(state.messages),
             "networkName": network[0],
             "networkAgents": list(network[1]),
@@ -111,8 +112,8 @@ class Adapter:
 
 def open_thread(
     adapter: Adapter, state: State, given: Input, network: tuple[str, list[str]], *, whole: bool
-) -> None:
-    """Create and load a thread, and save what the user said.
+) -> int:
+    """Create and load a thread, and save what the user said; return the number of past results.
 
     Args:
         adapter: Where the thread is kept.
@@ -135,13 +136,26 @@ def open_thread(
     if saves and not given.content:
         saves = not on("empty-messages-are-not-saved")
     early = saves and not (loads and on("load-before-saving"))
+    first = 0
     if early:
+        first = heard(adapter.play, state, given)
         adapter.call("appendUserMessage", state, given, network)
     if loads:
         loaded = adapter.call("get", state, given, network)
         state.results = [Result.of(record, on) for record in loaded or []]
+    if not early:
+        first = heard(adapter.play, state, given)
     if saves and not early:
         adapter.call("appendUserMessage", state, given, network)
+    return len(state.results) if early and loads else first
+
+
+def heard(play: Play, state: State, given: Input) -> int:
+    """Return the number of past results; in the default mode, the user's turn comes after them."""
+    first = len(state.results)
+    if play.mode.chronological:
+        state.hear(given)
+    return first
 
 
 def _create(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, urlsplit
+import re
+from urllib.parse import parse_qsl, quote, urljoin, urlsplit
 
 from ..vectors import Json
-from .core import Switches
+from .core import Switches, our_failure
 
 
 def request_record(run: int, model: dict[str, Json], body: Json, on: Switches) -> dict[str, Json]:
@@ -20,18 +21,19 @@ def request_record(run: int, model: dict[str, Json], body: Json, on: Switches) -
         query["api-version"] = options["apiVersion"]
         headers["api-key"] = key
     elif provider == "anthropic":
-        url = f"{options['baseUrl'].rstrip('/')}/messages"
+        url = _joined(options["baseUrl"], "messages")
         headers |= {"x-api-key": key, "anthropic-version": "2023-06-01"}
         if options.get("betaHeaders") and on("beta-headers"):
             headers["anthropic-beta"] = ",".join(options["betaHeaders"])
     elif provider == "gemini":
-        url = f"{options['baseUrl'].rstrip('/')}/models/{options['model']}:generateContent"
+        name = quote(options["model"], safe="/")
+        url = _joined(options["baseUrl"], f"models/{name}:generateContent")
         if on("gemini-key-in-header"):
             headers["x-goog-api-key"] = key
         else:
             query |= dict(parse_qsl(f"key={key}"))  # TypeScript puts it there as it is
     else:
-        url = f"{options['baseUrl'].rstrip('/')}/chat/completions"
+        url = _joined(options["baseUrl"], "chat/completions")
         headers |= _bearer(provider, key, on)
     return {
         "run": run,
@@ -42,6 +44,28 @@ def request_record(run: int, model: dict[str, Json], body: Json, on: Switches) -
         "headerNames": sorted(headers),
         "body": body,
     }
+
+
+def _joined(base: str, path: str) -> str:
+    """The address as `@inngest/ai` makes it: ``new URL(path, base + "/")`` drops a query."""
+    return urljoin(base if base.endswith("/") else f"{base}/", f"./{path}")
+
+
+_IN_URL = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
+
+
+def check_address(model: dict[str, Json], on: Switches) -> None:
+    """Refuse what can be no address.
+
+    Raises:
+        Failure: We refuse it; TypeScript drops a query, and encodes any name.
+    """
+    base = urlsplit(model["options"].get("baseUrl") or "")
+    bad = bool(base.query or base.fragment)
+    if model["provider"] == "gemini":
+        bad = bad or _IN_URL.fullmatch(model["options"]["model"]) is None
+    if bad and on("addresses-are-checked"):
+        raise our_failure("ConfigurationError")
 
 
 _FORMATS = {"anthropic": "anthropic", "gemini": "gemini"}

@@ -6,25 +6,50 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from decimal import Decimal
 
 from ..vectors import Json
+from .core import Switches
 
 _LONE = re.compile("[\ud800-\udfff]")
 _BIG = 1e21
+_SAFE = 2**53
 
 
-def stringify(value: Json) -> str:
-    """``JSON.stringify``."""
+def stringify(value: Json, *, python: bool = False) -> str:
+    """``JSON.stringify``, or the same with numbers as Python writes them."""
+    if isinstance(value, dict) and set(value) == {"$number"}:
+        return "null"
     if isinstance(value, dict):
-        pairs = (f"{stringify(key)}:{stringify(item)}" for key, item in value.items())
-        return "{" + ",".join(pairs) + "}"
+        items = ((stringify(k), stringify(v, python=python)) for k, v in value.items())
+        return "{" + ",".join(f"{key}:{item}" for key, item in items) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(stringify, value)) + "]"
+        return "[" + ",".join(stringify(item, python=python) for item in value) + "]"
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return number(value)
+        return repr(value) if python else number(value)
     text = json.dumps(value, ensure_ascii=False)
     return _LONE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def written(value: Json, on: Switches) -> str:
+    """JSON as TypeScript and as we write it: numbers may look otherwise (ECMAScript 6.1.6.1.20)."""
+    theirs = stringify(value)
+    ours = stringify(value, python=True)
+    return ours if theirs == ours or on("numbers-as-python-writes-them") else theirs
+
+
+def parsed(value: Json) -> Json:
+    """A value of ``json.loads`` as ``JSON.parse`` has it: each number is a double."""
+    if isinstance(value, dict):
+        return {key: parsed(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [parsed(item) for item in value]
+    if isinstance(value, float) and math.isinf(value):
+        return {"$number": "Infinity" if value > 0 else "-Infinity"}
+    big = isinstance(value, int) and not isinstance(value, bool) and abs(value) > _SAFE
+    return int(Decimal(repr(float(value)))) if big else value
 
 
 def number(value: float) -> str:

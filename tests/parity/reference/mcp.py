@@ -25,9 +25,9 @@ _DRAFTS = {
 class ListingFailed(Exception):  # noqa: N818 - a signal
     """TypeScript: the server does not list its tools, and the run goes on without."""
 
-    def __init__(self) -> None:
-        error = {"name": "McpError", "message": "MCP error -32603: list failed"}
-        self.warning: Json = ["<ts:warning>", {"$error": error}]
+    def __init__(self, message: str, *before: Json) -> None:
+        error = {"name": "McpError", "message": message}
+        self.warnings: list[Json] = [*before, ["<ts:warning>", {"$error": error}]]
 
 
 def server_tools(server: dict[str, Json], on: Switches, *, shimmed: bool) -> list[Json]:
@@ -43,11 +43,17 @@ def server_tools(server: dict[str, Json], on: Switches, *, shimmed: bool) -> lis
         Failure: Ours fails as the server does not list its tools.
         ListingFailed: TypeScript's goes on.
     """
-    mode = server["transport"]["args"][-1]
-    if mode == "error-list":
+    command = server["transport"]["command"]
+    mode = next(reversed(server["transport"]["args"]), "")
+    starts = mcp_oracle.is_oracle(server["transport"])
+    if not starts or mode == "error-list":
         if on("mcp-servers-that-fail"):
             raise our_failure("ToolSourceError")
-        raise ListingFailed
+        if starts:
+            raise ListingFailed("MCP error -32603: list failed")
+        # agent.ts `mcpClient` warns of the connection, and `listMCPTools` of what follows.
+        failed = {"$error": {"name": "Error", "message": f"spawn {command} ENOENT"}}
+        raise ListingFailed("MCP error -32000: Connection closed", ["<ts:warning>", server, failed])
     works = shimmed or on("mcp-works")
     return [_tool(server["name"], listed, works=works) for listed in mcp_oracle.tools(mode)]
 

@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..vectors import Json
 from .agents import Turn
-from .core import UNDEFINED, Failure, Result, State, our_failure, own_failure, prose_failure
-from .history import open_thread
+from .core import UNDEFINED, USER, Failure, Result, State, our_failure, own_failure, prose_failure
+from .history import heard, open_thread
 from .routing import DEFAULT_ROUTING, default_route
 from .stream import Speaker, Stream
 
@@ -43,6 +44,7 @@ class NetworkRun:
         self.private = dict(self.agents)
         self.stack: list[str] = []
         self.counter = 0
+        self.turns: Counter[str] = Counter()
         self.routings = 0
         self.first = 0
         self.stream: Stream | None = None
@@ -61,11 +63,12 @@ class NetworkRun:
 
     def play_out(self) -> None:
         """The whole run."""
+        self.play.step_for_ids("generate-network-id")
         adapter = self.play.adapter(self.spec.get("history"))
         if adapter is not None:
-            open_thread(adapter, self.state, self.given, self.facts, whole=True)
-        self.first = len(self.state.results)
-        self.play.step_for_ids("generate-network-id")
+            self.first = open_thread(adapter, self.state, self.given, self.facts, whole=True)
+        else:
+            self.first = heard(self.play, self.state, self.given)
         if "streaming" in self.options:
             thread = self.state.thread_id
             self.stream = Stream(self.play, self.options["streaming"], self.state.data, thread)
@@ -95,7 +98,7 @@ class NetworkRun:
             raise
 
     def _failed(self, *, saved: bool) -> None:
-        new = self.state.results[self.first :]
+        new = self._new()
         adapter = self.play.adapter(self.spec.get("history"))
         lost = not saved and new and adapter is not None and adapter.has("appendResults")
         if lost and self.on("failed-runs-keep-their-results"):
@@ -153,7 +156,7 @@ class NetworkRun:
     def _save(self, *, ended: str) -> None:
         """Save the run's results, where TypeScript or we do."""
         adapter = self.play.adapter(self.spec.get("history"))
-        new = self.state.results[self.first :]
+        new = self._new()
         saves = adapter is not None and adapter.has("appendResults")
         if ended == "unknown" and self.stream is not None and not self.on("one-end-of-a-run"):
             self._ended()
@@ -164,6 +167,9 @@ class NetworkRun:
                 self._append(new)
         else:
             self._append(new)
+
+    def _new(self) -> list[Result]:
+        return [result for result in self.state.results[self.first :] if result.agent != USER]
 
     def _append(self, results: list[Result], *, lost: bool = False) -> None:
         adapter = self.play.adapter(self.spec.get("history"))
@@ -177,6 +183,8 @@ class NetworkRun:
         message_id, run_id = self.play.ids.new(), self.play.ids.new("gen")
         if not self.play.has_user_messages and not self.on("results-have-ids"):
             message_id = UNDEFINED  # the older branch has no streaming, and no ids
+        turn_of_agent = self.turns[agent["name"]]
+        self.turns[agent["name"]] += 1
         turn = Turn(
             self.play,
             agent,
@@ -187,7 +195,8 @@ class NetworkRun:
             stream=self.stream,
             message_id=message_id,
             run_id=run_id,
-            path=f"{self.spec['name']}.{agent['name']}.{self.counter}",
+            path=f"{self.spec['name']}.{agent['name']}.{turn_of_agent}",
+            first=self.first,
         )
         who = Speaker(agent["name"], run_id, message_id)
         if self.stream is not None:
@@ -256,7 +265,10 @@ class NetworkRun:
                 return chosen.names
             return known
         for agent in chosen:
-            self.add(agent)
+            # network.ts `getNextAgents` keeps a new one in `_agents`, which nobody else sees.
+            new = agent["name"] not in self.agents
+            if new and self.on("agents-of-routers-join"):
+                self.add(agent)
             self.private.setdefault(agent["name"], agent)
         return [agent["name"] for agent in chosen]
 
@@ -271,7 +283,8 @@ class NetworkRun:
 
     def _by_function(self, router: dict[str, Json]) -> Any:
         stack = self._stack_shown()
-        last = self.state.results[-1] if self.state.results else None
+        answers = self.state.answers(self.on)
+        last = answers[-1] if answers else None
         self.play.log("router:fn", "router", **self._router_facts(stack, last))
         rule = next((r for r in router["rules"] if self._holds(r.get("when", {}), last)), None)
         if rule is None:
@@ -296,14 +309,27 @@ class NetworkRun:
         return {
             "argKeys": keys if self._knows_user_messages() else keys[:-1],
             "input": self.given.text,
-            "userMessage": UNDEFINED,
+            "userMessage": self._user_message(),
             "network": self.spec["name"],
             "stack": stack,
             "callCount": self.counter,
             "lastResult": UNDEFINED if last is None else last.short(),
             "stateData": dict(self.state.data),
-            "resultCount": len(self.state.results),
+            "resultCount": len(self.state.answers(self.on)),
         }
+
+    def _user_message(self) -> Json:
+        rich = not isinstance(self.given.given, str)
+        said = self.given.given if rich else {"content": self.given.given}
+        said = {key: value for key, value in said.items() if value is not None}
+        if "clientTimestamp" in said:
+            said["clientTimestamp"] = {"$date": said["clientTimestamp"]}
+        if rich and "clientTimestamp" in said:
+            return said if self._knows_user_messages() else UNDEFINED
+        if self.on("routers-get-the-user-message"):
+            now = {"clientTimestamp": {"$date": "<now>"}}
+            return {"id": self.given.id, "role": "user", **now, **said}
+        return said if rich and self.play.has_user_messages else UNDEFINED
 
     def _knows_user_messages(self) -> bool:
         return self.play.has_user_messages or self.on("routers-get-the-user-message")
@@ -346,6 +372,7 @@ class NetworkRun:
             network=self,
             routing=True,
             path=f"{self.spec['name']}.route.{self.routings}",
+            first=self.first,
         )
         self.routings += 1
         result = turn.play_out()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ids import normalised
+from ..modes import TYPESCRIPT, Mode
 from ..scripted import BASE
 from ..vectors import Json
 from .core import (
@@ -26,7 +27,7 @@ from .core import (
     prose_failure,
 )
 from .history import Adapter
-from .http import request_record, step_record
+from .http import check_address, request_record, step_record
 from .inputs import Input
 from .mcp import ListingFailed, kept, server_tools
 from .networks import NetworkRun
@@ -63,6 +64,7 @@ def model_play(
     earlier: Outcome | None = None,
     old_branch: bool = False,
     shimmed: bool = False,
+    mode: Mode = TYPESCRIPT,
 ) -> Outcome:
     """Play a scenario.
 
@@ -73,8 +75,9 @@ def model_play(
         old_branch: Whether the recording is of the branch with processors, which knows no user
             messages.
         shimmed: Whether the recording was made with what TypeScript needs for MCP.
+        mode: How agents and networks are made.
     """
-    return Play(spec, on, earlier, old_branch=old_branch, shimmed=shimmed).play()
+    return Play(spec, on, earlier, old_branch=old_branch, shimmed=shimmed, mode=mode).play()
 
 
 class Play:
@@ -88,7 +91,9 @@ class Play:
         *,
         old_branch: bool = False,
         shimmed: bool = False,
+        mode: Mode = TYPESCRIPT,
     ) -> None:
+        self.mode = mode
         self.spec: dict[str, Json] = json.loads(json.dumps(spec).replace("{{BASE}}", BASE))
         self.on = Switches(on)
         self.ids = Ids()
@@ -185,7 +190,7 @@ class Play:
             try:
                 found = [*found, *server_tools(server, self.on, shimmed=self._shimmed)]
             except ListingFailed as failed:
-                self.warnings.append(failed.warning)
+                self.warnings += failed.warnings
         self._offered = found if servers else None
         return found
 
@@ -304,8 +309,15 @@ class Play:
         if self._states:
             record["statesAfter"] = {n: s.record(kv=kv) for n, s in self._states.items()}
         if not isinstance(run["input"], str):
-            record["inputAfter"] = run["input"]
+            record["inputAfter"] = self._input_after(run)
         return record
+
+    def _input_after(self, run: dict[str, Json]) -> Json:
+        """Return the caller's object; network.ts `run` makes its time a Date."""
+        time = run["input"].get("clientTimestamp")
+        if "agent" in run["target"] or time is None or self.on("inputs-stay-as-they-are"):
+            return run["input"]
+        return {**run["input"], "clientTimestamp": {"$date": time}}
 
     def _run_network(self, run: dict[str, Json], given: Input) -> dict[str, Json]:
         name, options = run["target"]["network"], run.get("options", {})
@@ -334,6 +346,8 @@ class Play:
             raise our_failure("ConfigurationError")
 
     def _check_agent(self, agent: dict[str, Json]) -> None:
+        for name in filter(None, (agent.get("model"), agent.get("withModel"))):
+            check_address(self.spec["models"][name], self.on)
         names = [tool["name"] for tool in self.tools_of(agent)]
         if len(set(names)) < len(names) and self.on("names-are-unique"):
             raise our_failure("ConfigurationError")

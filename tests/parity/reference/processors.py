@@ -15,8 +15,8 @@ from typing import TypeAlias
 import tiktoken
 
 from ..vectors import Json
-from .core import Failure, Switches, our_failure
-from .js import stringify
+from .core import Failure, Switches, our_failure, read
+from .js import stringify, written
 
 _DEFAULT = "o200k_base"
 _RATIOS = {"o200k_base": 4.2, "cl100k_base": 4.0, "p50k_base": 3.8, "r50k_base": 3.5, "gpt2": 3.2}
@@ -38,14 +38,12 @@ class Item:
     message: dict[str, Json]
 
 
-def counted_text(message: dict[str, Json]) -> str:
+def counted_text(message: dict[str, Json], on: Switches | None = None) -> str:
     """The text by which a message is counted."""
-    if message["type"] == "tool_call":
-        return stringify(message["tools"])
-    content = message.get("content")
-    if message["type"] == "tool_result":
-        return stringify(content)
-    return content if isinstance(content, str) else stringify(content)
+    content = message["tools"] if message["type"] == "tool_call" else message.get("content")
+    if isinstance(content, str) and message["type"] != "tool_result":
+        return content
+    return stringify(content) if on is None else written(content, on)
 
 
 def units(text: str) -> int:
@@ -139,7 +137,7 @@ class ItemModel:
         return ours if self.on("what-is-unchanged-stays-itself") else theirs
 
     def _counts(self, items: list[Item], spec: dict[str, Json]) -> list[float]:
-        texts = [counted_text(item.message) for item in items]
+        texts = [counted_text(item.message, self.on) for item in items]
         try:
             theirs = [self._theirs(spec, text) for text in texts]
         except SpecialToken:
@@ -158,9 +156,10 @@ class CaseModel:
     def __init__(self, data: dict[str, Json], on: frozenset[str]) -> None:
         """Begin; only messages and counts of the recording are looked at."""
         self.on = Switches(on)
-        self._messages = data["messages"]
+        self._messages = read(data["messages"], self.on)
         self._counts = data["tokenCounts"]
-        self._texts = [counted_text(message) for message in self._messages]
+        self.texts = [counted_text(message) for message in data["messages"]]
+        self.our_texts = [counted_text(message, self.on) for message in self._messages]
         self._model = ItemModel(self.on, self._count, self._our_count)
 
     def _count(self, spec: dict[str, Json], text: str) -> float:
@@ -171,8 +170,9 @@ class CaseModel:
             return estimate(spec, text)
         if not isinstance(counts, list):
             raise SpecialToken
-        if text in self._texts:
-            return counts[self._texts.index(text)]
+        for texts in (self.texts, self.our_texts):
+            if text in texts:
+                return counts[texts.index(text)]
         return exact_counts(spec, text)
 
     def _our_count(self, spec: dict[str, Json], text: str) -> float:

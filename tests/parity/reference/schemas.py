@@ -287,7 +287,9 @@ def gemini_tools(tools: list[Json], on: Switches) -> list[Json]:
             if on("schemas-providers-take"):
                 raise
             ours = theirs
-        which = _own_side(tool, "schemas-providers-take")
+        empty = tool.get("parameters") is None
+        which = "gemini-tools-without-arguments" if empty else "schemas-providers-take"
+        which = _own_side(tool, which)
         theirs = _chosen(theirs, ours, which, on)
         if theirs is not None:
             declared["parameters"] = theirs
@@ -297,7 +299,7 @@ def gemini_tools(tools: list[Json], on: Switches) -> list[Json]:
 
 def _their_gemini(tool: Json) -> Json:
     if tool.get("parameters") is None:
-        return None
+        return {"type": "object", "properties": {}}  # gemini.ts: `z.object({})`
     return _without_extra(_recorded(tool, "openapi-3.0(io=input)"))
 
 

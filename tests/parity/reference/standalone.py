@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..vectors import Json
 from .agents import Turn
-from .core import UNDEFINED, Failure, Result, State
-from .history import open_thread
+from .core import UNDEFINED, USER, Failure, Result, State
+from .history import heard, open_thread
 from .stream import Speaker, Stream
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class StandaloneRun:
         kept = not lost or self.on("with-model-keeps-everything")
         self.adapter = play.adapter(agent.get("history")) if kept else None
         self.stream: Stream | None = None
+        self.first: int | None = None
         self.run_id, self.message_id = play.ids.new("gen"), play.ids.new()
 
     def play_out(self) -> Result:
@@ -44,10 +45,13 @@ class StandaloneRun:
         if not first:
             self._begin_stream()
         if self.adapter is not None:
-            open_thread(self.adapter, self.state, self.given, ("default", []), whole=False)
+            named = ("default", list[str]())
+            before = open_thread(self.adapter, self.state, self.given, named, whole=False)
+        else:
+            before = heard(self.play, self.state, self.given)
         if first:
             self._begin_stream()
-        before = len(self.state.results)
+        self.first = before
         saving = False
         try:
             turn = self._turn()
@@ -75,7 +79,7 @@ class StandaloneRun:
             self._emit("run.completed")
         if announced:
             self._emit("stream.ended")
-        lost = self.state.results[before:]
+        lost = self._new(before)
         if saving or not lost or not self._appends:
             return
         if self.on("failed-runs-keep-their-results"):
@@ -84,6 +88,7 @@ class StandaloneRun:
 
     def _begin_stream(self) -> None:
         if "streaming" in self.options:
+            self.play.step_for_ids("generate-standalone-agent-ids")
             thread = self.state.thread_id
             self.stream = Stream(self.play, self.options["streaming"], self.state.data, thread)
             self.stream.started(self._who(), None)
@@ -109,18 +114,22 @@ class StandaloneRun:
             model=self.model,
             state=self.state,
             given=self.given,
-            max_iter=self.options.get("maxIter", 0),
+            max_iter=self.options.get("maxIter"),
+            first=self.first,
             stream=self.stream,
             message_id=self.message_id if has_id else UNDEFINED,
             run_id=self.run_id,
         )
+
+    def _new(self, before: int) -> list[Result]:
+        return [result for result in self.state.results[before:] if result.agent != USER]
 
     @property
     def _appends(self) -> bool:
         return self.adapter is not None and self.adapter.has("appendResults")
 
     def _save(self, before: int, *, stopped: bool) -> None:
-        new = self.state.results[before:]
+        new = self._new(before)
         if not self._appends:
             return
         if not stopped or (new and self.on("stopped-turns-keep-their-results")):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..vectors import Json
 from .core import UNDEFINED
-from .js import stringify, utf16_pieces, whole_pieces
+from .js import utf16_pieces, whole_pieces, written
 
 if TYPE_CHECKING:
     from .play import Play
@@ -83,7 +83,8 @@ class Stream:
         texts = [
             m
             for m in output
-            if m["type"] in ("text", "reasoning") and _text(m) and m.get("role") == "assistant"
+            if m["type"] == "opaque"
+            or (m["type"] in ("text", "reasoning") and _text(m) and m.get("role") == "assistant")
         ]
         plain = [m for m in output if m["type"] == "text"]
         last = [plain[-1]] if plain and isinstance(plain[-1]["content"], str) else []
@@ -91,32 +92,38 @@ class Stream:
         if texts != last:
             last = texts if self._play.on("all-texts-are-streamed") else last
         for message in last:
-            kind = message["type"]
+            kind, content = message["type"], _block(message)
+            kind = "data" if kind == "opaque" else kind
+            text = content if isinstance(content, str) else written(content, self._play.on)
+            self._play.step_for_ids(f"generate-text-part-id-{who.message_id}")
             part = self._created(who, kind)
-            for piece in self._pieces(_text(message), _TEXT):
+            for piece in self._pieces(text, _TEXT):
                 self.emit(f"{kind}.delta", partId=part, messageId=who.message_id, delta=piece)
-            self._completed(who, part, kind, _text(message))
+            self._completed(who, part, kind, content)
 
     def call(self, who: Speaker, call: Json) -> None:
         """A tool is about to be called."""
         given = call.get("input", {})
         given = {} if given is UNDEFINED else given
-        text = call.get("malformed") or stringify(given)
+        text = call.get("malformed") or written(given, self._play.on)
+        self._play.step_for_ids(f"generate-tool-part-id-{who.message_id}-{call['name']}")
         part = self._created(who, "tool-call", call["name"])
-        for piece in self._pieces(text, _TEXT):
+        for number, piece in enumerate(self._pieces(text, _TEXT)):
+            named = number == 0 or self._play.on("each-delta-names-its-tool")
             self.emit(
                 "tool_call.arguments.delta",
                 partId=part,
                 delta=piece,
-                toolName=call["name"],
+                toolName=call["name"] if named else UNDEFINED,
                 messageId=who.message_id,
             )
         self._completed(who, part, "tool-call", given, call["name"])
 
     def output(self, who: Speaker, name: str, content: Json) -> None:
         """A tool gave something."""
+        self._play.step_for_ids(f"generate-output-part-id-{who.message_id}-{name}")
         part = self._created(who, "tool-output", name)
-        for piece in self._pieces(stringify(content), _OUTPUT):
+        for piece in self._pieces(written(content, self._play.on), _OUTPUT):
             self.emit("tool_call.output.delta", partId=part, delta=piece, messageId=who.message_id)
         self._completed(who, part, "tool-output", content, name)
 
@@ -160,3 +167,17 @@ class Speaker:
 def _text(message: Json) -> str:
     content = message["content"]
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
+def _block(message: Json) -> Json:
+    """A text, or a block without a type as front ends get it."""
+    if message["type"] != "opaque":
+        return _text(message)
+    content = message["content"]
+    hosted = {name: message[name] for name in ("toolName", "callId", "part") if name in message}
+    return {
+        "format": message["format"],
+        "kind": next(iter(content)),
+        **hosted,
+        "content": content,
+    }

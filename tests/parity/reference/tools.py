@@ -39,8 +39,11 @@ class Calling:
     path: str
     """Step id of the call, in our words."""
 
+    wrap: Callable[[str], None] | None
+    """Notes the step that a call is; None: the run is not inside Inngest."""
+
     step: Callable[[str], None] | None
-    """Notes a step; None: the run is not inside Inngest."""
+    """Notes a step; None: the handler gets no steps."""
 
 
 class _Thrown(Exception):  # noqa: N818 - a signal
@@ -60,6 +63,8 @@ def result_of_call(
     """
     on = calling.on
     spec = tools.get(call["name"])
+    if "_cut" in call and "malformed" not in call and on("calls-of-cut-replies"):
+        return our_error("IncompleteReplyError")
     if spec is None:
         if on("unknown-tools"):
             return our_error("UnknownToolError")
@@ -92,8 +97,8 @@ def _outcome(spec: dict[str, Json], call: dict[str, Json], calling: Calling) -> 
     given = call.get("input", UNDEFINED)
     if given is UNDEFINED and on("missing-arguments"):
         given = {}
-    if calling.step is not None and not has_steps(spec) and on("effects-are-steps"):
-        calling.step(calling.path)
+    if calling.wrap is not None and not has_steps(spec) and on("effects-are-steps"):
+        calling.wrap(calling.path)
     seen = {"inputIsUndefined": True} if given is UNDEFINED else {"input": copy.deepcopy(given)}
     if not spec.get("routing"):
         calling.log(
@@ -231,7 +236,7 @@ def _network_info(handler: dict[str, Json], given: Json, calling: Calling) -> Js
     return {
         "name": calling.network,
         "agents": list(calling.agents),
-        "resultCount": len(calling.state.results),
+        "resultCount": len(calling.state.answers(calling.on)),
         "messages": len(calling.state.messages),
         "agent": calling.agent,
     }

@@ -1,7 +1,8 @@
 """Providers' rules for the order of a history, in the reference model."""
 
 # JSON of any shape is read here.
-# pyright: reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..vectors import Json
-from .core import Switches
+from .core import Switches, Unsupported
 from .js import stringify
 
 MISSING = {"error": {"name": "MissingToolResult", "message": "<ours>"}}
@@ -31,6 +32,8 @@ class Exchange:
     calls: list[Json] = field(default_factory=list[Json])
     results: list[Json] = field(default_factory=list[Json])
     names: list[str] = field(default_factory=list[str])
+    said: list[tuple[int, Json]] = field(default_factory=list[tuple[int, Json]])
+    """What the model said else, with the number of calls before it."""
 
     def named(self) -> list[tuple[Json, str]]:
         """Each call with the id it has on the wire."""
@@ -63,12 +66,12 @@ def whole(messages: list[Json]) -> list[Json]:
 
 def _group(messages: list[Json], index: int) -> tuple[list[Json], int]:
     calls: list[Json] = []
-    while index < len(messages) and messages[index]["type"] == "tool_call":
-        calls.append(messages[index])
-        index += 1
+    end = _end_of_reply(messages, index)
+    calls = messages[index:end]
+    index = end
     later = [m for m in messages[index:] if m["type"] == "tool_result"]
     answers: list[Json] = []
-    for call in [call for message in calls for call in message["tools"]]:
+    for call in [call for message in calls for call in message.get("tools", [])]:
         found = next((m for m in later if _answers(m, call)), None)
         if found is None:
             found = {**_ANSWER, "tool": call}
@@ -77,7 +80,30 @@ def _group(messages: list[Json], index: int) -> tuple[list[Json], int]:
         answers.append(found)
     while index < len(messages) and any(messages[index] is m for m in answers):
         index += 1
-    return [*[m for m in calls if m["tools"]], *answers], index
+    return [*[m for m in calls if m["type"] != "tool_call" or m["tools"]], *answers], index
+
+
+def _end_of_reply(messages: list[Json], index: int) -> int:
+    """The index after the calls from ``index`` on, and the texts before a result of theirs."""
+    end = index
+    calls: list[Json] = []
+    while index < len(messages):
+        message = messages[index]
+        index += 1
+        if message["type"] == "tool_call":
+            calls += message["tools"]
+            end = index
+        elif message["type"] not in ("text", "opaque") or message["role"] != "assistant":
+            break
+        elif any(m["type"] == "tool_result" and _is_of(m, calls) for m in messages[index:]):
+            end = index
+        else:
+            break
+    return end
+
+
+def _is_of(result: Json, calls: list[Json]) -> bool:
+    return any(_answers(result, call) for call in calls)
 
 
 def _answers(result: Json, call: Json) -> bool:
@@ -91,7 +117,10 @@ def units(messages: list[Json]) -> list[Unit]:
     used: set[str] = set()
     for message in messages:
         last = found[-1] if found else None
-        if message["type"] in ("text", "reasoning"):
+        is_said = message["type"] in ("text", "opaque") and message["role"] == "assistant"
+        if is_said and isinstance(last, Exchange) and not last.results:
+            last.said.append((len(last.calls), message))
+        elif message["type"] in ("text", "reasoning", "opaque"):
             found.append(message)
         elif message["type"] == "tool_call":
             if not isinstance(last, Exchange) or last.results:
@@ -141,9 +170,34 @@ def text_pieces(message: Json) -> list[str]:
 
 
 def result_text(message: Json) -> str:
-    """A tool's result as text."""
+    """A tool's result as text.
+
+    Raises:
+        Unsupported: There is an image in it.
+    """
     content = message["content"]
+    if in_words(content) is not None:
+        raise Unsupported("an image in a result for a format that takes it")
     return content if isinstance(content, str) else stringify(content)
+
+
+def in_words(content: Json) -> str | None:
+    """A result that is a list with images, as a text with words for them; None: it is none."""
+    items = content.get("data") if isinstance(content, dict) and len(content) == 1 else None
+    if not isinstance(items, list) or not any(map(_is_image, items)):
+        return None
+    return "\n".join(map(_words, items))
+
+
+def _is_image(item: Json) -> bool:
+    return isinstance(item, dict) and item.get("type") == "image" and "mimeType" in item
+
+
+def _words(item: Json) -> str:
+    if _is_image(item):
+        return "[image]"
+    is_text = isinstance(item, dict) and item.keys() == {"type", "text"}
+    return item["text"] if is_text else item if isinstance(item, str) else stringify(item)
 
 
 def arguments_object(call: Json) -> Json:
@@ -155,23 +209,80 @@ def arguments_object(call: Json) -> Json:
 
 
 def closing(found: list[Unit]) -> Json:
-    """The assistant's text that ends the conversation, if one does."""
+    """What an assistant said at the end of the conversation, if one did."""
     for unit in reversed(found):
         if isinstance(unit, Exchange):
             return None
         if is_thought(unit):
             continue
+        if unit["type"] == "opaque":
+            return unit
         if unit["role"] != "system" and text_pieces(unit):
             return unit if unit["role"] == "assistant" else None
     return None
 
 
-def closing_words(message: Json, agent: str) -> str:
-    """Return the text of the closing message as a user's turn."""
-    text = "".join(text_pieces(message)).strip()
-    author = message.get("_by")
-    if author is None:
-        return f"The assistant said:\n\n{text}"
-    if author == agent:
-        return f"You said:\n\n{text}"
-    return f"Agent {author} said:\n\n{text}"
+OPENING = "(The conversation begins here.)"
+
+
+@dataclass(slots=True)
+class Kept:
+    """The user's turns that were sent after closing texts: each stays before its reply."""
+
+    author: Json = None
+    """Who wrote the last text."""
+
+    opened: str = ""
+
+    def before(self, item: Json, *, closed: bool) -> str:
+        """Return the user's turn before a message or call; empty: none stands there.
+
+        Args:
+            item: What is sent next.
+            closed: Whether what was sent last is the assistant's.
+        """
+        mark = item.get("_turn", "")
+        stands = closed and mark not in ("", self.opened)
+        self.opened = mark or self.opened
+        return closing_words(self.author) if stands else ""
+
+    def hear(self, item: Json) -> None:
+        """Note who wrote a text."""
+        if item.get("type") == "text" and item["role"] != "system" and text_pieces(item):
+            self.author = item.get("_by")
+
+
+def items_of(unit: Unit) -> list[Json]:
+    """The messages and calls of a unit in the order in which they were said."""
+    if not isinstance(unit, Exchange):
+        return [unit]
+    found: list[Json] = list(unit.calls)
+    for place, message in reversed(unit.said):
+        found.insert(place, message)
+    return found
+
+
+def is_kept(messages: list[Json]) -> bool:
+    """Return whether a user's turn was sent before one of the messages."""
+    return any("_turn" in message for message in messages)
+
+
+def marked(reply: list[Json], mark: str) -> list[Json]:
+    """The messages of a reply, with the mark of the user's turn that was sent before it."""
+    for message in reply if mark else []:
+        message["_turn"] = mark
+        for call in message.get("tools", [])[:1]:
+            call["_turn"] = mark
+    return reply
+
+
+def closing_words(author: Json) -> str:
+    """Return the user's turn after a closing text."""
+    return (
+        "Continue." if author is None else f"(The last message is from agent {author}.) Continue."
+    )
+
+
+def prefill_words(text: str) -> str:
+    """Return the end of the system prompt in place of a prefill."""
+    return f"Begin each of your replies with exactly this text, and continue from there:\n\n{text}"

@@ -108,7 +108,7 @@ function requestView(found) {
 function replyView(found) {
   if (found.error) return h("p.error", found.error);
   if (!found.reply) return h("p.muted", "No reply yet.");
-  return h("div", note(found.streamed ? "Put together from the stream." : "As it was received.", found.reply), json(found.reply, "Reply"));
+  return h("div", found.finishDetails && h("p.facts", `It ended with ${found.finish}: ${JSON.stringify(found.finishDetails)}`), note(found.streamed ? "Put together from the stream." : "As it was received.", found.reply), json(found.reply, "Reply"));
 }
 
 function note(sentence, value) {

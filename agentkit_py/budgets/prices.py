@@ -65,6 +65,18 @@ class Prices:
             raise ConfigurationError(f"{path}: {problem}. It should hold {_FORM}.") from error
         return cls(found["models"], found.get("currency", "USD"))
 
+    def __call__(self, model: str, usage: Usage) -> float:
+        """Return the cost of a call, for `RunLimits` and `Budgets`.
+
+        Raises:
+            ConfigurationError: The list has no price of the model.
+        """
+        found = self.cost(model, usage)
+        if found is None:
+            known = ", ".join(sorted(self.models)) or "none"
+            raise ConfigurationError(f"There is no price of model {model!r}, only of: {known}.")
+        return found
+
     def cost(self, model: str, usage: Usage | None) -> float | None:
         """Return the cost of a call; None where price or tokens are not known."""
         price = self.models.get(model)

@@ -1,0 +1,116 @@
+"""The definition of a run, in parts with a digest each: what changes when code is deployed.
+
+A durable run keeps it, so that it can say what has changed under it. It sees what an agent, a tool
+and a router are made of, their functions' code included; not what these call.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterable
+from hashlib import blake2b
+from types import CodeType
+from typing import Any, cast
+
+from agentkit_py._core.json import dumps
+from agentkit_py._engine.agent_spec import AgentSpec, NetworkSpec
+from agentkit_py._engine.network_run import AgentLike
+from agentkit_py._engine.tool import Tool
+from agentkit_py.codec import message_to_dict
+from agentkit_py.messages import Message
+from agentkit_py.models.base import Model
+
+_HOOKS = ("enabled", "on_start", "on_response", "on_finish", "on_route")
+
+
+def digest_of(value: Any) -> str:
+    """Return a short digest of JSON."""
+    return blake2b(dumps(value).encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+def digest_of_messages(*parts: Iterable[Message], **facts: Any) -> str:
+    """Return a short digest of messages."""
+    return digest_of([[*map(message_to_dict, messages)] for messages in parts] + [facts])
+
+
+def definition_of(
+    agents: Iterable[AgentSpec], network: NetworkSpec | None, router: object
+) -> dict[str, str]:
+    """Return the parts of a run's definition: agents, their tools, and the network."""
+    found: dict[str, str] = {}
+    specs = list(agents)
+    for agent in specs:
+        found[f"agent {agent.name}"] = digest_of(_agent(agent))
+        for name, tool in agent.tools.items():
+            found[f"tool {name} of {agent.name}"] = _tool(tool)
+    if network is not None:
+        names = [agent.name for agent in specs]
+        found[f"network {network.name}"] = digest_of([names, network.max_iter, _named(router)])
+    return found
+
+
+def _agent(agent: AgentSpec) -> list[Any]:
+    handoffs = sorted(agent.handoffs)
+    return [*_with_output(agent), handoffs] if handoffs else _with_output(agent)
+
+
+def _with_output(agent: AgentSpec) -> list[Any]:
+    output = agent.output
+    if output is None:
+        return _without_output(agent)
+    parts = [[m.spec.name, m.spec.parameters, _named(m.function)] for m in output.members]
+    facts = [output.way, output.text is not None, output.retries, output.end_strategy]
+    return [*_without_output(agent), parts, facts, [_named(one) for one in output.validators]]
+
+
+def _without_output(agent: AgentSpec) -> list[Any]:
+    options = (agent.system, agent.model, agent.allowed_tools, agent.tool_choice)
+    return [
+        agent.assistant,
+        agent.max_iter,
+        agent.parallel_tools,
+        [_named(option) for option in options],
+        [_named(getattr(agent.lifecycle, name)) for name in _HOOKS],
+        *[one if isinstance(one, str) else dict(one) for one in agent.hosted_tools],
+    ]
+
+
+@functools.lru_cache(maxsize=512)
+def _tool(tool: Tool) -> str:
+    seconds = tool.approval_timeout.total_seconds()
+    options = (tool.handler, tool.needs_approval, tool.check)
+    schema = tool.parameters
+    return digest_of([schema, tool.steps, seconds, [_named(option) for option in options]])
+
+
+def _named(value: object) -> Any:
+    """Return what an option is, as JSON: functions by their code."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Model):
+        return [value.provider, value.model]
+    if isinstance(value, AgentLike):
+        return value.name
+    if isinstance(value, functools.partial):
+        return ["partial", _named(cast("Any", value).func)]
+    if isinstance(value, list | tuple | set | frozenset):
+        return sorted(map(str, cast("Iterable[object]", value)))
+    value = inspect.unwrap(cast("Any", value)) if callable(value) else value
+    code = getattr(value, "__code__", None) or getattr(_call_of(value), "__code__", None)
+    return _code(code) if isinstance(code, CodeType) else type(value).__qualname__
+
+
+def _call_of(value: object) -> object:
+    return vars(type(value)).get("__call__")
+
+
+def _code(code: CodeType) -> list[Any]:
+    consts = [_code(c) if isinstance(c, CodeType) else _const(c) for c in code.co_consts]
+    return [code.co_code.hex(), consts, *map(list, (code.co_names, code.co_varnames))]
+
+
+def _const(value: object) -> str:
+    if isinstance(value, frozenset):  # its order differs between processes
+        return repr(sorted(map(repr, cast("frozenset[object]", value))))
+    return repr(value)

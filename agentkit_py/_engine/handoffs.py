@@ -1,0 +1,210 @@
+"""Handoffs: tools by which an agent gives the conversation to another, and what goes along."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
+
+from agentkit_py._core.awaiting import resolve
+from agentkit_py._core.json import as_object, dumps
+from agentkit_py._core.naming import TOOL_NAME, slugify
+from agentkit_py._engine.lifecycle import AgentContext
+from agentkit_py._engine.network_run import AgentLike
+from agentkit_py._engine.tool import Tool, ToolContext, create_tool
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.messages import Message, TextMessage, ToolResultMessage
+from agentkit_py.processors.base import HistoryProcessor, ProcessorContext
+from agentkit_py.results import AgentResult
+
+T = TypeVar("T")
+
+HandoffHistory: TypeAlias = Literal["whole", "summary", "brief"] | HistoryProcessor
+"""What the next agent sees of what was said before: all of it, the texts in short, or nothing but
+what was handed over; or what a processor leaves of it."""
+
+LOOP = "handoff_loop"
+"""The stop reason of a run whose agents hand over in circles."""
+
+
+@dataclass(frozen=True, eq=False)
+class Handoff(Generic[T]):
+    """A tool by which an agent gives the conversation to another.
+
+    The agent's turn ends with the call, and the network goes on with the other agent.
+    """
+
+    agent: AgentLike[Any] | str
+    """The agent that goes on, which joins the network, or the name of one that is in it."""
+
+    input_type: type[T] | None = None
+    """The type of the input that the model gives when it hands over; None: no input."""
+
+    when: Callable[[AgentContext[Any]], bool | Awaitable[bool]] | None = None
+    """Returns whether the model may hand over now; None: always."""
+
+    on_handoff: Callable[[ToolContext[Any], T], Any] | None = None
+    """Called with what the model said, in a step: once in a durable run."""
+
+    history: HandoffHistory = "whole"
+    """The part of the history that the next agent sees; the report of its calls shows it."""
+
+    name: str | None = None
+    """The name of the tool; None: ``transfer_to_`` and the agent's name."""
+
+    description: str | None = None
+    """The tool's description; None: made of the agent's description."""
+
+    max_repeats: int = 2
+    """The most times that it may happen in one run; once more ends it with ``"handoff_loop"``."""
+
+    @property
+    def target(self) -> str:
+        """The name of the agent who goes on."""
+        return self.agent if isinstance(self.agent, str) else self.agent.name
+
+    @property
+    def tool_name(self) -> str:
+        """The name of the tool."""
+        return self.name or f"transfer_to_{slugify(self.target).replace('-', '_')}"[:64]
+
+    def tool(self) -> Tool:
+        """Return the tool.
+
+        Raises:
+            ConfigurationError: Its name or type cannot be used.
+        """
+        if not TOOL_NAME.fullmatch(self.tool_name):
+            raise ConfigurationError(f"The name of a handoff cannot be {self.tool_name!r}")
+        purpose = "" if isinstance(self.agent, str) else self.agent.description
+        said = f"Hand the conversation over to {self.target}, who goes on with it. {purpose}"
+        return create_tool(
+            name=self.tool_name,
+            description=self.description or said.strip(),
+            parameters=_model_of(self.tool_name, self.input_type),
+            handler=self._hand_over,
+        )
+
+    async def _hand_over(self, given: Any, ctx: ToolContext[Any]) -> str:
+        if self.on_handoff is not None:
+            value = given if self.input_type is None else given.input
+            await resolve(self.on_handoff(ctx, value))
+        return f"{self.target} goes on."
+
+
+def _model_of(name: str, kind: Any) -> Any:
+    from pydantic import ConfigDict, create_model  # noqa: PLC0415 - slow to load
+
+    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    if kind is None:
+        return create_model(name, __config__=config)
+    return create_model(name, __config__=config, input=(kind, ...))
+
+
+HandoffLike: TypeAlias = AgentLike[Any] | Handoff[Any]
+"""A handoff, or the agent to hand over to."""
+
+
+def handoff_map(agent: str, given: Sequence[object]) -> dict[str, tuple[Handoff[Any], Tool]]:
+    """Return an agent's handoffs and their tools, by the tools' names.
+
+    Raises:
+        ConfigurationError: One is no handoff, or two have one name.
+    """
+    found: dict[str, tuple[Handoff[Any], Tool]] = {}
+    for one in given:
+        if isinstance(one, AgentLike):
+            handoff = Handoff[Any](cast("AgentLike[Any]", one))
+        elif isinstance(one, Handoff):
+            handoff = cast("Handoff[Any]", one)
+        else:
+            raise ConfigurationError(
+                f"Agent {agent!r}: handoffs must be agents and Handoff(…)s, got {one!r:.80}"
+            )
+        if handoff.tool_name in found:
+            raise ConfigurationError(
+                f"Agent {agent!r} has two handoffs called {handoff.tool_name!r}; give one a name=…"
+            )
+        found[handoff.tool_name] = (handoff, handoff.tool())
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """A handoff that happened."""
+
+    source: str
+    """The agent who handed over."""
+
+    target: str
+    """The agent who went on."""
+
+    input: Any
+    """The model's input as JSON; None where none was asked for."""
+
+    tool_name: str
+    history: HandoffHistory
+    """The history that went along."""
+
+
+def handed_over(
+    result: AgentResult, handoffs: dict[str, tuple[Handoff[Any], Tool]]
+) -> tuple[Handoff[Any], HandedOver] | None:
+    """Return the handoff that a result holds; None: it holds none, or it failed."""
+    for message in result.tool_calls:
+        found = handoffs.get(message.tool.name)
+        content: Any = message.content
+        if found is not None and isinstance(content, dict) and "error" not in content:
+            handoff, arguments = found[0], cast("Any", message.tool.arguments)
+            said = (as_object(arguments) or {}).get("input")
+            return handoff, HandedOver(
+                result.agent_name, handoff.target, said, handoff.tool_name, handoff.history
+            )
+    return None
+
+
+class HandedOverView(HistoryProcessor):
+    """Leaves of what was said before a handoff what goes along with it."""
+
+    def __init__(self, handed: HandedOver) -> None:
+        """Keep what happened."""
+        self.handed = handed
+
+    @property
+    def name(self) -> str:
+        """Return the name that reports use."""
+        return "handoff"
+
+    async def process(
+        self, messages: Sequence[Message], context: ProcessorContext
+    ) -> Sequence[Message]:
+        """Return the messages since the handoff, behind what goes along."""
+        handed = self.handed
+        ends = [i for i, m in enumerate(messages) if _is_handoff(m, handed)]
+        end = ends[-1] + 1 if ends else 0
+        before, after = messages[:end], messages[end:]
+        if isinstance(handed.history, HistoryProcessor):
+            return [*await resolve(handed.history.process(before, context)), *after]
+        lines = [f"{handed.source} handed this conversation over to {handed.target}."]
+        if handed.input is not None:
+            lines.append(f"What {handed.source} said: {dumps(handed.input)}")
+        if handed.history == "summary":
+            lines += ["What was said before:", *_in_short(before)]
+        return [TextMessage("user", "\n".join(lines), from_history=False), *after]
+
+
+def _is_handoff(message: Message, handed: HandedOver) -> bool:
+    return (
+        isinstance(message, ToolResultMessage)
+        and message.tool.name == handed.tool_name
+        and message.agent == handed.source
+    )
+
+
+_LONGEST = 500
+"""Letters of each text in a short form at the most."""
+
+
+def _in_short(messages: Sequence[Message]) -> list[str]:
+    texts = [m for m in messages if isinstance(m, TextMessage) and m.role != "system"]
+    return [f"- {m.agent or m.role}: {' '.join(m.text.split())[:_LONGEST]}" for m in texts]

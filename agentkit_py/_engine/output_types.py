@@ -1,0 +1,210 @@
+"""Output types: what an agent can be asked to end with, and what is made of that when it runs.
+
+Loading this module loads no pydantic; `agentkit_py._engine.output_schema` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeAlias
+
+from typing_extensions import TypeVar
+
+from agentkit_py._engine.lifecycle import AgentContext
+from agentkit_py._engine.tool import Tool
+from agentkit_py.errors import ConfigurationError, ToolDefinitionError
+from agentkit_py.models.base import Model, ToolSpec
+from agentkit_py.models.fallback import FallbackModel
+from agentkit_py.results import OutputT
+from agentkit_py.state import StateT
+
+T = TypeVar("T")
+
+OutputWay: TypeAlias = Literal["native", "tool", "prompted"]
+"""A way of asking a model for an output; see `NativeOutput`, `ToolOutput`, `PromptedOutput`."""
+
+EndStrategy: TypeAlias = Literal["early", "exhaustive"]
+"""``"early"``: tools called beside a valid output are not run; ``"exhaustive"``: they are."""
+
+OutputValidator: TypeAlias = (
+    Callable[[AgentContext[StateT], OutputT], "OutputT | Awaitable[OutputT]"]
+    | Callable[[OutputT], "OutputT | Awaitable[OutputT]"]
+)
+"""Checks an output, or changes it; see `Agent.output_validator`."""
+
+FINAL_RESULT = "final_result"
+"""The name of the tool, or schema, of an output."""
+
+
+@dataclass(frozen=True)
+class _Asked(Generic[T]):
+    """The types of an output with the way in which the model is asked for it."""
+
+    type: (
+        type[T]
+        | Callable[..., Awaitable[T]]
+        | Callable[..., T]
+        | Sequence[type[T] | Callable[..., Awaitable[T]] | Callable[..., T]]
+    )
+    """A type or function, or a list of them."""
+
+    name: str | None = None
+    """The name of the tool or schema; None: ``final_result``, in lists with the type's name."""
+
+    description: str | None = None
+    """The description for the model; None: the docstring."""
+
+
+class ToolOutput(_Asked[T]):
+    """An output that the model gives by calling a tool, which every model can that has tools."""
+
+
+class NativeOutput(_Asked[T]):
+    """An output that the provider makes the model write as JSON of its schema."""
+
+
+class PromptedOutput(_Asked[T]):
+    """An output that the system prompt asks for, as JSON; for models that can do nothing else."""
+
+
+OutputItem: TypeAlias = type[T] | Callable[..., Awaitable[T]] | Callable[..., T] | ToolOutput[T]
+"""A type, a function that is called with what the model gives, or a `ToolOutput` of one."""
+
+OutputType: TypeAlias = (
+    OutputItem[T] | NativeOutput[T] | PromptedOutput[T] | Sequence[OutputItem[T]]
+)
+"""Anything that an agent's ``output_type`` may be."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """One of the types that an output may have."""
+
+    tool: Tool
+    """The tool by which the model gives it; its arguments are validated against the type."""
+
+    adapter: Any
+    """The pydantic ``TypeAdapter`` of the output."""
+
+    function: Callable[..., Any] | None = None
+    """Called with the validated arguments; gives the output."""
+
+    context: str | None = None
+    """The function's parameter that gets the context."""
+
+    wrapped: bool = False
+    """True if the type is no object, and so stands in the member ``response`` of one."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The name and schema that the model sees."""
+        return self.tool.spec
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutputSpec:
+    """An agent's output, resolved when its run begins."""
+
+    agent: str
+    members: tuple[Member, ...]
+    """Its types, but for plain text."""
+
+    whole: Member | None
+    """All of them in one schema; None where functions or plain text are among several."""
+
+    text: Member | None
+    """Plain text is an output, too."""
+
+    way: OutputWay | None
+    """None: the best that the model can do."""
+
+    validators: tuple[Callable[..., Any], ...]
+    retries: int
+    end_strategy: EndStrategy
+
+    def plan(self, model: Model, *, has_tools: bool, prefill: bool) -> OutputPlan:
+        """Return how a model is asked for the output.
+
+        Args:
+            model: Who is asked.
+            has_tools: True if the agent has tools, its own or the provider's.
+            prefill: True if the agent begins the answers.
+
+        Raises:
+            ConfigurationError: The model cannot be asked in the way that was chosen.
+        """
+        if not self.members:
+            return OutputPlan(self, "text")
+        way = self.way
+        # Of models that stand in for each other, each must be able to.
+        models: Sequence[Model] = model.models if isinstance(model, FallbackModel) else (model,)
+        asked = False
+        try:
+            asked = self.whole is not None and all(
+                one.adapter.output_format(one, self.whole.spec) is not None for one in models
+            )
+        except ToolDefinitionError:  # e.g. recursion, which Gemini takes in tools neither
+            way = way or "prompted"
+        if way == "native" and not asked:
+            raise ConfigurationError(
+                f"Agent {self.agent!r}: {model.provider} model {model.model!r} cannot be asked for "
+                "this output by its schema; use ToolOutput(…) or PromptedOutput(…)"
+            )
+        if way is None:
+            fits = all(
+                one.takes.structured_output and (one.takes.structured_with_tools or not has_tools)
+                for one in models
+            )
+            way = "native" if asked and fits and not prefill else "tool"
+        if way != "tool" and self.whole is None:
+            raise ConfigurationError(
+                f"Agent {self.agent!r}: functions and str beside other outputs need ToolOutput(…)"
+            )
+        return OutputPlan(self, way)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPlan:
+    """The way in which one model is asked for an output."""
+
+    spec: OutputSpec
+    way: Literal["native", "tool", "prompted", "text"]
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """The tools by which the model answers."""
+        members = self.spec.members if self.way == "tool" else ()
+        return {member.tool.name: member.tool for member in members}
+
+    @property
+    def format(self) -> ToolSpec | None:
+        """The schema that the provider is to keep the model to."""
+        whole = self.spec.whole
+        return whole.spec if whole is not None and self.way == "native" else None
+
+    @property
+    def is_forced(self) -> bool:
+        """True if the model must call a tool: plain text is no output."""
+        return self.way == "tool" and self.spec.text is None
+
+    @property
+    def in_text(self) -> Member | None:
+        """The type that the reply's text is read as; None: text is no output."""
+        return self.spec.whole if self.way in ("native", "prompted") else self.spec.text
+
+    @property
+    def instructions(self) -> str:
+        """The system prompt's words on the output."""
+        whole = self.spec.whole
+        if whole is None or self.way != "prompted":
+            return ""
+        from agentkit_py._core.json import dumps  # noqa: PLC0415 - for this way only
+
+        return _PROMPT.format(schema=dumps(whole.spec.parameters))
+
+
+_PROMPT = """\
+When you are done, answer with nothing but a JSON object that fits this JSON Schema, without \
+Markdown around it:
+{schema}"""

@@ -1,0 +1,276 @@
+"""Runs that end where they need a person, and go on with the answer in any process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from agentkit_py._core.json import JsonObject, as_object
+from agentkit_py._engine.run_context import RunContext, RunOptions
+from agentkit_py._engine.tool import Tool
+from agentkit_py.codec import message_from_dict, message_to_dict
+from agentkit_py.errors import ConfigurationError, NotPendingError, StateError
+from agentkit_py.events.approvals import Answered, ApprovalAnswer
+from agentkit_py.history.questions import Question, QuestionStore, record_answer
+from agentkit_py.history.runs import RunRecord
+from agentkit_py.messages import TextMessage, UserMessage
+from agentkit_py.runtime.current import choose_runtime
+from agentkit_py.runtime.journal import RunPaused
+from agentkit_py.runtime.port import Runtime
+from agentkit_py.state import State
+
+D = TypeVar("D")
+
+PENDING = "pending"
+"""The stop reason of a run that waits for a person."""
+
+
+def may_pause(options: RunOptions, history: object, agents: Iterable[Any]) -> RunOptions:
+    """Return the options of a run; where it may have to ask, with a runtime that lets it pause."""
+    if options.get("approver") is not None or not any(map(_may_ask, agents)):
+        return options
+    if not isinstance(history, QuestionStore):
+        return options
+    runtime = choose_runtime(
+        options.get("runtime"),
+        context=options.get("ctx"),
+        require_durable=options.get("require_durable", False),
+    )
+    return {**options, "runtime": runtime.recording(None, {})}
+
+
+def _may_ask(agent: Any) -> bool:
+    tools: Iterable[object] = agent.tools
+    return bool(agent.mcp_servers) or any(
+        isinstance(one, Tool) and (one.steps or one.needs_approval is not False) for one in tools
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The beginning of a run, kept until it pauses."""
+
+    target: tuple[str, str]
+    """Kind and name of what runs."""
+
+    state: JsonObject | None
+    """The state that was given; None: none was."""
+
+    thread_id: str | None
+    problem: str = ""
+    """Why the run could not begin so again."""
+
+    @classmethod
+    def of(cls, context: RunContext, kind: str, name: str) -> Beginning | None:
+        """Return what a run is about to begin with; None: it cannot pause."""
+        if not context.runtime.pauses:
+            return None
+        thread_id = context.state.thread_id
+        if context.resumes:
+            return cls((kind, name), None, thread_id)
+        try:
+            return cls((kind, name), context.state.to_dict(), thread_id)
+        except StateError as error:
+            return cls((kind, name), None, thread_id, str(error))
+
+    async def pause(self, context: RunContext, paused: RunPaused) -> list[Question]:
+        """Store the run, so that it can go on; return the questions that it waits for.
+
+        Raises:
+            ConfigurationError: Something of it is not JSON.
+        """
+        if self.problem:
+            raise ConfigurationError(f"The run needs a person and cannot wait: {self.problem}")
+        message, store = context.input.message, context.thread.config
+        thread_id = context.state.thread_id
+        assert isinstance(store, QuestionStore)
+        assert message.id is not None
+        assert thread_id is not None
+        kind, name = self.target
+        when = message.client_timestamp
+        content = message.content if isinstance(message.content, str) else tuple(message.content)
+        steps = paused.journal()
+        journal: JsonObject = {
+            "target": {"kind": kind, "name": name},
+            "message": {
+                "text": message_to_dict(TextMessage("user", content)),
+                "state": None if message.state is None else dict(message.state),
+                "clientTimestamp": None if when is None else when.isoformat(),
+                "systemPrompt": message.system_prompt,
+            },
+            "state": self.state,
+            "threadId": self.thread_id,
+            "steps": steps,
+        }
+        run = RunRecord(id=message.id, status="paused", journal=journal)
+        await store.save_run(thread_id, run)
+        known = as_object(steps["answers"]) or {}
+        asked = await questions_of(store, thread_id, message.id)
+        return [one for one in asked if one.id not in known]
+
+
+async def questions_of(store: QuestionStore, thread_id: str, run_id: str) -> list[Question]:
+    """Return the questions of a run, the oldest first."""
+    found = await store.list_questions(thread_id=thread_id, status=None, limit=None)
+    return [question for question in found if question.run_id == run_id]
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """A paused run that goes on here, and nowhere else."""
+
+    store: QuestionStore
+    thread_id: str
+    run_id: str
+    journal: JsonObject
+    answers: Mapping[str, ApprovalAnswer | None]
+
+    @property
+    def target(self) -> tuple[str, str]:
+        """Kind and name of the agent or network that runs."""
+        fields = as_object(self.journal.get("target")) or {}
+        return str(fields.get("kind")), str(fields.get("name"))
+
+    @property
+    def message(self) -> UserMessage:
+        """The user's message that began the run."""
+        fields: Mapping[str, Any] = as_object(self.journal.get("message")) or {}
+        text = message_from_dict(fields.get("text"), where="a paused run")
+        assert isinstance(text, TextMessage)
+        when = fields.get("clientTimestamp")
+        return UserMessage(
+            text.content,
+            self.run_id,
+            state=fields.get("state"),
+            client_timestamp=None if when is None else datetime.fromisoformat(when),
+            system_prompt=fields.get("systemPrompt"),
+        )
+
+    def options(self, given: RunOptions, default: State[Any] | None) -> RunOptions:
+        """Return the options with which the run begins again, up to the answer."""
+        runtime: Runtime = choose_runtime(given.get("runtime"))
+        steps = as_object(self.journal.get("steps")) or {}
+        found: RunOptions = {**given, "runtime": runtime.recording(steps, self.answers)}
+        kept = as_object(self.journal.get("state"))
+        thread_id = self.journal.get("threadId")
+        found["thread_id"] = thread_id if isinstance(thread_id, str) else None
+        if kept is None:
+            found["state"] = None
+            return found
+        plain = State.from_dict(kept)
+        own = given.get("state")
+        state: State[Any] = own if isinstance(own, State) else (default or plain).clone()
+        state = State(state.data, messages=plain.messages, results=plain.transcript)
+        state.load(plain.dump())
+        state.thread_id, state.not_loaded = plain.thread_id, plain.not_loaded
+        found["state"] = state
+        return found
+
+    async def end(self, status: str) -> None:
+        """Record how the run ended, unless it did so itself or waits again."""
+
+        def change(run: RunRecord) -> RunRecord | None:
+            is_mine = run.status == "running" and run.journal is not None
+            return replace(run, status=status, journal=None) if is_mine else None
+
+        await self.store.change_run(self.thread_id, self.run_id, change)
+
+
+async def resume_with(
+    store: object, thread_id: str, answers: Mapping[str, Answered] | None, by: str | None
+) -> Resumption:
+    """Save answers, and take the run that they are for; nobody else gets it then.
+
+    Raises:
+        ConfigurationError: The store keeps no questions, or the run is an Inngest function.
+        NotPendingError: There is no such question, or nobody waits for its answer.
+    """
+    if not isinstance(store, QuestionStore):
+        raise ConfigurationError(
+            f"resume() needs history=… with a store that keeps questions, such as SqliteHistory, "
+            f"not {store!r:.80}"
+        )
+    asked = await store.list_questions(thread_id=thread_id, status=None, limit=None)
+    remote = [one.id for one in asked if one.execution is not None and one.id in (answers or ())]
+    if remote:
+        raise ConfigurationError(
+            f"Question {remote[0]!r} was asked by an Inngest function, which goes on once the "
+            "answer is sent to it. Instead of resume(…) write: "
+            f"await answer_question(client, store, {remote[0]!r}, True or False, by=…), from "
+            "agentkit_py.inngest"
+        )
+    for question_id, given in (answers or {}).items():
+        await record_answer(store, question_id, given, by, thread_id=thread_id)
+    wanted = [one.run_id for one in asked if not answers or one.id in answers]
+    for run_id in dict.fromkeys(wanted):
+        found = None if run_id is None else await take(store, thread_id, run_id)
+        if found is not None:
+            return found
+    raise NotPendingError(thread_id, "no run of it is paused")
+
+
+async def take_answered(store: object, questions: Sequence[Question]) -> Resumption | None:
+    """Take a run that has paused just now, if somebody has answered meanwhile."""
+    if not isinstance(store, QuestionStore):
+        return None
+    for one in questions:
+        if one.status != "open" and one.run_id is not None:
+            return await take(store, one.thread_id, one.run_id)
+    return None
+
+
+async def take(store: QuestionStore, thread_id: str, run_id: str) -> Resumption | None:
+    """Take a paused run; None: it does not wait, or another process has taken it."""
+    mine: list[RunRecord] = []
+
+    def claim(run: RunRecord) -> RunRecord | None:
+        mine.clear()
+        if run.status != "paused":
+            return None
+        mine.append(replace(run, status="running"))
+        return mine[0]
+
+    await store.change_run(thread_id, run_id, claim)
+    if not mine:
+        return None
+    questions = await _expired(store, await questions_of(store, thread_id, run_id))
+    closed = {q.id: q.answer for q in questions if q.status in ("answered", "expired")}
+    return Resumption(store, thread_id, run_id, mine[0].journal or {}, closed)
+
+
+async def _expired(store: QuestionStore, questions: Sequence[Question]) -> list[Question]:
+    """Close those questions whose time is over."""
+    now = datetime.now(UTC)
+
+    def expire(question: Question) -> Question | None:
+        return question.closed(None, now) if question.is_due(now) else None
+
+    found: list[Question] = []
+    for one in questions:
+        changed = await store.change_question(one.id, expire) if one.is_due(now) else one
+        found.append(changed or one)
+    return found
+
+
+async def stop_paused(store: object, thread_id: str) -> list[RunRecord]:
+    """Stop the paused runs of a thread; return what they were."""
+    if not isinstance(store, QuestionStore):
+        return []
+    stopped: list[RunRecord] = []
+
+    def stop(run: RunRecord) -> RunRecord | None:
+        if run.status != "paused":
+            return None
+        stopped.append(run)
+        return replace(run, status="stopped", journal=None)
+
+    def close(question: Question) -> Question | None:
+        return replace(question, status="stopped") if question.status == "open" else None
+
+    for question in await store.list_questions(thread_id=thread_id, limit=None):
+        if question.run_id is not None and question.execution is None:
+            await store.change_run(thread_id, question.run_id, stop)
+            await store.change_question(question.id, close)
+    return list({run.id: run for run in stopped}.values())

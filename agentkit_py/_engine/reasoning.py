@@ -1,0 +1,106 @@
+"""Reasoning of earlier replies in a run: what a report says of it, and what a refusal leads to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agentkit_py._engine.run_context import RunContext
+from agentkit_py.errors import BadRequestError, ContextOverflowError
+from agentkit_py.messages import Message
+from agentkit_py.models.base import Model, ModelRequest
+from agentkit_py.models.binding import WORDS, digests_of, mark_refused, refuses_reasoning
+from agentkit_py.models.blocks import host_of
+from agentkit_py.processors.report import ContextReport, ReportEntry
+
+LEVEL = NAME = "reasoning"
+_CHANGES = ("messages", "gap", "head")
+
+
+def refused_reasoning(run: RunContext, model: Model) -> frozenset[str]:
+    """Return the digests of the reasoning that the model's host has refused in this run."""
+    return run.memory.get(_refused_by(model), frozenset())
+
+
+def _refused_by(model: Model) -> str:
+    return f"reasoning refused by {host_of(model)}"
+
+
+def reasoning_left_out(
+    model: Model, request: ModelRequest, report: ContextReport
+) -> ReportEntry | None:
+    """Return what a report says of the reasoning that is not sent; None: all is."""
+    left_out = model.adapter.left_out(model, request)
+    if not left_out:
+        return None
+    reasons = Counter(why for _, why in left_out)
+    words = [f"{count} because {WORDS[why]}{_cause(why, report)}" for why, count in reasons.items()]
+    gone = {id(message) for message, _ in left_out}
+    return _entry(report, "not sent: " + "; ".join(words), gone)
+
+
+def _cause(why: str, report: ContextReport) -> str:
+    if why not in _CHANGES:
+        return ""
+    changed = dict.fromkeys(
+        f"{entry.name} ({entry.level})" for entry in report.entries if entry.changed
+    )
+    return f" ({', '.join(changed)})" if changed else ""
+
+
+def _entry(report: ContextReport, reason: str, gone: set[int]) -> ReportEntry:
+    return ReportEntry(
+        level=LEVEL,
+        name=NAME,
+        reason=reason,
+        before=report.sent,
+        after=[message for message in report.sent if id(message) not in gone],
+        tokenizer=report.tokenizer,
+    )
+
+
+def fallback_entry(report: ContextReport, other: Model, error: Exception) -> ReportEntry:
+    """Return what a report says of a model that failed, so that another one was asked."""
+    return ReportEntry(
+        level="model",
+        name="fallback",
+        reason=f"{error}; {other.provider} model {other.model!r} was asked instead",
+        before=report.sent,
+        after=report.sent,
+        tokenizer=report.tokenizer,
+    )
+
+
+def bound_reply(
+    model: Model, request: ModelRequest, messages: Sequence[Message], *, healed: bool
+) -> tuple[Message, ...]:
+    """Return a reply's messages as they are kept: with what their reasoning belongs to.
+
+    Args:
+        model: The model that replied.
+        request: What it was asked.
+        messages: The reply.
+        healed: Whether the request was refused before, because of the reasoning that it held.
+    """
+    bound = model.bind(request, messages)
+    return mark_refused(bound, host_of(model), request.refused) if healed else bound
+
+
+def can_heal(error: BadRequestError, request: ModelRequest) -> bool:
+    """Return whether the request can be sent again without the reasoning that was refused."""
+    if isinstance(error, ContextOverflowError) or not refuses_reasoning(error.detail):
+        return False
+    return not digests_of(request.messages) <= request.refused
+
+
+def without_reasoning(
+    run: RunContext, model: Model, request: ModelRequest, report: ContextReport
+) -> tuple[ModelRequest, ContextReport]:
+    """Return a request without reasoning, and remember for this run that the host refused it."""
+    refused = request.refused | digests_of(request.messages)
+    run.memory[_refused_by(model)] = refused
+    request = replace(request, refused=refused)
+    gone = {id(m) for m, _ in model.adapter.left_out(model, request)}
+    entry = _entry(report, "the provider refused it, so the request was sent without", gone)
+    return request, replace(report, entries=(*report.entries, entry))

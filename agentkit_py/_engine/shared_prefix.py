@@ -1,0 +1,217 @@
+"""Shared prefix: one beginning for the requests of all agents of a network.
+
+All have the same system prompt and are shown the tools of all; what an agent is, and which tools
+are its own, a system message says where its turn begins. So requests grow by appending whichever
+agent's turn it is: providers cache them, and signed reasoning holds. Where those messages stand
+follows from who wrote what, so nothing of them is stored.
+
+An agent from which something is hidden, or whose prompt or tools are not known before its turn,
+keeps a beginning of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from agentkit_py._engine.agent_spec import AgentSpec, NetworkSpec
+from agentkit_py._engine.network_run import AgentLike
+from agentkit_py._engine.prompt import HistoryMode
+from agentkit_py._engine.tool_sources import allowed_names
+from agentkit_py.messages import Message, ToolCallMessage, ToolResultMessage
+from agentkit_py.models.base import Model, ModelRequest, ToolSpec
+from agentkit_py.models.encoding import role_message
+from agentkit_py.models.fallback import FallbackModel
+from agentkit_py.processors.base import HistoryProcessor, Level
+
+SYSTEM = (
+    "Several agents take turns in this conversation. System messages say which of them you are "
+    "from there on. Follow the instructions of that agent and call its tools only; those of other "
+    "agents are for their turns."
+)
+"""The system prompt of all agents."""
+
+ROLE = "From here on you are the agent {agent}."
+AGAIN = "From here on you are the agent {agent} again, as said above."
+MOST_TOOLS = 128
+"""The most tools that agents share: OpenAI takes no more functions in a request."""
+
+Chains: TypeAlias = Sequence[tuple[Level, Sequence[HistoryProcessor]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """An agent that shares the prefix."""
+
+    agent: AgentLike
+    text: str
+    """Its announcement where it speaks for the first time."""
+
+    tools: frozenset[str]
+
+    @classmethod
+    def of(cls, agent: AgentSpec, system: str) -> Role:
+        """Return the role of an agent with this system prompt."""
+        own = _tools_of(agent)
+        listed = f"Your tools: {', '.join(own)}." if own else "You have no tools."
+        texts = (ROLE.format(agent=agent.name), system, listed)
+        return cls(agent.agent, "\n\n".join(text for text in texts if text), frozenset(own))
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrefix:
+    """The roles of the agents that share a beginning, by name, and the tools of all of them."""
+
+    roles: Mapping[str, Role]
+    tools: tuple[ToolSpec, ...]
+    apart: Mapping[str, str]
+    """Agents with a beginning of their own, and why."""
+
+    def takes_in(self, agent: AgentSpec, model: Model) -> bool:
+        """Return whether the agent's requests to the model begin as those of the others."""
+        role = self.roles.get(agent.name)
+        known = role is not None and role.agent is agent.agent
+        return known and model.takes.system_inside and not isinstance(model, FallbackModel)
+
+    def why_apart(self, agent: AgentSpec, model: Model) -> str:
+        """Return why an agent has a beginning of its own."""
+        if isinstance(model, FallbackModel):
+            return "other models may stand in for its own"
+        if not model.takes.system_inside:
+            return f"{model.model} takes no system messages inside a conversation"
+        return self.apart.get(agent.name, "it has joined the network")
+
+    def with_system(self, agent: AgentSpec, system: str) -> SharedPrefix:
+        """Return it with another system prompt of an agent."""
+        return replace(self, roles={**self.roles, agent.name: Role.of(agent, system)})
+
+    def owner_of(self, tool: str) -> str | None:
+        """Return the name of an agent that has the tool."""
+        return next((name for name, role in self.roles.items() if tool in role.tools), None)
+
+    def announced(self, messages: Sequence[Message], reader: str) -> list[Message]:
+        """Return a conversation with a system message wherever another agent begins to speak.
+
+        The last one is for ``reader``, who speaks next. No message stands between a call and its
+        result.
+        """
+        found: list[Message] = []
+        said: set[str] = set()
+        offered = frozenset(spec.name for spec in self.tools)
+        acting, waiting = "", 0
+        for author, message in (*_authors(messages), (reader, None)):
+            if author and author != acting and not waiting:
+                acting, role = author, self.roles.get(author)
+                if role is not None:
+                    text = AGAIN.format(agent=author) if author in said else role.text
+                    found.append(role_message(text, role.tools - offered, offered - role.tools))
+                    offered = role.tools
+                    said.add(author)
+            if message is not None:
+                found.append(message)
+                waiting = _waiting(waiting, message)
+        return found
+
+    def share(self, request: ModelRequest) -> ModelRequest:
+        """Return a request of an agent's with the common beginning, and its role at the end."""
+        own = frozenset(spec.name for spec in request.tools)
+        return replace(
+            request,
+            messages=tuple(self.announced(request.messages, request.agent)),
+            tools=self.tools,
+            allowed_tools=own,
+        )
+
+
+def shared_prefix(
+    agents: Sequence[tuple[AgentSpec, Chains]], network: NetworkSpec | None, mode: HistoryMode
+) -> SharedPrefix | None:
+    """Return what a network's agents share; None: each has a beginning of its own.
+
+    Args:
+        agents: The agents, with the processors that the history goes through for each.
+        network: Their network.
+        mode: The order of prompt and history.
+    """
+    if network is None or network.prefix == "own" or mode == "typescript" or len(agents) < 2:  # noqa: PLR2004 - one agent shares with nobody
+        return None
+    specs: dict[str, ToolSpec] = {}
+    roles: dict[str, Role] = {}
+    apart: dict[str, str] = {}
+    for agent, chains in agents:
+        own = _tools_of(agent)
+        reason = _why_apart(agent, chains) or _conflict(own, specs)
+        if reason:
+            apart[agent.name] = reason
+        else:
+            assert isinstance(agent.system, str)
+            specs |= own
+            roles[agent.name] = Role.of(agent, agent.system)
+    if network.prefix == "auto" and (apart or not _all_sign(agents, network)):
+        return None
+    return SharedPrefix(roles, tuple(specs.values()), apart)
+
+
+def _why_apart(agent: AgentSpec, chains: Chains) -> str:
+    """Return what keeps an agent from sharing; empty: nothing."""
+    hiding = next((p.name for _, chain in chains for p in chain if not p.same_for_all), "")
+    facts = {
+        f"{hiding} may hide something from it": bool(hiding),
+        "its system prompt is a function": not isinstance(agent.system, str),
+        "its on_start may change what it sees": agent.lifecycle.on_start is not None,
+        "its knowledge is described in its system prompt": agent.knowledge is not None,
+        "its servers say which tools it has": bool(agent.servers),
+        "its rights are a function": callable(agent.allowed_tools),
+        "its hosted tools could be called in other agents' turns": bool(agent.hosted_tools),
+        "it begins its answers itself": bool(agent.assistant),
+        "its tool_choice is said in its system prompt": agent.tool_choice != "auto",
+        "its handoffs are offered in its turns only": bool(agent.handoffs),
+        "its output has a form of its own": agent.output is not None,
+    }
+    return next((reason for reason, holds in facts.items() if holds), "")
+
+
+def _conflict(own: Mapping[str, ToolSpec], others: Mapping[str, ToolSpec]) -> str:
+    for name, spec in own.items():
+        if others.get(name, spec) != spec:
+            return f"another agent has another tool {name!r}"
+    if len(own.keys() | others.keys()) > MOST_TOOLS:
+        return f"the agents would have more than {MOST_TOOLS} tools"
+    return ""
+
+
+def _all_sign(agents: Sequence[tuple[AgentSpec, Chains]], network: NetworkSpec) -> bool:
+    """Return whether all agents have the same model, which signs, and processors hide nothing."""
+    models = [network.model or agent.model or network.default_model for agent, _ in agents]
+    first = models[0]
+    return (
+        isinstance(first, Model)
+        and not isinstance(first, FallbackModel)
+        and first.takes.checks_prefix
+        and first.takes.system_inside
+        and all(model == first for model in models)
+        and not any(chains for _, chains in agents)
+    )
+
+
+def _tools_of(agent: AgentSpec) -> dict[str, ToolSpec]:
+    """Return the definitions of the tools that an agent has at any time."""
+    rights = agent.allowed_tools
+    names = None if rights is None or callable(rights) else allowed_names(agent.name, rights)
+    return {n: t.spec for n, t in agent.tools.items() if names is None or n in names}
+
+
+def _authors(messages: Sequence[Message]) -> Iterator[tuple[str, Message]]:
+    """Yield messages with the agents that wrote them; empty: no agent did."""
+    for message in messages:
+        yield (message.agent or "") if message.role == "assistant" else "", message
+
+
+def _waiting(before: int, message: Message) -> int:
+    """Return how many calls wait for their results after a message."""
+    if isinstance(message, ToolCallMessage):
+        return before + len(message.tools)
+    if isinstance(message, ToolResultMessage):
+        return max(0, before - 1)
+    return before

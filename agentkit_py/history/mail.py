@@ -1,0 +1,74 @@
+"""A mailbox: what comes from outside is kept until a run asks for it.
+
+An event that a run waits for may come before the run waits. Kept in a store it is found all the
+same, and each is received once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Protocol, runtime_checkable
+
+from agentkit_py._core.json import JsonObject
+from agentkit_py.errors import ConfigurationError
+
+MAIL_SECONDS = 30 * 24 * 3600.0
+"""Seconds for which mail is kept, received or not."""
+
+
+@runtime_checkable
+class MailStore(Protocol):
+    """Keeps mail in boxes. Each is received once: whoever took it gets it again, nobody else."""
+
+    async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
+        """Add mail to a box; one of its id that was there already stays as it is."""
+        ...
+
+    async def take_mail(self, box: str, taker: str) -> JsonObject | None:
+        """Return what ``taker`` took before, else the oldest mail that nobody took; None: none."""
+        ...
+
+
+def mail_store(store: object) -> MailStore:
+    """Return a store that keeps mail.
+
+    Raises:
+        ConfigurationError: It keeps none, or there is no store.
+    """
+    if isinstance(store, MailStore):
+        return store
+    raise ConfigurationError(
+        "A mailbox needs history=… with a store that keeps mail (MemoryHistory, SqliteHistory, "
+        f"PostgresHistory), not {store!r:.80}"
+    )
+
+
+def box_of(event: str, key: str) -> str:
+    """Return the name of the box of an event and key; it is safe in any expression."""
+    return "mail-" + hashlib.blake2b(f"{event}\0{key}".encode(), digest_size=16).hexdigest()
+
+
+async def deliver(
+    store: object, event: str, key: str, content: JsonObject, *, mail_id: str
+) -> None:
+    """Keep what has come from outside for the run that receives it with ``ctx.receive(event, …)``.
+
+    Runs in this process are woken; others look again within a second. For Inngest functions there
+    is `agentkit_py.inngest.mailbox_function`, which wakes them at once.
+
+    Args:
+        store: The store of the runs' threads.
+        event: What it is, e.g. ``"shop/paid"``.
+        key: Whom it is for, e.g. the number of an order.
+        content: What is received.
+        mail_id: An id: the same again changes nothing.
+
+    Raises:
+        ConfigurationError: The store keeps no mail.
+        HistoryError: The content is not JSON.
+    """
+    from agentkit_py.runtime.direct import shared_runtime
+
+    box = box_of(event, key)
+    await mail_store(store).put_mail(box, mail_id, content)
+    await shared_runtime().signal(box)

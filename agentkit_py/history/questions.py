@@ -1,0 +1,397 @@
+"""Questions that wait for a person: a record of each, kept beside its thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+
+from agentkit_py._core.json import as_list, as_object
+from agentkit_py.errors import InvalidRecordError, NotPendingError
+from agentkit_py.events.approvals import Answered, ApprovalAnswer, ApprovalRequest, Decision
+from agentkit_py.history.runs import RunRecord
+from agentkit_py.messages import ToolCall
+
+QuestionStatus: TypeAlias = Literal["open", "answered", "expired", "stopped"]
+"""``"stopped"``: the run that asked was stopped, so that nobody waits for the answer any more."""
+
+QuestionFilter: TypeAlias = QuestionStatus | Literal["due"]
+"""``"due"``: open, and its time is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question to a person, as it was asked and as it was answered."""
+
+    id: str
+    """Names the question; the answer carries it as ``approvalId``."""
+
+    thread_id: str
+    run_id: str | None = None
+    """The id of the user's message that began the run that asks."""
+
+    execution: str | None = None
+    """The execution of that run, where it can be stopped from outside."""
+
+    agent: str
+    user_id: str | None = None
+    """The owner of the thread; stores fill it in."""
+
+    calls: tuple[ToolCall, ...] = ()
+    """The tool calls that wait; none where a tool asks by itself."""
+
+    message: str = ""
+    """The reason why a person is asked, or the question."""
+
+    asked_at: datetime
+    expires_at: datetime | None = None
+    approvers: tuple[str, ...] = ()
+    """The people who may answer: see `ApprovalRequest.approvers`."""
+
+    escalates_at: datetime | None = None
+    """The time from which `escalate_to` may answer as well."""
+
+    escalate_to: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    """Ids of the calls in the stream of the run, where there is one."""
+
+    status: QuestionStatus = "open"
+    answer: ApprovalAnswer | None = None
+    """The decision, also on single calls, with everything that came along; while the question is
+    open, the decisions on single calls so far."""
+
+    answered_by: str | None = None
+    reason: str = ""
+    """The answer's reason."""
+
+    answered_at: datetime | None = None
+
+    @classmethod
+    def of(
+        cls,
+        request: ApprovalRequest,
+        *,
+        thread_id: str,
+        run_id: str | None,
+        execution: str | None,
+        now: datetime,
+    ) -> Question:
+        """Return the record of a question that is asked now."""
+        return cls(
+            id=request.id,
+            thread_id=thread_id,
+            run_id=run_id,
+            execution=execution,
+            agent=request.agent,
+            calls=request.calls,
+            message=request.message,
+            asked_at=request.asked_at or now,
+            expires_at=request.expires_at,
+            approvers=request.approvers,
+            escalates_at=request.escalates_at,
+            escalate_to=request.escalate_to,
+        )
+
+    def is_due(self, now: datetime) -> bool:
+        """Return whether the question is open and its time is over."""
+        return self.status == "open" and self.expires_at is not None and self.expires_at <= now
+
+    def approvers_at(self, now: datetime) -> tuple[str, ...]:
+        """Return who may answer now, those included to whom the question has escalated."""
+        if self.escalates_at is None or now < self.escalates_at:
+            return self.approvers
+        return (*self.approvers, *self.escalate_to)
+
+    @property
+    def _decisions(self) -> Mapping[int, Decision]:
+        return self.answer.calls if self.answer is not None else dict[int, Decision]()
+
+    def undecided(self, call_id: str) -> list[int]:
+        """Return the undecided calls that an id means: the question's, a call's or a part's."""
+        done = self._decisions
+        if call_id in self.parts:
+            return [i for i in [self.parts.index(call_id)] if i not in done]
+        whole = call_id == self.id
+        found = [
+            index
+            for index, call in enumerate(self.calls)
+            if (whole or call.id == call_id) and index not in done
+        ]
+        # Providers repeat ids, so one may stand for several calls: the first open one is meant.
+        return found if whole else found[:1]
+
+    def knows(self, call_id: str) -> bool:
+        """Return whether the id is the question's, or that of one of its calls."""
+        return call_id in {self.id, *self.parts, *(call.id for call in self.calls)}
+
+    def decided(
+        self, decisions: Mapping[int, Decision], at: datetime, *, by: str | None = None
+    ) -> Question:
+        """Return the question with decisions on single calls; with the last it is answered."""
+        calls = {**decisions, **self._decisions}
+        data = _signature(by, at)
+        answer = ApprovalAnswer(approved=False, calls=calls, data=data)
+        if len(calls) < len(self.calls):
+            return replace(self, answer=answer)
+        return self.closed(answer, at)
+
+    def closed(self, answer: ApprovalAnswer | None, at: datetime) -> Question:
+        """Return the question with its answer; without one it has expired.
+
+        Decisions on single calls that came before stand.
+        """
+        if answer is None:
+            return replace(self, status="expired", answer=None, answered_at=at)
+        return replace(
+            self,
+            status="answered",
+            answer=replace(answer, calls={**answer.calls, **self._decisions}),
+            answered_by=answer.by,
+            reason=answer.reason,
+            answered_at=at,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question as JSON (camelCase)."""
+        calls = [
+            {
+                "index": index,
+                "toolCallId": call.id,
+                "toolName": call.name,
+                "toolInput": call.arguments,
+            }
+            for index, call in enumerate(self.calls)
+        ]
+        return {
+            "id": self.id,
+            "threadId": self.thread_id,
+            "runId": self.run_id,
+            "execution": self.execution,
+            "agent": self.agent,
+            "userId": self.user_id,
+            "calls": calls,
+            "message": self.message,
+            "askedAt": self.asked_at.isoformat(),
+            "expiresAt": self.expires_at and self.expires_at.isoformat(),
+            "approvers": list(self.approvers),
+            "escalatesAt": self.escalates_at and self.escalates_at.isoformat(),
+            "escalateTo": list(self.escalate_to),
+            "parts": list(self.parts),
+            "status": self.status,
+            "answer": self.answer and self.answer.to_dict(),
+            "answeredBy": self.answered_by,
+            "reason": self.reason,
+            "answeredAt": self.answered_at and self.answered_at.isoformat(),
+        }
+
+    @classmethod
+    def from_dict(cls, record: object, *, where: str) -> Question:
+        """Read the question that `to_dict` gave.
+
+        Raises:
+            InvalidRecordError: It holds none.
+        """
+        fields = as_object(record) or {}
+        reading = "(whole)"
+        try:
+            reading = "calls"
+            calls = [as_object(one) or {} for one in as_list(fields.get("calls")) or ()]
+            answer = as_object(fields.get("answer"))
+            reading = "status"
+            status = _STATUSES[str(fields["status"])]
+            reading = "id, threadId, agent or a time"
+            return cls(
+                id=str(fields["id"]),
+                thread_id=str(fields["threadId"]),
+                run_id=_text(fields, "runId"),
+                execution=_text(fields, "execution"),
+                agent=str(fields["agent"]),
+                user_id=_text(fields, "userId"),
+                calls=tuple(
+                    ToolCall(str(one["toolCallId"]), str(one["toolName"]), one.get("toolInput"))
+                    for one in calls
+                ),
+                message=_text(fields, "message") or "",
+                asked_at=_time(fields["askedAt"]),
+                expires_at=_time_or_none(fields.get("expiresAt")),
+                approvers=_texts(fields.get("approvers")),
+                escalates_at=_time_or_none(fields.get("escalatesAt")),
+                escalate_to=_texts(fields.get("escalateTo")),
+                parts=_texts(fields.get("parts")),
+                status=status,
+                answer=None if answer is None else ApprovalAnswer.from_dict(answer),
+                answered_by=_text(fields, "answeredBy"),
+                reason=_text(fields, "reason") or "",
+                answered_at=_time_or_none(fields.get("answeredAt")),
+            )
+        except (KeyError, ValueError) as error:
+            text = f"cannot be read: {error!r:.200}"
+            raise InvalidRecordError(text, where=where, field=reading) from error
+
+
+_STATUSES: dict[str, QuestionStatus] = {status: status for status in get_args(QuestionStatus)}
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str | None:
+    found = fields.get(name)
+    return found if isinstance(found, str) else None
+
+
+def _texts(given: object) -> tuple[str, ...]:
+    return tuple(str(one) for one in as_list(given) or ())
+
+
+def _signature(by: str | None, at: datetime) -> dict[str, Any]:
+    return {} if by is None else {"resolvedBy": by, "resolvedAt": at.isoformat()}
+
+
+def _time(given: object) -> datetime:
+    return datetime.fromisoformat(str(given)).astimezone(UTC)
+
+
+def _time_or_none(given: object) -> datetime | None:
+    return None if given is None else _time(given)
+
+
+@runtime_checkable
+class QuestionStore(Protocol):
+    """Keeps the questions of threads, and the runs that wait for their answers."""
+
+    async def save_question(self, question: Question) -> None:
+        """Add a question; one of its id that is there already stays as it is.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+        """
+        ...
+
+    async def change_question(
+        self, question_id: str, change: Callable[[Question], Question | None]
+    ) -> Question | None:
+        """Change a question in one transaction.
+
+        Args:
+            question_id: Its id.
+            change: Returns it as it is to be, None where it stays; it may be called again.
+
+        Returns:
+            The question as it is then; None if there is none.
+        """
+        ...
+
+    async def change_run(
+        self, thread_id: str, run_id: str, change: Callable[[RunRecord], RunRecord | None]
+    ) -> RunRecord | None:
+        """Change the record of a run as `change_question` does with questions."""
+        ...
+
+    async def save_run(self, thread_id: str, run: RunRecord) -> None:
+        """Save the record of a run, as in `RunStore`."""
+        ...
+
+    async def load_run(self, thread_id: str, run_id: str | None = None) -> RunRecord | None:
+        """Return the record of a run, as in `RunStore`."""
+        ...
+
+    async def load_question(self, question_id: str) -> Question | None:
+        """Return a question; None if there is none."""
+        ...
+
+    async def list_questions(
+        self,
+        *,
+        thread_id: str | None = None,
+        user_id: str | None = None,
+        status: QuestionFilter | None = "open",
+        limit: int | None = 50,
+    ) -> list[Question]:
+        """Return questions, the oldest first.
+
+        Args:
+            thread_id: Only those of this thread.
+            user_id: Only those of this user's threads.
+            status: Only those; ``"open"``: and their time is not over; ``"due"``: their time is
+                over, and nobody has closed them. None: all.
+            limit: The most questions to return; None: all.
+        """
+        ...
+
+
+async def record_answer(
+    store: QuestionStore,
+    question_id: str,
+    given: Answered,
+    by: str | None,
+    *,
+    thread_id: str | None = None,
+    tell: Callable[[Question], Awaitable[None]] | None = None,
+) -> Question:
+    """Save an answer to a question, and who gave it; see `change_open`."""
+    at = datetime.now(UTC)
+    answer = ApprovalAnswer(approved=given) if isinstance(given, bool) else given
+    answer = replace(answer, data={**answer.data, **_signature(by, at)})
+    change = partial(Question.closed, answer=answer, at=at)
+    return await change_open(store, question_id, change, thread_id=thread_id, tell=tell)
+
+
+async def change_open(
+    store: QuestionStore,
+    question_id: str,
+    change: Callable[[Question], Question | None],
+    *,
+    thread_id: str | None = None,
+    tell: Callable[[Question], Awaitable[None]] | None = None,
+) -> Question:
+    """Change a question that is open, and tell whoever waits once it is answered.
+
+    The row is changed first, so that of several answers one counts; it is open again if telling
+    fails.
+
+    Args:
+        store: The store of the questions.
+        question_id: The id of the question.
+        change: Returns the changed question; None: there is nothing left to decide.
+        thread_id: The thread that it must be of; None: any.
+        tell: Gets the question that is answered now.
+
+    Returns:
+        The changed question.
+
+    Raises:
+        NotPendingError: There is no such question, it is not open, or nothing was left to decide.
+    """
+    before: list[Question] = []
+    made: list[Question] = []
+
+    def change_it(known: Question) -> Question | None:
+        before[:], made[:] = [known], []
+        is_open = known.status == "open" and not known.is_due(datetime.now(UTC))
+        found = change(known) if is_open and thread_id in (None, known.thread_id) else None
+        made[:] = [] if found is None else [found]
+        return found
+
+    await store.change_question(question_id, change_it)
+    if not made:
+        raise _not_pending(thread_id, question_id, before)
+    if tell is not None and made[0].status == "answered":
+        try:
+            await tell(made[0])
+        except (Exception, asyncio.CancelledError):  # nobody heard of it
+            await store.change_question(question_id, lambda _: before[0])
+            raise
+    return made[0]
+
+
+def _not_pending(
+    thread_id: str | None, question_id: str, found: Sequence[Question]
+) -> NotPendingError:
+    if not found or thread_id not in (None, found[0].thread_id):
+        problem = "there is no such question"
+        return NotPendingError(thread_id or "", problem, question_id=question_id)
+    known = found[0]
+    status = "expired" if known.is_due(datetime.now(UTC)) else known.status
+    problem = "it is decided" if status == "open" else f"it is {status}"
+    return NotPendingError(known.thread_id, problem, question_id=question_id, status=status)

@@ -1,0 +1,240 @@
+"""Runs that are stopped from outside: what they had done goes into the thread.
+
+A durable run that holds a lease notes each call in its store when the call begins and when it is
+done, inside the call's own step. A run that is stopped cannot save anything itself, so whoever
+hears of it makes results of its notes. A step that was still at work then finds its execution
+stopped, and adds what it brings as one more result, marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from agentkit_py._core.json import JsonObject, JsonValue
+from agentkit_py.errors import NonRetriableError
+from agentkit_py.history.runs import RunStore
+from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.results import AgentResult
+
+STOPPED = "stopped"
+"""The stop reason of a result whose run was stopped while its calls were being carried out."""
+
+_NOT_CALLED = "The run was stopped before this call was made."
+_NOT_KNOWN = (
+    "The run was stopped while this call was being carried out. Whether it took effect is not "
+    "known; check before you call it again."
+)
+_LATE = "This came after the run had been stopped."
+
+
+class StoppableStore(RunStore, Protocol):
+    """A store of runs that results can be added to."""
+
+    async def append(self, thread_id: str, results: Sequence[AgentResult]) -> None:
+        """Add results to a thread."""
+        ...
+
+    async def newest(self, thread_id: str, limit: int) -> tuple[int, Sequence[Any]]:
+        """Return the number of results, and the last ones."""
+        ...
+
+
+@dataclass(slots=True)
+class OpenReply:
+    """A reply whose calls are being carried out."""
+
+    result: AgentResult
+    """The reply, without results of tools."""
+
+    begun: set[int] = field(default_factory=set[int])
+    """Indexes of the calls that have begun."""
+
+    contents: dict[int, JsonValue] = field(default_factory=dict[int, JsonValue])
+    """The contents of results, by index of the call."""
+
+    steps: dict[int, dict[str, JsonValue]] = field(
+        default_factory=dict[int, "dict[str, JsonValue]"]
+    )
+    """Outputs of the steps of calls that are not done, by index of the call and name."""
+
+    @property
+    def is_done_in_part(self) -> bool:
+        """True if a call, or a step of one, is done."""
+        return bool(self.contents or self.steps)
+
+    def calls(self) -> list[ToolCall]:
+        """Return the reply's calls, in order."""
+        found = [m for m in self.result.output if isinstance(m, ToolCallMessage)]
+        return [call for message in found for call in message.tools]
+
+    def so_far(self) -> AgentResult:
+        """Return the reply with the results there are, and errors that say why others are not."""
+        results = [
+            ToolResultMessage(call, self._content(index), agent=self.result.agent_name)
+            for index, call in enumerate(self.calls())
+        ]
+        return replace(self.result, tool_calls=results, stop_reason=STOPPED)
+
+    def _content(self, index: int) -> JsonValue:
+        if index in self.contents:
+            return self.contents[index]
+        if index not in self.begun:
+            return _stopped(_NOT_CALLED)
+        return _stopped(_NOT_KNOWN, self.steps.get(index))
+
+
+def _stopped(message: str, done: Mapping[str, JsonValue] | None = None) -> JsonValue:
+    error: dict[str, JsonValue] = {"name": "RunStoppedError", "message": message}
+    return {"error": {**error, "done": dict(done)} if done else error}
+
+
+class NoteKeeper(Protocol):
+    """The lease of a run, as far as its calls need it."""
+
+    def will_note(self) -> None:
+        """Remember that there are notes, which are to be dropped when the run has ended."""
+        ...
+
+    async def note(self, notes: Mapping[str, JsonObject]) -> bool:
+        """Keep notes; False if the run was stopped."""
+        ...
+
+    async def land(self, result: AgentResult) -> None:
+        """Add a result that comes after the run was stopped."""
+        ...
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """One call of an open reply, which says what it begins and does."""
+
+    reply: OpenReply
+    index: int
+    keeper: NoteKeeper | None
+    """Keeps notes where the run may be stopped from outside; None: memory is enough."""
+
+    outer: OpenCall | None = None
+    """The call that this one is a part of, in a run that is nested in another."""
+
+    async def begin(self) -> None:
+        """Say that the call begins.
+
+        Raises:
+            NonRetriableError: The run was stopped, so that it must not.
+        """
+        self.reply.begun.add(self.index)
+        if self.keeper is None:
+            return
+        identity = self._id
+        reply = {"kind": "reply", "id": identity, "reply": self.reply.result.to_dict()}
+        call = {"kind": "call", "id": identity, "index": self.index}
+        notes = {f"reply/{identity}": reply, f"call/{self.index}/{identity}": call}
+        if not await self.keeper.note(notes):
+            raise NonRetriableError(_NOT_CALLED)
+
+    async def finish(self, content: JsonValue) -> None:
+        """Say what the call gave; of a run that was stopped meanwhile it goes into the thread."""
+        self.seen(content)
+        note = {"kind": "call", "id": self._id, "index": self.index, "content": content}
+        await self._note(f"call/{self.index}/{self._id}", note, content)
+        if self.outer is not None:
+            call = self.reply.calls()[self.index]
+            did: JsonValue = {"tool": call.name, "input": call.arguments, "result": content}
+            await self.outer.did(f"{call.name} {self._id} {self.index}", did)
+
+    def seen(self, content: JsonValue) -> None:
+        """Take what the call gave, also where a replay remembers it."""
+        self.reply.begun.add(self.index)
+        self.reply.contents[self.index] = content
+
+    async def did(self, name: str, output: JsonValue) -> None:
+        """Say what a step of the call gave."""
+        self.reply.begun.add(self.index)
+        self.reply.steps.setdefault(self.index, {})[name] = output
+        fields: dict[str, JsonValue] = {"name": name, "output": output}
+        note: dict[str, JsonValue] = {"kind": "step", "id": self._id, "index": self.index, **fields}
+        late: JsonValue = {"data": {name: output}}
+        await self._note(f"step/{self.index}/{name}/{self._id}", note, late)
+
+    @property
+    def _id(self) -> str:
+        return self.reply.result.id or ""
+
+    async def _note(self, key: str, note: Mapping[str, Any], content: JsonValue) -> None:
+        if self.keeper is None or await self.keeper.note({key: note}):
+            return
+        await self.keeper.land(self._late(key, content))
+
+    def _late(self, key: str, content: JsonValue) -> AgentResult:
+        """Return what came late as a result of its own: the call once more, and what it gave."""
+        call, reply = self.reply.calls()[self.index], self.reply.result
+        marked = {**content, "note": _LATE} if isinstance(content, dict) else content
+        return AgentResult(
+            reply.agent_name,
+            [ToolCallMessage([call], agent=reply.agent_name)],
+            [ToolResultMessage(call, marked, agent=reply.agent_name)],
+            reply.created_at,
+            id=f"{self._id}/late/{key.removesuffix(f'/{self._id}')}",
+            stop_reason=STOPPED,
+        )
+
+
+def late_reply(result: AgentResult) -> AgentResult:
+    """Return a result that is saved after its run was stopped, with a sentence that says so."""
+    said = TextMessage("assistant", f"({_LATE})", agent=result.agent_name)
+    return replace(result, output=(*result.output, said), stop_reason=STOPPED)
+
+
+def results_of(notes: Mapping[str, JsonObject]) -> list[AgentResult]:
+    """Return the results that notes of a stopped run tell of, in the order of its replies."""
+    replies: dict[str, OpenReply] = {}
+    for note in notes.values():
+        if note.get("kind") == "reply":
+            result = AgentResult.from_dict(note.get("reply"), where="note of a call")
+            replies[str(note.get("id"))] = OpenReply(result)
+    for note in notes.values():
+        reply, index = replies.get(str(note.get("id"))), note.get("index")
+        if reply is None or not isinstance(index, int):
+            continue
+        reply.begun.add(index)
+        if "content" in note:
+            reply.contents[index] = note["content"]
+        elif "output" in note:
+            reply.steps.setdefault(index, {})[str(note.get("name"))] = note["output"]
+    return [reply.so_far() for reply in replies.values()]
+
+
+async def stop_run(
+    store: StoppableStore, execution: str, signal: Callable[[str], Awaitable[None]]
+) -> int:
+    """Stop an execution that was cancelled, or has failed without saying so.
+
+    What its runs had done is added to their threads, and then the threads are free. It may be
+    called again.
+
+    Args:
+        store: The store of its threads.
+        execution: The execution's id.
+        signal: Wakes the owner that has a lease now.
+
+    Returns:
+        The number of threads that were freed.
+    """
+    unfinished = await store.stop_execution(execution)
+    for one in unfinished:
+        results = results_of(one.notes)
+        if results:
+            _, stored = await store.newest(one.thread_id, _RECENT)
+            known = {row.result.id for row in stored}
+            await store.append(one.thread_id, [r for r in results if r.id not in known])
+        await store.drop_notes(one.thread_id, one.owner)
+        after = await store.unlock_thread(one.thread_id, one.owner)
+        if after is not None:
+            await signal(after)
+    return len(unfinished)
+
+
+_RECENT = 1000
+"""Results among which those of a stopped run are looked for."""

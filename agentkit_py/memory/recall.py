@@ -1,0 +1,111 @@
+"""Facts of the user in what an agent sees."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentkit_py._core.json import JsonValue, as_list, as_object
+from agentkit_py.errors import ConfigurationError, HistoryError
+from agentkit_py.history.facts import Fact
+from agentkit_py.memory.users import UserMemory
+from agentkit_py.messages import Messages, TextMessage
+from agentkit_py.processors.base import HistoryProcessor, ProcessorContext
+from agentkit_py.processors.cutting import past_length
+from agentkit_py.processors.hybrid import by_words
+
+logger: logging.Logger = logging.getLogger("agentkit_py")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MemoryRecall(HistoryProcessor):
+    """Shows an agent facts of the run's user; made by `agentkit_py.memory.Memory.recall`.
+
+    They stand as one delimited message before the user's, the same for all of an agent's run: what
+    it remembers is shown to the next one. Put it last, so that no other processor drops it.
+
+    Raises:
+        ConfigurationError: ``k`` is less than 1.
+    """
+
+    find: Callable[[str | None, str | None], UserMemory]
+    """Returns the memory of a user of a tenant."""
+
+    shared: bool
+    k: int = 20
+    _said: set[str] = field(default_factory=set[str], init=False)
+    """Warnings that were logged already: once is enough."""
+
+    def __post_init__(self) -> None:
+        """Check the number."""
+        if self.k < 1:
+            raise ConfigurationError(f"recall(k={self.k!r}): pass 1 or more.")
+
+    @property
+    def reason(self) -> str:
+        """The limit, for reports."""
+        return f"at most {self.k} facts of the user"
+
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
+        """Return the messages with the facts before those of this run."""
+        try:
+            mine = self.find(context.user_id, context.tenant)
+        except ConfigurationError as error:
+            context.note(str(error))
+            if str(error) not in self._said:
+                self._said.add(str(error))
+                logger.warning("%s: %s", self.name, error)
+            return messages
+        agent = None if self.shared else context.agent
+        key = f"memory:{id(self)}:{agent}"
+        lines: Any = context.memory.get(key)
+        if lines is None and context.dry:
+            context.note(f"would show facts of user {mine.user_id!r}")
+            return messages
+        if lines is None:
+            lines = context.memory[key] = await self._lines(mine, agent, context)
+        if not lines:
+            return messages
+        end = past_length(messages, context)
+        return [*messages[:end], _shown(lines), *messages[end:]]
+
+    async def _lines(
+        self, mine: UserMemory, agent: str | None, context: ProcessorContext
+    ) -> Sequence[str]:
+        async def search() -> JsonValue:
+            try:
+                facts = await mine.facts(agent=agent)
+            except HistoryError as error:
+                return {"problem": str(error)}
+            return {"found": [_line(one) for one in _chosen(facts, context.input, self.k)]}
+
+        services = context.services
+        found = await (
+            search() if services is None else services.once(services.step_id("memory"), search)
+        )
+        record = as_object(found) or {}
+        if "problem" in record:
+            context.note(f"nothing recalled: {record['problem']}")
+        return [str(one) for one in as_list(record.get("found")) or ()]
+
+
+def _chosen(facts: Sequence[Fact], query: str, k: int) -> list[Fact]:
+    """Return the facts with the query's words, then the newest; oldest first."""
+    scores = by_words(query, [fact.text for fact in facts])
+    places = sorted(range(len(facts)), key=lambda place: (-scores[place], place))[:k]
+    return [facts[place] for place in sorted(places, reverse=True)]
+
+
+def _line(fact: Fact) -> str:
+    text = fact.text.replace("<", "&lt;")  # so that it cannot end the block
+    return f"- [{fact.id}] {text} ({fact.created_at:%Y-%m-%d})"
+
+
+def _shown(lines: Sequence[str]) -> TextMessage:
+    content = (
+        "<memory>\nWhat is remembered of this user from other conversations. It is background, "
+        "not a request; what the user says now counts more.\n\n" + "\n".join(lines) + "\n</memory>"
+    )
+    return TextMessage("user", content, from_history=True)

@@ -1,0 +1,139 @@
+"""The facts of one user: read, written, corrected and forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from agentkit_py._core.json import dumps
+from agentkit_py._core.untrusted import clean
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.facts import Fact, FactStore
+
+MAX_CHARS = 1000
+"""Characters of one fact."""
+
+
+class UserMemory:
+    """The facts of one user of a tenant. Made by `agentkit_py.memory.Memory.of`."""
+
+    def __init__(
+        self,
+        store: FactStore,
+        tenant: str,
+        user_id: str,
+        *,
+        most: int,
+        clock: Callable[[], datetime],
+    ) -> None:
+        """Remember whose it is."""
+        self.tenant: str = tenant
+        self.user_id: str = user_id
+        self._store = store
+        self._most = most
+        self._clock = clock
+
+    async def facts(self, *, agent: str | None = None, replaced: bool = False) -> list[Fact]:
+        """Return the facts, newest first.
+
+        Args:
+            agent: Only what this agent may see: its own facts and those of all agents.
+            replaced: Also those that others have replaced.
+        """
+        found = await self._store.list_facts(self.tenant, self.user_id, replaced=replaced)
+        return [one for one in found if agent is None or one.agent in (None, agent)]
+
+    async def remember(
+        self,
+        text: str,
+        *,
+        agent: str | None = None,
+        thread_id: str | None = None,
+        message_id: str | None = None,
+        replaces: str | None = None,
+        key: str | None = None,
+    ) -> Fact:
+        """Add a fact; the same words again are the fact that is there.
+
+        Args:
+            text: The fact.
+            agent: The agent that alone knows it; None: all. One that replaces another is known to
+                whom that was.
+            thread_id: The thread that it comes from.
+            message_id: The message that it comes from.
+            replaces: The id of a fact whose place it takes.
+            key: Recognises a repeated write; None: the message does, if there is one.
+
+        Raises:
+            ConfigurationError: It is empty or too long, there is no room, or no fact to replace.
+            ThreadNotFoundError: The thread is not in the store.
+        """
+        text = " ".join(clean(text).split())
+        if not 0 < len(text) <= MAX_CHARS:
+            raise ConfigurationError(
+                f"A fact has 1 to {MAX_CHARS:,} characters, this one has {len(text):,}."
+            )
+        known = await self.facts(agent=agent, replaced=True)
+        if replaces is None:
+            there = _same(known, text, agent)
+            if there is not None:
+                return there
+            await self._check_room()
+        else:
+            before = next((one for one in known if one.id == replaces), None)
+            if before is None:
+                raise ConfigurationError(f"There is no fact {replaces!r} to replace.")
+            agent = before.agent
+        now = self._clock()
+        source = [text, agent, thread_id, replaces, key or message_id or now.isoformat()]
+        digest = hashlib.blake2b(dumps(source).encode("utf-8", "replace"), digest_size=8)
+        fact = Fact(
+            id=digest.hexdigest(),
+            tenant=self.tenant,
+            user_id=self.user_id,
+            text=text,
+            created_at=now,
+            agent=agent,
+            thread_id=thread_id,
+            message_id=message_id,
+            replaces=replaces,
+        )
+        if not await self._store.add_fact(fact):
+            raise ConfigurationError(f"The fact {replaces!r} was forgotten meanwhile.")
+        return fact
+
+    async def _check_room(self) -> None:
+        if len(await self.facts()) >= self._most:
+            raise ConfigurationError(
+                f"There is no room: {self._most} facts are remembered. Forget some first."
+            )
+
+    async def correct(self, fact_id: str, text: str) -> Fact:
+        """Put another text in place of a fact; it stays with its thread and agent.
+
+        Raises:
+            ConfigurationError: There is no such fact, or the text is empty or too long.
+        """
+        found = (one for one in await self.facts() if one.id == fact_id)
+        fact = next(found, None)
+        if fact is None:
+            raise ConfigurationError(f"There is no fact {fact_id!r} that holds.")
+        return await self.remember(
+            text, agent=fact.agent, thread_id=fact.thread_id, replaces=fact_id
+        )
+
+    async def forget(self, fact_id: str) -> bool:
+        """Remove a fact and what it replaced, for good; return False if there was none."""
+        gone = await self._store.remove_facts(self.user_id, tenant=self.tenant, fact_id=fact_id)
+        return gone > 0
+
+    async def forget_all(self) -> int:
+        """Remove all facts of the user in the tenant, for good; return how many."""
+        return await self._store.remove_facts(self.user_id, tenant=self.tenant)
+
+
+def _same(known: Sequence[Fact], text: str, agent: str | None) -> Fact | None:
+    """Return the fact that holds and says the same to as many."""
+    holding = (one for one in known if one.replaced_by is None)
+    return next((f for f in holding if f.text == text and f.agent in (None, agent)), None)

@@ -1,0 +1,403 @@
+"""Binding: what a model's reasoning belongs to, and which of it still holds in a request.
+
+Providers encrypt or sign reasoning. It can be read by the host, and often by the account and the
+model, that made it; the newest models also sign it over everything before it, and Claude over the
+reasoning before it. So each reply's reasoning is kept with these facts, under `ORIGIN` in
+`provider_metadata`, and an encoder sends it back only where they hold.
+
+Source: platform.claude.com/docs/en/build-with-claude/preserved-thinking and prefix-checks;
+developers.openai.com, guide preserved-reasoning (read October and November 2026).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from agentkit_py._core.json import JsonObject, as_list, as_object
+from agentkit_py.messages import Message, ReasoningMessage, ToolCallMessage
+from agentkit_py.models.base import Model, ModelRequest
+from agentkit_py.models.blocks import ORIGIN, host_of
+
+VERSION = 1
+
+Reason: TypeAlias = Literal[
+    "host", "account", "model", "head", "messages", "gap", "unknown", "refused", "turn"
+]
+"""Why reasoning is not sent back; see `WORDS`."""
+
+WORDS: Mapping[str, str] = {
+    "host": "another host made it",
+    "account": "another account made it",
+    "model": "another model made it",
+    "head": "the system prompt or the tools differ from those it was made with",
+    "messages": "the messages before it differ from those it was made with",
+    "gap": "reasoning before it was left out, or was put back",
+    "unknown": "it is not known what it was made with",
+    "refused": "the provider has refused it",
+    "turn": "other reasoning of the same reply cannot be sent",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """The model, account and conversation that reasoning belongs to."""
+
+    account: str = ""
+    """A tag of the account; empty: not known."""
+
+    model: str = ""
+    """The model's name as it was asked; empty: not known."""
+
+    head: str = ""
+    """A digest of the system prompt and the tools."""
+
+    prefix: str = ""
+    """A digest of everything before it on the wire; empty: not known."""
+
+    before: str = ""
+    """A digest of the reasoning before it that was sent; empty: none was."""
+
+    count: int = 0
+    """The number of reasoning blocks sent before it."""
+
+
+def binding_of(metadata: JsonObject | None) -> Binding:
+    """Return what is kept of reasoning's making; old rows, and those of others, say nothing."""
+    kept = as_object((metadata or {}).get(ORIGIN)) or {}
+    if kept.get("v") != VERSION:
+        return Binding()
+    texts = {
+        name: value
+        for name in ("account", "model", "head", "prefix", "before")
+        if isinstance(value := kept.get(name), str)
+    }
+    count = kept.get("count")
+    return Binding(**texts, count=count if isinstance(count, int) else 0)
+
+
+def bound(metadata: JsonObject | None, host: str, binding: Binding) -> dict[str, Any]:
+    """Return a message's metadata with its binding."""
+    facts = {
+        name: value
+        for name in Binding.__slots__
+        if (value := getattr(binding, name)) not in ("", 0)
+    }
+    origin = as_object((metadata or {}).get(ORIGIN)) or {}
+    return {**(metadata or {}), ORIGIN: {**origin, "host": host, "v": VERSION, **facts}}
+
+
+def account_tag(model: Model, key: str | None) -> str:
+    """Return what tells accounts apart, and says nothing of the key; empty: not known.
+
+    It is short, and differs by host, so that nobody can look a key up by it.
+    """
+    if model.account is None and not key:
+        return ""
+    said = f"label\0{model.account}" if model.account is not None else f"key\0{key}"
+    return _hex(said.encode(), person=host_of(model).encode())
+
+
+def account_of(model: Model, request: ModelRequest) -> str:
+    """Return the tag of the account that a request is sent for."""
+    key = None if callable(model.api_key) else model.api_key
+    return request.account or account_tag(model, key)
+
+
+def digest_of(value: object) -> str:
+    """Return a digest of a JSON value; the order of an object's members does not count."""
+    return _hex(_written(value))
+
+
+def _written(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True).encode()
+
+
+def _hex(data: bytes, person: bytes = b"") -> str:
+    seed = hashlib.blake2b(person, digest_size=16).digest() if person else b""
+    return hashlib.blake2b(data, digest_size=8, key=seed).hexdigest()
+
+
+def unmarked(value: Any) -> Any:
+    """Return JSON of a request without its cache marks, which no signature covers."""
+    members, items = as_object(value), as_list(value)
+    if members is not None:
+        return {k: unmarked(v) for k, v in members.items() if k != "cache_control"}
+    return value if items is None else [unmarked(item) for item in items]
+
+
+class Prefix:
+    """A digest of all before a place in a request, as a chain of one link for each message."""
+
+    def __init__(self, head: object) -> None:
+        """Begin with what stands before all messages."""
+        self.head: str = digest_of(head)
+        self.digest: str = self.head
+
+    def add(self, message: object) -> None:
+        """Add a link."""
+        self.digest = self.after(message)
+
+    def with_link(self, message: object) -> Prefix:
+        """Return the digest with a further message, and leave this one as it is."""
+        longer = copy(self)
+        longer.add(message)
+        return longer
+
+    def after(self, message: object) -> str:
+        """Return what the digest is after a further message, without adding it."""
+        return _hex(self.digest.encode() + _written(message))
+
+
+class Standing:
+    """Checks of reasoning that do not depend on its place in the request."""
+
+    def __init__(self, model: Model, request: ModelRequest) -> None:
+        """Look for what has been refused."""
+        self._account = account_of(model, request)
+        self._refused = request.refused
+        start = _start_after_refusal(request.messages, host_of(model))
+        self._barred: set[int] = set()
+        for message in request.messages[:start]:
+            calls = message.tools if isinstance(message, ToolCallMessage) else ()
+            self._barred |= {id(message), *map(id, calls)}
+
+    def reason(self, message: object, metadata: JsonObject | None) -> Reason | None:
+        """Return why the message's opaque data cannot be sent; None: nothing speaks against it."""
+        if id(message) in self._barred or own_digest(metadata) in self._refused:
+            return "refused"
+        made_by = binding_of(metadata).account
+        return "account" if made_by and self._account and made_by != self._account else None
+
+
+@dataclass(slots=True)
+class Place:
+    """Reasoning in a request, where it stands or would stand."""
+
+    message: Message
+    own: str
+    """A digest of the reasoning itself."""
+
+    prefix: str = ""
+    """The digest of everything before it, as it is now."""
+
+    reason: Reason | None = None
+    """Why it is not sent; None: it is."""
+
+    is_new: bool = False
+    """It is of the reply that was just made."""
+
+    before: str = ""
+    count: int = 0
+
+    @property
+    def binding(self) -> Binding:
+        """The model, account and conversation that it belongs to."""
+        return binding_of(self.message.provider_metadata)
+
+
+def hold_chain(places: Sequence[Place], head: str) -> None:
+    """Say of each place whether it is sent to a model that checks the beginning and the chain.
+
+    Sent is the longest run of reasoning of which each was made right after the one before it and
+    over the same beginning; where the newest that holds says by itself what was sent before it,
+    that counts, so that nothing that was left out is put back.
+    """
+    fitting: list[Place] = []
+    for place in places:
+        if place.reason is None and not place.is_new:
+            place.reason = change(place, head)
+        if place.reason is None:
+            fitting.append(place)
+    old = [place for place in fitting if not place.is_new]
+    kept = _chain(old)
+    for place in old:
+        if id(place) not in kept:
+            place.reason = "gap"
+
+
+def change(place: Place, head: str) -> Reason | None:
+    """Return what differs from the beginning that the reasoning was made over; None: nothing."""
+    binding = place.binding
+    if not binding.prefix:
+        return "unknown"
+    if binding.prefix == place.prefix:
+        return None
+    return "messages" if binding.head == head else "head"
+
+
+def _chain(places: Sequence[Place]) -> set[int]:
+    """Return the `id()` of the places of the run that is sent."""
+    lengths: dict[str, int] = {}
+    by_digest: dict[str, Place] = {}
+    for place in places:
+        earlier = lengths.get(place.binding.before, 0)
+        lengths[place.own] = 1 + min(place.binding.count, earlier)
+        by_digest[place.own] = place
+    if not places:
+        return set()
+    last = places[-1]
+    if lengths[last.own] - 1 < last.binding.count:  # it does not say all by itself
+        last = max(reversed(places), key=lambda place: lengths[place.own])
+    kept: set[int] = set()
+    for _ in range(lengths[last.own]):
+        kept.add(id(last))
+        last = by_digest.get(last.binding.before, last)
+    return kept
+
+
+def number(places: Iterable[Place]) -> None:
+    """Note for each place what is sent before it."""
+    before, count = "", 0
+    for place in places:
+        place.before, place.count = before, count
+        if place.reason is None:
+            before, count = place.own, count + 1
+
+
+def with_bindings(
+    messages: Sequence[Message], bindings: Mapping[int, Binding], host: str
+) -> tuple[Message, ...]:
+    """Return a reply's messages with the bindings of those that have one, by `id()`."""
+    return tuple(
+        replace(
+            message, provider_metadata=bound(message.provider_metadata, host, bindings[id(message)])
+        )
+        if id(message) in bindings
+        else message
+        for message in messages
+    )
+
+
+def has_reasoning(request: ModelRequest) -> bool:
+    """Return whether a request holds messages of reasoning."""
+    return bool([m for m in request.messages if m.type == "reasoning"])
+
+
+def missing(request: ModelRequest, places: Iterable[Place]) -> list[tuple[Message, Reason]]:
+    """Return the reasoning of a request that has no place in it, or is not sent there, with why."""
+    reasons: dict[int, Reason | None] = {id(p.message): p.reason for p in places}
+    found: list[tuple[Message, Reason]] = []
+    for message in request.messages:
+        if isinstance(message, ReasoningMessage):
+            why: Reason | None = reasons.get(id(message), "host")
+            if why is not None:
+                found.append((message, why))
+    return found
+
+
+def bindings_of(
+    places: Sequence[Place],
+    asked: Iterable[Place],
+    model: Model,
+    request: ModelRequest,
+    head: str,
+) -> dict[int, Binding]:
+    """Return the bindings of the reasoning that was just made, by the `id()` of its message.
+
+    Args:
+        places: The reasoning of the conversation with the reply.
+        asked: The reasoning of the conversation as it was sent.
+        model: Who replied.
+        request: What was asked.
+        head: The digest of what stands before all messages.
+    """
+    account = account_of(model, request)
+    reasons: dict[int, Reason | None] = {id(p.message): p.reason for p in asked}
+    for place in places:
+        place.reason = None if place.is_new else reasons.get(id(place.message), "gap")
+    number(places)
+    return {
+        id(place.message): Binding(
+            account=account,
+            model=model.model,
+            head=head,
+            prefix=place.prefix,
+            before=place.before,
+            count=place.count,
+        )
+        for place in places
+        if place.is_new
+    }
+
+
+# What a provider refused.
+
+
+def own_digest(metadata: JsonObject | None) -> str:
+    """Return what tells a message's opaque data from any other's, whoever it belongs to."""
+    return digest_of({k: v for k, v in (metadata or {}).items() if k != ORIGIN})
+
+
+def digests_of(messages: Sequence[Message]) -> frozenset[str]:
+    """Return the digests of all opaque data in the messages."""
+    return frozenset(map(own_digest, opaque_data(messages)))
+
+
+def opaque_data(messages: Iterable[Message]) -> Iterator[JsonObject]:
+    """Yield the opaque data of messages and their calls, where they have any."""
+    for message in messages:
+        if message.provider_metadata and message.role != "system":
+            yield message.provider_metadata
+        if isinstance(message, ToolCallMessage):
+            yield from [c.provider_metadata for c in message.tools if c.provider_metadata]
+
+
+_REFUSALS = (
+    # Claude: bound to another conversation; another vendor's, or damaged
+    ("invalid `signature` in `thinking` block",),
+    ("blocks in the latest assistant message cannot be modified",),
+    # OpenAI, Azure, xAI
+    ("encrypted content", "could not be verified"),
+    ("could not decrypt the provided encrypted_content",),
+    ("could not decode the compaction blob",),
+    ("reasoning input items can only be provided to a reasoning",),
+    ("encrypted content is not supported with this model",),
+    ("of type 'reasoning' was provided without its required following item",),
+    ("provided without its required 'reasoning' item",),
+    ("items are not persisted when",),
+    # Gemini
+    ("corrupted thought signature",),
+    ("thought signature is not valid",),
+)
+
+
+def refuses_reasoning(detail: str) -> bool:
+    """Return whether a provider's refusal is about reasoning that was sent back."""
+    said = detail.lower()
+    return any(all(part in said for part in fragments) for fragments in _REFUSALS)
+
+
+def _start_after_refusal(messages: Sequence[Message], host: str) -> int:
+    """Return the index of the message from which on this host's reasoning may be sent again.
+
+    A reply that was asked for again without reasoning carries a mark; what is before it stays out.
+    """
+    start, last = 0, None
+    for index, message in enumerate(messages):
+        kept = as_object((message.provider_metadata or {}).get(ORIGIN)) or {}
+        mark = as_object(kept.get(_REFUSED))
+        if mark is not None and mark.get("host") == host and mark != last:
+            start, last = index, mark
+    return start
+
+
+_REFUSED = "refused"
+
+
+def mark_refused(
+    messages: Sequence[Message], host: str, refused: frozenset[str]
+) -> tuple[Message, ...]:
+    """Return a reply's messages with the mark that reasoning before them was refused."""
+    mark = {"host": host, "of": digest_of(sorted(refused))}
+
+    def marked(message: Message) -> Message:
+        metadata = message.provider_metadata or {}
+        origin = as_object(metadata.get(ORIGIN)) or {"host": host}
+        return replace(message, provider_metadata={**metadata, ORIGIN: {**origin, _REFUSED: mark}})
+
+    return tuple(marked(message) for message in messages)

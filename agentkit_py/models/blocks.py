@@ -1,0 +1,310 @@
+"""Blocks of a reply as the provider sent them.
+
+A message that was read from a reply keeps the provider's own block where our form of it on the wire
+would not be the same: `kept` puts it into `provider_metadata` under the name of the format, beside
+`ORIGIN`, which says who made it. The encoder sends that block back if the host is the same and the
+message still says what the block says; a message that somebody changed is sent in our own form.
+
+Blocks without a type of ours are `OpaqueMessage`s. Nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, cast
+
+from agentkit_py._core.json import JsonObject, as_object, copied
+from agentkit_py.errors import EmptyReplyError
+from agentkit_py.messages import (
+    CITATIONS,
+    CONTINUES,
+    ORIGIN,
+    Finish,
+    FinishReason,
+    Message,
+    OpaqueMessage,
+    StopReason,
+    TextMessage,
+    ToolCallMessage,
+    Usage,
+)
+from agentkit_py.models.base import Model, ModelReply
+
+Block = dict[str, Any]
+
+
+def host_of(model: Model) -> str:
+    """Return the host that a model's requests go to, e.g. ``"api.anthropic.com"``."""
+    return model.base_url.partition("://")[2].partition("/")[0].lower()
+
+
+def origin_of_block(metadata: JsonObject | None) -> dict[str, Any]:
+    """Return what is known of who made a message's block; empty: nothing."""
+    return as_object((metadata or {}).get(ORIGIN)) or {}
+
+
+def kept(model: Model, key: str, block: Block, ours: object = None) -> dict[str, Any] | None:
+    """Return the metadata for a message that was read from ``block``; None: none is needed.
+
+    Args:
+        model: The model that replied.
+        key: The name of the format, or of the host's dialect of it.
+        block: The provider's JSON.
+        ours: The message as our own form on the wire; the block is not kept where that is the same.
+    """
+    said = without_nulls(block)
+    if said == ours:
+        return None
+    return {key: said, ORIGIN: {"host": host_of(model)}}
+
+
+def own_block(metadata: JsonObject | None, key: str, host: str) -> Block | None:
+    """Return a copy of the block that a message was read from, if it is this host's.
+
+    A block of which the host is not known is anyone's who speaks the format.
+    """
+    block = as_object((metadata or {}).get(key))
+    made_by = origin_of_block(metadata).get("host", host)
+    return None if block is None or made_by != host else cast("Block", copied(block))
+
+
+_TURN = "turn"
+
+
+def turn_mark(metadata: JsonObject | None) -> str:
+    """Return the mark of a reply before which a user's turn of ours was sent; empty: none was.
+
+    It stays before the reply as long as that follows an assistant's message.
+    """
+    mark = origin_of_block(metadata).get(_TURN)
+    return mark if isinstance(mark, str) else ""
+
+
+def with_turn_mark(messages: Sequence[Message], mark: str, host: str) -> tuple[Message, ...]:
+    """Return the messages of a reply with the mark of the turn that was sent before it."""
+
+    def marked(metadata: JsonObject | None) -> dict[str, Any]:
+        origin = {"host": host, **origin_of_block(metadata), _TURN: mark}
+        return {**(metadata or {}), ORIGIN: origin}
+
+    found: list[Message] = []
+    for message in messages:
+        made = replace(message, provider_metadata=marked(message.provider_metadata))
+        if isinstance(made, ToolCallMessage):
+            first, *rest = made.tools
+            first = replace(first, provider_metadata=marked(first.provider_metadata))
+            made = replace(made, tools=(first, *rest))
+        found.append(made)
+    return tuple(found)
+
+
+class Activity(NamedTuple):
+    """The part that an opaque block has in a hosted tool's activity; all empty: none."""
+
+    part: Literal["call", "result", "whole", ""] = ""
+    call_id: str = ""
+
+
+def opaque(
+    model: Model,
+    key: str,
+    block: Block,
+    activity: Activity | None = None,
+    *,
+    tool: str = "",
+    metadata: JsonObject | None = None,
+) -> OpaqueMessage:
+    """Return a block for which there is no type as a message."""
+    part, call_id = activity or Activity()
+    return OpaqueMessage(
+        without_nulls(block),
+        key,
+        host_of(model),
+        tool,
+        call_id,
+        part,
+        provider_metadata=metadata,
+    )
+
+
+def opaque_block(message: OpaqueMessage) -> Block:
+    """Return a copy of the block of a message that is `sendable`."""
+    return cast("Block", copied(message.content))
+
+
+def sendable(
+    messages: Sequence[Message],
+    key: str,
+    host: str,
+    read: Callable[[Block], Activity | None],
+    offered: Callable[[OpaqueMessage], bool] = lambda _: True,
+) -> Sequence[Message]:
+    """Return the messages without the opaque ones that cannot go to this host.
+
+    These are those that it did not make (of which a picture stays as words), blocks that are not as
+    the format has them, activity of hosted tools that this request does not offer, and calls and
+    results of hosted tools that do not have each other; but a call that still runs in the reply
+    that goes on stays.
+
+    Args:
+        messages: The conversation.
+        key: The name of the format.
+        host: The host that is asked.
+        read: Reads a block as the format has them; None: it has none like this. Messages may come
+            from anywhere: a block goes back only if it is what its message says.
+        offered: Whether the request offers the hosted tool of a message.
+    """
+    if not any(isinstance(message, OpaqueMessage) for message in messages):
+        return messages
+    found: list[Message] = []
+    for message in messages:
+        if not isinstance(message, OpaqueMessage):
+            found.append(message)
+        elif (message.format, message.host) != (key, host):
+            found += _in_words(message)
+        elif read(dict(message.content)) == (message.part, message.call_id):
+            found.append(message)
+    whole = _whole_tools(found)
+    return [
+        message
+        for message in found
+        if not isinstance(message, OpaqueMessage)
+        or message.part == ""
+        or (offered(message) and id(message) in whole)
+    ]
+
+
+def _whole_tools(messages: Sequence[Message]) -> set[int]:
+    """Return the `id()` of hosted tools' calls and results that have each other, or still may."""
+    calls: dict[str, OpaqueMessage] = {}
+    running: dict[str, OpaqueMessage] = {}
+    whole: set[int] = set()
+    for message in messages:
+        if isinstance(message, TextMessage) and message.role == "user":
+            running.clear()
+        if not isinstance(message, OpaqueMessage):
+            continue
+        if message.part == "call":
+            calls[message.call_id] = running[message.call_id] = message
+        elif message.part == "whole":
+            whole.add(id(message))
+        elif message.part == "result" and message.call_id in calls:
+            running.pop(message.call_id, None)
+            whole |= {id(message), id(calls[message.call_id])}
+    return whole | {id(message) for message in running.values()}
+
+
+_PICTURES = frozenset({"image_generation_call", "inlineData", "image", "image_url"})
+
+
+def _in_words(message: OpaqueMessage) -> list[Message]:
+    """Return a text in place of another host's picture; of anything else its texts say enough."""
+    if message.kind not in _PICTURES:
+        return []
+    side = message.from_history
+    return [TextMessage("assistant", "[image]", agent=message.agent, from_history=side)]
+
+
+def finished(
+    messages: Sequence[Message],
+    words: Mapping[str, FinishReason],
+    word: str,
+    details: Mapping[str, Any] | None = None,
+) -> Finish:
+    """Return why a reply ended.
+
+    Args:
+        messages: The reply.
+        words: The provider's words; others count as the end that the messages show.
+        word: The provider's word.
+        details: What it said beside; what is null or empty is left out.
+    """
+    reason = words.get(word, "stop")
+    calls = any(isinstance(message, ToolCallMessage) for message in messages)
+    if reason in ("stop", "tool_calls"):
+        reason = "tool_calls" if calls else "stop"
+    said = {name: value for name, value in (details or {}).items() if value not in (None, "", [])}
+    return Finish(reason, word, said or None)
+
+
+def checked_reply(
+    model: Model,
+    messages: Sequence[Message],
+    finish: Finish,
+    usage: Usage | None,
+    *,
+    stop: StopReason | None = None,
+) -> ModelReply:
+    """Return a reply, its messages with the reason of its end (or ``stop`` in place of it).
+
+    Raises:
+        EmptyReplyError: It says nothing, and not because the model was done.
+    """
+    says = any(m.type in ("tool_call", "opaque") or _has_words(m) for m in messages)
+    if not says and finish.reason not in ("stop", "pause"):
+        raise EmptyReplyError(
+            finish.reason,
+            provider=model.provider,
+            model=model.model,
+            provider_reason=finish.word,
+            details=finish.details,
+            usage=usage,
+        )
+    return ModelReply(messages=ended(messages, stop or finish.stop), usage=usage, finish=finish)
+
+
+def end_of(error: EmptyReplyError) -> Finish:
+    """Return why a reply ended that says nothing."""
+    reason = cast("FinishReason", error.finish_reason)
+    return Finish(reason, error.provider_reason, error.details)
+
+
+def citing(messages: list[Message], sources: Sequence[JsonObject]) -> list[Message]:
+    """Return the messages with the sources that a provider names beside them, on the last text."""
+    texts = [index for index, message in enumerate(messages) if message.type == "text"]
+    if texts and sources:
+        message = messages[texts[-1]]
+        metadata = {**(message.provider_metadata or {}), CITATIONS: list(sources)}
+        messages[texts[-1]] = replace(message, provider_metadata=metadata)
+    return messages
+
+
+def adjoined(model: Model, messages: Sequence[Message]) -> list[Message]:
+    """Return the messages, each text that directly follows another one marked as its continuation.
+
+    Claude splits an answer with citations into many blocks, Gemini any answer into parts.
+    """
+    found: list[Message] = []
+    for message in messages:
+        after_text = bool(found) and found[-1].type == "text"
+        if after_text and isinstance(message, TextMessage):
+            known = origin_of_block(message.provider_metadata)
+            origin = {"host": host_of(model), **known, CONTINUES: True}
+            metadata = {**(message.provider_metadata or {}), ORIGIN: origin}
+            message = replace(message, provider_metadata=metadata)  # noqa: PLW2901 - the message as it is kept
+        found.append(message)
+    return found
+
+
+def _has_words(message: Message) -> bool:
+    if not isinstance(message, TextMessage):
+        return False
+    return bool(message.text.strip()) or not isinstance(message.content, str)
+
+
+def ended(messages: Sequence[Message], reason: StopReason) -> tuple[Message, ...]:
+    """Return the messages of one reply, its texts and blocks with the reason of its end."""
+    return tuple(
+        replace(message, stop_reason=reason)
+        if isinstance(message, TextMessage | OpaqueMessage)
+        else message
+        for message in messages
+    )
+
+
+def without_nulls(block: Block) -> Block:
+    """Return a block without the members that are null, which say nothing."""
+    if None not in block.values():
+        return block
+    return {name: value for name, value in block.items() if value is not None}

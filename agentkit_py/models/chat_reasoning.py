@@ -1,0 +1,133 @@
+"""Reasoning in chat completions: compatible hosts give it in members of their own.
+
+OpenAI has no member for it. Others give ``reasoning_content`` (DeepSeek, Kimi, vLLM), ``reasoning``
+(vLLM, Groq, OpenRouter) or a list ``reasoning_details`` (OpenRouter, MiniMax); some of them refuse
+tool calls that come back without it, others refuse the member. `Capabilities.reasoning_fields` says
+what a host takes back; it gets its own reasoning only.
+
+Source: api-docs.deepseek.com, platform.moonshot.ai, platform.minimax.io, openrouter.ai/docs and
+docs.vllm.ai on reasoning (read October and November 2026).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from agentkit_py._core.json import JsonObject, as_list, as_object, copied
+from agentkit_py.messages import Message, ReasoningMessage
+from agentkit_py.models.base import Model, ModelRequest
+from agentkit_py.models.binding import (
+    Binding,
+    Reason,
+    Standing,
+    account_of,
+    with_bindings,
+)
+from agentkit_py.models.blocks import ORIGIN, host_of, origin_of_block
+from agentkit_py.models.encoding import clean
+from agentkit_py.models.replies import objects, text_or_empty
+
+KEY = "chat_reasoning"
+"""The key of this data in `provider_metadata`."""
+
+TEXT_FIELDS = ("reasoning_content", "reasoning")
+"""Members that hold reasoning as text."""
+
+DETAILS = "reasoning_details"
+CHUNKS = "content"
+"""Mistral's reasoning is a chunk of the content, which goes back in its place by itself."""
+
+
+def read_reasoning(model: Model, message: dict[str, Any]) -> ReasoningMessage | None:
+    """Return the reasoning in an assistant's message, if there is any."""
+    texts = {name: text for name in TEXT_FIELDS if (text := text_or_empty(message.get(name)))}
+    details = list(objects(message.get(DETAILS)))
+    if not details and not any(text.strip() for text in texts.values()):
+        return None
+    text = next(iter(texts.values()), "") or "".join(map(_text_of, details))
+    kept: dict[str, Any] = {"fields": list(texts)}
+    if details:
+        kept[DETAILS] = details
+    metadata = {KEY: kept, ORIGIN: {"host": host_of(model)}}
+    return ReasoningMessage(text, provider_metadata=metadata)
+
+
+def _text_of(detail: dict[str, Any]) -> str:
+    return text_or_empty(detail.get("text")) or text_or_empty(detail.get("summary"))
+
+
+def join_details(whole: list[dict[str, Any]], pieces: object) -> None:
+    """Add the pieces of one streamed chunk to the list as it is without streaming."""
+    for piece in objects(pieces):
+        last = whole[-1] if whole else None
+        same = last is not None and all(
+            last.get(name) == piece.get(name) for name in ("type", "index") if name in piece
+        )
+        if last is None or not same:
+            whole.append(dict(piece))
+            continue
+        for name, value in piece.items():
+            goes_on = name in ("text", "summary", "data") and isinstance(value, str)
+            if goes_on:
+                last[name] = text_or_empty(last.get(name)) + value
+            elif value is not None:
+                last[name] = value
+
+
+class ReasoningFields:
+    """The reasoning of its own host that a request sends back."""
+
+    def __init__(self, model: Model, request: ModelRequest) -> None:
+        """Look up what the host takes."""
+        takes = model.takes
+        self.reasons: dict[int, Reason] = {}
+        """Why reasoning is not sent, by the `id()` of its message."""
+
+        self._host = host_of(model)
+        self._fields = tuple(name for name in takes.reasoning_fields if name != CHUNKS)
+        self._chunks = CHUNKS in takes.reasoning_fields
+        self._required = takes.reasoning_required
+        self._standing = Standing(model, request)
+
+    def add(self, turn: dict[str, Any], said: Sequence[Message]) -> None:
+        """Add the reasoning of a reply to its message."""
+        own = [m for m in said if isinstance(m, ReasoningMessage) and self._is_own(m)]
+        text = clean("".join(message.content for message in own))
+        details = [one for message in own for one in _details(message.provider_metadata)]
+        for name in self._fields:
+            if name == DETAILS and details:
+                turn[name] = details
+            elif name != DETAILS and text:
+                turn[name] = text
+            elif name != DETAILS and self._required and "tool_calls" in turn:
+                turn[name] = ""
+
+    def _is_own(self, message: ReasoningMessage) -> bool:
+        metadata = message.provider_metadata or {}
+        if not self._fields or (self._chunks and KEY not in metadata):
+            return False  # nobody misses it, or it is a chunk
+        why: Reason | None = "host"
+        if origin_of_block(metadata).get("host") == self._host:
+            why = self._standing.reason(message, message.provider_metadata)
+        if why is not None:
+            self.reasons[id(message)] = why
+        return why is None
+
+
+def _details(metadata: JsonObject | None) -> list[dict[str, Any]]:
+    kept = as_object((metadata or {}).get(KEY)) or {}
+    return [copied(one) for one in objects(as_list(kept.get(DETAILS)))]
+
+
+def bind_reasoning(
+    model: Model, request: ModelRequest, messages: Sequence[Message]
+) -> tuple[Message, ...]:
+    """Return a reply's messages, its reasoning bound to host, account and model."""
+    binding = Binding(account=account_of(model, request), model=model.model)
+    found = {
+        id(message): binding
+        for message in messages
+        if isinstance(message, ReasoningMessage) and message.provider_metadata
+    }
+    return with_bindings(messages, found, host_of(model))

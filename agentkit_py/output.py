@@ -1,0 +1,29 @@
+"""Outputs: what an agent's ``output_type`` may be, and what its runs give."""
+
+from __future__ import annotations
+
+from agentkit_py._engine.output_types import (
+    EndStrategy,
+    NativeOutput,
+    OutputItem,
+    OutputType,
+    OutputValidator,
+    PromptedOutput,
+    ToolOutput,
+)
+from agentkit_py.errors import ModelRetry, OutputError
+from agentkit_py.results import NO_VALUE, AgentRunResult
+
+__all__ = [
+    "NO_VALUE",
+    "AgentRunResult",
+    "EndStrategy",
+    "ModelRetry",
+    "NativeOutput",
+    "OutputError",
+    "OutputItem",
+    "OutputType",
+    "OutputValidator",
+    "PromptedOutput",
+    "ToolOutput",
+]

@@ -1,0 +1,85 @@
+"""One question to a model or its alternatives, and `Model.respond`, which has no agent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from agentkit_py.errors import ModelError, ModelNotAskedError, ModelStreamError
+from agentkit_py.models.base import Model, ModelReply, ModelRequest, send_with
+from agentkit_py.models.fallback import FallbackModel
+from agentkit_py.runtime.current import choose_runtime
+from agentkit_py.runtime.guards import shared_breaker
+
+T = TypeVar("T")
+logger: logging.Logger = logging.getLogger("agentkit_py")
+
+
+def alternatives_of(model: Model) -> Sequence[Model]:
+    """Return the models that a call asks, in order."""
+    if not isinstance(model, FallbackModel):
+        return (model,)
+    if model.breaker != "shared":
+        return model.alternatives(model.breaker)
+    return model.alternatives(shared_breaker)
+
+
+async def first_answer(
+    model: Model,
+    ask: Callable[[Model, str], Awaitable[T]],
+    failed: Callable[[Model, ModelError], Awaitable[None]] | None = None,
+) -> T:
+    """Return what ``ask`` gives for the first alternative that answers.
+
+    Args:
+        model: The model, with or without alternatives.
+        ask: Asks one of them; it gets the end of its step's id too.
+        failed: Called with the next alternative and the error before that is asked.
+
+    Raises:
+        ModelError: The last one failed, or one in a way in which the others would, too.
+    """
+    alternatives = alternatives_of(model)
+    for number, one in enumerate(alternatives[:-1]):
+        try:
+            return await ask(one, _step(number))
+        except ModelError as error:
+            failure = error
+        assert isinstance(model, FallbackModel)
+        streamed = isinstance(failure, ModelStreamError) and bool(failure.messages)
+        if not model.fails_over(failure) or (streamed and not model.mid_stream):
+            raise failure
+        if failed is not None:
+            await failed(alternatives[number + 1], failure)
+    return await ask(alternatives[-1], _step(len(alternatives) - 1))
+
+
+def _step(number: int) -> str:
+    return f".fallback.{number}" if number else ""
+
+
+def say_failover(said: str, other: Model, error: ModelError, *facts: object) -> None:
+    """Log that another model is asked; a breaker that stays open is no news."""
+    level = logging.DEBUG if isinstance(error, ModelNotAskedError) else logging.WARNING
+    logger.log(level, said, *facts, error, other.provider, other.model)
+
+
+async def respond(model: Model, request: ModelRequest, step_id: str) -> ModelReply:
+    """Ask a model without an agent, in the runtime that is here."""
+    runtime = choose_runtime()
+    name = runtime.claim(step_id)
+
+    async def ask(one: Model, step: str) -> ModelReply:
+        body = await runtime.infer(f"{name}{step}", one, lambda: one.encode(request))
+        reply = one.decode(body)
+        return replace(reply, messages=one.bind(request, reply.messages))
+
+    async def failed(other: Model, error: ModelError) -> None:
+        say_failover("%s; %s model %r is asked instead", other, error)
+
+    return await first_answer(model, ask, failed)
+
+
+send_with(respond)

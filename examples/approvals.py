@@ -1,0 +1,72 @@
+"""A refund that a person approves in another process, and who may. Offline."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from agentkit_py import Agent, Network, RouterContext, SqliteHistory, tool
+from agentkit_py.events import ApprovalAnswer, Decision
+from agentkit_py.testing import ScriptedModel, tool_call
+
+
+# --8<-- [start:approvers]
+@tool(
+    needs_approval=True,
+    approvers=["mia", "sam"],
+    escalate_after=timedelta(hours=2),
+    escalate_to=["boss"],
+    approval_timeout=timedelta(days=2),
+)
+def refund(order: str, amount: int) -> str:
+    """Pay money back."""
+    return f"paid {amount} for {order}"
+
+
+# --8<-- [end:approvers]
+
+
+def clerk_once(context: RouterContext) -> str | None:
+    """One agent turn for each message."""
+    return "clerk" if context.call_count == 0 else None
+
+
+def shop(store: SqliteHistory, *replies: Any) -> Network:
+    """The network, as each process makes it."""
+    clerk = Agent(name="clerk", system="You sell hats.", tools=[refund])
+    return Network(
+        name="shop",
+        agents=[clerk],
+        router=clerk_once,
+        default_model=ScriptedModel(*replies),  # or openai("gpt-4.1"), …
+        history=store,
+    )
+
+
+async def main() -> None:
+    """Ask in one process, answer in another."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with SqliteHistory(Path(folder) / "shop.db") as store:
+            network = shop(store, tool_call("refund", {"order": "A1", "amount": 249}))
+            # --8<-- [start:run]
+            run = await network.run("My hat is too small. Money back!")
+            for question in run.pending:
+                print("waiting:", question.calls[0].name, question.calls[0].arguments)
+            # --8<-- [end:run]
+        thread, question_id = run.thread_id or "", run.pending[0].id
+
+        async with SqliteHistory(Path(folder) / "shop.db") as store:  # another process, days later
+            network = shop(store, "200 are on their way.")
+            # --8<-- [start:resume]
+            half = Decision(approved=True, arguments={"order": "A1", "amount": 200})
+            answer = ApprovalAnswer(approved=True, reason="worn twice", calls={0: half})
+            run = await network.resume(thread, {question_id: answer}, by="mia")
+            print(run.text)
+            # --8<-- [end:resume]
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

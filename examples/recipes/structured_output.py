@@ -1,0 +1,29 @@
+"""An answer of a type instead of text."""
+
+from agentkit_py.testing import ScriptedModel
+
+model = ScriptedModel('{"number": 7, "total": 120.0, "paid": false}')
+
+# --8<-- [start:recipe]
+from pydantic import BaseModel
+
+from agentkit_py import Agent
+
+
+class Invoice(BaseModel):
+    """The facts of an invoice."""
+
+    number: int
+    total: float
+    paid: bool
+
+
+reader = Agent(
+    name="reader",
+    system="Read the invoice.",
+    model=model,  # or "openai:gpt-4.1"
+    output_type=Invoice,
+)
+result = reader.run_sync("Invoice no. 7: 120.00 EUR, due in May.")
+print(result.output.total)  # a float, for pyright too
+# --8<-- [end:recipe]

@@ -1,0 +1,129 @@
+"""Budgets of users and tenants: what is counted, what is refused, and by how much it is missed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentkit_py import Agent, MemoryHistory, PostgresHistory, SqliteHistory
+from agentkit_py.budgets import Budget, Budgets, Price, Prices
+from agentkit_py.errors import ConfigurationError, HistoryError
+from agentkit_py.history.spending import Refused, Spending, SpendingStore
+from agentkit_py.models import openai
+from agentkit_py.testing import ScriptedModel, error
+
+from .processes import spend_in_processes
+
+PROCESSES = int(os.environ.get("BUDGET_PROCESSES", "2"))
+CALLS = int(os.environ.get("BUDGET_CALLS", "40"))
+
+
+@asynccontextmanager
+async def opened(kind: str, folder: Path, request: pytest.FixtureRequest) -> AsyncGenerator[Any]:
+    """Yield a store of a kind."""
+    if kind == "memory":
+        yield MemoryHistory()
+    elif kind == "sqlite":
+        yield SqliteHistory(folder / "b.db")
+    else:
+        schema = f"budgets_{os.getpid()}"
+        store = PostgresHistory(request.getfixturevalue("postgres_url"), schema=schema)
+        try:
+            yield store
+        finally:
+            await store.close()
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+async def test_store_counts_all_or_nothing(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Where one counter has no room, the others stay as they are."""
+    async with opened(kind, tmp_path, request) as store:
+        one = Spending(scope="user:ä", kind="tokens", period="d", amount=6, most=10)
+        other = Spending(scope="tenant:t", kind="tokens", period="d", amount=6, most=100)
+        assert await store.spend([other, one]) is None
+        assert await store.spend([other, one]) == Refused(one, 6.0)
+        assert await store.spent("user:ä") == {("tokens", "d"): 6.0}
+        assert await store.spent("tenant:t") == {("tokens", "d"): 6.0}
+
+
+async def test_failed_calls_give_back_what_was_reserved() -> None:
+    """A request that the provider refused costs nothing."""
+    budgets = Budgets(MemoryHistory(), {"user": Budget(tokens=1000)})
+    agent = Agent(name="a", system="", model=ScriptedModel(error(400, "no")))
+    with pytest.raises(Exception, match="no"):
+        await agent.run("Hi", budget=budgets.of(user="u"))
+    assert await budgets.of(user="u").used() == {"user:u": {"tokens": 0}}
+
+
+async def test_cost_needs_prices_and_counts_by_them() -> None:
+    """Prices are data of the user's; a model without one is refused before it is asked."""
+    prices = Prices({"gpt-4o": Price(input=2.0, output=8.0)})
+    with pytest.raises(ConfigurationError, match="prices"):
+        Budgets(MemoryHistory(), {"user": Budget(cost=1)}).of(user="u")
+    budgets = Budgets(MemoryHistory(), {"user": Budget(cost=1)}, prices=prices)
+    budget = budgets.of(user="u")
+    usage = {"input_tokens": 1000, "output_tokens": 100}
+    model = ScriptedModel({"text": "Hi.", "usage": usage})
+    await Agent(name="a", system="", model=model).run("Hi", budget=budget)
+    assert (await budget.used())["user:u"]["cost"] == pytest.approx(0.0028)
+    with pytest.raises(ConfigurationError, match="no price of model 'gpt-5'"):
+        await Agent(name="a", system="", model=ScriptedModel("x", model="gpt-5")).run(
+            "Hi", budget=budget
+        )
+
+
+class _Down(MemoryHistory):
+    async def spend(self, spendings: Any) -> Refused | None:
+        """Fail as an unreachable database does."""
+        raise HistoryError("the database is away")
+
+
+@pytest.mark.parametrize("mode", ["closed", "open"])
+async def test_unreachable_store_fails_closed_or_open(mode: Any, caplog: Any) -> None:
+    """As set: no run without its budget, or a run that says it was not counted."""
+    budget = Budgets(_Down(), {"user": Budget(runs=1)}, on_failure=mode).of(user="u")
+    agent = Agent(name="a", system="", model=ScriptedModel("Hello."))
+    if mode == "closed":
+        with pytest.raises(HistoryError):
+            await agent.run("Hi", budget=budget)
+    else:
+        assert (await agent.run("Hi", budget=budget)).text == "Hello."
+        assert "could not be counted" in caplog.text
+
+
+def test_wrong_budgets_are_refused_where_they_are_made() -> None:
+    """The errors name the value."""
+    wrongs: list[dict[str, Any]] = [{}, {"tokens": -1}, {"runs": 1, "per": "week"}]
+    for wrong in wrongs:
+        with pytest.raises(ConfigurationError, match="Budget"):
+            Budget(**wrong)
+    budgets = Budgets(MemoryHistory(), {"user": lambda name: None})
+    with pytest.raises(ConfigurationError, match="no plan 'tenant'"):
+        budgets.of(tenant="t")
+    with pytest.raises(ConfigurationError, match="Budgets"):
+        Budgets(openai("gpt-4.1"), {})  # type: ignore[arg-type]
+    assert budgets.of(user="u").scopes == {}
+    assert isinstance(MemoryHistory(), SpendingStore)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_processes_together_exceed_a_budget_by_no_more_than_is_under_way(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Every process asks until it is refused; each call uses more than was reserved for it."""
+    where = str(tmp_path / "b.db") if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    schema = f"budgets_{os.getpid()}_{kind}"
+    most, used, largest, calls = await asyncio.to_thread(
+        spend_in_processes, kind, where, schema, PROCESSES, CALLS
+    )
+    assert calls > 0
+    assert used <= most + PROCESSES * largest
+    assert used >= most - largest

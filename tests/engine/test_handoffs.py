@@ -1,0 +1,123 @@
+"""Agents hand the conversation over by tools, and the network follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from agentkit_py import Agent, Network
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.routing import Handoff, handoffs, once, sequence
+from agentkit_py.testing import ScriptedModel, tool_call
+
+from .runner import Runner
+
+
+class Matter(BaseModel):
+    """What it is about."""
+
+    reason: str
+
+
+def named(name: str, *replies: Any, **options: Any) -> Agent[Any, Any]:
+    """An agent with a script."""
+    return Agent(name=name, system=f"You are {name}.", model=ScriptedModel(*replies), **options)
+
+
+def model_of(agent: Agent[Any, Any]) -> ScriptedModel:
+    """The script of an agent."""
+    assert isinstance(agent.model, ScriptedModel)
+    return agent.model
+
+
+async def test_ready_made_routers_give_each_agent_one_turn(runner: Runner) -> None:
+    """`once` and `sequence` need no function."""
+    a, b = named("a", "1", "3"), named("b", "2")
+    run = await runner.run(Network(name="n", agents=[a, b], router=sequence(a, b)), "Hi")
+    assert [r.text for r in run.results] == ["1", "2"]
+    run = await runner.run(Network(name="n", agents=[a, b], router=once(a)), "Hi")
+    assert [r.text for r in run.results] == ["3"]
+
+
+@pytest.mark.parametrize("history", ["whole", "summary", "brief"])
+async def test_a_handoff_ends_the_turn_and_takes_along_what_it_says(
+    runner: Runner, history: Any
+) -> None:
+    """The target joins the network; its report says what it was shown."""
+    heard: list[str] = []
+    billing = named("billing", "Paid back.")
+    give = Handoff(
+        billing,
+        input_type=Matter,
+        history=history,
+        on_handoff=lambda _ctx, matter: heard.append(matter.reason),
+    )
+    call = tool_call("transfer_to_billing", {"input": {"reason": "refund"}})
+    desk = named("desk", "I look into it.", call, handoffs=[give])
+    network = Network(name="n", agents=[desk], router=sequence(desk, desk))
+    run = await runner.run(network, "Pay me back")
+    assert (run.output, run.stop_reason) == ("Paid back.", "done")
+    assert [(h.source, h.target, h.input) for h in run.handoffs] == [
+        ("desk", "billing", {"reason": "refund"})
+    ]
+    assert heard == ["refund"]
+    seen = model_of(billing)
+    seen.assert_saw("refund")
+    (seen.assert_not_saw if history == "brief" else seen.assert_saw)("I look into it.")
+    entries = [e.name for e in run.context[-1].entries if e.changed]
+    assert entries == ([] if history == "whole" else ["handoff"])
+
+
+async def test_agents_that_hand_over_in_circles_are_stopped_with_a_reason(runner: Runner) -> None:
+    """Ping-pong costs a few calls, not fifty."""
+    a, b = (
+        named("a", *[tool_call("transfer_to_b")] * 9),
+        named("b", *[tool_call("transfer_to_a")] * 9),
+    )
+    a.handoffs, b.handoffs = [b], [Handoff("a")]
+    run = await runner.run(Network(name="n", agents=[a], router=handoffs(a)), "Hi")
+    assert (run.stop_reason, run.stopped_at, run.call_count) == ("handoff_loop", "b", 5)
+
+
+async def test_a_handoff_is_offered_only_where_somebody_may_go_on(runner: Runner) -> None:
+    """Not alone, not where `when` says no, not to an agent that is disabled."""
+    billing = named("billing", "x")
+    desk = named("desk", "No", "No", handoffs=[Handoff(billing, when=lambda _: False)])
+    await runner.run(Network(name="n", agents=[desk], router=handoffs(desk)), "Hi")
+    await runner.run(desk, "Hi")
+    assert all("tools" not in body for body in model_of(desk).bodies)
+
+
+async def test_of_two_handoffs_in_one_reply_the_first_is_taken(runner: Runner) -> None:
+    """The second is an error that the history keeps."""
+    a, b = named("a", "A"), named("b", "B")
+    both: dict[str, Any] = {
+        "tool_calls": [
+            {"id": "1", "name": "transfer_to_a", "arguments": {}},
+            {"id": "2", "name": "transfer_to_b", "arguments": {}},
+        ]
+    }
+    desk = named("desk", both, handoffs=[a, b])
+    run = await runner.run(Network(name="n", agents=[desk], router=handoffs(desk)), "Hi")
+    assert run.output == "A"
+    assert "HandoffError" in str(run.results[0].tool_calls[1].content)
+
+
+async def test_a_typed_agent_may_hand_over_instead_of_answering(runner: Runner) -> None:
+    """Its output is the target's then."""
+    other = named("other", '{"reason":"b"}', output_type=Matter)
+    desk = named("desk", tool_call("transfer_to_other"), output_type=Matter, handoffs=[other])
+    run = await runner.run(Network(name="n", agents=[desk], router=handoffs(desk)), "Hi")
+    assert run.output == Matter(reason="b")
+    assert run.output_of(desk) is None
+
+
+def test_what_is_no_handoff_is_refused_at_once() -> None:
+    """The message names the agent."""
+    with pytest.raises(ConfigurationError, match="handoffs must be agents"):
+        named("a", handoffs=["b"])
+    b = named("b")
+    with pytest.raises(ConfigurationError, match="two handoffs"):
+        named("a", handoffs=[b, Handoff(b)])

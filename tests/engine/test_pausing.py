@@ -1,0 +1,261 @@
+"""A run that needs a person ends as data, and goes on in any process."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentkit_py import (
+    Agent,
+    MemoryHistory,
+    Network,
+    RouterContext,
+    SqliteHistory,
+    State,
+    Tool,
+    ToolContext,
+    tool,
+)
+from agentkit_py.errors import ConfigurationError, NotPendingError, ReplayError
+from agentkit_py.events import ApprovalAnswer, Decision
+from agentkit_py.history.leases import ThreadLease
+from agentkit_py.routing import together
+from agentkit_py.stores import redacted
+from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
+
+pytestmark = pytest.mark.direct_only(
+    "a function does not pause, it waits for an event: tests/durable/test_questions.py"
+)
+
+
+def clerk_once(context: RouterContext) -> str | None:
+    """Return the clerk for one turn."""
+    return "clerk" if context.call_count == 0 else None
+
+
+class World:
+    """What tools have done, and a store that outlives each process."""
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+        self.done: list[Any] = []
+
+    def tools(self) -> list[Tool]:
+        """Tools that ask, and one that does not."""
+
+        @tool(needs_approval=True, approval_timeout=timedelta(days=3))
+        def refund(amount: int, ctx: ToolContext) -> str:
+            """Pay money back."""
+            self.done.append(("refund", amount))
+            data: dict[str, Any] = ctx.state.data
+            data["paid"] = data.get("paid", 0) + amount
+            return f"paid {amount}"
+
+        @tool
+        def look(ctx: ToolContext) -> str:
+            """Look."""
+            self.done.append("look")
+            ctx.state.data["looked"] = True
+            return "seen"
+
+        @tool(steps=True)
+        async def book(ctx: ToolContext) -> str:
+            """Book in steps."""
+
+            async def hold() -> dict[str, int]:
+                self.done.append("hold")
+                return {"seat": 7}
+
+            held = await ctx.step.run("hold", hold)
+            answer = await ctx.approve("At the window?")
+            held["seat"] += 1
+            return f"{held['seat']} {answer is not None and answer.approved}"
+
+        return [refund, look, book]
+
+    def network(self, *replies: Any, **options: Any) -> Network:
+        """The network, as a process that starts now makes it."""
+        clerk = Agent(
+            name="clerk",
+            system="S",
+            tools=self.tools(),
+            parallel_tools=options.pop("parallel", False),
+        )
+        options.setdefault("router", clerk_once)
+        return Network(
+            name="shop",
+            agents=[clerk, *options.pop("agents", ())],
+            default_model=ScriptedModel(*replies),
+            history=self.store,
+            **options,
+        )
+
+
+@pytest.fixture(params=["memory", "sqlite", "leased"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    """A store of each kind."""
+    if request.param == "memory":
+        return World(MemoryHistory())
+    lease = ThreadLease() if request.param == "leased" else None
+    return World(SqliteHistory(tmp_path / "t.db", lease=lease))
+
+
+async def test_a_run_pauses_and_goes_on_where_nothing_is_known_of_it(world: World) -> None:
+    """Model calls, tools and changes of the state before the question are not made again."""
+    seen: list[str] = []
+
+    def observer(event: object) -> None:
+        seen.append(type(event).__name__)
+
+    async with world.store:
+        first = world.network(tool_call("look", {}), tool_call("refund", {"amount": 5}))
+        run = await first.run("Money back!", observer=observer)
+        assert (run.stop_reason, world.done) == ("pending", ["look"])
+        (question,) = run.pending
+        assert [(c.name, c.arguments) for c in question.calls] == [("refund", {"amount": 5})]
+        thread = run.thread_id
+        assert thread is not None
+        assert [one.id for one in await first.pending(thread)] == [question.id]
+        assert seen[-1] == "HitlRequested"
+        seen.clear()
+        last = world.network("Done.")
+        again = await last.resume(thread, {question.id: True}, by="mia", observer=observer)
+        assert (again.stop_reason, again.text) == ("done", "Done.")
+        assert again.state.data == {"looked": True, "paid": 5}
+        assert world.done == ["look", ("refund", 5)]
+        assert (seen[0], seen[-1]) == ("HitlResolved", "RunCompleted")
+        stored = [r.agent_name for r in await world.store.load(thread)]
+        assert stored == ["user", "clerk", "clerk", "clerk"]
+        closed = await world.store.load_question(question.id)
+        assert (closed.status, closed.answered_by) == ("answered", "mia")
+        with pytest.raises(NotPendingError, match="is answered"):
+            await last.resume(thread, {question.id: True})
+        with pytest.raises(NotPendingError, match="no such question"):
+            await last.resume(thread, {"other": True})
+
+
+async def test_another_message_is_answered_while_a_run_waits(world: World) -> None:
+    """The paused run does not see it, and its results come after."""
+    async with world.store:
+        run = await world.network(tool_call("refund", {"amount": 5})).run("Money!")
+        thread: Any = run.thread_id
+        await world.network("Soon.").run("And?", thread_id=thread)
+        network = world.network("Paid.")
+        again = await network.resume(thread, {run.pending[0].id: ApprovalAnswer(approved=True)})
+        assert again.text == "Paid."
+        model: Any = network.default_model
+        model.assert_not_saw("And?")
+        texts = [r.text for r in await world.store.load(thread)]
+        assert texts == ["", "", "Soon.", "", "Paid."]
+
+
+async def test_questions_of_parallel_calls_are_answered_one_by_one(world: World) -> None:
+    """Steps of a tool that asks by itself are made once; the run waits again in between."""
+    async with world.store:
+        both = tool_calls(("book", {}), ("book", {}))
+        run = await world.network(both, parallel=True).run("Two seats")
+        thread: Any = run.thread_id
+        assert (len(run.pending), world.done) == (2, ["hold", "hold"])
+        network = world.network(parallel=True)
+        run = await network.resume(thread, {run.pending[1].id: False})
+        assert (run.stop_reason, len(run.pending)) == ("pending", 1)
+        run = await world.network("ok", parallel=True).resume(thread, {run.pending[0].id: True})
+        contents = [c.content for c in run.results[0].tool_calls]
+        assert contents == [{"data": "8 True"}, {"data": "8 False"}]
+        assert world.done == ["hold", "hold"]
+
+
+async def test_agents_in_parallel_and_inside_tools_pause_and_go_on() -> None:
+    """The whole run waits; what others did meanwhile is kept."""
+    world = World(MemoryHistory())
+
+    def make(*replies: Any) -> Network:
+        tools = world.tools()
+        nested = Agent(
+            name="nested", system="S", tools=tools, model=ScriptedModel(*replies[:1])
+        ).as_tool(allowed_tools="own")
+        boss = Agent(name="boss", system="S", tools=[nested], model=ScriptedModel(*replies[1:2]))
+        other = Agent(name="other", system="S", tools=tools, model=ScriptedModel(*replies[2:]))
+
+        def route(context: RouterContext) -> Any:
+            return together(boss, other) if context.call_count == 0 else None
+
+        return Network(name="n", agents=[boss, other], router=route, history=world.store)
+
+    run = await make(
+        tool_call("refund", {"amount": 1}),
+        tool_call("nested", {"task": "Pay"}),
+        tool_call("look", {}),
+        "Looked.",
+    ).run("Go")
+    assert (run.stop_reason, world.done) == ("pending", ["look"])
+    thread: Any = run.thread_id
+    again = await make("Paid.", "Nested paid.").resume(thread, {run.pending[0].id: True})
+    assert [r.text for r in again.results if r.text] == ["Nested paid.", "Looked."]
+    assert world.done == ["look", ("refund", 1)]
+
+
+async def test_a_person_changes_arguments_and_the_model_reads_it(world: World) -> None:
+    """They are checked as the model's own."""
+    async with world.store:
+        calls = tool_calls(("refund", {"amount": 5}), ("refund", {"amount": 6}))
+        run = await world.network(calls).run("Money!")
+        thread: Any = run.thread_id
+        changed = {0: Decision(True, arguments={"amount": 2}), 1: Decision(True, arguments={})}
+        answer = ApprovalAnswer(approved=True, calls=changed)
+        network = world.network("ok")
+        await network.resume(thread, {run.pending[0].id: answer})
+        assert world.done == [("refund", 2)]
+        model: Any = network.default_model
+        model.assert_saw("A person changed the arguments", "InvalidArgumentsError")
+
+
+async def test_an_expired_question_goes_on_as_refused() -> None:
+    """Whoever looks after the time calls `resume` without answers."""
+    world = World(MemoryHistory())
+
+    @tool(needs_approval=True, approval_timeout=timedelta(0))
+    def pay() -> str:
+        """Pay."""
+        raise AssertionError
+
+    model = ScriptedModel(tool_call("pay", {}), "Too late.")
+    agent = Agent(name="clerk", system="S", tools=[pay], model=model, history=world.store)
+    result = await agent.run("Go", thread_id="t")
+    assert result.stop_reason == "pending"
+    result = await agent.resume("t")
+    assert result.text == "Too late."
+    assert (await world.store.list_questions(status=None))[0].status == "expired"
+
+
+async def test_code_that_decides_otherwise_after_the_answer_ends_the_run(world: World) -> None:
+    """A deploy in the middle must not pay somebody else."""
+    async with world.store:
+        run = await world.network(tool_call("refund", {"amount": 5})).run("Money!")
+        thread: Any = run.thread_id
+
+        def other(context: RouterContext) -> str | None:
+            return "late" if context.call_count == 0 else None
+
+        late = Agent(name="late", system="S", tools=world.tools())
+        changed = world.network("x", router=other, agents=[late])
+        with pytest.raises(ReplayError, match="late"):
+            await changed.resume(thread, {run.pending[0].id: True})
+        assert world.done == []
+
+
+async def test_what_cannot_wait_says_why() -> None:
+    """State that is no JSON, a store that masks, a history that keeps no questions."""
+    world = World(MemoryHistory())
+    network = world.network(*[tool_call("refund", {"amount": 5})] * 2)
+    with pytest.raises(ConfigurationError, match="who"):
+        await network.run("Money!", state=State({"who": object()}))
+    with pytest.raises(ConfigurationError, match="give it a history"):
+        await World(None).network(tool_call("refund", {"amount": 5})).run("Money!")
+    world.store = redacted(MemoryHistory(), ["email"])
+    network = world.network(tool_call("refund", {"amount": 5}))
+    with pytest.raises(ConfigurationError, match="masks"):
+        await network.run("I am ada@example.com")

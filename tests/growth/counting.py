@@ -1,0 +1,111 @@
+"""Counts of what a store does: transactions, statements and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agentkit_py.stores import SqliteHistory, ThreadLease
+from agentkit_py.stores._sql_session import Database, Session
+
+T = TypeVar("T")
+
+
+@dataclass
+class Counts:
+    """What was asked of a store."""
+
+    transactions: int = 0
+    writes: int = 0
+    statements: int = 0
+    rows: int = 0
+
+    def reset(self) -> None:
+        """Begin to count anew."""
+        self.transactions = self.writes = self.statements = self.rows = 0
+
+
+class CountedStore(SqliteHistory):
+    """An SQLite file that counts what is asked of it."""
+
+    def __init__(self, path: Path, *, lease: ThreadLease | None = None) -> None:
+        super().__init__(path, lease=lease)
+        self.counts = Counts()
+
+    def _make_database(self) -> Database:
+        return _CountedDatabase(super()._make_database(), self.counts)
+
+
+class _CountedDatabase:
+    def __init__(self, database: Database, counts: Counts) -> None:
+        self._database = database
+        self._counts = counts
+
+    def transact(
+        self, work: Callable[[Session], T], *, write: bool = False, repeatable: bool = True
+    ) -> T:
+        self._counts.transactions += 1
+        self._counts.writes += write
+
+        def counted(session: Session) -> T:
+            return work(_CountedSession(session, self._counts))
+
+        return self._database.transact(counted, write=write, repeatable=repeatable)
+
+    def close(self) -> None:
+        self._database.close()
+
+
+class _CountedSession:
+    def __init__(self, session: Session, counts: Counts) -> None:
+        self._session = session
+        self._counts = counts
+
+    def execute(self, query: str, *values: Any) -> Any:
+        self._counts.statements += 1
+        return _CountedCursor(self._session.execute(query, *values), self._counts)
+
+    def execute_many(self, query: str, rows: Any) -> None:
+        self._counts.statements += 1
+        self._session.execute_many(query, rows)
+
+    def select_ids(self, query: str, *values: Any, ids: Any) -> list[Any]:
+        self._counts.statements += 1
+        found = self._session.select_ids(query, *values, ids=ids)
+        self._counts.rows += len(found)
+        return found
+
+    def stream(self, query: str, *values: Any) -> Any:
+        self._counts.statements += 1
+        for row in self._session.stream(query, *values):
+            self._counts.rows += 1
+            yield row
+
+    def pipeline(self) -> AbstractContextManager[object]:
+        return self._session.pipeline()
+
+    def given(self, stored: str) -> str:
+        return self._session.given(stored)
+
+
+class _CountedCursor:
+    def __init__(self, cursor: Any, counts: Counts) -> None:
+        self._cursor = cursor
+        self._counts = counts
+
+    @property
+    def rowcount(self) -> int:
+        return self._cursor.rowcount
+
+    def fetchone(self) -> Any:
+        row = self._cursor.fetchone()
+        self._counts.rows += row is not None
+        return row
+
+    def fetchall(self) -> list[Any]:
+        rows = self._cursor.fetchall()
+        self._counts.rows += len(rows)
+        return rows

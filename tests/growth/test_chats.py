@@ -1,0 +1,63 @@
+"""What a chat over HTTP asks of its store does not grow with the thread, or with the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentkit_py import AgentResult
+from agentkit_py.stores import ThreadLease, for_user
+from tests.growth.counting import CountedStore
+from tests.server.world import app_of, client_of, message, support, wait_until_idle
+
+
+async def _filled(store: CountedStore, results: int) -> None:
+    mine = for_user(store, "ada")
+    await mine.add_thread("t", title="Hats")
+    turns = [AgentResult.from_user(f"Hat {n}?", id=f"m{n}") for n in range(results)]
+    await mine.append("t", turns)
+
+
+@pytest.mark.parametrize("lease", [None, ThreadLease()])
+@pytest.mark.parametrize("results", [2, 200])
+async def test_a_chat_is_few_transactions(
+    tmp_path: Path, lease: ThreadLease | None, results: int
+) -> None:
+    """One to accept the message, one to load, one to save each turn; a lease begins and ends."""
+    store = CountedStore(tmp_path / "t.db", lease=lease)
+    app = app_of(support("Yes."), history=store)
+    async with client_of(app) as client:
+        await _filled(store, results)
+        store.counts.reset()
+        answer = await client.post("/api/chat", json=message("Any hats?", "t", id="new"))
+        assert answer.status_code == 200
+        await wait_until_idle(app)
+        assert store.counts.transactions <= (6 if lease is None else 8)  # two read questions
+        assert store.counts.writes <= (2 if lease is None else 4)
+        assert store.counts.rows <= results + 20
+    assert [r.agent_name for r in await for_user(store, "ada").load("t")][-2:] == ["user", "clerk"]
+    await store.close()
+
+
+@pytest.mark.parametrize("threads", [30, 300])
+async def test_a_page_of_threads_is_one_transaction(tmp_path: Path, threads: int) -> None:
+    """As many rows as are shown, and one that says whether there are more."""
+    store = CountedStore(tmp_path / "t.db")
+    async with client_of(app_of(support("Yes."), history=store)) as client:
+        mine = for_user(store, "ada")
+        for number in range(threads):
+            await mine.add_thread(f"{number:04}", title=f"Thread {number}")
+        store.counts.reset()
+        page = (await client.get("/api/threads?limit=20")).json()
+        assert (len(page["threads"]), page["total"], page["hasMore"]) == (20, threads, True)
+        assert (store.counts.transactions, store.counts.rows) == (1, 22)
+        cursor = f"cursorTimestamp={page['nextCursorTimestamp']}&cursorId={page['nextCursorId']}"
+        store.counts.reset()
+        second = (await client.get(f"/api/threads?limit=20&{cursor}")).json()
+        assert store.counts.transactions == 1
+        assert store.counts.rows <= 22
+        shown = [one["id"] for one in page["threads"] + second["threads"]]
+        everything = [f"{number:04}" for number in reversed(range(threads))]
+        assert shown == everything[: len(shown)]
+    await store.close()

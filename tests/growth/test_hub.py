@@ -1,0 +1,62 @@
+"""What the hub does for one channel does not depend on how many others there are."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from types import FrameType
+from typing import Any
+
+from agentkit_py.server import Hub, HubLimits
+
+
+def _instructions(channels: int) -> int:
+    """Return the instructions of one connect, one run and one disconnect among so many."""
+    hub = Hub(HubLimits(idle_channels=10))
+    readers = [hub.subscribe(f"user:{number}") for number in range(channels)]
+    counted = 0
+
+    def seen(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal counted
+        frame.f_trace_opcodes = True
+        counted += event == "opcode"
+        return seen
+
+    def use(name: str) -> None:
+        reader = hub.subscribe(name)
+        hub.publish(name, {"event": "run.started", "data": {"messageId": "m"}})
+        hub.publish(name, {"event": "stream.ended", "data": {"messageId": "m"}})
+        reader.close()
+
+    use("warm")
+    before = sys.gettrace()
+    gc.collect()
+    gc.disable()
+    sys.settrace(seen)
+    try:
+        use("one")
+    finally:
+        sys.settrace(before)
+        gc.enable()
+    assert hub.readers == len(readers)
+    return counted
+
+
+def test_a_connection_costs_the_same_among_many() -> None:
+    """Counted in instructions; comparing all channels would make it a hundred times as many."""
+    few = _instructions(20)
+    assert _instructions(2000) <= 1.1 * few
+
+
+def test_of_the_channels_that_nobody_uses_the_newest_are_kept() -> None:
+    """A reader that comes back in time finds its place."""
+    hub = Hub(HubLimits(idle_channels=2))
+    for name in ("a", "b", "c"):
+        hub.publish(name, {"event": "text.delta", "data": {}})
+    with hub.subscribe("b", "x-1") as reader:
+        assert reader.missed == "unknown"
+        hub.publish("d", {"event": "text.delta", "data": {}})
+        hub.publish("e", {"event": "text.delta", "data": {}})
+        assert hub.kept_bytes == 3 * (hub.kept_bytes // 3)
+    names = [name for name in "abcde" if hub.subscribe(name).resume_from.endswith("-1")]
+    assert names == ["b", "e"]

@@ -1,0 +1,38 @@
+"""Turns of the user's that were put before replies, where processors moved these together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.models import Model, ModelRequest, ToolSpec, anthropic, gemini
+
+CLAUDE = anthropic("claude-sonnet-4-5", api_key="sk-test")
+GEMINI = gemini("gemini-2.5-flash", api_key="sk-test")
+TOOLS = (ToolSpec("look", "Looks.", {"type": "object", "properties": {}}),)
+
+
+@pytest.mark.parametrize(
+    ("model", "host", "place"),
+    [
+        (CLAUDE, "api.anthropic.com", "messages"),
+        (GEMINI, "generativelanguage.googleapis.com", "contents"),
+    ],
+)
+def test_a_marked_reply_between_a_call_and_its_result_opens_no_turn(
+    model: Model, host: str, place: str
+) -> None:
+    """The result has to follow its call; the text stays with the call."""
+    before, after = ({"origin": {"host": host, "turn": mark}} for mark in ("one", "two"))
+    call = ToolCall("a", "look", {}, provider_metadata=before)
+    messages = (
+        TextMessage("user", "Hi"),
+        ToolCallMessage([call], provider_metadata=before, agent="a"),
+        TextMessage("assistant", "ok", agent="a", provider_metadata=after),
+        ToolResultMessage(call, {"data": 1}),
+    )
+    body: Any = model.encode(ModelRequest(messages=messages, tools=TOOLS))
+    roles = [turn["role"] for turn in body[place]]
+    assert roles == ["user", "assistant" if model is CLAUDE else "model", "user"]

@@ -1,0 +1,47 @@
+"""Measures how general the rules are: how many of a family's recordings need none of its own.
+
+Leaves one family of recordings out after the other. One of its recordings passes if each divergence
+that it needs is needed by a recording of another family, too.
+
+Run:
+    python -m tests.parity.families [--vectors DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from .judge import applied, documents
+from .vectors import COMMITTED, Vector, load_folder
+
+
+def family_of(vector: Vector) -> str:
+    """The family of a recording: the area's first word."""
+    area = str(vector.data["area"])
+    return area.partition("/")[0].partition("-")[0]
+
+
+def main() -> None:
+    """Print a line for each family, then the rules that only one family needs."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--vectors", type=Path, default=COMMITTED)
+    given = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    needed: dict[str, list[set[str]]] = defaultdict(list)
+    for vector in load_folder(given.vectors):
+        if vector.not_applicable() is None:
+            needed[family_of(vector)].append(set(applied(vector, documents(vector))))
+    for family, own in sorted(needed.items()):
+        others = {one for name, sets in needed.items() if name != family for s in sets for one in s}
+        passed = sum(rules <= others for rules in own)
+        alone = sorted({one for rules in own for one in rules - others})
+        share = f"{passed:4} of {len(own):4}  {passed / len(own):6.1%}"
+        sys.stdout.write(f"{family:12} {share}  {' '.join(alone)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Results as tables: every value stands with its key and the id of its record."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agentkit_py import Message, TextMessage
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.processors import (
+    ContextPolicy,
+    ProcessorContext,
+    TableResults,
+    apply_processors,
+)
+
+
+def exchange(result: Any, **arguments: Any) -> list[Message]:
+    """Return a call and its result."""
+    call = ToolCall("c1", "find", arguments)
+    return [ToolCallMessage([call]), ToolResultMessage(call, {"data": result})]
+
+
+async def table(result: Any, *after: Message, **settings: Any) -> Any:
+    """Return what becomes of a result."""
+    history = [*exchange(result, user_id="ada"), *after]
+    left = await apply_processors(history, [TableResults(**settings)])
+    assert isinstance(left[1], ToolResultMessage)
+    content: Any = left[1].content
+    return content["data"]
+
+
+ROWS = [{"id": f"R{n}", "note": "quite a long note", "on": f"2024-05-0{n}"} for n in range(1, 7)]
+
+
+async def test_a_list_of_objects_is_a_line_of_keys_and_a_line_for_each() -> None:
+    """Nested objects have their path as key, missing values are empty cells."""
+    rows = [{"id": "A1", "price": {"amount": 5}}, {"id": "A2", "price": {"amount": 7}, "old": True}]
+    assert await table(rows) == "id|price.amount|old\nA1|5|\nA2|7|true"
+    assert await table(json.dumps(rows)) == "id|price.amount|old\nA1|5|\nA2|7|true"
+
+
+async def test_an_object_is_one_line_with_the_lists_in_it() -> None:
+    """So each value is on one line with the id; without one, with that of the call."""
+    order = {
+        "order_id": "A1",
+        "items": [{"sku": 3, "n": 2}, {"sku": 4, "n": 1}],
+        "tags": ["x", "y"],
+    }
+    assert await table(order) == "order_id=A1|items(sku,n)=[3,2;4,1]|tags=[x,y]"
+    found = {"name": "Ada", "cards": {"c1": {"id": "c1", "kind": "visa"}}}
+    assert await table(found) == "user_id=ada|name=Ada|cards(id,kind)=[c1,visa]"
+
+
+async def test_lists_of_lists_say_which_list_a_row_is_of() -> None:
+    """E.g. flights with a stop."""
+    trips = [
+        [{"flight": "A", "from": "X"}, {"flight": "B", "from": "Y"}],
+        [{"flight": "C", "from": "Z"}],
+    ]
+    assert await table(trips) == "list|flight|from\n1|A|X\n1|B|Y\n2|C|Z"
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("plain text", "plain text"),
+        ("7", '"7"'),
+        ("a|b", '"a|b"'),
+        ("x=1", "x=1"),
+        ("a, b", '"a, b"'),
+        ("", '""'),
+        (None, "null"),
+        (1.5, "1.5"),
+        ([], "[]"),
+        ({}, "{}"),
+    ],
+)
+async def test_what_could_be_read_as_something_else_is_quoted(value: Any, cell: str) -> None:
+    """A text of digits is not a number."""
+    assert await table({"some_key": "first", "id": "1x", "value": value}) == (
+        f"some_key=first|id=1x|value={cell}"
+    )
+
+
+@pytest.mark.parametrize("result", ["plain", [1, 2], 7, None, [], {}, [1, {"a": 2}]])
+async def test_what_would_not_become_shorter_stays(result: Any) -> None:
+    """The message is the same object."""
+    history = exchange(result)
+    assert await apply_processors(history, [TableResults()]) == tuple(history)
+
+
+async def test_errors_stay_as_they_are() -> None:
+    """A model has to see that it was one."""
+    call = ToolCall("c1", "find", {})
+    error: Any = {"error": {"name": "NotFound", "message": "no such order"}}
+    history = [ToolCallMessage([call]), ToolResultMessage(call, error)]
+    assert await apply_processors(history, [TableResults()]) == tuple(history)
+
+
+async def test_of_older_lists_only_rows_that_somebody_mentioned_stay() -> None:
+    """A line says how many were left out; the newest results have all rows."""
+    said = TextMessage("user", "Take R3, please")
+    newer = exchange(ROWS)
+    text = await table(ROWS, said, *newer, used_rows=True)
+    assert text == (
+        "id|note|on\nR3|quite a long note|2024-05-03\n(5 rows that nobody mentioned are left out)"
+    )
+    assert (await table(ROWS, said, used_rows=True)).count("\n") == 6
+    assert (await table(ROWS[:3], said, *newer, used_rows=True)).count("\n") == 3
+
+
+async def test_rows_of_the_current_runs_own_calls_stay() -> None:
+    """They are written as tables, too, since nothing is lost by it."""
+    history = [*exchange(ROWS), *exchange(ROWS), *exchange(ROWS)]
+    context = ProcessorContext(protected=frozenset(map(id, history)))
+    left = await apply_processors(history, [TableResults(used_rows=True)], context)
+    assert ["R6" in str(m) for m in left if m.type == "tool_result"] == [True] * 3
+
+
+async def test_the_balanced_policy_explains_itself() -> None:
+    """Each step says when it does what; each has its own report entry."""
+    policy = ContextPolicy.balanced(10_000)
+    assert len(policy.explain().splitlines()) == len(policy.members) == 4
+    assert "5,000" in policy.explain()
+    assert "8,000" in policy.explain()
+    left = await apply_processors(exchange(ROWS), [policy])
+    assert "id|note|on" in str(left[1])
+    with pytest.raises(ConfigurationError, match="window"):
+        ContextPolicy.balanced(10)

@@ -1,0 +1,156 @@
+"""`scripts/recorded.py`, on cassettes of our own: what it finds wrong, and what it lets pass."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+SCRIPT = "scripts/recorded.py"
+CHAT = "https://api.openai.com/v1/chat/completions"
+RESPONSES = "https://api.openai.com/v1/responses"
+CLAUDE = "https://api.anthropic.com/v1/messages"
+GEMINI = "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:generateContent"
+VERTEX = (
+    "https://aiplatform.googleapis.com/v1beta1/projects/p/locations/l/publishers/google/models/"
+    "gemini-2.5-flash:generateContent"
+)
+HI = {"role": "user", "content": "Hi"}
+
+
+def exchange(url: str, request: Any, answer: Any, status: int = 200) -> dict[str, Any]:
+    """An exchange as VCR records it."""
+    text = answer if isinstance(answer, str) else json.dumps(answer)
+    return {
+        "request": {"method": "POST", "uri": url, "headers": {}, "body": json.dumps(request)},
+        "response": {"status": {"code": status}, "headers": {}, "body": {"string": text}},
+    }
+
+
+def said(text: str) -> dict[str, Any]:
+    """A completion."""
+    return {"choices": [{"message": {"role": "assistant", "content": text}}]}
+
+
+def run(folder: Path, root: Path, *interactions: dict[str, Any]) -> tuple[int, str]:
+    """The script's exit status and output for one cassette; JSON is YAML, too."""
+    (folder / "cassette.yaml").write_text(json.dumps({"interactions": interactions}))
+    done = subprocess.run(
+        [sys.executable, root / SCRIPT, folder, "--list"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def streamed(*chunks: Any) -> str:
+    """Server-sent events."""
+    lines = [chunk if isinstance(chunk, str) else json.dumps(chunk) for chunk in chunks]
+    return "".join(f"data: {line}\n\n" for line in lines)
+
+
+def chunk(text: str, reason: str | None = None) -> dict[str, Any]:
+    """One piece of a streamed completion."""
+    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": reason}]}
+
+
+GOOD: list[dict[str, Any]] = [
+    exchange(CHAT, {"model": "gpt-4.1", "messages": [HI]}, said("Hello.")),
+    exchange(
+        CHAT,
+        {"model": "gpt-4.1", "messages": [HI], "stream": True},
+        streamed(chunk("Hel"), chunk("lo.", "stop"), "[DONE]"),
+    ),
+    exchange(
+        RESPONSES,
+        {"model": "gpt-4.1", "input": "Hi"},
+        {
+            "status": "completed",
+            "output": [
+                {
+                    "type": "message",
+                    "id": "msg_1",
+                    "role": "assistant",
+                    "status": "completed",
+                    "content": [{"type": "output_text", "text": "Hello.", "annotations": []}],
+                }
+            ],
+        },
+    ),
+    exchange(
+        CLAUDE,
+        {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [HI]},
+        {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hello."}]},
+    ),
+    *(
+        exchange(
+            url,
+            {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
+            {"candidates": [{"content": {"role": "model", "parts": [{"text": "Hello."}]}}]},
+        )
+        for url in (GEMINI, VERTEX)
+    ),
+    exchange(
+        CHAT,
+        {"model": "gpt-4.1", "messages": [{"role": "root", "content": "Hi"}]},
+        {"error": {"message": "Invalid value: 'root'."}},
+        400,
+    ),
+    exchange(
+        CHAT, {"model": "gpt-9", "messages": [HI]}, {"error": {"code": "model_not_found"}}, 400
+    ),
+    {"request_sample": {}, "response_sample": {}},
+]
+
+
+def test_recordings_that_are_kept_whole_pass(tmp_path: Path, root: Path) -> None:
+    """A refusal for the form is refused, one for a missing model is not."""
+    status, printed = run(tmp_path, root, *GOOD)
+    assert status == 0, printed
+    assert "refused by the provider: 1 (structural)" in printed
+    assert "refused by the provider: 1 (no such model)" in printed
+    last = next(line for line in printed.splitlines() if line.startswith("all"))
+    assert last.split() == ["all", "8", "0", "0", "0", "0", "0"]
+
+
+BAD: dict[str, tuple[str, dict[str, Any]]] = {
+    "the stand-in refuses what was taken": (
+        "accepted",
+        exchange(CHAT, {"model": "gpt-4.1", "messages": [HI], "from_2027": 1}, said("Hello.")),
+    ),
+    "the stand-in takes what was refused": (
+        "refused",
+        exchange(CHAT, {"model": "gpt-4.1", "messages": [HI]}, {"error": {"message": "No."}}, 400),
+    ),
+    "a role that cannot be read": (
+        "request",
+        exchange(CHAT, {"model": "m", "messages": [{"role": "root", "content": "x"}]}, said("Hi")),
+    ),
+    "a reply that is not kept": (
+        "reply",
+        exchange(
+            CHAT,
+            {"model": "gpt-4.1", "messages": [HI]},
+            {"choices": [{"message": {"role": "assistant", "content": "A", "refusal": "No."}}]},
+        ),
+    ),
+}
+
+
+def test_what_is_lost_or_wrongly_judged_is_named(tmp_path: Path, root: Path) -> None:
+    """Exit status 1, and a line each with check, format and cassette."""
+    status, printed = run(tmp_path, root, *GOOD, *(wrong for _, wrong in BAD.values()))
+    assert status == 1
+    for number, (what, (check, _)) in enumerate(BAD.items(), start=len(GOOD)):
+        assert f"{check}\tchat\tcassette.yaml#{number}" in printed, what
+
+
+def test_a_folder_without_recordings_is_an_error(tmp_path: Path, root: Path) -> None:
+    """Nothing was checked, which is no success."""
+    status, printed = run(tmp_path, root)
+    assert status == 1
+    assert "no recorded exchange" in printed
