@@ -597,8 +597,9 @@ class NotPendingError(HistoryError):
         question_id: str | None = None,
         status: str | None = None,
     ) -> None:
-        what = "" if question_id is None else f", question {question_id!r}"
-        super().__init__(f"Thread {thread_id!r}{what}: {problem}; nobody waits for an answer.")
+        asked = [] if question_id is None else [f"question {question_id!r}"]
+        where = ", ".join([*([f"thread {thread_id!r}"] if thread_id else []), *asked])
+        super().__init__(f"{where[:1].upper()}{where[1:]}: {problem}; nobody waits for an answer.")
         self.thread_id = thread_id
         self.question_id = question_id
         self.status = status

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from typer.core import TyperGroup
 
 from agentkit_py._core.interrupting import run_interruptibly
+from agentkit_py._core.untrusted import escaped
 from agentkit_py.cli.console import make_console
 from agentkit_py.cli.target import find_object, import_module, split_target
 from agentkit_py.errors import ConfigurationError
@@ -109,7 +110,7 @@ def from_thread(
         for thread in threads:
             stored = await store.stored_results(thread)
             case = case_from_thread([row.result for row in stored], thread)
-            lines.append(json.dumps(case.to_dict(), ensure_ascii=False))
+            lines.append(escaped(json.dumps(case.to_dict(), ensure_ascii=False)))
         return lines
 
     lines: list[str] = run_interruptibly(read())

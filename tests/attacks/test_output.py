@@ -6,19 +6,21 @@ import json
 import logging
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 import traceback
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.main import get_command
 
 from agentkit_py._core.untrusted import clean, escaped, get_logger
-from agentkit_py.cli import threads
 from agentkit_py.cli.app import app
 from agentkit_py.cli.console import call_line
 from agentkit_py.errors import AgentKitError, ToolSourceError
@@ -33,8 +35,10 @@ EVIL = "\x1b[2J\x1b]0;t\x07\x9b31m\u202egnp.\u2066\u200b\u00ad\ufeff\U000e0041\x
 """Sequences of the screen, of its title, of one character; marks of direction, zero width, tags."""
 
 MODULE = f"""
-import logging, os, sys
+import logging, os, pathlib, sys
 from agentkit_py import Agent, MemoryHistory, Network, SqliteHistory, TextMessage, tool
+from agentkit_py.evals import Case, Suite, contains
+from agentkit_py.memory import Memory
 from agentkit_py.testing import ScriptedModel, tool_call
 
 EVIL = {EVIL!r}
@@ -60,16 +64,23 @@ hidden.__name__ = "hide" + EVIL
 def replies():
     return ScriptedModel(
         tool_call("look", {{"order": EVIL}}), tool_call("look", {{"order": "fail"}}),
-        tool_call("no" + EVIL, {{}}), tool_call("pay", {{"to": EVIL, EVIL: 1}}), EVIL + " done")
+        tool_call("no" + EVIL, {{}}), tool_call("pay", {{"to": EVIL, EVIL: 1}}),
+        tool_call("pay", {{"to": EVIL}}), EVIL + " done")
 
 clerk = Agent(name="clerk" + EVIL, system="S", tools=[look, pay], model=replies(),
               processors=[hidden])
 desk = Network(name="desk" + EVIL, agents=[clerk], history=SqliteHistory("desk.db"),
                router=lambda c: None if c.call_count else clerk)
+payer = Agent(name="payer" + EVIL, system="S", tools=[pay],
+              model=ScriptedModel(tool_call("pay", {{"to": EVIL}}), "Paid " + EVIL))
+counter = Network(name="counter" + EVIL, agents=[payer], history=desk.history,
+                  router=lambda c: None if c.call_count else payer)
 broken = Network(name="b", agents=[clerk], router=lambda c: 1 / 0)
 failing = Agent(name="f" + EVIL, system="S", model=ScriptedModel())
 def refuse(): raise ValueError(EVIL)
 plain = Agent(name="p", system="S", model=ScriptedModel("Hm."), history=MemoryHistory())
+suite = Suite(target=plain, cases=[Case(name="case" + EVIL, input=EVIL, expected=EVIL)], evaluators=[contains()])
+failures = Suite(target=failing, cases=[Case(name="case" + EVIL, input=EVIL)], evaluators=[contains("x" + EVIL)])
 
 if __name__ == "__main__":
     import asyncio
@@ -81,13 +92,16 @@ if __name__ == "__main__":
             AgentResult.from_user("Hi " + EVIL, id="1"),
             AgentResult(
                 agent_name="who" + EVIL, output=[TextMessage("assistant", "words " + EVIL)])])
+        await Memory(store).of(user="u" + EVIL, tenant="of" + EVIL).remember("a fact " + EVIL)
+        run = await counter.run("Pay " + EVIL, thread_id="asked")
+        pathlib.Path("question").write_text(run.pending[0].id)
         await store.close()
     asyncio.run(fill())
 """
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a network of hostile names and words, a thread and a recording of the same."""
     folder = tmp_path_factory.mktemp("hostile")
     (folder / "hostile.py").write_text(MODULE)
@@ -103,7 +117,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def folder(filled: Path, tmp_path: Path) -> Path:
+    """A copy for one test, as some commands delete what others show."""
+    return Path(shutil.copytree(filled, tmp_path / "folder"))
+
+
 THREAD = f"t{EVIL}"
+QUESTION = "<question>"
+"""Stands for the id of the question that waits in the folder's store."""
+
+WHOSE = ["--db", "desk.db", "--user", f"u{EVIL}", "--tenant", f"of{EVIL}"]
 COMMANDS: dict[str, tuple[list[str], str]] = {
     "chat": (["chat", "hostile:desk"], "Hi\ny\n/context\n/current\n/threads\n/thread\n/help\n"),
     "chat refused": (["chat", "hostile:desk"], f"Hi\nno {EVIL}\n/nothing{EVIL}\n/load {EVIL}\n"),
@@ -133,6 +157,24 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "replay as JSON": (["replay", "recorded.jsonl", "--json"], ""),
     "replay what is none": (["replay", "spoilt.jsonl"], ""),
     "replay a network": (["replay", "recorded.jsonl", "--network", "hostile:desk"], ""),
+    "eval": (["eval", "hostile:suite"], ""),
+    "eval of a failing run": (["eval", "run", "hostile:failures", "--json"], ""),
+    "eval what is none": (["eval", f"hostile:no{EVIL}"], ""),
+    "eval from a thread": (["eval", "from-thread", "desk.db", THREAD], ""),
+    "approvals list": (["approvals", "list", "--db", "desk.db"], ""),
+    "approvals answer": (
+        ["approvals", "answer", "hostile:counter", QUESTION, "--approve", "--by", EVIL],
+        "",
+    ),
+    "approvals answer nothing": (
+        ["approvals", "answer", "hostile:counter", f"no{EVIL}", "--deny", "--reason", EVIL],
+        "",
+    ),
+    "approvals of all": (["approvals", "list", "--db", "desk.db", "--all"], ""),
+    "memory list": (["memory", "list", *WHOSE], ""),
+    "memory correct": (["memory", "correct", f"no{EVIL}", EVIL, *WHOSE], ""),
+    "memory forget": (["memory", "forget", f"no{EVIL}", *WHOSE], ""),
+    "memory forget all": (["memory", "forget", *WHOSE], "y\n"),
     "doctor": (["doctor", "hostile:desk", "--approve"], ""),
     "doctor as JSON": (["doctor", "hostile:desk", "--json"], ""),
     "doctor of a broken router": (["doctor", "hostile:broken"], ""),
@@ -153,8 +195,11 @@ def unclean(shown: str) -> set[str]:
 def test_no_command_shows_raw_controls_or_format_characters(folder: Path, name: str) -> None:
     """Names, titles, texts, calls, results, errors and reasons are hostile."""
     arguments, lines = COMMANDS[name]
+    asked = (folder / "question").read_text()
+    arguments = [asked if word == QUESTION else word for word in arguments]
     done = agentkit("--no-color", *arguments, folder=folder, lines=lines)
     assert not unclean(done.output), done.output
+    assert f"There is no thread {THREAD!r}" not in done.output
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         assert name == "chat with a bug"  # Python prints its traceback
         assert not unclean("".join(traceback.format_exception(done.exception)))
@@ -162,9 +207,20 @@ def test_no_command_shows_raw_controls_or_format_characters(folder: Path, name: 
 
 def test_each_command_of_the_program_is_among_them() -> None:
     """A command that is added later needs a line above."""
-    commands = [*app.registered_commands, *threads.app.registered_commands]
-    tried = {word for arguments, _ in COMMANDS.values() for word in arguments}
-    assert {one.name or getattr(one.callback, "__name__", "") for one in commands} <= tried
+    tried = {" ".join(arguments[:2]) for arguments, _ in COMMANDS.values()}
+    for path in commands(get_command(app)):
+        assert any(one == path or one.startswith(f"{path} ") for one in tried), path
+
+
+def commands(group: Any, before: str = "") -> Iterator[str]:
+    """Return the words that call each command, as ``threads list``."""
+    context = group.make_context("agentkit", ["--help"], resilient_parsing=True)
+    for name in group.list_commands(context):
+        _, found, _ = group.resolve_command(context, [name])
+        if hasattr(found, "commands"):
+            yield from commands(found, f"{before}{name} ")
+        else:
+            yield f"{before}{name}"
 
 
 def test_logs_of_a_command_in_its_own_process_are_clean(folder: Path) -> None:
