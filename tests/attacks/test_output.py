@@ -79,8 +79,9 @@ broken = Network(name="b", agents=[clerk], router=lambda c: 1 / 0)
 failing = Agent(name="f" + EVIL, system="S", model=ScriptedModel())
 def refuse(): raise ValueError(EVIL)
 plain = Agent(name="p", system="S", model=ScriptedModel("Hm."), history=MemoryHistory())
-suite = Suite(target=plain, cases=[Case(name="case" + EVIL, input=EVIL, expected=EVIL)], evaluators=[contains()])
-failures = Suite(target=failing, cases=[Case(name="case" + EVIL, input=EVIL)], evaluators=[contains("x" + EVIL)])
+case = Case(name="case" + EVIL, input=EVIL, expected=EVIL)
+suite = Suite(target=plain, cases=[case], evaluators=[contains()])
+failures = Suite(target=failing, cases=[case], evaluators=[contains("x" + EVIL)])
 
 if __name__ == "__main__":
     import asyncio
