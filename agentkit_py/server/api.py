@@ -223,6 +223,8 @@ def openapi_document(endpoints: tuple[Endpoint[Any], ...]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {
         "/api/stream": {"get": _describe_stream()},
         "/api/approvals/stream": {"get": _STREAM_OF_QUESTIONS},
+        "/health/live": {"get": _LIVE},
+        "/health/ready": {"get": _READY},
     }
     types: list[Any] = [ErrorResponse]
     for endpoint in endpoints:
@@ -297,4 +299,34 @@ _STREAM_OF_QUESTIONS = {
     "summary": "Stream the questions that the user may answer, each when it changes",
     "responses": _responses(_EVENT_STREAM, (404, 429)),
     "description": "Events: `ready` first; then `approval`, a question as in `GET /api/approvals`.",
+}
+
+_HEALTHY = {
+    "description": "It is.",
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "properties": {"status": {"const": "ok"}},
+                "required": ["status"],
+            }
+        }
+    },
+}
+_LIVE = {
+    "summary": "Tell whether the process answers",
+    "responses": {"200": _HEALTHY},
+    "description": "Without `auth`, and without a look at the store.",
+}
+_READY = {
+    "summary": "Tell whether new requests are welcome",
+    "responses": {
+        "200": _HEALTHY,
+        "503": {
+            "description": "It is not; the error's code says why.",
+            "content": _content(ErrorResponse),
+        },
+    },
+    "description": "Without `auth`. `stopping`: the server is shutting down. `store`: its store "
+    "failed, or took too long.",
 }

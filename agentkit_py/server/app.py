@@ -30,6 +30,7 @@ from agentkit_py.server.approvals import (
 )
 from agentkit_py.server.auth import Auth, Authenticator, StreamTokens
 from agentkit_py.server.config import OWNER, ServerOptions, Settings, Target
+from agentkit_py.server.health import Readiness, live
 from agentkit_py.server.hub import Hub, OpenStreams
 from agentkit_py.server.local import LocalRuns
 from agentkit_py.server.runs import Backend
@@ -54,7 +55,7 @@ ENDPOINTS: tuple[Endpoint[Any], ...] = (
     threads.get_thread,
     threads.delete_thread,
 )
-"""The JSON endpoints; the stream of events and the realtime WebSocket are routes of `_app`."""
+"""The JSON endpoints; streams, health and the realtime WebSocket are routes of `_app`."""
 
 
 def create_app(
@@ -152,6 +153,9 @@ def _app(api: Api) -> Starlette:
     async def openapi(_request: Request) -> Response:
         return respond(openapi_document(ENDPOINTS))
 
+    settings = api.settings
+    ready = Readiness(api.backend, settings.store, settings.limits.health_seconds)
+
     app = Starlette(
         routes=[
             *(endpoint.route(api) for endpoint in ENDPOINTS),
@@ -162,6 +166,8 @@ def _app(api: Api) -> Starlette:
             ),
             Route("/api/stream", guarded(partial(streams.events, api)), methods=["GET"]),
             Route("/openapi.json", openapi, methods=["GET"]),
+            Route("/health/live", live, methods=["GET"]),
+            Route("/health/ready", guarded(ready), methods=["GET"]),
             WebSocketRoute(REALTIME_PATH, partial(streams.realtime, api)),
         ],
         middleware=_middleware(api.authenticator.origins),

@@ -60,6 +60,9 @@ class ServerLimits:
     shutdown_seconds: float = 10.0
     """Seconds that runs get to end when the server stops, before they are cancelled."""
 
+    health_seconds: float = 3.0
+    """Seconds that the store may take to answer `GET /health/ready`."""
+
     def __post_init__(self) -> None:
         """Check the numbers."""
         for item in fields(self):

@@ -497,6 +497,10 @@ class LocalRuns(Backend):
             "app": {"apiBaseUrl": self._settings.realtime_url or _base_url(request)},
         }
 
+    def accepts_runs(self) -> bool:
+        """Return False from the moment the server stops."""
+        return not self._closing
+
     def replayed(self, user_id: str, thread_id: str) -> list[str]:
         """Return ids of the messages whose replies the hub still holds from their start."""
         channel = channel_of(user_id)

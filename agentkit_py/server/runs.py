@@ -77,6 +77,10 @@ class Backend(Protocol):
     async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:
         """Return what the hook needs to listen to the user's channel."""
 
+    def accepts_runs(self) -> bool:
+        """Return False from the moment the server stops."""
+        return True
+
     def replayed(self, user_id: str, thread_id: str) -> list[str]:  # noqa: ARG002 - for subclasses
         """Return ids of the messages whose replies a new reader of the stream gets from the start.
 
