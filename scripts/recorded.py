@@ -79,6 +79,12 @@ _COMPATIBLE = (
 _KEYS = {"authorization": "Bearer x", "x-api-key": "x", "x-goog-api-key": "x"}
 _SENT_HEADERS = ("anthropic-beta", "anthropic-version", "content-type")
 
+_BETAS = {
+    "tool_addition": "mid-conversation-tool-changes-2026-07-01",
+    "tool_removal": "mid-conversation-tool-changes-2026-07-01",
+}
+"""Types of blocks that Claude's API takes under a beta, and the beta."""
+
 # Whose rules the stand-in knows; of others it knows what all hosts of a format share.
 _OWN_HOSTS = ("openai.com", "openai.azure.com", "anthropic.com", "googleapis.com")
 
@@ -185,10 +191,18 @@ class StandIn:
         host = exchange.host if known else "api.openai.com"
         url = _STAND_INS[exchange.format].format(model=exchange.model, host=host)
         headers = {**_KEYS, "anthropic-version": "2023-06-01", **exchange.headers}
+        if "anthropic-version" not in exchange.headers:  # the recorder has left headers out
+            headers["anthropic-beta"] = _betas(exchange.body)
         await self._client.post(url, json=exchange.body, headers=headers)
         received = self._fake.requests[-1]
         self._fake.requests.clear()
         return received
+
+
+def _betas(body: Mapping[str, Any]) -> str:
+    """Return the betas that Claude's API must have been asked for, as it took the request."""
+    text = json.dumps(body.get("messages"))
+    return ", ".join(beta for kind, beta in _BETAS.items() if f'"type": "{kind}"' in text)
 
 
 def not_structural(exchange: Exchange) -> str | None:

@@ -144,8 +144,9 @@ def sendable(
 
     These are those that it did not make (of which a picture stays as words), blocks that are not as
     the format has them, activity of hosted tools that this request does not offer, and calls and
-    results of hosted tools that do not have each other; but a call that still runs in the reply
-    that goes on stays.
+    results of hosted tools that do not have each other. Two kinds of calls stay without a result:
+    one that still runs in the reply that goes on, and one without an id, as Gemini's file search
+    writes its code (a recorded reply).
 
     Args:
         messages: The conversation.
@@ -185,7 +186,10 @@ def _whole_tools(messages: Sequence[Message]) -> set[int]:
             running.clear()
         if not isinstance(message, OpaqueMessage):
             continue
-        if message.part == "call":
+        if message.part == "call" and not message.call_id:
+            whole.add(id(message))
+            calls[""] = message
+        elif message.part == "call":
             calls[message.call_id] = running[message.call_id] = message
         elif message.part == "whole":
             whole.add(id(message))

@@ -529,8 +529,43 @@ def test_requests_of_each_provider_can_be_replayed_on_any(provider: str, tmp_pat
     assert (done["requestsRejected"], done["threadsThatDiffer"]) == (0, 0)
 
 
+GREETED: list[dict[str, Any]] = [
+    {
+        "messages": [
+            {"role": "assistant", "content": "Where do you want to go?"},
+            {"role": "user", "content": "To Rome."},
+            {"role": "assistant", "content": ""},
+            {"role": "system", "content": "Flights are late today."},
+            {"role": "assistant", "content": "When?"},
+        ]
+    },
+    {
+        "contents": [
+            {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {"at": 1}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {}}}]},
+            {"role": "model", "parts": [{"text": "Where do you want to go?"}]},
+            {"role": "user", "parts": [{"text": "To Rome."}]},
+            {"role": "model", "parts": [{"text": "When?"}]},
+        ]
+    },
+]
+
+
+@pytest.mark.parametrize("line", GREETED)
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])
+def test_a_conversation_that_the_assistant_opens_is_replayed(
+    line: dict[str, Any], provider: str, tmp_path: Path
+) -> None:
+    """Greetings come first; empty replies, which some programs keep, say nothing."""
+    (tmp_path / "in.jsonl").write_text(json.dumps(line))
+    found = figures(tmp_path / "in.jsonl", "--provider", provider)
+    done = found["passes"]["none"]
+    assert (done["conversations"], done["modelCalls"]) == (1, 1)
+    assert (done["requestsRejected"], done["threadsThatDiffer"]) == (0, 0)
+
+
 NOT_REPLAYED: list[tuple[dict[str, Any], str]] = [
-    ({"contents": [{"role": "model", "parts": [{"text": "Hi"}]}]}, "answers nothing"),
+    ({"contents": [{"role": "model", "parts": [{"text": "Hi"}]}]}, "no user message"),
     ({"input": [{"type": "function_call_output", "call_id": "c", "output": "1"}]}, "no call"),
     ({"system": "S", "messages": []}, "no user message"),
     ({"contents": [{"role": "root", "parts": []}]}, "'root'"),

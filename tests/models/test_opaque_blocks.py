@@ -65,6 +65,7 @@ REPLIES: list[tuple[Model, Form, list[dict[str, Any]]]] = [
     (CLAUDE, claude, [SEARCH, FOUND]),
     (CLAUDE, claude, [{"type": "compaction", "content": "sum"}]),
     (GEMINI, google, [CODE, RAN]),
+    (GEMINI, google, [CODE]),  # of a file search, which writes no result
     (GEMINI, google, [{"inlineData": {"mimeType": "image/png", "data": "aGk="}}]),
     (GEMINI, google, [{"hologram": {"x": 1}, "thoughtSignature": "c2k="}]),
     (RESPONSES, response, [{"type": "web_search_call", "id": "ws", "status": "completed"}]),

@@ -28,12 +28,14 @@ from agentkit_py.messages import (
     ContentPart,
     Message,
     TextMessage,
+    ToolCall,
     ToolCallMessage,
     ToolResultMessage,
     part_to_json,
     text_of_parts,
 )
 from agentkit_py.models.conversations import format_of, read_turns
+from agentkit_py.results import AgentResult
 
 
 @dataclass(slots=True)
@@ -79,11 +81,13 @@ class Conversation:
     line: int
     system: str
     turns: list[RecordedTurn]
+    opening: Sequence[RecordedReply] = ()
+    """What the assistant said before the first user message, as a greeting."""
 
     @property
     def replies(self) -> list[RecordedReply]:
         """All replies, in order."""
-        return [reply for turn in self.turns for reply in turn.replies]
+        return [*self.opening, *(reply for turn in self.turns for reply in turn.replies)]
 
     @property
     def calls(self) -> list[RecordedCall]:
@@ -100,7 +104,7 @@ class Conversation:
 
         Results of one reply stand in the order of its calls.
         """
-        found: list[dict[str, Any]] = []
+        found = [message for reply in self.opening for message in _reply_messages(reply)]
         for turn in self.turns:
             found.append({"role": "user", "content": plain_content(turn.content)})
             for reply in turn.replies:
@@ -123,6 +127,17 @@ def _reply_messages(reply: RecordedReply) -> list[dict[str, Any]]:
         for call in reply.calls
     ]
     return [asked, *answers]
+
+
+def result_of(reply: RecordedReply, agent: str) -> AgentResult:
+    """Return a reply as an agent's result."""
+    calls = [ToolCall(call.id, call.name, call.arguments) for call in reply.calls]
+    said = [] if reply.text is None else [TextMessage("assistant", reply.text)]
+    answers = [
+        ToolResultMessage(made, {"data": call.result})
+        for made, call in zip(calls, reply.calls, strict=True)
+    ]
+    return AgentResult(agent, [*said, *([ToolCallMessage(calls)] if calls else [])], answers)
 
 
 def read_conversations(path: Path) -> Iterator[Conversation | InvalidRecordError]:
@@ -174,7 +189,8 @@ def conversation_of_line(raw: bytes, number: int) -> Conversation:
     for index, message in enumerate(line.messages):
         reader.read(message, f"messages[{index}]")
     turns = reader.finish()
-    return Conversation(line.id or f"line-{number}", number, "\n\n".join(reader.system), turns)
+    system = "\n\n".join(reader.system)
+    return Conversation(line.id or f"line-{number}", number, system, turns, reader.opening)
 
 
 def _shows_media(record: dict[str, Any]) -> bool:
@@ -192,15 +208,13 @@ def _of_turns(record: dict[str, Any], number: int, where: str) -> Conversation:
     """
     system: list[str] = []
     turns: list[RecordedTurn] = []
+    opening: list[RecordedReply] = []
     waiting: list[RecordedCall] = []
     for turn in read_turns(record, where=where):
         field = f"(item {turn.index})"
         if turn.side == "assistant" and (reply := _reply_of(turn.messages, where, field)):
-            if not turns:
-                problem = "an assistant message before the first user message answers nothing"
-                raise InvalidRecordError(problem, where=where, field=field)
             waiting += reply.calls
-            turns[-1].replies.append(reply)
+            (turns[-1].replies if turns else opening).append(reply)
         for message in () if turn.side == "assistant" else turn.messages:
             if isinstance(message, ToolResultMessage):
                 _answer(message, waiting, where, field)
@@ -209,7 +223,7 @@ def _of_turns(record: dict[str, Any], number: int, where: str) -> Conversation:
             elif isinstance(message, TextMessage):
                 system.append(message.text)
     _check_whole(turns, waiting, where)
-    return Conversation(_id_of(record, number), number, "\n\n".join(system), turns)
+    return Conversation(_id_of(record, number), number, "\n\n".join(system), turns, opening)
 
 
 def _id_of(record: dict[str, Any], number: int) -> str:
@@ -262,6 +276,7 @@ class _Reader:
     def __init__(self, where: str) -> None:
         self._where = where
         self.system: list[str] = []
+        self.opening: list[RecordedReply] = []
         self._turns: list[RecordedTurn] = []
         # Calls of the last reply that no tool message has answered yet, with their paths.
         self._open: list[tuple[RecordedCall, str]] = []
@@ -277,9 +292,6 @@ class _Reader:
             self._turns.append(RecordedTurn(text, []))
         elif message.role == "assistant":
             self._reply(message, path)
-        elif self._turns:
-            problem = "messages of the system can only be replayed before the first user's"
-            self._wrong(f"{path}.role", problem)
         else:
             problem = "a message of the system needs text"
             text = message.text
@@ -296,20 +308,20 @@ class _Reader:
         raise InvalidRecordError(problem, where=self._where, field=field)
 
     def _reply(self, message: _Message, path: str) -> None:
-        if not self._turns:
-            problem = "an assistant message before the first user message answers nothing"
-            self._wrong(f"{path}.role", problem)
         calls = [
             RecordedCall(call.id, call.function.name, *call.function.parsed())
             for call in message.tool_calls or ()
         ]
         # Models send blank text with calls; no thread keeps it.
         text = message.text if message.text and message.text.strip() else None
+        if message.text is not None and text is None and not calls:
+            return  # an empty reply, which some programs keep: no thread holds one
         if text is None and not calls:
             problem = "an assistant message without tool calls needs text"
             self._wrong(f"{path}.content", problem)
         self._open = [(call, f"{path}.tool_calls[{n}]") for n, call in enumerate(calls)]
-        self._turns[-1].replies.append(RecordedReply(text, tuple(calls)))
+        replies = self._turns[-1].replies if self._turns else self.opening
+        replies.append(RecordedReply(text, tuple(calls)))
 
     def _result(self, message: _Message, path: str) -> None:
         if not self._open:

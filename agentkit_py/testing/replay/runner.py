@@ -20,7 +20,7 @@ from agentkit_py.stores.base import HistoryStore
 from agentkit_py.testing.provider import FakeProvider
 from agentkit_py.testing.replay.networks import Script
 from agentkit_py.testing.replay.outcomes import Figures, Outcome, difference
-from agentkit_py.testing.replay.recording import Conversation, RecordedTurn
+from agentkit_py.testing.replay.recording import Conversation, RecordedTurn, result_of
 from agentkit_py.testing.scripted_model import Provider, model_of
 
 PROVIDERS: tuple[Provider, ...] = ("openai", "azure_openai", "anthropic", "gemini", "grok")
@@ -115,6 +115,8 @@ class Replay:
             outcome.thread_id = await self._free_thread(f"{conversation.id}:{one.name}")
             network = await one.maker.network(conversation, stage.script, self.store)
             outcome.missing_tools = _missing_tools(conversation, network)
+            if conversation.opening:
+                await self._open(conversation, network, outcome.thread_id)
             for turn in conversation.turns:
                 outcome.error = await stage.play(turn, network, outcome, one.own_calls)
                 if outcome.error is not None:
@@ -126,6 +128,15 @@ class Replay:
         stage.fake.requests.clear()
         outcome.difference = await self._difference(conversation, outcome)
         return outcome
+
+    async def _open(
+        self, conversation: Conversation, network: Network[Any, Any], thread_id: str
+    ) -> None:
+        """Put what the assistant said before the first user message into the thread."""
+        await self.store.add_thread(thread_id)
+        agent = network.agents[0].name
+        opening = [result_of(reply, agent) for reply in conversation.opening]
+        await self.store.append(thread_id, opening)
 
     async def _free_thread(self, name: str) -> str:
         """Return a thread id that is not taken: a store may hold threads of earlier replays."""
