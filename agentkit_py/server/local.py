@@ -187,6 +187,9 @@ class LocalRun:
     pending: bool = False
     """True once it has ended waiting for a person."""
 
+    goes_on: bool = False
+    """True once another run goes on from where this one paused."""
+
     _stopped: str | None = None
     """Why it was stopped."""
 
@@ -338,6 +341,11 @@ class LocalRuns(Backend):
     def _of(self, user_id: str, thread_id: str) -> list[LocalRun]:
         return [run for run in self._runs.get(user_id, ()) if run.job.thread_id == thread_id]
 
+    def _same(self, job: Job) -> LocalRun | None:
+        """Return the run that answers the message already; a paused one may not have ended yet."""
+        runs = self._of(job.user_id, job.thread_id)
+        return next((run for run in runs if run.job.message.id == job.message.id), None)
+
     def open(self) -> None:
         """Accept messages, also after a `close`."""
         self._closing, self._draining = False, None
@@ -361,8 +369,7 @@ class LocalRuns(Backend):
         """Begin a run, unless the message is being answered already."""
         if await self._is_paused(job):
             return
-        others = self._of(job.user_id, job.thread_id)
-        if any(run.job.message.id == job.message.id for run in others):
+        if self._same(job) is not None:
             return
         self.check_room(job.user_id)
         self._begin(self._run(job, await self._slots.new(_key(job))))  # at once: there is room
@@ -396,7 +403,7 @@ class LocalRuns(Backend):
         runs.remove(run)
         if not runs:
             del self._runs[run.job.user_id]
-        if run.pending:
+        if run.pending and not run.goes_on:
             self._keep_paused(run)
 
     def _keep_paused(self, run: LocalRun) -> None:
@@ -432,8 +439,10 @@ class LocalRuns(Backend):
             message=taken.message,
         )
         run = self._run(job, self._slots.later(_key(job)))
-        before = self._paused.pop((job.thread_id, job.message.id or ""), None)
-        run.taken, run.root = taken, None if before is None else before.root
+        before = self._paused.pop((job.thread_id, job.message.id or ""), None) or self._same(job)
+        run.taken = taken
+        if before is not None:
+            run.root, before.goes_on = before.root, True
         run.repeat = run.root is None or not self._hub.holds(channel_of(job.user_id), run.root)
         self._begin(run)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from agentkit_py import Agent, MemoryHistory, Network, SqliteHistory, Tool, ToolContext, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.questions import Question
+from agentkit_py.history.runs import RunRecord
 from agentkit_py.server import ServerLimits
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from tests.server.world import (
@@ -68,6 +70,50 @@ async def test_an_approved_call_runs(which: str) -> None:
         await stream.until("stream.ended")
     assert paid == [5]
     assert (resolved["resolution"], resolved["resolvedBy"]) == ("approved", "ada")
+
+
+class PausingSlowly(MemoryHistory):
+    """A store in which an answer finds a run paused before the run itself has ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paused, self.taken = asyncio.Event(), asyncio.Event()
+
+    async def save_run(self, thread_id: str, run: RunRecord) -> None:
+        await super().save_run(thread_id, run)
+        if run.status == "paused":
+            self.paused.set()
+            await self.taken.wait()
+
+    async def change_run(
+        self,
+        thread_id: str,
+        run_id: str,
+        change: Callable[[RunRecord], RunRecord | None],
+    ) -> RunRecord | None:
+        found = await super().change_run(thread_id, run_id, change)
+        self.taken.set()
+        return found
+
+
+async def test_an_answer_that_comes_at_once_does_not_ask_again() -> None:
+    """A reader that answers each question it reads would answer a question twice."""
+    store = PausingSlowly()
+    paid: list[int] = []
+    network = support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),))
+    app = app_of(network, history=store)
+    async with served(app) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]
+        await store.paused.wait()
+        assert (await decide(url, asked["requestId"])).status_code == 200
+        await stream.until("stream.ended")
+        await wait_until_idle(app)
+        async with client_of(app) as client:
+            thread = (await client.get("/api/threads/t1")).json()
+    assert paid == [5]
+    assert stream.names.count("hitl.requested") == 1
+    assert len(thread["messages"]) == 3, "its reply is stored, and not in the stream any more"
 
 
 async def test_a_denied_call_does_not_run() -> None:
