@@ -187,9 +187,6 @@ class LocalRun:
     pending: bool = False
     """True once it has ended waiting for a person."""
 
-    goes_on: bool = False
-    """True once another run goes on from where this one paused."""
-
     _stopped: str | None = None
     """Why it was stopped."""
 
@@ -403,7 +400,7 @@ class LocalRuns(Backend):
         runs.remove(run)
         if not runs:
             del self._runs[run.job.user_id]
-        if run.pending and not run.goes_on:
+        if run.pending:
             self._keep_paused(run)
 
     def _keep_paused(self, run: LocalRun) -> None:
@@ -440,9 +437,7 @@ class LocalRuns(Backend):
         )
         run = self._run(job, self._slots.later(_key(job)))
         before = self._paused.pop((job.thread_id, job.message.id or ""), None) or self._same(job)
-        run.taken = taken
-        if before is not None:
-            run.root, before.goes_on = before.root, True
+        run.taken, run.root = taken, None if before is None else before.root
         run.repeat = run.root is None or not self._hub.holds(channel_of(job.user_id), run.root)
         self._begin(run)
 
