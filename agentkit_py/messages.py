@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from operator import is_
 from typing import Any, Literal, TypeAlias, cast
@@ -495,10 +495,47 @@ class OpaqueMessage(_Base):
             case _:
                 return None
 
+    @property
+    def media(self) -> Sequence[MediaContent]:
+        """All pictures and files in the block: itself, or the pictures that its code has drawn."""
+        if self.medium is not None:
+            return (self.medium,)
+        drawn = (_drawn(output) for output in as_list(self.content.get("outputs")) or ())
+        return tuple(medium for medium in drawn if medium is not None)
+
     def __str__(self) -> str:
         """A short description in square brackets."""
         what = {"call": "call of ", "result": "result of ", "whole": "", "": ""}[self.part]
         return f"[{what}{self.tool or self.kind}]"
+
+
+_DATA_URL = re.compile(r"data:(?P<kind>[\w.+/-]{1,100});base64,")
+
+
+def _drawn(output: JsonValue) -> MediaContent | None:
+    """Return the picture among the outputs of OpenAI's code interpreter; None: it is another."""
+    match output:
+        case {"type": "image", "url": str(url)} if found := _DATA_URL.match(url):
+            return _medium("image", {"mediaType": found["kind"], "data": url[found.end() :]})
+        case _:
+            return None
+
+
+def without_drawn(
+    message: OpaqueMessage, change: Callable[[MediaContent], str | None]
+) -> OpaqueMessage:
+    """Return a block with words in place of pictures that its code has drawn.
+
+    Args:
+        message: The block.
+        change: Gives the words for a picture; None: it stays.
+    """
+    outputs: list[JsonValue] = []
+    for output in as_list(message.content.get("outputs")) or ():
+        medium = _drawn(output)
+        words = None if medium is None else change(medium)
+        outputs.append(output if words is None else {"type": "logs", "logs": words})
+    return replace(message, content={**message.content, "outputs": outputs})
 
 
 Message: TypeAlias = (
@@ -669,7 +706,7 @@ def without_ciphers(value: JsonValue) -> JsonValue:
     return value
 
 
-_LONG_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{4000}")
+_LONG_BASE64 = re.compile(r"(?:data:[\w.+/-]{1,100};base64,)?[A-Za-z0-9+/_-]{4000}")
 
 
 def _countable_call(call: ToolCall) -> dict[str, JsonValue]:
@@ -704,11 +741,7 @@ def counter(
         memo = _memo(message)
         known = memo.tokens.get(key)
         if known is None:
-            known = count(text_of(message))
-            is_list = not isinstance(message, TextMessage) or not isinstance(message.content, str)
-            if is_list and isinstance(message, TextMessage | ToolResultMessage):
-                known += media(message)
-            memo.tokens[key] = known
+            known = memo.tokens[key] = count(text_of(message)) + media(message)
         return known
 
     return tokens

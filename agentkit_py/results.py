@@ -153,8 +153,8 @@ class AgentResult:
     @property
     def media(self) -> tuple[MediaContent, ...]:
         """The pictures and files that the model made, in their order."""
-        found = [m.medium for m in self.output if isinstance(m, OpaqueMessage)]
-        return tuple(medium for medium in found if medium is not None)
+        made = [m.media for m in self.output if isinstance(m, OpaqueMessage)]
+        return tuple(medium for found in made for medium in found)
 
     @property
     def raw(self) -> str | None:

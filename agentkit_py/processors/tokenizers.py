@@ -17,6 +17,7 @@ from agentkit_py.messages import (
     ContentPart,
     Message,
     Messages,
+    OpaqueMessage,
     TextMessage,
     ToolResultMessage,
     counter,
@@ -238,6 +239,8 @@ def media_tokens(message: Message) -> int:
         parts = message.content
     elif isinstance(message, ToolResultMessage):
         parts = result_parts(message.content) or ()
+    elif isinstance(message, OpaqueMessage):
+        parts = message.media
     tokens = {"text": 0, "image": IMAGE_TOKENS, "file": FILE_TOKENS}
     return sum(tokens[part.type] for part in parts)
 

@@ -25,6 +25,7 @@ from agentkit_py.messages import (
     result_parts,
     text_of,
     with_media,
+    without_drawn,
 )
 from agentkit_py.processors.base import ProcessorContext
 from agentkit_py.processors.pairing import ToolExchange, is_same, pair, rewritten, without_calls
@@ -268,7 +269,7 @@ def _parts_of(message: Message) -> Sequence[ContentPart]:
     if isinstance(message, ToolResultMessage):
         return result_parts(message.content) or ()
     if isinstance(message, OpaqueMessage):
-        return () if message.medium is None else (message.medium,)
+        return message.media
     if isinstance(message, TextMessage) and not isinstance(message.content, str):
         return message.content
     return ()
@@ -280,9 +281,13 @@ def _without(
     """Return the message without its first ``gone`` images."""
 
     def leave_out(medium: MediaContent) -> JsonValue:
+        words = words_for(medium)
+        return part_to_json(medium) if words is None else words
+
+    def words_for(medium: MediaContent) -> str | None:
         nonlocal left
         if not left or not isinstance(medium, kinds):
-            return part_to_json(medium)
+            return None
         left -= 1
         return _left_out(medium)
 
@@ -294,7 +299,8 @@ def _without(
         if isinstance(message, ToolResultMessage):
             return replace(message, content=with_media(message.content, leave_out))
         if isinstance(message, OpaqueMessage):
-            assert message.medium is not None
+            if message.medium is None:
+                return without_drawn(message, words_for)
             return TextMessage(
                 "assistant",
                 _left_out(message.medium),

@@ -12,12 +12,15 @@ from agentkit_py import HistoryProcessor, Message, TextMessage
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.models import Model, ModelRequest, anthropic, gemini, openai_responses
 from agentkit_py.processors import (
+    ApproximateTokenizer,
     ClearToolResults,
     CompressToolResults,
     KeepImages,
     StripImages,
     TruncateToolResults,
 )
+from agentkit_py.processors.tokenizers import count_messages
+from agentkit_py.results import AgentResult
 from agentkit_py.testing import FakeProvider, Raw
 from tests.processors.conversations import CONTEXT
 
@@ -110,3 +113,25 @@ async def test_a_picture_that_a_model_made_counts_as_an_image(kind: str, block: 
     made = list(await StripImages().process(history, CONTEXT))
     assert [message.text for message in made if message.type == "text"][1] == "[image left out]"
     assert PICTURE not in str(made)
+
+
+async def test_pictures_that_code_has_drawn_are_images_too() -> None:
+    """OpenAI gives them as data URLs among the outputs of its code interpreter."""
+    big = "iVBORw0K" * 50_000
+    outputs = [
+        {"type": "logs", "logs": "drawn"},
+        {"type": "image", "url": f"data:image/png;base64,{PICTURE}"},
+        {"type": "image", "url": f"data:image/png;base64,{big}"},
+    ]
+    block = {"type": "code_interpreter_call", "id": "c", "status": "completed", "code": "plot()"}
+    block = {**block, "container_id": "cn", "outputs": outputs}
+    read = MODELS["responses"].decode(reply("responses", block)).messages
+    assert [one.data for one in AgentResult("a", read).media] == [PICTURE, big]
+    assert 1_500 < count_messages(read, ApproximateTokenizer()) < 3_000
+    history: list[Message] = [TextMessage("user", "Hi"), *read]
+    assert list(await KeepImages(2).process(history, CONTEXT)) == history
+    made = list(await KeepImages(1).process(history, CONTEXT))
+    request = await sent("responses", made)
+    assert big in request
+    assert PICTURE not in request.replace(big, "")
+    assert "drawn" in await sent("responses", list(await StripImages().process(made, CONTEXT)))
