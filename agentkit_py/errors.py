@@ -124,7 +124,7 @@ class MissingDependencyError(ConfigurationError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
-            f"{purpose} needs the package {package!r}: pip install 'pyagentkit[{extra}]'"
+            f'{purpose} needs the package {package!r}: pip install "pyagentkit[{extra}]"'
         )
         self.package = package
         self.extra = extra

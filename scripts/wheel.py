@@ -24,18 +24,20 @@ PACKAGE = "agentkit_py"
 
 WORKS: dict[str, str] = {
     "": "import agentkit_py; agentkit_py.Agent(name='a', system='s')",
-    "bedrock": "import botocore.auth; from agentkit_py.models import anthropic",
+    "api": "import uvicorn, websockets, typer; from agentkit_py.server import create_app",
+    "bedrock": "from agentkit_py.runtime.cloud import bedrock; bedrock('m', region='r')",
     "cli": "from agentkit_py.cli import main",
-    "embedder": "import fastembed; import agentkit_py.knowledge",
-    "inngest": "import fastapi, uvicorn; from agentkit_py.inngest import create_functions",
-    "jsonschema": "import jsonschema; from agentkit_py import create_tool",
-    "knowledge": "from agentkit_py.knowledge import SqliteKnowledge",
+    "embedder": "from agentkit_py.knowledge import LocalEmbedder; LocalEmbedder()",
+    "inngest": "import fastapi, uvicorn, typer; from agentkit_py.testing import ReplayExecutor",
+    "jsonschema": "from agentkit_py import create_tool; "
+    "create_tool(name='t', description='d', parameters={'type': 'object'}, handler=print)",
+    "knowledge": "import pypdf, semantic_text_splitter; "
+    "from agentkit_py.knowledge import SqliteKnowledge; SqliteKnowledge(':memory:')",
     "mcp": "from agentkit_py.mcp import MCPServer",
     "otel": "import opentelemetry; import agentkit_py.tracing",
-    "playground": "import agentkit_py.playground",
-    "postgres": "import psycopg, psycopg_pool; from agentkit_py.stores import PostgresHistory",
-    "api": "from agentkit_py.server import create_app",
-    "vertex": "import google.auth; from agentkit_py.models import gemini",
+    "playground": "import watchfiles, typer; import agentkit_py.playground.app",
+    "postgres": "from agentkit_py import PostgresHistory; PostgresHistory('postgresql://h/d')",
+    "vertex": "from agentkit_py.runtime.cloud import vertex; vertex('m', project='p')",
 }
 """The purpose of each extra, as a program. An extra that is not here is only installed."""
 

@@ -1,4 +1,4 @@
-"""The `agentkit` command. Its packages are an extra: ``pip install 'pyagentkit[cli]'``."""
+"""The `agentkit` command. Its packages are an extra: ``pip install "pyagentkit[cli]"``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def main() -> None:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         print(
-            f"The agentkit command needs {' and '.join(missing)}: pip install 'pyagentkit[cli]'",
+            f'The agentkit command needs {" and ".join(missing)}: pip install "pyagentkit[cli]"',
             file=sys.stderr,
         )
         sys.exit(2)

@@ -93,8 +93,8 @@ def dev(
     prompt or a processor and make the call again. Nothing leaves this machine but the model calls
     of your own agents. Ctrl-C ends it.
     """
-    needed = ("sse_starlette", "starlette", "uvicorn", "watchfiles")
-    check_installed("dev", "playground", needed)
+    needed = ("starlette", "sse_starlette", "uvicorn", "watchfiles")
+    check_installed("dev", "playground", *needed)
     from agentkit_py.budgets.prices import Prices  # noqa: PLC0415 - needs the extra
     from agentkit_py.server.auth import is_loopback  # noqa: PLC0415 - needs the extra
 

@@ -61,7 +61,7 @@ def serve(
 
     Without INNGEST_SIGNING_KEY (and with INNGEST_DEV=1) it talks to a Dev Server on this machine.
     """
-    check_installed("serve", "serve", ("fastapi", "uvicorn"))
+    check_installed("serve", "inngest", "fastapi", "uvicorn")
     if "INNGEST_DEV" not in os.environ and "INNGEST_SIGNING_KEY" not in os.environ:
         if not _is_loopback(host):
             raise ConfigurationError(
@@ -109,7 +109,7 @@ def api(target: TargetArgument, *, db: DbOption = None, port: PortOption = 8000)
 
     All requests come from one user. To know users, call create_app(auth=…) and serve it yourself.
     """
-    check_installed("api", "server", ("sse_starlette", "starlette", "uvicorn", "websockets"))
+    check_installed("api", "api", "starlette", "sse_starlette", "uvicorn", "websockets")
     named = load_target(target)
     found, where = with_history(named, db)
     if named.history is None and db is None:
@@ -147,7 +147,7 @@ def mcp(
     Over stdin and stdout, as desktop clients start their servers, or with --http at a URL, which
     has no authentication: put it behind something that has.
     """
-    check_installed("mcp", "mcp", ("mcp",))
+    check_installed("mcp", "mcp", "mcp", "jsonschema")
     serving = _load("agentkit_py.mcp.serving")
     found = load_target(target)
     with contextlib.suppress(KeyboardInterrupt):

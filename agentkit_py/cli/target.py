@@ -6,14 +6,14 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, cast
 
 import typer
 
+from agentkit_py._core.extras import missing_package
 from agentkit_py.agent import Agent
 from agentkit_py.errors import AgentKitError, ConfigurationError, MissingDependencyError
 from agentkit_py.models import azure_openai, model_named
@@ -147,11 +147,10 @@ def with_history(target: Target, db: Path | None) -> tuple[Target, str]:
     return replace(target, history=MemoryHistory()), sentence
 
 
-def check_installed(command: str, extra: str, packages: Iterable[str]) -> None:
+def check_installed(command: str, extra: str, *modules: str) -> None:
     """Refuse a command whose extra is not installed."""
-    for package in packages:
-        if find_spec(package) is None:
-            raise MissingDependencyError(package, extra, f"agentkit {command}")
+    if package := missing_package(*modules):
+        raise MissingDependencyError(package, extra, f"agentkit {command}")
 
 
 def load_model(spec: str, *, base_url: str | None = None) -> Model:

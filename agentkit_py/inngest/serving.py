@@ -169,7 +169,7 @@ def make_app(served: Served) -> Any:
     Raises:
         ConfigurationError: The client is in production mode without a signing key.
     """
-    import inngest.fast_api  # noqa: PLC0415 - needs the extra
+    import inngest.fast_api  # noqa: PLC0415 - needs the extra inngest
     from fastapi import FastAPI  # noqa: PLC0415
 
     @asynccontextmanager

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from agentkit_py._core.extras import missing_package
 from agentkit_py.errors import KnowledgeError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class LocalEmbedder:
         Raises:
             MissingDependencyError: fastembed is not installed.
         """
-        if find_spec("fastembed") is None:
-            raise MissingDependencyError("fastembed", "embedder", "LocalEmbedder")
+        if package := missing_package("fastembed"):
+            raise MissingDependencyError(package, "embedder", "LocalEmbedder")
         self.model = model
         self.folder: Path | None = None if folder is None else Path(folder)
         self._loaded: TextEmbedding | None = None

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio.to_thread
 
 from agentkit_py._core.conninfo import conninfo_problem, database_name
+from agentkit_py._core.extras import missing_package
 from agentkit_py.errors import ConfigurationError, KnowledgeError, MissingDependencyError
 from agentkit_py.knowledge.documents import Chunk, Document
 from agentkit_py.knowledge.filters import FilterExpr
@@ -65,8 +65,8 @@ class PostgresKnowledge(SqlStore):
             ConfigurationError: A number makes no sense.
             MissingDependencyError: psycopg is not installed.
         """
-        if find_spec("psycopg_pool") is None:
-            raise MissingDependencyError("psycopg", "postgres", "PostgresKnowledge")
+        if package := missing_package("psycopg", "psycopg_pool"):
+            raise MissingDependencyError(package, "postgres", "PostgresKnowledge")
         if connections < 1:
             raise ConfigurationError(f"connections must be 1 or more, not {connections}.")
         self.schema = schema

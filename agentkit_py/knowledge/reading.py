@@ -97,6 +97,8 @@ def passages(content: str | bytes, kind: Format, source: str) -> list[str]:
         raise KnowledgeError(f"{source}: format={kind!r} is none of {', '.join(_READERS)}")
     try:
         found = [one for one in _READERS[kind](content) if one.strip()]
+    except MissingDependencyError:
+        raise
     except (ValueError, csv.Error, RecursionError) as error:
         raise KnowledgeError(f"{source} cannot be read as {kind}: {error}") from error
     if not all(map(is_storable, found)):  # JSON's escapes can say what no text can hold

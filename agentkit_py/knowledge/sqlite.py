@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import anyio.to_thread
 
 from agentkit_py._core.busy import retried
+from agentkit_py._core.extras import missing_package
 from agentkit_py._core.private import create_private
 from agentkit_py.errors import KnowledgeError, MissingDependencyError
 from agentkit_py.knowledge.documents import Chunk
@@ -62,9 +62,8 @@ class SqliteKnowledge(SqlStore):
         Raises:
             MissingDependencyError: apsw or sqlite-vec is not installed.
         """
-        for module, package in (("apsw", "apsw"), ("sqlite_vec", "sqlite-vec")):
-            if find_spec(module) is None:
-                raise MissingDependencyError(package, "knowledge", "SqliteKnowledge")
+        if package := missing_package("apsw", "sqlite_vec"):
+            raise MissingDependencyError(package, "knowledge", "SqliteKnowledge")
         self.path: str = str(path)
         self._tokenizer = "porter unicode61" if language == "english" else "unicode61"
         self._busy_timeout = busy_timeout

@@ -8,17 +8,15 @@
 Needs the extra ``mcp``.
 """
 
-from importlib.util import find_spec
-
+from agentkit_py._core.extras import missing_package
 from agentkit_py.errors import MissingDependencyError
 
-for _package in ("mcp", "jsonschema"):
-    if find_spec(_package) is None:
-        raise MissingDependencyError(_package, "mcp", "agentkit_py.mcp")
+if _missing := missing_package("mcp", "jsonschema"):
+    raise MissingDependencyError(_missing, "mcp", "agentkit_py.mcp")
 
 # After the check, which names the extra: these import the packages.
-from agentkit_py.mcp.connection import SSE, Stdio, StreamableHTTP  # noqa: E402
-from agentkit_py.mcp.results import (  # noqa: E402
+from agentkit_py.mcp.connection import SSE, Stdio, StreamableHTTP
+from agentkit_py.mcp.results import (
     MCPCallError,
     MCPConnectionError,
     MCPProtocolError,
@@ -26,8 +24,8 @@ from agentkit_py.mcp.results import (  # noqa: E402
     MCPTimeoutError,
     MCPToolError,
 )
-from agentkit_py.mcp.server import MCPServer  # noqa: E402
-from agentkit_py.mcp.serving import serve_http, serve_stdio  # noqa: E402
+from agentkit_py.mcp.server import MCPServer
+from agentkit_py.mcp.serving import serve_http, serve_stdio
 
 __all__ = [
     "SSE",

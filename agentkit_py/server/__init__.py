@@ -1,8 +1,15 @@
-"""The HTTP API that the useAgent React hook talks to; needs the extra ``server``.
+"""The HTTP API that the useAgent React hook talks to; needs the extra ``api``.
 
 `create_app` makes an ASGI app of networks and agents.
 """
 
+from agentkit_py._core.extras import missing_package
+from agentkit_py.errors import MissingDependencyError
+
+if _missing := missing_package("starlette", "sse_starlette"):
+    raise MissingDependencyError(_missing, "api", "agentkit_py.server")
+
+# After the check, which names the extra.
 from agentkit_py.server.app import create_app, lifespan, realtime_app
 from agentkit_py.server.auth import LOCAL_USER, Auth
 from agentkit_py.server.config import ServerLimits, ServerOptions

@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 
 from agentkit_py._core.conninfo import conninfo_problem, database_name
-from agentkit_py.errors import ConfigurationError
+from agentkit_py._core.extras import missing_package
+from agentkit_py.errors import ConfigurationError, MissingDependencyError
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.processors.base import Processors
 from agentkit_py.stores._sql import SqlHistory
@@ -73,20 +74,16 @@ class PostgresHistory(SqlHistory):
                 if they are not there; thread ids are UUIDs. A thread is read whole.
 
         Raises:
-            ConfigurationError: The address, a name or a number cannot be used, or psycopg is not
-                installed.
+            ConfigurationError: The address, a name or a number cannot be used.
+            MissingDependencyError: psycopg is not installed.
         """
         super().__init__(processors=processors, lease=lease, lazy=lazy)
         del layout  # `__new__` has read it
         if connections < 1:
             raise ConfigurationError(f"connections must be 1 or more, not {connections}.")
-        try:
-            problem = conninfo_problem(conninfo)
-        except ImportError as error:
-            raise ConfigurationError(
-                "PostgresHistory needs psycopg: pip install 'pyagentkit[postgres]'."
-            ) from error
-        if problem:
+        if package := missing_package("psycopg", "psycopg_pool"):
+            raise MissingDependencyError(package, "postgres", "PostgresHistory")
+        if problem := conninfo_problem(conninfo):
             raise ConfigurationError(f"PostgresHistory: {problem}")
         self.schema: str = _checked("schema", schema)
         self.prefix: str = prefix and _checked("prefix", prefix)

@@ -11,12 +11,11 @@ A span for each network, agent, model call, tool and processor; content only if 
 Needs the extra ``otel``.
 """
 
-from importlib.util import find_spec
-
+from agentkit_py._core.extras import missing_package
 from agentkit_py.errors import MissingDependencyError
 
-if find_spec("opentelemetry") is None:
-    raise MissingDependencyError("opentelemetry", "otel", "agentkit_py.tracing")
+if _missing := missing_package("opentelemetry"):
+    raise MissingDependencyError(_missing, "otel", "agentkit_py.tracing")
 
 # After the check, which names the extra.
 from agentkit_py.tracing.tracing import Tracing, instrument, uninstrument

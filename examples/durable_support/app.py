@@ -1,6 +1,6 @@
 """The support desk as a FastAPI app with Inngest functions.
 
-Needs fastapi and uvicorn (``pip install 'pyagentkit[serve]'``). On your machine::
+Needs fastapi and uvicorn (``pip install "pyagentkit[inngest]"``). On your machine::
 
     export INNGEST_DEV=1 OPENAI_API_KEY=…
     uvicorn app:app --port 8000

@@ -331,5 +331,5 @@ def test_without_the_extra_the_command_says_what_to_install(root: Path, tmp_path
     )
     assert done.returncode == 2
     assert done.stderr == (
-        "The agentkit command needs typer and rich: pip install 'pyagentkit[cli]'\n"
+        'The agentkit command needs typer and rich: pip install "pyagentkit[cli]"\n'
     )

@@ -146,7 +146,7 @@ FACTS: list[tuple[AgentKitError, dict[str, Any], str]] = [
     (
         MissingDependencyError("rich", "cli", "The demo"),
         {"package": "rich", "extra": "cli"},
-        "The demo needs the package 'rich': pip install 'pyagentkit[cli]'",
+        "The demo needs the package 'rich': pip install \"pyagentkit[cli]\"",
     ),
     (StateConflictError(["k"], ("a", "b")), {"keys": ("k",), "tools": ("a", "b")}, "'k'"),
     (ThreadNotFoundError("t1"), {"thread_id": "t1"}, "no thread 't1'"),

@@ -319,7 +319,7 @@ def test_a_json_schema_without_jsonschema_says_what_to_install(
 ) -> None:
     """The package is an extra."""
     monkeypatch.setitem(sys.modules, "jsonschema", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'pyagentkit\[jsonschema\]'"):
+    with pytest.raises(MissingDependencyError, match=r'pip install "pyagentkit\[jsonschema\]"'):
         create_tool(name="x", handler=print, parameters=SCHEMA)
 
 

@@ -17,12 +17,14 @@ from urllib.parse import urlencode
 import httpx
 import inngest
 
+from agentkit_py._core.extras import missing_package
 from agentkit_py.errors import ConfigurationError, MissingDependencyError
 
-try:
-    import fastapi
-except ModuleNotFoundError as _error:
-    raise MissingDependencyError("fastapi", "serve", "ReplayExecutor") from _error
+if _missing := missing_package("fastapi"):
+    raise MissingDependencyError(_missing, "inngest", "ReplayExecutor")
+
+# After the check, which names the extra.
+import fastapi
 
 with warnings.catch_warnings():
     # The SDK's handler uses something of pydantic's that is deprecated; nothing to do about here.
