@@ -306,22 +306,43 @@ def _openai(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _openai_message(message: Message, before: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a message as the format has it, unless it is part of the assistant's last one.
+
+    There all that a model says at once is one message: text, calls, and what it says after them.
+    """
+    last = before[-1] if before else {}
+    if last.get("role") != "assistant":
+        last = {}
     match message:
         case TextMessage():
-            return [{"role": message.role, "content": _openai_content(message)}]
+            content = _openai_content(message)
+            if message.role == "assistant" and "tool_calls" in last:
+                last["content"] = _openai_joined(last["content"], content)
+                return []
+            return [{"role": message.role, "content": content}]
         case ToolCallMessage():
             calls = [_openai_call(call) for call in message.tools]
-            last = before[-1] if before else {}
-            if last.get("role") == "assistant" and "tool_calls" not in last:
-                last["tool_calls"] = calls  # text and calls of one reply are one message there
-                return []
-            return [{"role": "assistant", "content": None, "tool_calls": calls}]
+            if not last:
+                return [{"role": "assistant", "content": None, "tool_calls": calls}]
+            last["tool_calls"] = [*last.get("tool_calls", ()), *calls]
+            return []
         case ToolResultMessage():
             content = message.content
             text = content if isinstance(content, str) else dumps(content)
             return [{"role": "tool", "tool_call_id": message.tool.id, "content": text}]
         case _:
             return []
+
+
+def _openai_joined(first: str | list[Any] | None, then: str | list[Any]) -> str | list[Any]:
+    if not first:
+        return then
+    if isinstance(first, str) and isinstance(then, str):
+        return f"{first}\n\n{then}"
+    texts = [
+        [{"type": "text", "text": one}] if isinstance(one, str) else one for one in (first, then)
+    ]
+    return [*texts[0], *texts[1]]
 
 
 def _openai_content(message: TextMessage) -> str | list[dict[str, Any]]:

@@ -271,6 +271,27 @@ async def test_an_openai_export_can_be_replayed() -> None:
         assert conversation.tools == ["look"]
 
 
+async def test_calls_that_were_made_at_once_are_one_message_of_an_openai_export() -> None:
+    """The format wants the results right after the message that calls; so does a replay."""
+    store = MemoryHistory()
+    await store.add_thread("t")
+    calls = [ToolCall(str(number), "look", {"at": number}) for number in range(3)]
+    said = [
+        TextMessage("assistant", "I look."),
+        *(ToolCallMessage([call]) for call in calls[:2]),
+        TextMessage("assistant", "And there."),
+        ToolCallMessage(calls[2:]),
+    ]
+    answers = [ToolResultMessage(call, {"data": "here"}) for call in calls]
+    await store.append("t", [AgentResult.from_user("Look!"), AgentResult("a", said, answers)])
+    (line,) = await lines_of(store, "openai")
+    _, asked, *results = json.loads(line)["messages"]
+    assert asked["content"] == "I look.\n\nAnd there."
+    assert [call["id"] for call in asked["tool_calls"]] == ["0", "1", "2"]
+    assert [result["tool_call_id"] for result in results] == ["0", "1", "2"]
+    assert len(conversation_of_line(line.encode(), 1).calls) == 3
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
