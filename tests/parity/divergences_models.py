@@ -142,6 +142,11 @@ MODELS: tuple[Divergence, ...] = (
         "Its results have a field for it, `is_error`, which TypeScript does not set.",
     ),
     Divergence(
+        "anthropic-signed-texts",
+        "Models that sign their thinking, and those of no known version, get their texts as blocks.",
+        "Their form must stay where thinking is left out; TypeScript knows no such models.",
+    ),
+    Divergence(
         "anthropic-prefill",
         "The agent's prefill stays the assistant's.",
         "TypeScript sends it as if the user had said it.",

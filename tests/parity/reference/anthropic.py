@@ -61,6 +61,10 @@ def encode(
     body: dict[str, Json] = theirs
     if theirs != ours and all_on(on, _causes(messages, prefill)):
         body = ours
+    said = [m for m in body["messages"] if m["role"] == "assistant" and type(m["content"]) is str]
+    if said and _VERSION.search(options["model"]) is None and on("anthropic-signed-texts"):
+        for message in said:
+            message["content"] = [_text(message["content"])]
     failed = [block for block in _results_in(body) if _is_failure(block["content"])]
     if failed and on("anthropic-failed-results"):
         for block in failed:
