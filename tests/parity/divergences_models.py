@@ -143,7 +143,7 @@ MODELS: tuple[Divergence, ...] = (
     ),
     Divergence(
         "anthropic-signed-texts",
-        "Models that sign their thinking, and those of no known version, get their texts as blocks.",
+        "Models that sign their thinking, and of no known version, get their texts as blocks.",
         "Their form must stay where thinking is left out; TypeScript knows no such models.",
     ),
     Divergence(
