@@ -164,7 +164,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
 
     def __post_init__(self) -> None:
         """Check what was given."""
-        if not isinstance(self.name, str) or not self.name:  # pyright: ignore[reportUnnecessaryIsInstance] - callers may pass anything
+        if not isinstance(self.name, str) or not self.name:
             raise ConfigurationError(
                 f"An agent's name must be a non-empty string, got {self.name!r}"
             )
@@ -283,8 +283,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     def _check_kinds(self) -> None:
         where = f"Agent {self.name!r}"
         if isinstance(self.hosted_tools, str) or not all(
-            isinstance(one, str | Mapping)  # pyright: ignore[reportUnnecessaryIsInstance] - callers may pass anything
-            for one in self.hosted_tools
+            isinstance(one, str | Mapping) for one in self.hosted_tools
         ):
             raise ConfigurationError(
                 f"{where}: hosted_tools must be a list of names and dicts, "
@@ -380,7 +379,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         ) -> Any: ...
 
         @overload
-        def run_sync(  # pyright: ignore[reportOverlappingOverload]
+        def run_sync(  # pyright: ignore[reportOverlappingOverload] - None is a T, too
             self: Agent[Any, None], input: str | UserMessage, **options: Unpack[RunOptions]
         ) -> AgentResult: ...
         @overload
@@ -394,7 +393,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         ) -> Any: ...
 
         @overload
-        def stream(  # pyright: ignore[reportOverlappingOverload]
+        def stream(  # pyright: ignore[reportOverlappingOverload] - None is a T, too
             self: Agent[Any, None], input: str | UserMessage, **options: Unpack[RunOptions]
         ) -> RunStream[AgentResult]: ...
         @overload

@@ -127,11 +127,11 @@ class Instrumentation(Protocol):
     def at_once(self, event: Event) -> None:
         """Take an event of a run or reply when it happens, whatever runs in parallel."""
 
-    def inside(self, run_id: str) -> AbstractContextManager[None]:  # noqa: ARG002 - the protocol's
+    def inside(self, run_id: str) -> AbstractContextManager[None]:
         """Return a context in which everything is part of the run ``run_id``."""
         return nullcontext()
 
-    def model_call(self, call: ModelCall) -> Watch | None:  # noqa: ARG002 - the protocol's
+    def model_call(self, call: ModelCall) -> Watch | None:
         """Take a model call that is about to be made; return what sees it being sent."""
         return None
 
@@ -140,12 +140,12 @@ class Instrumentation(Protocol):
 
     def tool_call(
         self,
-        step_id: str,  # noqa: ARG002 - the protocol's
-        call: ToolCall,  # noqa: ARG002 - the protocol's
-        description: str,  # noqa: ARG002 - the protocol's
+        step_id: str,
+        call: ToolCall,
+        description: str,
         handler: CallTool,
         *,
-        lasting: bool,  # noqa: ARG002 - the protocol's
+        lasting: bool,
     ) -> CallTool:
         """Return ``handler``, watched.
 
@@ -158,7 +158,7 @@ class Instrumentation(Protocol):
         """
         return handler
 
-    def processors(self, step_id: str) -> Around | None:  # noqa: ARG002 - the protocol's
+    def processors(self, step_id: str) -> Around | None:
         """Return what is called around each processor of an inference."""
         return None
 

@@ -118,7 +118,7 @@ class RunInput:
         if isinstance(given, str):
             now, new_id = runtime.now(key), runtime.new_id(key)
             return cls(UserMessage(given, new_id, client_timestamp=now))
-        if not isinstance(given, UserMessage):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(given, UserMessage):
             raise ConfigurationError(f"input must be a str or a UserMessage, got {given!r:.80}")
         message = copy(given)  # it may be of a class with a constructor of its own
         object.__setattr__(message, "id", given.id or runtime.new_id(key))
@@ -604,7 +604,7 @@ def state_of(
         state = cast("State[D]", State.from_dict(given))
     else:
         state = given
-    if not isinstance(state, State):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(state, State):
         raise ConfigurationError(f"state must be a State or a dict, got {given!r:.80}")
     if thread_id is not None:
         if state.thread_id not in (None, thread_id):

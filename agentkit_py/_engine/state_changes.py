@@ -85,7 +85,7 @@ class NoChanges:
     def begin(self) -> None:
         """Remember nothing."""
 
-    def record(self, before: Any, /) -> JsonValue:  # noqa: ARG002 - the port's shape
+    def record(self, before: Any, /) -> JsonValue:
         """Return nothing."""
         return None
 

@@ -415,7 +415,7 @@ async def _check(one: Prepared, context: ToolContext) -> JsonValue | None:
         return error_content(type(error).__name__, str(error))
     if problem is None:
         return None
-    if not isinstance(problem, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(problem, str):
         raise ConfigurationError(
             f"The check of {one.tool.name} must return a sentence or None, got {problem!r:.80}"
         )

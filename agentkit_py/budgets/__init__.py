@@ -79,7 +79,7 @@ class Budgets:
         on_failure: Literal["closed", "open"] = "closed",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        if not isinstance(store, SpendingStore):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(store, SpendingStore):
             raise ConfigurationError(
                 f"Budgets({store!r:.80}): pass SqliteHistory, PostgresHistory or MemoryHistory."
             )
@@ -102,7 +102,7 @@ class Budgets:
             if kind not in self.plans:
                 known = ", ".join(self.plans)
                 raise ConfigurationError(f"Budgets: there is no plan {kind!r}, only {known}.")
-            if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not isinstance(name, str) or not name:
                 raise ConfigurationError(f"Budgets.of({kind}={name!r}): pass a non-empty text.")
             plan = self.plans[kind]
             budget = plan if isinstance(plan, Budget) else plan(name)

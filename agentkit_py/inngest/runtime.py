@@ -172,7 +172,7 @@ class InngestRuntime:
         """Return a UUID computed from the run's id and ``key``."""
         return str(uuid.uuid5(uuid.NAMESPACE_URL, f"inngest:{self.ctx.run_id}/{key}"))
 
-    def now(self, key: str) -> datetime:  # noqa: ARG002
+    def now(self, key: str) -> datetime:
         """Return the latest time of a recorded step; later for each call, so that order is kept."""
         self._time += timedelta(microseconds=1)
         return self._time

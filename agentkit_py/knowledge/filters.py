@@ -386,7 +386,7 @@ def _check_scalar(value: object, where: str) -> Scalar:
 
 def _check_children(one: FilterExpr) -> None:
     for child in one.children:
-        if not isinstance(child, FilterExpr):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check their types
+        if not isinstance(child, FilterExpr):
             raise FilterError(f"{one.op}(): {child!r:.80} is no filter")
     if one.depth > MAX_DEPTH or one.parts > MAX_PARTS:
         raise FilterError(

@@ -177,7 +177,7 @@ def as_transport(server: str, given: Transport | str | Mapping[str, Any]) -> Tra
             f"MCP server {server!r}: a transport given as text must be an http(s) URL; "
             "a command goes into Stdio(command, args)"
         )
-    if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check their types
+    if not isinstance(given, Mapping):
         raise ConfigurationError(f"MCP server {server!r}: {type(given).__name__} is no transport")
     settings = dict(given)
     kind = settings.pop("type", "stdio" if "command" in settings else "streamable-http")

@@ -60,7 +60,7 @@ class Memory:
         most: int = 500,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        if not isinstance(store, FactStore):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(store, FactStore):
             raise ConfigurationError(
                 f"Memory({store!r:.80}): pass the store of the threads (SqliteHistory, "
                 "PostgresHistory or MemoryHistory)."

@@ -143,7 +143,7 @@ def anthropic(
     Raises:
         ConfigurationError: A value cannot work.
     """
-    if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
         raise ConfigurationError(f"max_tokens={max_tokens!r}: pass tokens, 1 or more.")
     adapter = AnthropicAdapter(ANTHROPIC, beta_headers=_checked_betas(beta_headers))
     made = make_model(adapter, model, base_url=base_url, **options)
@@ -155,7 +155,7 @@ def _checked_betas(beta_headers: Sequence[str] | None) -> tuple[str, ...]:
     if beta_headers is None:
         return ()
     if isinstance(beta_headers, str) or not all(
-        isinstance(name, str) and name and "," not in name and name.isascii() and name.isprintable()  # pyright: ignore[reportUnnecessaryIsInstance]
+        isinstance(name, str) and name and "," not in name and name.isascii() and name.isprintable()
         for name in beta_headers
     ):
         raise ConfigurationError(f"beta_headers={beta_headers!r}: pass a list of names.")
@@ -192,7 +192,7 @@ class AnthropicAdapter(Adapter):
             del body["thinking"]
         return body
 
-    def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:  # noqa: ARG002 - the base's
+    def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:
         """Return ``output_config.format``; None for a schema that it does not take."""
         schema = anthropic_output_form(spec)
         if schema is None:

@@ -234,8 +234,8 @@ class Adapter(ABC):
 
     def bind(
         self,
-        model: Model,  # noqa: ARG002 - for those who override
-        request: ModelRequest,  # noqa: ARG002
+        model: Model,
+        request: ModelRequest,
         messages: Sequence[Message],
     ) -> tuple[Message, ...]:
         """Return a reply's messages, its reasoning with the facts on which it may be sent back."""
@@ -243,16 +243,16 @@ class Adapter(ABC):
 
     def left_out(
         self,
-        model: Model,  # noqa: ARG002 - for those who override
-        request: ModelRequest,  # noqa: ARG002
+        model: Model,
+        request: ModelRequest,
     ) -> Sequence[tuple[Message, str]]:
         """Return the reasoning of earlier replies that `encode` does not send, each with why."""
         return ()
 
     def output_format(
         self,
-        model: Model,  # noqa: ARG002 - for those who override
-        spec: ToolSpec,  # noqa: ARG002
+        model: Model,
+        spec: ToolSpec,
     ) -> dict[str, Any] | None:
         """Return the members of a body that ask for an answer of this schema; None: it cannot.
 
@@ -275,7 +275,7 @@ class Adapter(ABC):
         """Return the adapter of requests that begin alike for several agents."""
         return self
 
-    def assembler(self, model: Model) -> Assembler | None:  # noqa: ARG002 - for those who override
+    def assembler(self, model: Model) -> Assembler | None:
         """Return the assembler of one streamed reply; None: replies are not streamed."""
         return None
 
@@ -547,7 +547,7 @@ def _check_facts(capabilities: object, account: object) -> None:
 def _checked_parameters(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
     if parameters is None:
         return {}
-    if not isinstance(parameters, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(parameters, Mapping):
         raise ConfigurationError(f"default_parameters={parameters!r}: pass a mapping.")
     copied = dict(parameters)
     where = find_non_json(copied, "default_parameters")
@@ -559,7 +559,7 @@ def _checked_parameters(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
 def _checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
     # Values may be secrets, so only the name is shown.
     for name, value in (headers or {}).items():
-        if not isinstance(name, str) or not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(name, str) or not isinstance(value, str):
             raise ConfigurationError(f"headers[{name!r}]: names and values are strings.")
         if "\n" in value or "\r" in value or not name or _UNSAFE_IN_HEADER.search(name):
             raise ConfigurationError(f"headers[{name!r}]: HTTP cannot carry this header.")

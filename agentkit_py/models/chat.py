@@ -119,7 +119,7 @@ class ChatAdapter(Adapter):
         body.setdefault("model", model.model)
         return self.with_output(model, request, body)
 
-    def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:  # noqa: ARG002 - the base's
+    def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:
         """Return ``response_format``; None for a schema that cannot be strict."""
         schema, strict = openai_form(spec)
         if not strict:

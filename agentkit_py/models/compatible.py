@@ -192,7 +192,7 @@ def _needs_responses(model: object, options: ModelOptions) -> bool:
     given, parameters = options.get("capabilities"), options.get("default_parameters") or {}
     if given is None and isinstance(model, str):
         given = capabilities_of(model)
-    if not isinstance(given, Capabilities) or not isinstance(parameters, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may pass anything
+    if not isinstance(given, Capabilities) or not isinstance(parameters, Mapping):
         return False
     effort = parameters.get("reasoning_effort")
     match given.chat_tools:

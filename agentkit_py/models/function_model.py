@@ -93,7 +93,7 @@ class _FunctionAdapter(Adapter):
 
 
 def _reply_to_json(model: Model, reply: ModelReply) -> dict[str, Any]:
-    if not isinstance(reply, ModelReply):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
+    if not isinstance(reply, ModelReply):
         raise unexpected(model, repr(reply), "the function gave no ModelReply and no text")
     for message in reply.messages:
         parts = isinstance(message, TextMessage) and not isinstance(message.content, str)

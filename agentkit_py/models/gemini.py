@@ -123,7 +123,7 @@ def gemini(model: str, *, base_url: str | None = None, **options: Unpack[ModelOp
     Raises:
         ConfigurationError: A value cannot work.
     """
-    if not isinstance(model, str) or _IN_URL.fullmatch(model) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(model, str) or _IN_URL.fullmatch(model) is None:
         raise ConfigurationError(f"model={model!r}: pass a name that can stand in a URL.")
     return make_model(GeminiAdapter(GEMINI), model, base_url=base_url, **options)
 
@@ -159,7 +159,7 @@ class GeminiAdapter(Adapter):
             body.setdefault(name, value)
         return self.with_output(model, request, body)
 
-    def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:  # noqa: ARG002 - the base's
+    def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:
         """Return the part of ``generationConfig``; None for an object without properties.
 
         Raises:

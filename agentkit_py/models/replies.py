@@ -164,7 +164,7 @@ class BaseAssembler(ABC):
         """Return whether the end marker has come: nothing that counts follows."""
         return self._ended
 
-    def feed(self, event: str | None, data: str) -> Sequence[Delta]:  # noqa: ARG002
+    def feed(self, event: str | None, data: str) -> Sequence[Delta]:
         """Take one event; returns the pieces that it brings.
 
         Raises:

@@ -116,7 +116,7 @@ class ResponsesAdapter(Adapter):
         body.setdefault("input", items.found)
         return body
 
-    def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:  # noqa: ARG002 - the base's
+    def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:
         """Return ``text.format``; None for a schema that cannot be strict."""
         schema, strict = openai_form(spec)
         if not strict:

@@ -97,7 +97,7 @@ class Redactor:
         """
         if self.function is not None:
             masked = self.function(text)
-            if not isinstance(masked, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not isinstance(masked, str):
                 raise ConfigurationError(f"The function of a Redactor returned {masked!r:.80}.")
             return text if masked == text else masked
         seen, places = plain(text)

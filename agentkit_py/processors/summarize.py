@@ -99,7 +99,7 @@ class Summarize(ConfiguredProcessor):
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        if not isinstance(self.model, Model):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check their types
+        if not isinstance(self.model, Model):
             raise ConfigurationError(
                 f"Summarize needs a model that summarises, not {self.model!r:.80}."
             )

@@ -101,7 +101,7 @@ def is_valid(messages: Messages) -> bool:
             fits = scan.read_result(message)
         elif isinstance(message, ToolCallMessage):
             fits = scan.read_calls(message)
-        elif isinstance(message, ReasoningMessage):  # pyright: ignore[reportUnnecessaryIsInstance] - hooks may return anything
+        elif isinstance(message, ReasoningMessage):
             fits = scan.read_reasoning()
         else:
             raise _no_message(message)

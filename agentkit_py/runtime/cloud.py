@@ -107,7 +107,7 @@ class BedrockAdapter(AnthropicAdapter):
         betas = {"anthropic_beta": list(self.beta_headers)} if self.beta_headers else {}
         return {"anthropic_version": "bedrock-2023-05-31", **betas, **body}
 
-    def assembler(self, model: Model) -> None:  # noqa: ARG002 # pyright: ignore[reportIncompatibleMethodOverride] - as `Adapter` allows
+    def assembler(self, model: Model) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as `Adapter` allows
         """Return None: replies are not streamed."""
         return
 

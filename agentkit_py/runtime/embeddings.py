@@ -104,10 +104,10 @@ class OpenAIEmbedder:
 class _Embeddings(Adapter):
     """The API's address and headers; requests and answers have no messages."""
 
-    def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:  # noqa: ARG002 - the interface's argument
+    def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         raise ConfigurationError(f"{model.model!r} embeds texts, it answers no messages")
 
-    def decode(self, model: Model, body: object) -> ModelReply:  # noqa: ARG002 - the interface's argument
+    def decode(self, model: Model, body: object) -> ModelReply:
         raise ConfigurationError(f"{model.model!r} embeds texts, it gives no reply")
 
 

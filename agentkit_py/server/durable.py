@@ -73,7 +73,7 @@ class InngestRuns(Backend):
         """Send the answer to the function that waits for it."""
         await _sent(self._sender.answer(question))
 
-    async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:  # noqa: ARG002 - the interface's argument
+    async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:
         """Return a subscription token of the Inngest server."""
         found = await _sent(self._sender.token(user_id))
         url = self._settings.realtime_url or self._sender.api_origin

@@ -81,7 +81,7 @@ class Backend(Protocol):
         """Return False from the moment the server stops."""
         return True
 
-    def replayed(self, user_id: str, thread_id: str) -> list[str]:  # noqa: ARG002 - for subclasses
+    def replayed(self, user_id: str, thread_id: str) -> list[str]:
         """Return ids of the messages whose replies a new reader of the stream gets from the start.
 
         What they have stored so far must not be shown twice.
@@ -91,7 +91,7 @@ class Backend(Protocol):
     def drain(self) -> None:
         """Begin no more runs, since the server stops; those that work get some time to end."""
 
-    def works_for(self, user_id: str) -> bool:  # noqa: ARG002 - for subclasses
+    def works_for(self, user_id: str) -> bool:
         """Return whether a run of the user works in this process."""
         return False
 

@@ -175,7 +175,7 @@ class HideContacts(HistoryProcessor):
     async def process(
         self,
         messages: Sequence[Message],
-        context: ProcessorContext,  # noqa: ARG002 - the same for every agent
+        context: ProcessorContext,
     ) -> Sequence[Message]:
         """Rewrite texts with contact details."""
         return [self._hidden(message) for message in messages]

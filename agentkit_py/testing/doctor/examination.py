@@ -97,7 +97,7 @@ async def _deploys(
 class _AnyKey(dict[str, str]):
     """An environment in which every provider's key is set."""
 
-    def get(self, key: str, default: Any = None, /) -> Any:  # noqa: ARG002 - a dict's signature
+    def get(self, key: str, default: Any = None, /) -> Any:
         return "sk-doctor"
 
 

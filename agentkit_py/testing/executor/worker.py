@@ -155,8 +155,8 @@ class _Watcher(inngest.Middleware):
 
     async def transform_input(
         self,
-        ctx: inngest.Context | inngest.ContextSync,  # noqa: ARG002 - the SDK's signature
-        function: inngest.Function[Any],  # noqa: ARG002
+        ctx: inngest.Context | inngest.ContextSync,
+        function: inngest.Function[Any],
         steps: inngest.StepMemos,
     ) -> None:
         """Keep the steps, which lose each one that is asked for."""

@@ -261,7 +261,7 @@ class OwnNetwork:
 
     async def network(
         self,
-        conversation: Conversation,  # noqa: ARG002 - what recorded networks are made of
+        conversation: Conversation,
         script: Script,
         history: HistoryConfig,
     ) -> Network[Any, Any]:
