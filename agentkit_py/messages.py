@@ -576,6 +576,10 @@ class Usage:
     reasoning_tokens: int = 0
     """Those of `output_tokens` that were reasoning."""
 
+    cache_write_tokens: int = 0
+    """Those of `input_tokens` that were written to the provider's prompt cache, where it counts
+    them: Claude and newer OpenAI models charge more for them."""
+
     @property
     def total_tokens(self) -> int:
         """Input and output together."""
@@ -588,6 +592,7 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.cached_tokens + other.cached_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
         )
 
     def __sub__(self, other: Usage) -> Usage:
@@ -597,6 +602,7 @@ class Usage:
             self.output_tokens - other.output_tokens,
             self.cached_tokens - other.cached_tokens,
             self.reasoning_tokens - other.reasoning_tokens,
+            self.cache_write_tokens - other.cache_write_tokens,
         )
 
 

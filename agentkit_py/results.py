@@ -436,15 +436,17 @@ def _raw_reply(fields: Mapping[str, Any]) -> object:
 
 
 def _usage_to_dict(usage: Usage) -> dict[str, int]:
+    written = usage.cache_write_tokens
     return {
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
         "cachedTokens": usage.cached_tokens,
         "reasoningTokens": usage.reasoning_tokens,
+        **({"cacheWriteTokens": written} if written else {}),
     }
 
 
-_USAGE = ("inputTokens", "outputTokens", "cachedTokens", "reasoningTokens")
+_USAGE = ("inputTokens", "outputTokens", "cachedTokens", "reasoningTokens", "cacheWriteTokens")
 
 
 def _usage_from_dict(value: object, where: str) -> Usage:

@@ -1,10 +1,11 @@
-"""How much of each request is what the provider has cached: docs/prompt-caching.md, by policy.
+"""How much of each request is what the provider has cached: docs/prompt-caching.md.
 
     .venv/bin/python scripts/prompt_caching.py           # write the page
     .venv/bin/python scripts/prompt_caching.py --check   # fail if it is not up to date
 
-Fifty turns of a support conversation, each with a tool call, through the library as users run it;
-the model answers in this process. Tokens are estimated, so that figures are the same everywhere.
+Conversations with a support desk through the library as users run it: fifty turns with one agent by
+policy, twenty turns with networks of one, two and four agents. Models answer in this process.
+Tokens are estimated, so that figures are the same everywhere.
 """
 
 from __future__ import annotations
@@ -18,14 +19,27 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from agentkit_py import Agent, MemoryHistory, State, TokenLimiter, ToolCallFilter, openai, tool
+from agentkit_py import (
+    Agent,
+    MemoryHistory,
+    Network,
+    State,
+    TokenLimiter,
+    ToolCallFilter,
+    anthropic,
+    openai,
+    tool,
+)
+from agentkit_py.messages import Usage
 from agentkit_py.models import Model
+from agentkit_py.models.binding import unmarked
 from agentkit_py.processors import (
     ApproximateTokenizer,
     Budget,
     Chain,
     ClearToolResults,
     CompressToolResults,
+    HandoffView,
     MessageWindow,
     Processor,
     Recall,
@@ -34,9 +48,11 @@ from agentkit_py.processors import (
     Threshold,
     TruncateToolResults,
 )
-from agentkit_py.testing import HashingEmbedder
+from agentkit_py.routing import RouterContext
+from agentkit_py.testing import FakeProvider, HashingEmbedder, ReceivedRequest
 
 TURNS = 50
+NETWORK_TURNS = 20
 MOST = 0.9
 """A request begins as the one before if it has so much of it."""
 
@@ -183,13 +199,155 @@ async def rows() -> list[Row]:
     return [await measured(name, policy) for name, policy in POLICIES.items()]
 
 
-def page(found: Sequence[Row]) -> str:
-    """The page with its table."""
+# ------------------------------------------------------------------------------------- networks
+
+
+@tool
+def refund(parcel: int) -> str:
+    """Give the money for a parcel back."""
+    return f"Parcel {parcel}: {words(parcel, 20)}"
+
+
+@tool
+def escalate(parcel: int) -> str:
+    """Write to the head of the depot."""
+    return f"Parcel {parcel}: {words(parcel, 20)}"
+
+
+NAMES = ("desk", "billing", "courier", "manager")
+TOOLS = {"desk": [track], "billing": [refund], "manager": [escalate]}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A network and the history that its agents see."""
+
+    agents: int
+    shared: bool
+    history: str
+    policy: Policy = list
+
+
+SETTINGS = (
+    Setting(1, False, "all"),  # noqa: FBT003 - columns of a table
+    Setting(1, False, "`MessageWindow(40)`", lambda: [MessageWindow(40)]),  # noqa: FBT003
+    Setting(2, False, "all"),  # noqa: FBT003
+    Setting(2, True, "all"),  # noqa: FBT003
+    Setting(2, False, "`HandoffView()`", lambda: [HandoffView()]),  # noqa: FBT003
+    Setting(4, False, "all"),  # noqa: FBT003
+    Setting(4, True, "all"),  # noqa: FBT003
+    Setting(4, False, "`HandoffView()`", lambda: [HandoffView()]),  # noqa: FBT003
+    Setting(4, True, "`MessageWindow(40)`", lambda: [MessageWindow(40)]),  # noqa: FBT003
+    Setting(4, True, "`MessageWindow(60)`", lambda: [MessageWindow(60)]),  # noqa: FBT003
+)
+
+
+@dataclass(frozen=True)
+class NetworkRow:
+    """What one network gives."""
+
+    setting: Setting
+    requests: int
+    share: float
+    """Of all bytes sent, those with which an earlier request began."""
+
+    read: float
+    """Of all tokens sent to Claude, those that were read from its cache."""
+
+    written: float
+    """Of all tokens sent to Claude, those that were written to its cache."""
+
+
+def answered(received: ReceivedRequest) -> dict[str, Any]:
+    """Answer; the desk looks something up first where the question is new."""
+    messages = received.body["messages"]
+    number = len(messages)
+    roles = [m for m in messages if m["role"] == "system"] or [received.body["system"]]
+    is_desk = "You are the desk" in json.dumps(roles[-1]) or "agent desk" in json.dumps(roles[-1])
+    asked = next(m for m in reversed(messages) if m["role"] != "system")
+    if is_desk and "Question" in json.dumps(asked):
+        return {"tool_calls": [{"name": "track", "arguments": {"parcel": number}}]}
+    return {"text": words(number, 60)}
+
+
+async def network_measured(setting: Setting) -> NetworkRow:
+    """Run a conversation with a network of Claude agents, two of whom answer each question."""
+    fake = FakeProvider(answered)
+    model = replace(anthropic("claude-opus-5", api_key="none"), transport=fake.transport)
+    members = [
+        Agent(
+            name=name,
+            system=f"You are the {name} of a parcel service. {words(number, 120)}",
+            tools=TOOLS.get(name, []),
+            max_iter=3,
+        )
+        for number, name in enumerate(NAMES[: setting.agents])
+    ]
+    turn, count = 0, min(2, setting.agents)
+
+    def route(context: RouterContext) -> Agent | None:
+        number = turn + context.call_count
+        return members[number % len(members)] if context.call_count < count else None
+
+    network = Network(
+        name="support",
+        agents=members,
+        router=route,
+        default_model=model,
+        prefix="shared" if setting.shared else "own",
+        processors=setting.policy(),
+    )
+    state: State[Any] = State(thread_id="thread")
+    used = Usage()
+    for turn in range(NETWORK_TURNS):
+        run = await network.run(f"Question {turn}: {words(turn, 25)}?", state=state)
+        used += run.usage
+    assert not fake.rejections
+    sent = [content(received.body) for received in fake.requests]
+    again = [max((_common(one, two) for two in sent[:n]), default=0) for n, one in enumerate(sent)]
+    return NetworkRow(
+        setting,
+        len(sent),
+        sum(again) / sum(map(len, sent)),
+        used.cached_tokens / used.input_tokens,
+        used.cache_write_tokens / used.input_tokens,
+    )
+
+
+def content(body: dict[str, Any]) -> bytes:
+    """What Claude compares with earlier requests, in its order; the last brackets always differ."""
+    messages = [
+        {**m, "content": [{"type": "text", "text": m["content"]}]}  # for which a text is short
+        if isinstance(m["content"], str)
+        else m
+        for m in body["messages"]
+    ]
+    return json.dumps(unmarked([body.get("tools"), body.get("system"), messages]))[:-4].encode()
+
+
+async def network_rows() -> list[NetworkRow]:
+    """All networks."""
+    return [await network_measured(setting) for setting in SETTINGS]
+
+
+def page(found: Sequence[Row], networks: Sequence[NetworkRow]) -> str:
+    """The page with its tables."""
     lines = [
         f"| `{row.policy}` | {row.tokens:,} | {row.share:.0%} | {row.rewrites} of {TURNS - 1} |"
         for row in found
     ]
-    return TEXT.format(turns=TURNS, table="\n".join(lines))
+    more = [
+        f"| {row.setting.agents} | {'shared' if row.setting.shared else 'own'} "
+        f"| {row.setting.history} | {row.requests} | {row.share:.0%} | {row.read:.0%} "
+        f"| {row.written:.0%} |"
+        for row in networks
+    ]
+    return TEXT.format(
+        turns=TURNS,
+        table="\n".join(lines),
+        network_turns=NETWORK_TURNS,
+        networks="\n".join(more),
+    )
 
 
 TEXT = """\
@@ -197,14 +355,54 @@ TEXT = """\
 
 <!-- made by scripts/prompt_caching.py; do not edit -->
 
-Providers charge a fraction for the beginning of a request that they have seen before (OpenAI,
-Gemini and Grok by themselves, Anthropic where the request marks it). What they compare is the
-request's beginning, byte for byte: tools, system prompt, messages. A policy that changes
-something old at each turn costs more than it saves.
+Providers charge a fraction for the beginning of a request that they have seen before. What they
+compare is the request's beginning, byte for byte: tools, system prompt, messages. A policy that
+changes something old at each turn costs more than it saves.
 
-A conversation of {turns} turns, each with a tool call of some 400 tokens, through each policy.
-“The same” is the share of all bytes sent that are byte-identical to the beginning of the request
-before. “Rewritten” says at how many turns less than 90 % of the request before was sent again.
+The library asks for the cache by itself:
+
+- **Claude** keeps what is marked. Requests carry up to four marks: behind the tools, behind the
+  system prompt, where the agent's last request on the thread ended, and at the end. Claude looks
+  20 blocks back from a mark, so the third one finds the agent's part also after other agents have
+  spoken. Nothing is marked below the model's minimum (512 to 4,096 tokens).
+- **OpenAI, Azure's v1 API and Grok** keep beginnings without being asked. They get a
+  `prompt_cache_key`, a digest of the thread's id, so that a thread's requests reach the server that
+  has its beginning. Azure's dated API versions and other hosts may not know the key and get none.
+- **Gemini** keeps beginnings without being asked, and has no key.
+
+`prompt_cache="1h"` as an option of a Claude model makes it keep them for an hour instead of five
+minutes, at twice the price of a write; `prompt_cache=False` sends neither marks nor keys. Your own
+settings come first: with a `cache_control` or `prompt_cache_key` in `default_parameters` (or a mark
+in a hosted tool), the library adds none. Requests without a thread, without tools and without
+history have only their head marked, since nobody will continue them. With
+`history_mode="typescript"` nothing is added.
+
+`usage.cached_tokens` and `usage.cache_write_tokens` of each result say what was read and written,
+and `Price(cached=…, written=…)` what it costs.
+
+## Networks
+
+A conversation of {network_turns} turns with a network of Claude agents. Of several agents, two
+answer each question, by turns. “The same” is the share of all bytes sent with which an earlier
+request began: what a cache could give at most. “Read” and “written” are the shares of the tokens
+that a stand-in for Claude's cache found through the library's marks, and kept, with the 20 blocks
+of Claude.
+
+| Agents | [Prefix](guides/reasoning.md) | History | Requests | The same | Read | Written |
+| ---: | --- | --- | ---: | ---: | ---: | ---: |
+{networks}
+
+With an own prefix each agent has a cache of its own, and what the others said in between is new to
+it. With a shared one, whatever an agent said is in the cache of the next. A window costs all agents
+their cache at each cut, and keeps requests short, of which the next question is a greater part: so
+the share falls with the window, while fewer tokens are sent in all.
+
+## Policies
+
+A conversation of {turns} turns with one agent, each with a tool call of some 400 tokens, through
+each policy. “The same” is here the share of all bytes sent that are byte-identical to the beginning
+of the request before. “Rewritten” says at how many turns less than 90 % of the request before was
+sent again.
 
 | Policy | Tokens sent | The same | Rewritten |
 | --- | ---: | ---: | ---: |
@@ -235,7 +433,7 @@ Keep what changes out of the system prompt: a time of day in it makes every requ
 
 def main(arguments: Sequence[str]) -> int:
     """Write or check the page."""
-    text = page(asyncio.run(rows()))
+    text = page(asyncio.run(rows()), asyncio.run(network_rows()))
     if "--check" in arguments:
         return 0 if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text else 1
     PAGE.write_text(text, encoding="utf-8")

@@ -26,6 +26,7 @@ from agentkit_py._engine.tool import Tool
 from agentkit_py.events.types import ContextActivity
 from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, ToolSpec
+from agentkit_py.models.binding import digest_of
 from agentkit_py.models.capabilities import window_of
 from agentkit_py.processors.apply import Restored, is_enough, put_back, run_chain
 from agentkit_py.processors.base import ProcessorContext, Stage, SummaryStore
@@ -293,6 +294,7 @@ class ModelInputBuilder:
             account=self.run.runtime.account(self.turn.model),
             refused=refused_reasoning(self.run, self.turn.model),
             output=None if plan is None else plan.format,
+            cache_key=self._cache_key,
         )
         if self._shared is not None:
             request = self._shared.share(request)
@@ -301,6 +303,14 @@ class ModelInputBuilder:
         if left_out:
             report = replace(report, entries=(*report.entries, left_out))
         return ModelInput(prompt=prompt, history=history, report=report, request=request, stop=stop)
+
+    @property
+    def _cache_key(self) -> str | None:
+        """A digest of the thread's id, which providers do not get to see; None: TypeScript's."""
+        thread = self.run.state.thread_id
+        if self.run.mode == "typescript":
+            return None
+        return digest_of(["thread", thread]) if thread else ""
 
     @property
     def _shared(self) -> SharedPrefix | None:

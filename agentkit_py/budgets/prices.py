@@ -15,8 +15,8 @@ from agentkit_py.messages import Usage
 
 _MILLION = 1_000_000
 _FORM = (
-    '{"currency": "USD", "models": {"NAME": {"input": …, "output": …, "cached": …}}}, '
-    "prices per million tokens"
+    '{"currency": "USD", "models": {"NAME": {"input": …, "output": …, "cached": …, "written": …}}}'
+    ", prices per million tokens"
 )
 
 Amount = Annotated[float, Field(ge=0, strict=True)]
@@ -30,6 +30,9 @@ class Price:
     output: Amount
     cached: Amount | None = None
     """The price of input from the provider's cache; None: the price of other input."""
+
+    written: Amount | None = None
+    """The price of input that is written to the provider's cache; None: that of other input."""
 
 
 class _File(TypedDict):
@@ -83,6 +86,8 @@ class Prices:
         if price is None or usage is None:
             return None
         cached = price.input if price.cached is None else price.cached
-        fresh = usage.input_tokens - usage.cached_tokens
+        written = price.input if price.written is None else price.written
+        fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
         total = fresh * price.input + usage.cached_tokens * cached
+        total += usage.cache_write_tokens * written
         return (total + usage.output_tokens * price.output) / _MILLION

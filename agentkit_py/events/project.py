@@ -437,6 +437,7 @@ def _usage(event: ModelReplied) -> dict[str, Any]:
             "totalTokens": usage.total_tokens,
             "cachedTokens": usage.cached_tokens,
             "reasoningTokens": usage.reasoning_tokens,
+            "cacheWriteTokens": usage.cache_write_tokens,
         },
     }
 

@@ -70,6 +70,7 @@ from agentkit_py.models.blocks import (
     turn_mark,
     with_turn_mark,
 )
+from agentkit_py.models.caching import MARK, mark_for_claude
 from agentkit_py.models.capabilities import ANTHROPIC, IMAGE_TYPES, Capabilities, reads_thinking
 from agentkit_py.models.encoding import (
     OPENING_TURN,
@@ -190,6 +191,7 @@ class AnthropicAdapter(Adapter):
             body.pop("tool_choice", None)
         if "thinking" in body and _cannot_think(body, messages):
             del body["thinking"]
+        mark_for_claude(model, request, body, turns.asked)
         return body
 
     def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:
@@ -248,7 +250,8 @@ class AnthropicAdapter(Adapter):
             turns.system.append(asked)
         body: dict[str, Any] = {}
         if turns.system:
-            body["system"] = "\n\n".join(turns.system)
+            system = "\n\n".join(turns.system)
+            body["system"] = [_text(system)] if takes.checks_prefix else system
         body["model"] = model.model
         body["max_tokens"] = DEFAULT_MAX_TOKENS
         body["messages"] = []
@@ -317,9 +320,15 @@ class _Turns:
         self.closed = ""
         """The mark of the user's turn that had to end the conversation; empty: none had to."""
 
+        self.asked: dict[str, Any] | None = None
+        """The last turn of the agent's last request on the thread; None: unknown."""
+
         self._request = request
         self._model = model.model
         self._checks = model.takes.checks_prefix
+        self._shares = False
+        """True where all agents' requests begin alike, so that anyone's last one counts."""
+
         self._restricts_tools = model.takes.restricts_tools
         self._keep_thinking = keep_thinking
         self._standing = Standing(model, request)
@@ -384,7 +393,7 @@ class _Turns:
                 place.prefix = prefix.after([turn["role"], said]) if said else prefix.digest
                 place.is_new = id(place.message) in new
                 found.append(place)
-            prefix.add([turn["role"], self._form(turn["role"], said)])
+            prefix.add([turn["role"], self._form(said)])
         if self._checks:
             hold_chain(found, prefix.head)
         self._keep_open_turn_whole()
@@ -406,21 +415,20 @@ class _Turns:
         gone = {id(place) for place in places if place.reason is not None}
         for turn in self.found:
             kept = [b for b in turn["content"] if id(self._thoughts.get(id(b))) not in gone]
-            turn["content"] = self._form(turn["role"], kept)
+            turn["content"] = self._form(kept)
         found = [turn for turn in self.found if turn["content"]]
         if self._prefill:
             found.append({"role": "assistant", "content": self._prefill})
         return found
 
-    def _form(self, role: str, blocks: list[Block]) -> str | list[Block]:
+    def _form(self, blocks: list[Block]) -> str | list[Block]:
         """Return a turn's content; one text is sent as it is.
 
-        But not an assistant's to a model that signs: where its thinking goes, the rest must stay.
+        But not to a model that signs: where thinking goes or a cache mark comes, the rest must
+        stay.
         """
         single = len(blocks) == 1 and blocks[0] == _text(blocks[0].get("text", ""))
-        return (
-            blocks[0]["text"] if single and not (self._checks and role == "assistant") else blocks
-        )
+        return blocks[0]["text"] if single and not self._checks else blocks
 
     def _open(self, mark: str) -> None:
         """Put the user's turn in its place that was sent before the reply with this mark."""
@@ -428,9 +436,16 @@ class _Turns:
             self.add("user", [_text(closing_turn(self._author))])
         self._opened = mark or self._opened
 
+    def _note_reply(self, agent: str | None) -> None:
+        """Note the turn before a reply, with which its request ended."""
+        own = self._shares or agent in (None, self._request.agent)
+        if own and self.found and not self._ends_with_assistant:
+            self.asked = self.found[-1]
+
     def _say(self, message: Said) -> None:
         if message.role == "assistant":
             self._open(turn_mark(message.provider_metadata))
+            self._note_reply(message.agent)
         if isinstance(message, ReasoningMessage):
             # "The final block in an assistant message cannot be `thinking`": a block is sent with
             # what the assistant says next, else not at all.
@@ -458,6 +473,7 @@ class _Turns:
         if changes is None:
             self.system += texts(message)
             return
+        self._shares = True
         if not self.found:
             self.add("user", [_text(OPENING_TURN)])
         elif self._ends_with_assistant:
@@ -473,6 +489,7 @@ class _Turns:
         for one in entry:
             if isinstance(one, ToolExchange):
                 self._open(turn_mark(one.call.provider_metadata))
+                self._note_reply(one.agent)
                 self.add("assistant", [self._call(one)])
                 self._waits = True
             else:
@@ -678,6 +695,8 @@ class _Blocks:
         """Names of hosted tools by the ids of their calls."""
 
     def message(self, block: Block) -> Message:
+        if MARK in block:  # in a conversation that somebody else has sent
+            block = {name: value for name, value in block.items() if name != MARK}
         match block.get("type"):
             case "text":
                 text = text_or_empty(block.get("text"))
@@ -739,7 +758,7 @@ def _usage(usage: dict[str, Any] | None) -> Usage | None:
     cached = count(usage, "cache_read_input_tokens")
     written = count(usage, "cache_creation_input_tokens")
     asked = count(usage, "input_tokens") + cached + written
-    return Usage(asked, count(usage, "output_tokens"), cached)
+    return Usage(asked, count(usage, "output_tokens"), cached, cache_write_tokens=written)
 
 
 # The reply as a stream.

@@ -22,6 +22,11 @@ ToolChoice: TypeAlias = Literal["auto", "any"] | str
 """``"auto"``: the model decides; ``"any"``: it must call a tool; else the tool's name."""
 
 
+PromptCache: TypeAlias = Literal["auto", "1h", False]
+"""``"auto"``: requests are sent so that the provider caches their beginning, with its own lifetime;
+``"1h"``: Claude keeps it for an hour instead of five minutes; False: nothing is done for it."""
+
+
 HostedTool: TypeAlias = str | Mapping[str, Any]
 """A tool that the provider runs: ``"web_search"``, ``"code_execution"``, ``"image_generation"``,
 ``"tool_search"``, or the provider's own JSON for it."""
@@ -74,6 +79,10 @@ class ModelRequest:
 
     refused: frozenset[str] = frozenset()
     """Digests of reasoning that the provider has refused; see `agentkit_py.models.binding`."""
+
+    cache_key: str | None = None
+    """A digest of the thread, under which providers cache its requests; empty: there is no thread;
+    None: no later request begins like this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,6 +329,9 @@ class Model:
     account: str | None = None
     """A name for the account of the key; None: the key itself says which one it is."""
 
+    prompt_cache: PromptCache = "auto"
+    """The use of the provider's prompt cache."""
+
     transport: Any = field(default=None, repr=False)
     """An `httpx.AsyncBaseTransport` for this model's requests: a proxy, certificates, a fake."""
 
@@ -430,6 +442,10 @@ class ModelOptions(TypedDict, total=False):
     """A name for the account that the key belongs to. Signed reasoning is sent back to the account
     that made it only; with a name it outlives a change of the key."""
 
+    prompt_cache: PromptCache
+    """``False`` leaves the provider's prompt cache to ``default_parameters``; ``"1h"`` asks Claude
+    for an hour instead of five minutes; ``"auto"`` where not given."""
+
 
 def make_model(  # noqa: PLR0913 - ModelOptions, by name
     adapter: Adapter,
@@ -445,6 +461,7 @@ def make_model(  # noqa: PLR0913 - ModelOptions, by name
     context_window: int | None = None,
     capabilities: Capabilities | None = None,
     account: str | None = None,
+    prompt_cache: PromptCache = "auto",
     guards: Sequence[CallGuard] = (),
 ) -> Model:
     """Return a checked `Model`; its options are those of `ModelOptions`.
@@ -454,7 +471,7 @@ def make_model(  # noqa: PLR0913 - ModelOptions, by name
     """
     _check_key(adapter.provider, api_key)
     _check_numbers(timeout, retry, context_window)
-    _check_facts(capabilities, account)
+    _check_facts(capabilities, account, prompt_cache)
     return Model(
         model=_checked_name(model),
         adapter=adapter,
@@ -468,6 +485,7 @@ def make_model(  # noqa: PLR0913 - ModelOptions, by name
         key_required=key_required,
         capabilities=capabilities,
         account=account,
+        prompt_cache=prompt_cache,
         guards=tuple(guards),
     )
 
@@ -537,11 +555,13 @@ def _check_numbers(timeout: object, retry: object, context_window: object) -> No
         raise ConfigurationError(f"context_window={context_window!r}: pass tokens, 1 or more.")
 
 
-def _check_facts(capabilities: object, account: object) -> None:
+def _check_facts(capabilities: object, account: object, prompt_cache: object) -> None:
     if capabilities is not None and not isinstance(capabilities, Capabilities):
         raise ConfigurationError(f"capabilities={capabilities!r}: pass a Capabilities.")
     if account is not None and (not isinstance(account, str) or not account.strip()):
         raise ConfigurationError(f"account={account!r}: pass a name as a non-empty string.")
+    if prompt_cache is not False and prompt_cache not in ("auto", "1h"):
+        raise ConfigurationError(f"prompt_cache={prompt_cache!r}: pass 'auto', '1h' or False.")
 
 
 def _checked_parameters(parameters: Mapping[str, Any] | None) -> dict[str, Any]:

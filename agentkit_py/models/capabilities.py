@@ -137,8 +137,12 @@ class Capabilities:
     checks_prefix: bool = False
     """Signs its reasoning over everything before it, and checks that when it comes back."""
 
-    cache_minimum: int = 1024
-    """Tokens that a beginning must have to be cached."""
+    cache_minimum: int = 0
+    """Anthropic: tokens that a beginning must have to be kept where it is marked; 0: takes no
+    marks."""
+
+    cache_key: bool = False
+    """Takes ``prompt_cache_key``, which leads a thread's requests to the server that has them."""
 
     reasoning_fields: tuple[str, ...] = ()
     """Chat completions: the members of an assistant's message that take its reasoning back.
@@ -172,9 +176,13 @@ class _Family:
 
 # Claude, by tier. Sources: platform.claude.com/docs, pages preserved-thinking, thinking, errors,
 # define-tools, mid-conversation-system-messages, prompt-caching (read October and November 2026).
-_CLAUDE = Capabilities(prefill=True, thinking_types=frozenset({"enabled", "disabled"}))
+_CLAUDE_2 = Capabilities(prefill=True, thinking_types=frozenset({"enabled", "disabled"}))
+_CLAUDE = replace(_CLAUDE_2, cache_minimum=1024)
+_CLAUDE_3 = replace(_CLAUDE, cache_minimum=2048)  # the Haikus; the others 1024
 _CLAUDE_4_6 = Capabilities(
-    thinking_types=frozenset({"enabled", "disabled", "adaptive"}), structured_output=True
+    thinking_types=frozenset({"enabled", "disabled", "adaptive"}),
+    structured_output=True,
+    cache_minimum=1024,
 )
 _CLAUDE_4_7 = Capabilities(
     thinking_types=frozenset({"adaptive", "disabled"}),
@@ -195,7 +203,11 @@ _OLD = {(0,): _CLAUDE, (4, 5): replace(_CLAUDE_4_5, cache_minimum=4096)}
 
 # OpenAI. Sources: developers.openai.com, guides latest-model, reasoning, preserved-reasoning.
 _O_SERIES = Capabilities(
-    parallel_tool_calls=False, reasoning_items=True, sampling=False, structured_output=True
+    parallel_tool_calls=False,
+    reasoning_items=True,
+    sampling=False,
+    structured_output=True,
+    cache_key=True,
 )
 _GPT_5 = Capabilities(
     reasoning_items=True,
@@ -203,6 +215,7 @@ _GPT_5 = Capabilities(
     structured_output=True,
     system_inside=True,
     restricts_tools=True,
+    cache_key=True,
 )
 _GPT_5_6 = replace(_GPT_5, chat_tools="not_reasoning")
 _GPT_6_1 = replace(_GPT_5, chat_tools="refused")
@@ -221,7 +234,7 @@ _FAMILIES = (
     # gpt-4o since its version of August 2024; guides/structured-outputs.
     _Family(
         re.compile(r"(?<![a-z0-9])gpt-(?:4o|4\.1|4\.5)(?!-2024-05|.*-(?:audio|realtime))"),
-        {(0,): Capabilities(structured_output=True)},
+        {(0,): Capabilities(structured_output=True, cache_key=True)},
     ),
     # gpt-5-chat does not reason.
     _Family(
@@ -267,15 +280,18 @@ _FAMILIES = (
     # claude-3-5-haiku-latest, claude-2.1, claude-instant-1.2; a tier that nobody knows yet
     _Family(
         re.compile(rf"claude(?:-instant|-[a-z]+(?=-\d))?{_VERSION}"),
-        {(0,): _CLAUDE, (5,): _CLAUDE_NEWEST},
+        {(0,): _CLAUDE_2, (3,): _CLAUDE_3, (5,): _CLAUDE_NEWEST},
     ),
+    # Chat completions take the key in their body, too: github.com/genkit-ai/genkit/pull/6036.
     # xAI gives encrypted reasoning in every answer of its Responses API (docs.x.ai, reasoning).
     # Structured outputs are for all models since grok-2-1212 (docs.x.ai, structured-outputs).
     _Family(
         re.compile(r"grok-(\d+)"),
         {
-            (2,): Capabilities(structured_output=True),
-            (4,): Capabilities(reasoning_items=True, system_inside=True, structured_output=True),
+            (2,): Capabilities(structured_output=True, cache_key=True),
+            (4,): Capabilities(
+                reasoning_items=True, system_inside=True, structured_output=True, cache_key=True
+            ),
         },
     ),
     # gemini-flash-latest is an alias of the newest model.
@@ -371,8 +387,8 @@ _HOST_FACTS: Mapping[str, Mapping[str, Any]] = {
 
 
 _MAKERS = ("api.anthropic.com", "api.openai.com", "openai.azure.com", "api.x.ai")
-"""Hosts whose models are known to take system messages and changes of tools inside conversations;
-gateways and clouds may not let them through."""
+"""Hosts whose models are known to take system messages and changes of tools inside conversations,
+and keys of caches; gateways and clouds may not let them through."""
 
 
 def capabilities_of(model: str, base_url: str = "") -> Capabilities:
@@ -384,7 +400,7 @@ def capabilities_of(model: str, base_url: str = "") -> Capabilities:
     """
     found, host = _capabilities_by_name(model.lower()), host_of(base_url)
     if host and not host.endswith(_MAKERS):
-        found = replace(found, system_inside=False, restricts_tools=False)
+        found = replace(found, system_inside=False, restricts_tools=False, cache_key=False)
     facts = _HOST_FACTS.get(host)
     return replace(found, **facts) if facts else found
 

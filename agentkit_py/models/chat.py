@@ -42,6 +42,7 @@ from agentkit_py.models.blocks import (
     own_block,
     sendable,
 )
+from agentkit_py.models.caching import cache_key
 from agentkit_py.models.capabilities import Capabilities, Host
 from agentkit_py.models.chat_reasoning import (
     DETAILS,
@@ -102,6 +103,9 @@ class ChatAdapter(Adapter):
     stream_usage: bool = True
     """Streams are asked for their usage by ``stream_options``, which the server must know."""
 
+    cache_keys: bool = True
+    """Models that take a ``prompt_cache_key`` get one; Azure's dated versions are older than it."""
+
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""
         hosted_tools(model, request, FORMAT)  # refuses: this format has none
@@ -111,6 +115,8 @@ class ChatAdapter(Adapter):
             if model.takes.parallel_tool_calls:
                 body["parallel_tool_calls"] = False
             body["tools"] = [_tool(spec, self.host) for spec in request.tools]
+        if self.cache_keys and (key := cache_key(model, request)):
+            body["prompt_cache_key"] = key
         body.update(_taken(model.default_parameters, model.takes))
         if not body.get("tools"):
             # Only allowed with tools; defaults are also used by agents that have none.
@@ -461,7 +467,8 @@ def _usage(usage: dict[str, Any] | None) -> Usage | None:
     # xAI counts reasoning apart from the completion, OpenAI as a part; the total shows which.
     if reasoning and count(usage, "total_tokens") == asked + answered + reasoning:
         answered += reasoning
-    return Usage(asked, answered, cached, reasoning)
+    written = count(usage, "prompt_tokens_details", "cache_write_tokens")
+    return Usage(asked, answered, cached, reasoning, written)
 
 
 # The reply as a stream.

@@ -128,7 +128,7 @@ def azure_openai(
     path = f"/openai/deployments/{deployed}/chat/completions?api-version={version}"
     return _made(
         model,
-        ChatAdapter(AZURE_OPENAI, path, stream_usage=stream_usage),
+        ChatAdapter(AZURE_OPENAI, path, stream_usage=stream_usage, cache_keys=False),
         ResponsesAdapter(AZURE_OPENAI, "/openai/v1/responses", deployment=deployed),
         base_url=checked_url("endpoint", endpoint),
         key_required=True,

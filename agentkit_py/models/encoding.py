@@ -94,6 +94,9 @@ class ToolExchange(NamedTuple):
     is_error: bool = False
     """True if the result says that the call failed."""
 
+    agent: str | None = None
+    """The agent that called; None: not known."""
+
     @property
     def words_beside(self) -> str:
         """The result's texts, without words for the images and files that are shown beside them."""
@@ -171,7 +174,10 @@ def _group(messages: Sequence[Message], ids: _UniqueIds) -> list[Said | ToolExch
     group: list[Said | ToolExchange] = []
     for message in messages:
         if isinstance(message, ToolCallMessage):
-            group += [exchange(call, ids.take(call.id), next(contents)) for call in message.tools]
+            group += [
+                exchange(call, ids.take(call.id), next(contents))._replace(agent=message.agent)
+                for call in message.tools
+            ]
         elif not isinstance(message, ToolResultMessage):
             group.append(message)
     return group

@@ -107,5 +107,5 @@ def _reply_to_json(model: Model, reply: ModelReply) -> dict[str, Any]:
     found: dict[str, Any] = {"messages": messages, "finish": told}
     if (used := reply.usage) is not None:
         tokens = (used.input_tokens, used.output_tokens, used.cached_tokens)
-        found["usage"] = [*tokens, used.reasoning_tokens]
+        found["usage"] = [*tokens, used.reasoning_tokens, used.cache_write_tokens]
     return found

@@ -53,6 +53,7 @@ from agentkit_py.models.blocks import (
     sendable,
     without_nulls,
 )
+from agentkit_py.models.caching import cache_key
 from agentkit_py.models.capabilities import IMAGE_TYPES, Capabilities, Host
 from agentkit_py.models.encoding import (
     OPENING_TURN,
@@ -171,6 +172,8 @@ class ResponsesAdapter(Adapter):
             body["tools"] = [*body.get("tools", []), *hosted]
         reasoning = as_object(model.default_parameters.get("reasoning")) or {}
         effort = reasoning.get("effort")
+        if key := cache_key(model, request):
+            body["prompt_cache_key"] = key
         body.update(without_sampling(dict(model.default_parameters), takes, effort))
         if not body.get("tools"):
             body.pop("tool_choice", None)
@@ -625,6 +628,7 @@ def _usage(usage: dict[str, Any] | None) -> Usage | None:
         count(usage, "output_tokens"),
         count(usage, "input_tokens_details", "cached_tokens"),
         count(usage, "output_tokens_details", "reasoning_tokens"),
+        count(usage, "input_tokens_details", "cache_write_tokens"),
     )
 
 

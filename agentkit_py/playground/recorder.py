@@ -318,6 +318,7 @@ def usage_json(usage: Usage | None) -> dict[str, int] | None:
         "output": usage.output_tokens,
         "cached": usage.cached_tokens,
         "reasoning": usage.reasoning_tokens,
+        "written": usage.cache_write_tokens,
     }
 
 

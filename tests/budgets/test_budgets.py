@@ -15,6 +15,7 @@ from agentkit_py import Agent, MemoryHistory, PostgresHistory, SqliteHistory
 from agentkit_py.budgets import Budget, Budgets, Price, Prices
 from agentkit_py.errors import ConfigurationError, HistoryError
 from agentkit_py.history.spending import Refused, Spending, SpendingStore
+from agentkit_py.messages import Usage
 from agentkit_py.models import openai
 from agentkit_py.testing import ScriptedModel, error
 
@@ -78,6 +79,13 @@ async def test_cost_needs_prices_and_counts_by_them() -> None:
         await Agent(name="a", system="", model=ScriptedModel("x", model="gpt-5")).run(
             "Hi", budget=budget
         )
+
+
+def test_input_from_the_cache_and_into_it_has_prices_of_its_own() -> None:
+    """Without one, it costs what other input costs."""
+    usage = Usage(1000, 100, cached_tokens=500, cache_write_tokens=300)
+    assert Prices({"m": Price(2, 8, 0.2, 2.5)})("m", usage) == pytest.approx(0.00205)
+    assert Prices({"m": Price(2, 8)})("m", usage) == pytest.approx(0.0028)
 
 
 class _Down(MemoryHistory):

@@ -14,6 +14,7 @@ from agentkit_py import Agent, Lifecycle, Network, NetworkRun, State, create_net
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Messages
 from agentkit_py.models import Model, anthropic, gemini, grok, openai
+from agentkit_py.models.binding import unmarked
 from agentkit_py.processors import ByAuthor, MessageWindow, Processor
 from agentkit_py.routing import RouterContext
 from agentkit_py.testing import FakeProvider, ReceivedRequest, Signing
@@ -26,45 +27,29 @@ SIGNING: dict[str, Model] = {
     "gpt": openai("gpt-6.2-sol", api_key="sk-o"),
 }
 CALLED: list[str] = []
+WHOLE = 0.968
+"""Of 25 turns' bytes, those that were sent before as a beginning, where nothing is cut."""
+
 LONG = pytest.mark.direct_only(
     "25 turns as functions, which pass too, take 30 s; the shorter ones run in both ways"
 )
 
 
-TRACK = """Say where a parcel is.
-
-The answer names the depot that has scanned it last, with the day and the hour. Ask the customer for
-the number of the parcel first; it stands on the receipt and has nine digits. Parcels that were not
-scanned for three days count as lost: say so, and hand over to billing."""
-REFUND = """Give the money back.
-
-Only for parcels that count as lost, or that came damaged and were shown in a picture. The money
-comes to the card that has paid within five days. Never promise an earlier day, and never refund a
-parcel twice: the call fails then, and the customer is told so by mail."""
-
-
-@tool(description=TRACK)
+@tool
 def track(parcel: int = 0) -> str:
     """Say where a parcel is."""
     CALLED.append("track")
     return f"Parcel {parcel} is in Linz. " * 8
 
 
-@tool(description=REFUND)
+@tool
 def refund() -> str:
     """Give the money back."""
     CALLED.append("refund")
     return "refunded"
 
 
-ESCALATE = """Write to the head of the depot.
-
-For customers who have written three times, or who name a lawyer or a newspaper. Say what happened
-in five sentences at the most, with the number of the parcel and all that was promised so far. The
-head of the depot answers by telephone within one working day; tell the customer so."""
-
-
-@tool(description=ESCALATE)
+@tool
 def escalate() -> str:
     """Write to the head of the depot."""
     return "sent"
@@ -147,7 +132,8 @@ def content(received: ReceivedRequest) -> bytes:
     """Return what providers compare with earlier requests, in their order."""
     body = received.body
     items = body.get("input") or body["messages"]
-    return json.dumps([body.get("tools"), body.get("system"), items])[:-2].encode()
+    said = unmarked([body.get("tools"), body.get("system"), items])
+    return json.dumps(said)[:-2].encode()
 
 
 def common(one: bytes, other: bytes) -> int:
@@ -187,25 +173,32 @@ async def test_25_turns_of_four_agents_send_95_percent_again_and_lose_no_reasoni
     assert entries(runs, "reasoning") == []
     every, _, cut = shares(fake)
     assert cut == 0
-    assert every >= 0.95
+    assert every >= WHOLE >= 0.95
 
 
 @LONG
+@pytest.mark.parametrize(("size", "share"), [(40, 0.92), (60, 0.95)])
 @pytest.mark.parametrize("name", SIGNING)
-async def test_a_window_cuts_rarely_and_at_turns_of_the_user(runner: Runner, name: str) -> None:
-    """A cut costs all agents their reasoning, so one request in ten follows a cut at most."""
+async def test_a_window_cuts_rarely_and_at_turns_of_the_user(
+    runner: Runner, name: str, size: int, share: float
+) -> None:
+    """A cut costs all agents their reasoning, so one request in ten follows a cut at most.
+
+    Between cuts the share is that of the whole history, less what a shorter request cannot have:
+    each adds some two of 25 messages that a window of 40 has on average.
+    """
     fake = strict()
-    item = rota(SIGNING[name], prefix="shared", processors=[MessageWindow(40)])
+    item = rota(SIGNING[name], prefix="shared", processors=[MessageWindow(size)])
     runs = await ask(runner, item, fake, 25)
     assert fake.rejections == []
     assert entries(runs, "prefix") == []
     _, without_cuts, cut = shares(fake)
     assert 0 < cut <= len(fake.requests) / 10
-    assert without_cuts >= 0.95 * 0.95
+    assert without_cuts >= share * WHOLE
     for run in runs:
         for result in run.results:
             assert result.context is not None
-            assert len([m for m in result.context.sent if m.role != "system"]) <= 41
+            assert len([m for m in result.context.sent if m.role != "system"]) <= size + 1
             first = next(m for m in result.context.sent if m.role != "system")
             assert first.role == "user"
 

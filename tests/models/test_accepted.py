@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -26,6 +27,7 @@ from agentkit_py.models import (
     ToolSpec,
     anthropic,
     azure_openai,
+    capabilities_of,
     gemini,
     grok,
     openai,
@@ -47,6 +49,12 @@ MODELS: dict[str, Model] = {
     "anthropic without prefill": anthropic("claude-opus-4-6", api_key="sk-ant-test"),
     "anthropic thinking": anthropic(
         "claude-sonnet-4-5", api_key="sk-ant-test", default_parameters=THINKING
+    ),
+    "anthropic cached from the first word on": anthropic(
+        "claude-opus-5-5",
+        api_key="sk-ant-test",
+        prompt_cache="1h",
+        capabilities=replace(capabilities_of("claude-opus-5-5"), cache_minimum=1),
     ),
     "gemini": gemini("gemini-2.5-flash", api_key="gem-test"),
     "gemini 3": gemini("gemini-3-pro-preview", api_key="gem-test"),
@@ -161,6 +169,7 @@ def requests(draw: st.DrawFn) -> ModelRequest:
         tool_choice=choice,
         agent="me",
         prefill=len(prefill),
+        cache_key=draw(st.sampled_from([None, "", "0123456789abcdef"])),
     )
 
 

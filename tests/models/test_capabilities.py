@@ -141,10 +141,11 @@ def test_a_call_is_asked_for_in_words_where_it_cannot_be_forced(model: str) -> N
     """The default router would else be refused in its first request."""
     body = anthropic(model).encode(FORCED)
     assert body["tool_choice"] == {"type": "auto"}
-    assert body["system"] == f"Route.\n\n{CALL_A_TOOL}"
+    [system] = body["system"]
+    assert system == {"type": "text", "text": f"Route.\n\n{CALL_A_TOOL}"}
     named = anthropic(model).encode(replace(FORCED, tool_choice="done"))
     assert named["tool_choice"] == {"type": "auto"}
-    assert "the tool done" in named["system"]
+    assert "the tool done" in named["system"][0]["text"]
 
 
 @pytest.mark.parametrize(

@@ -319,12 +319,12 @@ def test_an_answer_that_used_up_its_tokens_and_says_nothing_is_an_error() -> Non
 
 
 def test_usage_counts_cached_and_reasoning_tokens_the_same_way() -> None:
-    """Cached within input, reasoning within output, however the provider counts."""
+    """Cached and written within input, reasoning within output, however the provider counts."""
     details = {
-        "prompt_tokens_details": {"cached_tokens": 4},
+        "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2},
         "completion_tokens_details": {"reasoning_tokens": 3},
     }
-    expected = Usage(10, 8, 4, 3)
+    expected = Usage(10, 8, 4, 3, 2)
     within = {"prompt_tokens": 10, "completion_tokens": 8, "total_tokens": 18, **details}
     apart = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 18, **details}
     assert OPENAI.decode(chat({}, usage=within)).usage == expected
@@ -333,9 +333,10 @@ def test_usage_counts_cached_and_reasoning_tokens_the_same_way() -> None:
         "promptTokenCount": 10, "candidatesTokenCount": 5,
         "cachedContentTokenCount": 4, "thoughtsTokenCount": 3,
     }  # fmt: skip
-    assert GEMINI.decode(google(usageMetadata=counts)).usage == expected
+    assert GEMINI.decode(google(usageMetadata=counts)).usage == Usage(10, 8, 4, 3)
     read = {"input_tokens": 4, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 2}
-    assert CLAUDE.decode(claude(usage={**read, "output_tokens": 8})).usage == Usage(10, 8, 4)
+    found = CLAUDE.decode(claude(usage={**read, "output_tokens": 8})).usage
+    assert found == Usage(10, 8, 4, cache_write_tokens=2)
     assert OPENAI.decode(chat({})).usage is None
     assert OPENAI.decode(chat({}, usage={"prompt_tokens": "many"})).usage == Usage()
 

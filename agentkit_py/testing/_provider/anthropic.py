@@ -866,6 +866,78 @@ def forced_tool_with_thinking(request: Request) -> Iterator[Problem]:
         yield Problem(words, "tool_choice")
 
 
+# ------------------------------------------------------------------------------------------ cache
+
+_CACHING_PAGE = f"{_DOCS}/prompt-caching (November 2026)"
+_MOST_MARKS = 4
+_LIFETIMES = ("5m", "1h")
+
+
+@view
+def cache_marks(request: Request) -> list[tuple[str, dict[str, Any], Any]]:
+    """Return the places of cache marks with what is marked and the mark, in the API's order."""
+    found: list[tuple[str, Any]] = [*numbered("tools", request.body.get("tools"))]
+    found += numbered("system", request.body.get("system"))
+    for block in _blocks(request):
+        inner = block.given.get("content") if block.kind == "tool_result" else None
+        found += [*numbered(f"{block.where}.content", inner), (block.where, block.given)]
+    found.append(("", request.body))  # the end of the request
+    given = [(where, fields_of(value)) for where, value in found]
+    return [
+        (f"{where}.cache_control".lstrip("."), value, value["cache_control"])
+        for where, value in given
+        if value.get("cache_control") is not None
+    ]
+
+
+@_rule(_CACHING_PAGE)
+def cache_mark_shape(request: Request) -> Iterator[Problem]:
+    """A cache mark is ephemeral, for `5m` or `1h`."""
+    for where, _, mark in cache_marks(request):
+        given = fields_of(mark)
+        if given.get("type") != "ephemeral":
+            yield _wrong(where, "Input tag does not match any of the expected tags: 'ephemeral'")
+        if given.get("ttl", "5m") not in _LIFETIMES:
+            yield _wrong(where, "Input should be '5m' or '1h'", at=".ttl")
+        for name in sorted(given.keys() - {"type", "ttl"}):
+            yield _wrong(where, _EXTRA, at=f".{name}")
+
+
+@_rule("github.com/Wei-Shaw/sub2api/issues/176", "observed")
+def too_many_cache_marks(request: Request) -> Iterator[Problem]:
+    """At most four places are marked; automatic caching is one of them."""
+    marks = cache_marks(request)
+    if len(marks) > _MOST_MARKS:
+        words = f"A maximum of {_MOST_MARKS} blocks with cache_control may be provided."
+        yield Problem(f"{words} Found {len(marks)}.", marks[_MOST_MARKS][0])
+
+
+@_rule("github.com/headroomlabs-ai/headroom/issues/2939", "observed")
+def cache_mark_order(request: Request) -> Iterator[Problem]:
+    """Marks for an hour stand before those for five minutes: tools, system, messages."""
+    short = False
+    for where, _, mark in cache_marks(request):
+        if mark.get("ttl") != "1h":
+            short = True
+        elif short:
+            words = (
+                "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control "
+                "block. Note that blocks are processed in the following order: `tools`, `system`, "
+                "`messages`."
+            )
+            yield _wrong(where, words, at=".ttl")
+
+
+@_rule(f"{_CACHING_PAGE}; {_DOCS}/tool-search-tool")
+def cache_mark_place(request: Request) -> Iterator[Problem]:
+    """Neither empty texts nor tools that are loaded later take a mark; thinking has no field."""
+    for where, value, _ in cache_marks(request):
+        if value.get("type") == "text" and not str(value.get("text", "")).strip():
+            yield _wrong(where, "cache_control cannot be set for empty text blocks")
+        if value.get("defer_loading"):
+            yield _wrong(where, "cache_control cannot be set for tools with `defer_loading`")
+
+
 # ------------------------------------------------------------------------------------------ media
 
 
@@ -932,7 +1004,7 @@ def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[st
         "stop_sequence": None,
         "usage": {
             "input_tokens": usage.prompt,
-            "cache_creation_input_tokens": 0,
+            "cache_creation_input_tokens": usage.written,
             "cache_read_input_tokens": usage.cached,
             "output_tokens": usage.completion,
         },

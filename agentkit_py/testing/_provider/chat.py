@@ -700,6 +700,11 @@ _AZURE_FIRST: dict[str, Any] = {
 }
 
 
+def _cached(usage: Usage) -> dict[str, int]:
+    written = {"cache_write_tokens": usage.written} if usage.written else {}
+    return {"cached_tokens": usage.cached, **written}
+
+
 def rendered(
     reply: ReplyContent, usage: Usage, model: str, ids: Ids, *, shows_reasoning: bool
 ) -> dict[str, Any]:
@@ -729,7 +734,7 @@ def rendered(
             "prompt_tokens": usage.prompt,
             "completion_tokens": usage.completion,
             "total_tokens": usage.prompt + usage.completion,
-            "prompt_tokens_details": {"cached_tokens": usage.cached},
+            "prompt_tokens_details": _cached(usage),
             "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
         },
     }

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from . import anthropic, chat, gemini, hosts, openai, responses, signing
+from .caching import ClaudeCache
 from .endpoints import Route, provider_of, route
 from .replies import Ids, ReplyContent, Usage
 from .rules import Request, Rule, Unparsed, fields_of, first_rejection, rules_for
@@ -52,12 +53,18 @@ def error_body(
 
 
 def rendered(
-    request: Request, received: ReceivedRequest, reply: str | Mapping[str, Any], ids: Ids
+    request: Request,
+    received: ReceivedRequest,
+    reply: str | Mapping[str, Any],
+    ids: Ids,
+    cache: ClaudeCache,
 ) -> dict[str, Any]:
     """Return the JSON with which the asked provider would give that reply."""
     content = ReplyContent.of(reply)
     usage = Usage.of(content, received.body)
     if received.provider == "anthropic":
+        if not content.usage:
+            usage = cache.counted(request, usage)
         return anthropic.rendered(content, usage, received.model, ids)
     if received.provider == "gemini":
         return gemini.rendered(content, usage, received.model, ids)
@@ -132,6 +139,7 @@ class Handler:
     requests: list[ReceivedRequest] = field(default_factory=list[ReceivedRequest])
     exhausted: bool = False
     _ids: Ids = field(default_factory=Ids)
+    _cache: ClaudeCache = field(default_factory=ClaudeCache)
     _rules: dict[str, tuple[Rule, ...]] = field(default_factory=dict[str, "tuple[Rule, ...]"])
 
     def __post_init__(self) -> None:
@@ -232,7 +240,8 @@ class Handler:
             return _JSON, (raw.text.encode(),)
         if raw.json is not MISSING:
             return _JSON, (json.dumps(raw.json).encode(),)
-        plain = signing.sign(request, rendered(request, received, raw.reply or "", self._ids))
+        plain = rendered(request, received, raw.reply or "", self._ids, self._cache)
+        plain = signing.sign(request, plain)
         if stream is None:
             return _JSON, (json.dumps(plain).encode(),)
         events = streamed(received.provider, plain, received.body)

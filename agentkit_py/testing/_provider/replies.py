@@ -99,6 +99,7 @@ class Usage:
     prompt: int
     completion: int
     cached: int
+    written: int
     reasoning: int
 
     @classmethod
@@ -115,7 +116,9 @@ class Usage:
             written = [reply.text or "", *(call.arguments for call in reply.calls)]
             completion = thought + len(reply.calls) + sum(len(text.split()) for text in written)
         cached = _first(given, "cached_tokens") or 0
-        return cls(prompt, completion, cached, thought if reasoning is None else reasoning)
+        written = _first(given, "cache_write_tokens") or 0
+        thought = thought if reasoning is None else reasoning
+        return cls(prompt, completion, cached, written, thought)
 
 
 def _first(given: Mapping[str, int], *names: str) -> int | None:

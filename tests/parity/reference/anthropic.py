@@ -61,10 +61,8 @@ def encode(
     body: dict[str, Json] = theirs
     if theirs != ours and all_on(on, _causes(messages, prefill)):
         body = ours
-    said = [m for m in body["messages"] if m["role"] == "assistant" and type(m["content"]) is str]
-    if said and _VERSION.search(options["model"]) is None and on("anthropic-signed-texts"):
-        for message in said:
-            message["content"] = [_text(message["content"])]
+    if _signs(options["model"]) and on("anthropic-signed-texts"):
+        _put_in_blocks([(body, "system"), *((m, "content") for m in body["messages"])])
     failed = [block for block in _results_in(body) if _is_failure(block["content"])]
     if failed and on("anthropic-failed-results"):
         for block in failed:
@@ -77,6 +75,17 @@ def encode(
     elif "tool_choice" in defaults and on("defaults-without-tools"):
         del defaults["tool_choice"]
     return body | defaults
+
+
+def _signs(model: str) -> bool:
+    """Whether a model signs its thinking: the recordings name one of no version, the newest."""
+    return "claude" in model and _VERSION.search(model) is None
+
+
+def _put_in_blocks(places: list[tuple[dict[str, Json], str]]) -> None:
+    for place, name in places:
+        if type(place.get(name)) is str:
+            place[name] = [_text(place[name])]
 
 
 def _causes(messages: list[Json], prefill: int) -> list[str]:

@@ -1,0 +1,125 @@
+"""Prompt caching: the marks in Claude's requests, which say up to where it keeps them.
+
+Providers charge a fraction for the beginning of a request that they have kept. OpenAI, xAI and
+Google keep it by themselves; `ModelRequest.cache_key` leads the requests of a thread to the server
+that has it. Claude keeps what stands before a mark, and looks for it from each mark on, 20 blocks
+back. So marks stand behind the tools and the system prompt, which all threads of an agent have;
+where its last request on the thread ended, however much others have said since; and at the end.
+
+Source: platform.claude.com/docs/en/build-with-claude/prompt-caching; developers.openai.com, guide
+prompt-caching; docs.x.ai, prompt-caching/maximizing-cache-hits (read in November 2026).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agentkit_py._core.json import as_list, as_object, dumps
+from agentkit_py.models.base import Model, ModelRequest
+
+MARK = "cache_control"
+CHARACTERS_PER_TOKEN = 4
+"""An estimate, so that no mark is set where Claude would keep nothing."""
+
+_MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
+"""Blocks that take a mark; thinking does not, and neither do changes of tools."""
+
+Turn = dict[str, Any]
+
+
+def cache_key(model: Model, request: ModelRequest) -> str:
+    """Return the key under which OpenAI and xAI cache a thread's requests; empty: none is sent."""
+    wanted = model.prompt_cache and model.takes.cache_key
+    return request.cache_key or "" if wanted else ""
+
+
+def mark_for_claude(
+    model: Model, request: ModelRequest, body: dict[str, Any], asked: Turn | None
+) -> None:
+    """Set the marks of a request, four at the most.
+
+    Marks and settings of the user's own stand alone: with any of them, none is added.
+
+    Args:
+        model: Who is asked.
+        request: What is asked.
+        body: The JSON, whose tools, system prompt and turns are replaced by marked ones.
+        asked: The turn with which the agent's last request on the thread ended; None: unknown.
+    """
+    minimum = model.takes.cache_minimum
+    if not (model.prompt_cache and minimum) or request.cache_key is None:
+        return
+    own = [one for one in (model.default_parameters, *request.hosted) if not isinstance(one, str)]
+    if any(_has_mark(dict(one)) for one in own):
+        return
+    control = {"type": "ephemeral", **({"ttl": "1h"} if model.prompt_cache == "1h" else {})}
+    wanted = minimum * CHARACTERS_PER_TOKEN
+    if tools := as_list(body.get("tools")):
+        wanted -= len(dumps(tools))
+        if wanted <= 0:
+            body["tools"] = _with_last_tool_marked(tools, control)
+    if system := body.get("system"):
+        wanted -= len(dumps(system))
+        if wanted <= 0:
+            blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system
+            body["system"] = _marked(blocks, control) or system
+    turns: list[Turn] = body["messages"]
+    goes_on = request.cache_key or tools or any(turn["role"] == "assistant" for turn in turns)
+    if not goes_on or "messages" in model.default_parameters:
+        return
+    for turn in _ends(turns, asked, wanted):
+        turn["content"] = _marked(_blocks(turn), control) or turn["content"]
+
+
+def _ends(turns: Sequence[Turn], asked: Turn | None, wanted: int) -> Iterator[Turn]:
+    """Yield the user's turns with which the last request ended, and this one ends.
+
+    Args:
+        turns: The conversation.
+        asked: The turn that ended the last request.
+        wanted: The characters that must have come before a mark.
+    """
+    ends: list[Turn] = []
+    before: Turn | None = None
+    for turn in turns:
+        if wanted > 0:
+            wanted -= len(dumps(turn["content"]))
+        if wanted <= 0 and turn["role"] == "user":
+            before = turn
+        if turn is asked and before is not None:
+            ends.append(before)
+    if before is not None and not any(one is before for one in ends):
+        ends.append(before)
+    yield from ends
+
+
+def _blocks(turn: Turn) -> Sequence[Any]:
+    content = turn["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _marked(blocks: Sequence[Any], control: Mapping[str, Any]) -> list[Any] | None:
+    """Return blocks with a mark on the last one that takes it; None: there is none."""
+    for index in reversed(range(len(blocks))):
+        block = as_object(blocks[index]) or {}
+        if block.get("type") in _MARKABLE and block.get("text") != "":
+            return [*blocks[:index], {**block, MARK: control}, *blocks[index + 1 :]]
+    return None
+
+
+def _with_last_tool_marked(tools: Sequence[Any], control: Mapping[str, Any]) -> list[Any]:
+    """Return tools with a mark on the last one of our own; others have rules of their own."""
+    for index in reversed(range(len(tools))):
+        tool = as_object(tools[index]) or {}
+        if tool.get("type") in (None, "custom") and not tool.get("defer_loading"):
+            return [*tools[:index], {**tool, MARK: control}, *tools[index + 1 :]]
+    return list(tools)
+
+
+def _has_mark(value: Any) -> bool:
+    """Return whether JSON holds a mark."""
+    members, items = as_object(value), as_list(value)
+    if members is not None:
+        return MARK in members or any(map(_has_mark, members.values()))
+    return items is not None and any(map(_has_mark, items))
