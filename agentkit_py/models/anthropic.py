@@ -262,7 +262,8 @@ class AnthropicAdapter(Adapter):
             body["tool_choice"] = _choice(request if takes.forced_choice else auto)
         body.update(parameters)
         body = self.with_output(model, request, body)
-        return _Draft(body, turns, *turns.places([body.get("system"), body.get("tools")], reply))
+        head = [_in_short(body.get("system")), body.get("tools")]
+        return _Draft(body, turns, *turns.places(head, reply))
 
     def decode(self, model: Model, body: object) -> ModelReply:
         """Return the reply's messages: one per block, in their order.
@@ -393,7 +394,8 @@ class _Turns:
                 place.prefix = prefix.after([turn["role"], said]) if said else prefix.digest
                 place.is_new = id(place.message) in new
                 found.append(place)
-            prefix.add([turn["role"], self._form(said)])
+            is_reply = self._checks and turn["role"] == "assistant"
+            prefix.add([turn["role"], said if is_reply else _in_short(said)])
         if self._checks:
             hold_chain(found, prefix.head)
         self._keep_open_turn_whole()
@@ -427,8 +429,7 @@ class _Turns:
         But not to a model that signs: where thinking goes or a cache mark comes, the rest must
         stay.
         """
-        single = len(blocks) == 1 and blocks[0] == _text(blocks[0].get("text", ""))
-        return blocks[0]["text"] if single and not self._checks else blocks
+        return blocks if self._checks else _in_short(blocks)
 
     def _open(self, mark: str) -> None:
         """Put the user's turn in its place that was sent before the reply with this mark."""
@@ -514,6 +515,13 @@ class _Turns:
         content = result_content(one, _text, _media_block)
         failed = {"is_error": True} if one.is_error else {}
         return {"type": "tool_result", "tool_use_id": one.id, "content": content, **failed}
+
+
+def _in_short(content: Any) -> Any:
+    """Return a single text instead of its block: digests in stored threads are of this form."""
+    blocks = as_list(content) or []
+    text = (as_object(blocks[0]) or {}).get("text") if len(blocks) == 1 else None
+    return text if isinstance(text, str) and blocks[0] == _text(text) else content
 
 
 def _text(text: str) -> Block:

@@ -85,7 +85,7 @@ async def test_a_run_and_its_replay_bind_the_same(runner: Runner) -> None:
             "model": "claude-opus-5-5",
             "head": "ddd655fc0d81dc93",
             "prefix": "47081b04018be65f",
-            "before": "b8fd05ae024520c3",
+            "before": "319782b7ffb388be",
             "count": 1,
         }
     ]
