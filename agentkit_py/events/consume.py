@@ -172,6 +172,23 @@ def _identity(chunk: PublishedChunk) -> tuple[Any, ...]:
 
 
 @dataclass(slots=True, kw_only=True)
+class PartApproval:
+    """A question to a person about a tool call, and the answer."""
+
+    id: str
+    """Names the call in the question; see `approval_id`."""
+
+    message: str = ""
+    """The reason why a person is asked."""
+
+    expires_at: str | None = None
+    approved: bool | None = None
+    """The decision; None: nobody has decided."""
+
+    reason: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
 class StreamedPart:
     """One part of a reply: a text, reasoning, or a tool call with its output."""
 
@@ -192,11 +209,14 @@ class StreamedPart:
     """A call's arguments, once it is complete."""
 
     output: Any = None
-    """The tool's output: ``{"data": …}`` or ``{"error": …}``."""
+    """The tool's output: ``{"data": …}`` or ``{"error": …}``; of another block, what it holds."""
 
     status: Literal["open", "completed", "failed"] = "open"
     error: str | None = None
     """Why it failed, e.g. since the connection to the provider broke."""
+
+    approval: PartApproval | None = None
+    """The question to a person about this call, where the front end asks it (`Reply`)."""
 
 
 RunStatus: TypeAlias = Literal["running", "completed", "failed"]
@@ -221,18 +241,19 @@ class MessageAssembler:
         """All parts in order; a tool's output is with its call."""
         return [part for key, part in self._parts.items() if key not in self._answered]
 
-    def feed(self, chunk: PublishedChunk) -> None:
-        """Take the next chunk of a `ChunkReader`."""
+    def feed(self, chunk: PublishedChunk) -> StreamedPart | None:
+        """Take the next chunk of a `ChunkReader`; return the part that it made or changed."""
         event, data = str(chunk["event"]), chunk["data"]
         kind, _, what = event.partition(".")
         if kind == "run":
             self._run(what, data)
         elif event == "part.created":
-            self._create(data)
+            return self._create(data)
         elif event in ("part.completed", "part.failed"):
-            self._end(what, data)
+            return self._end(what, data)
         elif what.endswith("delta"):
-            self._add(data)
+            return self._add(data)
+        return None
 
     def _run(self, what: str, data: Mapping[str, Any]) -> None:
         run = data["runId"]
@@ -241,10 +262,10 @@ class MessageAssembler:
         elif run in self.runs and what in ("completed", "failed"):
             self.runs[run] = "failed" if what == "failed" else "completed"
 
-    def _create(self, data: Mapping[str, Any]) -> None:
+    def _create(self, data: Mapping[str, Any]) -> StreamedPart | None:
         key = _key(data)
         if key in self._parts:
-            return
+            return None
         facts = as_object(data.get("metadata")) or {}
         part = StreamedPart(
             id=data["partId"],
@@ -258,6 +279,7 @@ class MessageAssembler:
         if call is not None:
             self._answered[key] = call
         self._parts[key] = part
+        return part
 
     def _call_of(self, output: StreamedPart, data: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return the call that the output names, or the one that it must belong to."""
@@ -273,18 +295,19 @@ class MessageAssembler:
                 return key
         return None
 
-    def _add(self, data: Mapping[str, Any]) -> None:
+    def _add(self, data: Mapping[str, Any]) -> StreamedPart | None:
         part = self._parts.get(_key(data))
         if part is not None and part.status == "open" and isinstance(data.get("delta"), str):
             part.text += data["delta"]
+        return part
 
-    def _end(self, what: str, data: Mapping[str, Any]) -> None:
+    def _end(self, what: str, data: Mapping[str, Any]) -> StreamedPart | None:
         part = self._parts.get(_key(data))
         if part is None:
-            return
+            return None
         if what == "failed":
             part.status, part.error = "failed", str(data.get("error", ""))
-            return
+            return part
         part.status, part.error = "completed", None
         content = data.get("finalContent")
         if part.type == "tool-call" and data.get("type") == "tool-output":
@@ -293,9 +316,13 @@ class MessageAssembler:
             part.input = content
         elif part.type == "tool-output":
             call = self._answered.get(_key(data))
-            (self._parts[call] if call is not None else part).output = content
+            part = self._parts[call] if call is not None else part
+            part.output = content
         elif isinstance(content, str):
             part.text = content
+        else:
+            part.output = content
+        return part
 
 
 def assemble(chunks: Iterable[PublishedChunk]) -> MessageAssembler:

@@ -6,7 +6,7 @@ its chunks again under the same ids and a consumer can drop what it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -300,7 +300,7 @@ class Projector:
 
     def _close(self, event: ModelReplied, live: list[_Part]) -> Iterator[_Draft]:
         """Complete the parts that were streamed, in the order of the reply."""
-        for kind, call, content in _contents(event.messages):
+        for kind, call, content in contents_of(event.messages):
             tool = None if call is None else call.name
             part = next((p for p in live if p.kind == kind and p.tool == tool), None)
             if part is None:
@@ -315,7 +315,7 @@ class Projector:
             yield self._failed(event, part, "removed from the reply")
 
     def _whole(self, event: ModelReplied, message: Message) -> Iterator[_Draft]:
-        for kind, call, content in _contents([message]):
+        for kind, call, content in contents_of([message]):
             if call is None:
                 yield from self._part(event, kind, content)
 
@@ -450,7 +450,10 @@ def _finish(event: ModelReplied, finish: Finish) -> dict[str, Any]:
     return {**about, "type": "finish_update", "metadata": told}
 
 
-def _contents(messages: Any) -> Iterator[tuple[str, ToolCall | None, JsonValue]]:
+def contents_of(
+    messages: Iterable[Message],
+) -> Iterator[tuple[str, ToolCall | None, JsonValue]]:
+    """Yield kind, call and content of each part that a reply's messages become."""
     for message in messages:
         # An empty text is no part: e.g. a thought that the provider keeps to itself.
         if isinstance(message, TextMessage) and message.text:

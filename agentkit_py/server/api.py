@@ -225,6 +225,9 @@ def openapi_document(endpoints: tuple[Endpoint[Any], ...]) -> dict[str, Any]:
         "/api/approvals/stream": {"get": _STREAM_OF_QUESTIONS},
         "/health/live": {"get": _LIVE},
         "/health/ready": {"get": _READY},
+        "/api/vercel": {"post": _reply_to("Vercel AI SDK", "a UI message stream")},
+        "/api/vercel/{threadId}/stream": {"get": _RESUMED},
+        "/api/ag-ui": {"post": _reply_to("AG-UI", "a stream of AG-UI events")},
     }
     types: list[Any] = [ErrorResponse]
     for endpoint in endpoints:
@@ -329,4 +332,26 @@ _READY = {
     },
     "description": "Without `auth`. `stopping`: the server is shutting down. `store`: its store "
     "failed, or took too long.",
+}
+
+
+def _reply_to(protocol: str, stream: str) -> dict[str, Any]:
+    body = {"application/json": {"schema": {"type": "object"}}}
+    return {
+        "summary": f"Say something, or answer questions, in the protocol of {protocol}",
+        "requestBody": {"required": True, "content": body},
+        "responses": _responses(_EVENT_STREAM, (404, 409, 413, 429, 503)),
+        "description": f"The answer is the reply, {stream}. A message that is being answered, or "
+        "was answered, is not answered again: its reply comes from its beginning.",
+    }
+
+
+_THREAD = {"name": "threadId", "in": "path", "required": True, "schema": {"type": "string"}}
+_RESUMED = {
+    "summary": "Stream the reply that is under way, from its beginning",
+    "parameters": [{**_THREAD, "description": "The thread."}],
+    "responses": {
+        **_responses(_EVENT_STREAM, (404, 429)),
+        "204": {"description": "No reply is under way."},
+    },
 }

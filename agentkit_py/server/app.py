@@ -20,7 +20,7 @@ from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.network import Network
 from agentkit_py.runtime.current import close_shared_runtime
-from agentkit_py.server import chat, streams, threads
+from agentkit_py.server import chat, frontends, streams, threads
 from agentkit_py.server.api import Api, Endpoint, guarded, http_error, openapi_document, respond
 from agentkit_py.server.approvals import (
     answer_approval,
@@ -30,6 +30,7 @@ from agentkit_py.server.approvals import (
 )
 from agentkit_py.server.auth import Auth, Authenticator, StreamTokens
 from agentkit_py.server.config import OWNER, ServerOptions, Settings, Target
+from agentkit_py.server.formats import AG_UI, VERCEL
 from agentkit_py.server.health import Readiness, live
 from agentkit_py.server.hub import Hub, OpenStreams
 from agentkit_py.server.local import LocalRuns
@@ -54,6 +55,8 @@ ENDPOINTS: tuple[Endpoint[Any], ...] = (
     threads.create_thread,
     threads.get_thread,
     threads.delete_thread,
+    frontends.vercel_thread,
+    frontends.ag_ui_thread,
 )
 """The JSON endpoints; streams, health and the realtime WebSocket are routes of `_app`."""
 
@@ -165,6 +168,7 @@ def _app(api: Api) -> Starlette:
                 methods=["GET"],
             ),
             Route("/api/stream", guarded(partial(streams.events, api)), methods=["GET"]),
+            *_front_ends(api),
             Route("/openapi.json", openapi, methods=["GET"]),
             Route("/health/live", live, methods=["GET"]),
             Route("/health/ready", guarded(ready), methods=["GET"]),
@@ -176,6 +180,17 @@ def _app(api: Api) -> Starlette:
     )
     app.state.api = api
     return app
+
+
+def _front_ends(api: Api) -> list[Route]:
+    """Return the routes whose answers are replies in the protocol of a front end."""
+    say, resume = frontends.post_reply, frontends.resume_reply
+    found = [
+        ("POST", "/api/vercel", partial(say, VERCEL, api)),
+        ("GET", "/api/vercel/{threadId}/stream", partial(resume, VERCEL, api)),
+        ("POST", "/api/ag-ui", partial(say, AG_UI, api)),
+    ]
+    return [Route(path, guarded(serve), methods=[method]) for method, path, serve in found]
 
 
 def _middleware(origins: Sequence[str]) -> list[Middleware]:

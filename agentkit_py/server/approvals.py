@@ -130,7 +130,8 @@ async def answer_approval(request: ApiRequest[AnswerBody]) -> Done:
         for one in body.calls
     }
     whole = None if body.action is None else Decision(body.action == "approve", body.reason or "")
-    return await _answer(request, question, partial(_decided, calls, whole, who))
+    decide = partial(decided, calls, whole, who)
+    return await answer_question(request.api, who, question, decide)
 
 
 @endpoint("POST", "/api/approve-tool", 404, 409, 502)
@@ -149,12 +150,12 @@ async def approve_tool(request: ApiRequest[ApprovalRequestBody]) -> Done:
 
     def change(known: Question) -> Question | None:
         calls = {} if whole else dict.fromkeys(known.undecided(body.tool_call_id), decision)
-        return _decided(calls, decision if whole else None, who, known) if whole or calls else None
+        return decided(calls, decision if whole else None, who, known) if whole or calls else None
 
-    return await _answer(request, question, change)
+    return await answer_question(request.api, who, question, change)
 
 
-def _decided(
+def decided(
     calls: Mapping[int, Decision], whole: Decision | None, who: str, question: Question
 ) -> Question:
     """Return a question with decisions on single calls, and on all others."""
@@ -170,13 +171,10 @@ def _decided(
     return question.closed(answer, now)
 
 
-async def _answer(
-    request: ApiRequest[Any],
-    question: Question,
-    decide: Callable[[Question], Question | None],
+async def answer_question(
+    api: Api, user_id: str, question: Question, decide: Callable[[Question], Question | None]
 ) -> Done:
     """Change a question if the user may, and let its run go on once it is answered."""
-    api, user_id = request.api, request.user_id
     if not await may_answer(api, user_id, question):
         if question.user_id != user_id:
             raise not_found("question")

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from agentkit_py._core.json import dumps, find_non_json
 from agentkit_py.errors import StateError
-from agentkit_py.messages import TextMessage, UserMessage
-from agentkit_py.server.api import ApiRequest, endpoint
+from agentkit_py.messages import TextMessage, UserMessage, text_of_parts
+from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.config import Settings
 from agentkit_py.server.runs import Job, begin_state
 from agentkit_py.server.schemas import (
@@ -32,16 +32,22 @@ _DEEPEST = 100
 @endpoint("POST", "/api/chat", 404, 429, 502, 503)
 async def chat(request: ApiRequest[ChatRequest]) -> ChatResponse:
     """Send a message; the reply comes by the stream."""
-    backend, message = request.api.backend, request.params.user_message
-    job = _job_of(request.api.settings, request.params, request.user_id)
+    job = job_of(request.api.settings, request.params, request.user_id)
     request.params.history.clear()  # it may be long, and the message may wait
-    backend.check_room(request.user_id)  # before a thread is made for nothing
-    await request.threads.add_thread(job.thread_id, title=title_of(message.content))
-    await backend.start(job)
+    await make_thread(request.api, job)
+    await request.api.backend.start(job)
     return {"success": True, "threadId": job.thread_id, "messageId": job.message.id or ""}
 
 
-def _job_of(settings: Settings, body: ChatRequest, user_id: str) -> Job:
+async def make_thread(api: Api, job: Job) -> None:
+    """Make the thread of a message that is to be answered, if there is none; or refuse it."""
+    api.backend.check_room(job.user_id)  # before a thread is made for nothing
+    title = title_of(text_of_parts(job.message.content))
+    await api.threads_of(job.user_id).add_thread(job.thread_id, title=title)
+
+
+def job_of(settings: Settings, body: ChatRequest, user_id: str) -> Job:
+    """Return what a client asks for, or refuse it."""
     message, limits = body.user_message, settings.limits
     if len(message.content) > limits.message_characters:
         raise invalid(f"userMessage.content: at most {limits.message_characters} characters")

@@ -51,6 +51,9 @@ class Entry:
     thread_id: str | None = None
     """The thread that the chunk names."""
 
+    answers: str | None = None
+    """The id of the user's message that the chunk's run answers."""
+
     @property
     def size(self) -> int:
         """Bytes that it takes in memory, where a character may take four."""
@@ -108,7 +111,7 @@ class _Channel:
     def idle(self) -> bool:
         return not self.readers and not self.open
 
-    def add(self, chunk: Mapping[str, Any]) -> Entry:
+    def add(self, chunk: Mapping[str, Any], answers: str | None = None) -> Entry:
         data = as_object(chunk.get("data")) or {}
         self._track_run(str(chunk.get("event")), data)
         thread = data.get("threadId")
@@ -117,6 +120,7 @@ class _Channel:
             f"{self.epoch}-{self.next}",
             escape_surrogates(dumps(chunk)),
             thread if isinstance(thread, str) else None,
+            answers,
         )
         self.ring.append(entry)
         self.next += 1
@@ -252,19 +256,22 @@ class Hub:
             found = self._channels[name] = _Channel(name, self.limits)
         return found
 
-    def publish(self, channel: str, chunk: Mapping[str, Any]) -> Entry:
+    def publish(
+        self, channel: str, chunk: Mapping[str, Any], *, answers: str | None = None
+    ) -> Entry:
         """Add a chunk to a channel, and wake its readers.
 
         Args:
             channel: Its name.
             chunk: A streaming chunk ``{event, data, …}``.
+            answers: The id of the user's message that the chunk's run answers.
 
         Raises:
             TypeError: The chunk is not JSON.
         """
         found = self._channel(channel)
         before = found.size
-        entry = found.add(chunk)
+        entry = found.add(chunk, answers)
         self._kept += found.size - before
         self.settle(found)
         return entry

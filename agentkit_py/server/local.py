@@ -29,6 +29,7 @@ from agentkit_py.errors import (
     ProviderUnavailableError,
     RateLimitError,
     ThreadBusyError,
+    ThreadNotFoundError,
 )
 from agentkit_py.events import Event, RunFailed
 from agentkit_py.events.chunks import FAILED, for_hook, without_details
@@ -36,6 +37,7 @@ from agentkit_py.events.types import ToolFinished
 from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.messages import UserMessage
 from agentkit_py.network import Network
+from agentkit_py.results import AgentResult
 from agentkit_py.runs import RunOptions, StreamingConfig
 from agentkit_py.server.auth import StreamTokens, is_same_host
 from agentkit_py.server.config import Settings
@@ -386,7 +388,7 @@ class LocalRuns(Backend):
 
     def _run(self, job: Job, slot: RunSlot) -> LocalRun:
         channel = channel_of(job.user_id)
-        publish = partial(self._hub.publish, channel)
+        publish = partial(self._hub.publish, channel, answers=job.message.id)
         return LocalRun(job, publish, slot, self._settings.store)
 
     def _begin(self, run: LocalRun) -> None:
@@ -477,7 +479,7 @@ class LocalRuns(Backend):
     async def cancel(self, user_id: str, thread_id: str) -> int:
         """Cancel the user's runs in a thread, and wait a few seconds for their end."""
         runs = self._of(user_id, thread_id)
-        await _stop(runs, "cancelled")
+        await self._stop(runs, "cancelled")
         paused = await stop_paused(for_user(self._settings.store, user_id), thread_id)
         for record in paused:
             run = self._paused.pop((thread_id, record.id), None)
@@ -515,6 +517,11 @@ class LocalRuns(Backend):
             if run.root is not None and self._hub.holds(channel, run.root)
         ]
 
+    def working(self, user_id: str, thread_id: str) -> dict[str, asyncio.Task[None]]:
+        """Return the tasks that answer a thread's messages, by their ids."""
+        runs = self._of(user_id, thread_id)
+        return {run.job.message.id or "": run.task for run in runs if run.task is not None}
+
     async def idle(self) -> None:
         """Wait until no run is left."""
         while self._runs:
@@ -542,7 +549,19 @@ class LocalRuns(Backend):
         working = [run.task for run in self._all if run.task is not None]
         if working:
             await asyncio.wait(working, timeout=self._settings.limits.shutdown_seconds)
-        await _stop(self._all, "shutdown")
+        await self._stop(self._all, "shutdown")
+
+    async def _stop(self, runs: Iterable[LocalRun], reason: str) -> None:
+        """Cancel runs, and keep the messages of those that had not begun."""
+        stopped = list(runs)
+        await _stop(stopped, reason)
+        for run in stopped:
+            job, said = run.job, run.job.message.content
+            if run.root is None and run.taken is None and said:
+                store = for_user(self._settings.store, job.user_id)
+                with suppress(ThreadNotFoundError):  # it is deleted meanwhile
+                    message = AgentResult.from_user(said, id=job.message.id)
+                    await store.append(job.thread_id, [message])
 
 
 def _key(job: Job) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -87,6 +88,10 @@ class Backend(Protocol):
         What they have stored so far must not be shown twice.
         """
         return []
+
+    def working(self, user_id: str, thread_id: str) -> dict[str, asyncio.Task[None]]:
+        """Return the tasks of this process that answer a thread's messages, by their ids."""
+        return {}
 
     def drain(self) -> None:
         """Begin no more runs, since the server stops; those that work get some time to end."""

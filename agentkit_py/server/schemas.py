@@ -256,6 +256,18 @@ class ThreadQuery(ThreadPath):
     )
 
 
+class FrontEndQuery(ThreadPath):
+    """`GET /api/vercel/{threadId}` and `GET /api/ag-ui/{threadId}`."""
+
+    limit: Whole = Field(200, ge=1, le=1000, description="Rows of the thread, the last ones.")
+    before: Whole | None = Field(
+        None,
+        ge=0,
+        le=10**8,
+        description="Only turns before this position: that of the page that has more.",
+    )
+
+
 class StreamQuery(_Fields):
     """`GET /api/stream`."""
 
@@ -402,6 +414,36 @@ class ThreadResponse(TypedDict):
 
     pending: list[ApprovalItem]
     """The open questions of the thread."""
+
+
+class VercelThread(TypedDict):
+    """A thread as messages of ``useChat``."""
+
+    id: str
+    messages: list[dict[str, Any]]
+    hasMore: bool
+    """True if the thread has turns before these."""
+
+    position: int
+    """The position of the first of these turns: ``before`` of the page before."""
+
+
+class AgUiThread(TypedDict):
+    """A thread as messages of ``@ag-ui/client``."""
+
+    threadId: str
+    messages: list[dict[str, Any]]
+    interrupts: list[dict[str, Any]]
+    """The questions that wait for an answer."""
+
+    state: dict[str, Any]
+    """The part of the state that clients may set."""
+
+    hasMore: bool
+    """True if the thread has turns before these."""
+
+    position: int
+    """The position of the first of these turns: ``before`` of the page before."""
 
 
 class RealtimeServer(TypedDict):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Mapping
 
 import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -63,23 +64,29 @@ async def _user_of(api: Api, request: Request, token: str | None) -> str:
     return grant.user_id
 
 
-class _Events(EventSourceResponse):
+class UserEvents(EventSourceResponse):
     """Server-sent events of one reader, who is counted as long as there is a connection."""
 
-    def __init__(self, api: Api, user_id: str, after: str | None, thread_id: str | None) -> None:
+    def __init__(self, api: Api, user_id: str, headers: Mapping[str, str] | None = None) -> None:
+        """Prepare the response.
+
+        Args:
+            api: The parts of the server.
+            user_id: The reader.
+            headers: Headers in addition to those of every response.
+        """
         self._api = api
         self._user_id = user_id
-        self._after = after
-        self._thread_id = thread_id
-        self._leaving = anyio.Event()
-        self._timer: asyncio.Timeout | None = None
+        self.leaving: anyio.Event = anyio.Event()
+        """Set when the server stops."""
+
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - its content may be any dict
-            self._frames(),
-            headers=HEADERS,
+            self.frames(),
+            headers={**HEADERS, **(headers or {})},
             ping=_PING_SECONDS,
             sep="\n",
             send_timeout=api.settings.limits.stream_seconds,
-            shutdown_event=self._leaving,
+            shutdown_event=self.leaving,
             shutdown_grace_period=api.settings.limits.shutdown_seconds + _FAREWELL_SECONDS,
         )
 
@@ -92,7 +99,21 @@ class _Events(EventSourceResponse):
                 # To return without an end makes the server close the connection.
                 logger.info("A reader was dropped: it did not read for %s s", self.send_timeout)
 
-    async def _frames(self) -> AsyncGenerator[ServerSentEvent | bytes]:
+    @abstractmethod
+    def frames(self) -> AsyncGenerator[ServerSentEvent | bytes]:
+        """Yield the events."""
+
+
+class _Events(UserEvents):
+    """The chunks of a user's channel, or those of one thread."""
+
+    def __init__(self, api: Api, user_id: str, after: str | None, thread_id: str | None) -> None:
+        self._after = after
+        self._thread_id = thread_id
+        self._timer: asyncio.Timeout | None = None
+        super().__init__(api, user_id)
+
+    async def frames(self) -> AsyncGenerator[ServerSentEvent | bytes]:
         with self._api.hub.subscribe(channel_of(self._user_id), self._after) as reader:
             # Says that the stream is open, and gives a first position to come back to.
             yield ServerSentEvent(event="ready", data=dumps({"topic": TOPIC}), id=reader.position)
@@ -116,7 +137,7 @@ class _Events(EventSourceResponse):
         backend, watching = self._api.backend, asyncio.create_task(self._watch())
         try:
             while True:
-                seconds = _LOOK_SECONDS if self._leaving.is_set() else None
+                seconds = _LOOK_SECONDS if self.leaving.is_set() else None
                 try:
                     async with asyncio.timeout(seconds) as self._timer:
                         batch = await reader.next()
@@ -131,7 +152,7 @@ class _Events(EventSourceResponse):
 
     async def _watch(self) -> None:
         """Wake a reader that waits when the server stops."""
-        await self._leaving.wait()
+        await self.leaving.wait()
         with contextlib.suppress(RuntimeError):  # it does not wait
             if self._timer is not None:
                 self._timer.reschedule(asyncio.get_running_loop().time())

@@ -31,17 +31,27 @@ def node() -> str:
 @pytest.fixture(scope="session")
 def packages(node: str) -> Path:
     """A folder with the example's npm packages; kept between runs of the tests."""
+    return _installed(EXAMPLE, "react")
+
+
+@pytest.fixture(scope="session")
+def front_ends(node: str) -> Path:
+    """A folder with the packages of the other front ends; kept between runs of the tests."""
+    return _installed(ROOT / "examples" / "front_ends", "front-ends")
+
+
+def _installed(example: Path, title: str) -> Path:
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("npm is not installed")
-    wanted = hashlib.sha256((EXAMPLE / "package.json").read_bytes()).hexdigest()[:12]
-    folder = ROOT / ".cache" / f"react-{wanted}"
+    wanted = hashlib.sha256((example / "package.json").read_bytes()).hexdigest()[:12]
+    folder = ROOT / ".cache" / f"{title}-{wanted}"
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / "installed"
     with _alone(folder / "lock"):
         if not done.exists():
             for name in ("package.json", ".npmrc"):
-                shutil.copy(EXAMPLE / name, folder / name)
+                shutil.copy(example / name, folder / name)
             _install(npm, folder)
             done.touch()
     return folder

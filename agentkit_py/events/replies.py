@@ -1,0 +1,315 @@
+"""One reply to a user's message as a front end shows it: a list of parts that grows.
+
+`Reply` reads it from the chunks of a run, and says how each chunk changes it; `parts_of` reads it
+from a stored result. The protocols of front ends (`agentkit_py.events.vercel`,
+`agentkit_py.events.ag_ui`) write those changes in their own events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+from agentkit_py._core.json import as_list, as_object, dumps
+from agentkit_py.events.consume import (
+    ChunkReader,
+    MessageAssembler,
+    PartApproval,
+    PublishedChunk,
+    StreamedPart,
+)
+from agentkit_py.events.project import contents_of
+from agentkit_py.messages import Message, ToolResultMessage
+
+REFUSED = frozenset({"ApprovalDeniedError", "ApprovalTimeoutError"})
+"""Names of the errors that stand for a call that no person allowed."""
+
+ChangeKind: TypeAlias = Literal["opened", "grew", "ended", "asked", "decided", "answered"]
+"""What happened to a part: it began, got longer, is whole; a person is asked about the call, has
+decided; the call has its output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one part."""
+
+    kind: ChangeKind
+    place: int
+    """The part's index in the reply."""
+
+    part: StreamedPart
+    """The part as it is then."""
+
+    delta: str = ""
+    """The text that came, where it grew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """The parts changed in a way that is no growth, e.g. as a reply was taken back."""
+
+    parts: Sequence[StreamedPart]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Somebody else is asked; this reader is told."""
+
+    question: Mapping[str, Any]
+
+
+ReplyChange: TypeAlias = Change | Rewritten | Waiting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyEnd:
+    """The end of a reply, or of the part of it that a front end gets now."""
+
+    reason: Literal["completed", "asked", "stopped", "failed"]
+    """``"asked"``: its reader has to answer questions first."""
+
+    error: str = ""
+    recoverable: bool = False
+
+
+class ReplyWriter(Protocol):
+    """Writes one reply in the events of a front end's protocol."""
+
+    def begin(self) -> list[dict[str, Any]]:
+        """Return the first events."""
+        ...
+
+    def write(self, change: ReplyChange) -> list[dict[str, Any]]:
+        """Return the events of a change."""
+        ...
+
+    def end(self, end: ReplyEnd) -> list[dict[str, Any]]:
+        """Return the last events."""
+        ...
+
+
+def reply_id(message_id: str) -> str:
+    """Return the id of the reply to a user's message."""
+    return f"{message_id}-reply"
+
+
+def part_id(reply: str, place: int) -> str:
+    """Return the id of a part of a reply: the same in the stream and in the thread."""
+    return f"{reply}-{place}"
+
+
+def approval_id(question: str, index: int, count: int) -> str:
+    """Return the id under which a front end answers for one of a question's calls."""
+    return question if count <= 1 else f"{question}.{index}"
+
+
+class Reply:
+    """Reads one reply from the chunks of its run.
+
+    Attributes:
+        parts: The parts so far, without those that were taken back.
+        end: How it ended, once it has.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.parts: list[StreamedPart] = []
+        self.end: ReplyEnd | None = None
+        self._reader = ChunkReader()
+        self._assembler = MessageAssembler()
+        self._places: dict[int, int] = {}
+        self._known: dict[tuple[str, str], StreamedPart] = {}
+        self._answered: set[int] = set()
+        self._root: str | None = None
+
+    def feed(self, chunk: PublishedChunk) -> list[ReplyChange]:
+        """Take a chunk, which may have come before, and return what changes.
+
+        In the data of a question, ``mine`` says whether the reader may answer; True unless given.
+
+        Raises:
+            InvalidRecordError: It has not the shape of a chunk.
+        """
+        data = as_object(chunk.get("data")) or {}
+        if "runId" not in data and chunk.get("event") in _SERVERS_OWN:
+            self._run(str(chunk["event"]), data)
+            return []
+        return self._all(self._reader.feed(chunk))
+
+    def flush(self) -> list[ReplyChange]:
+        """Return what chunks change that are held since one before them has not come."""
+        return self._all(self._reader.finish())
+
+    def _all(self, chunks: Iterable[PublishedChunk]) -> list[ReplyChange]:
+        return [change for one in chunks for change in self._take(one)]
+
+    def _take(self, chunk: PublishedChunk) -> Iterator[ReplyChange]:
+        event, data = chunk["event"], chunk["data"]
+        if event.startswith("hitl."):
+            yield from self._question(event, data)
+            return
+        self._run(event, data)
+        before = self._known.get((data.get("messageId", ""), data.get("partId", "")))
+        text, is_open = ("", True) if before is None else (before.text, before.status == "open")
+        part = self._assembler.feed(chunk)
+        if part is None:
+            return
+        if event == "part.created" and part.type != "tool-output":
+            place = self._places[id(part)] = len(self.parts)
+            self._known[part.message_id, part.id] = part
+            self.parts.append(part)
+            yield Change("opened", place, part)
+            return
+        place = self._places.get(id(part))
+        if place is None:
+            return  # an output on its way, or one whose call nobody has seen
+        if event == "part.failed":
+            self._drop(place)
+            yield Rewritten(tuple(self.parts))
+        elif data.get("type") == "tool-output":
+            yield from self._output(place, part)
+        elif is_open and event == "part.completed":
+            yield from self._completed(place, part, text)
+        elif is_open and event in _GROWING and part.type != "data":
+            yield Change("grew", place, part, str(data.get("delta", "")))
+
+    def _output(self, place: int, part: StreamedPart) -> Iterator[ReplyChange]:
+        if place not in self._answered and part.output is not None:  # a repeated run says it again
+            self._answered.add(place)
+            yield Change("answered", place, part)
+
+    def _completed(self, place: int, part: StreamedPart, known: str) -> Iterator[ReplyChange]:
+        if part.type in ("text", "reasoning"):
+            if not part.text.startswith(known):  # a hook changed it
+                yield Rewritten(tuple(self.parts))
+                return
+            if len(part.text) > len(known):
+                yield Change("grew", place, part, part.text[len(known) :])
+        yield Change("ended", place, part)
+
+    def _drop(self, place: int) -> None:
+        del self.parts[place]
+        self._places = {id(part): index for index, part in enumerate(self.parts)}
+        self._answered = {n for n, part in enumerate(self.parts) if part.output is not None}
+
+    def _run(self, event: str, data: Mapping[str, Any]) -> None:
+        run = data.get("runId", self._root)
+        if event == "run.started" and self._root is None:
+            self._root = run
+        if run != self._root:
+            return
+        if event == "run.completed":
+            self.end = ReplyEnd(reason="completed")
+        elif event == "run.interrupted":
+            self.end = ReplyEnd(reason="stopped")
+        elif event in ("run.failed", "error"):
+            words, again = str(data.get("error", "")), data.get("recoverable") is True
+            self.end = ReplyEnd(reason="failed", error=words, recoverable=again)
+
+    def _question(self, event: str, data: Mapping[str, Any]) -> Iterator[ReplyChange]:
+        if event == "hitl.requested":
+            if data.get("mine") is False:
+                yield Waiting(data)
+                return
+            for place, approval in self._asked(data):
+                self.parts[place].approval = approval
+                yield Change("asked", place, self.parts[place])
+            return
+        decisions = [as_object(one) or {} for one in as_list(data.get("decisions")) or ()]
+        for place, part in enumerate(self.parts):
+            index = _index_in(part.approval, str(data.get("requestId")))
+            if part.approval is None or index is None:
+                continue
+            word = next((one for one in decisions if one.get("index") == index), data)
+            approved = word.get("approved", data.get("resolution") == "approved")
+            part.approval.approved = approved is True
+            part.approval.reason = str(word.get("reason") or "")
+            yield Change("decided", place, part)
+
+    def _asked(self, data: Mapping[str, Any]) -> Iterator[tuple[int, PartApproval]]:
+        calls = [as_object(call) or {} for call in as_list(data.get("toolCalls")) or ()]
+        message = str((as_object(data.get("metadata")) or {}).get("reason", ""))
+        until = data.get("expiresAt")
+        here = [
+            (place, part)
+            for place, part in enumerate(self.parts)
+            if part.message_id == data.get("messageId") and part.type == "tool-call"
+        ]
+        if not calls:  # a tool asks while it runs: the last that has no output
+            calls = [{"partId": part.id} for _, part in here if part.output is None][-1:]
+        for index, call in enumerate(calls):
+            for place, part in here:
+                if part.id == call.get("partId"):
+                    name = approval_id(str(data.get("requestId")), index, len(calls))
+                    yield place, PartApproval(id=name, message=message, expires_at=until)
+
+
+_SERVERS_OWN = frozenset({"error", "run.interrupted"})
+"""Events of the server itself, where a run did not begin or did not end."""
+
+_GROWING = frozenset({"text.delta", "reasoning.delta", "tool_call.arguments.delta"})
+
+
+def _index_in(approval: PartApproval | None, question: str) -> int | None:
+    """Return which of a question's calls an approval is about; None: none of them."""
+    if approval is None:
+        return None
+    if approval.id == question:
+        return 0
+    name, _, index = approval.id.rpartition(".")
+    return int(index) if name == question and index.isdecimal() else None
+
+
+def parts_of(
+    agent: str, output: Sequence[Message], results: Sequence[ToolResultMessage]
+) -> Iterator[StreamedPart]:
+    """Return the parts of a stored result, as its run streamed them."""
+    left = list(results)
+    for kind, call, content in contents_of(output):
+        part = StreamedPart(
+            id="", type=kind, run_id="", message_id="", agent=agent, status="completed"
+        )
+        if call is not None:
+            part.tool, part.input, part.text = call.name, call.arguments, call.written
+            result = next((one for one in left if one.tool == call), None)
+            if result is not None:
+                left.remove(result)
+                part.output = result.content
+        elif isinstance(content, str):
+            part.text = content
+        else:
+            part.output = content
+        yield part
+
+
+def is_same_reply(one: Sequence[StreamedPart], other: Sequence[StreamedPart]) -> bool:
+    """Return whether two replies show the same."""
+    return [_shown(part) for part in one] == [_shown(part) for part in other]
+
+
+def _shown(part: StreamedPart) -> tuple[Any, ...]:
+    text = part.text if part.type in ("text", "reasoning") else ""
+    approval = part.approval and (part.approval.id, part.approval.approved, part.approval.reason)
+    return part.type, part.agent, part.tool, text, part.input, part.output, approval
+
+
+def error_of(part: StreamedPart) -> tuple[str, str] | None:
+    """Return name and message of the error that a call gave; None: it gave none."""
+    output = as_object(part.output) or {}
+    error = as_object(output.get("error"))
+    if error is None:
+        return None
+    return str(error.get("name", "")), str(error.get("message") or error.get("name") or "")
+
+
+def data_of(part: StreamedPart) -> Any:
+    """Return a call's output without its envelope, where it has one."""
+    output = as_object(part.output)
+    return output["data"] if output is not None and list(output) == ["data"] else part.output
+
+
+def text_of_output(part: StreamedPart) -> str:
+    """Return a call's output as text."""
+    found = data_of(part)
+    return found if isinstance(found, str) else dumps(found)

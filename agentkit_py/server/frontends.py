@@ -1,0 +1,472 @@
+"""Front ends with a protocol of their own: one request, and the reply streamed as its answer.
+
+The reply is read from the user's channel, and compared with the thread where it ends, so that what
+a client shows in the end is what the thread holds. A client that goes away stops nothing; it gets
+the reply from its beginning when it comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import anyio
+from sse_starlette import ServerSentEvent
+from starlette.requests import Request
+from starlette.responses import Response
+
+from agentkit_py._core.json import dumps
+from agentkit_py.codec import escape_surrogates
+from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.events.ag_ui import interrupts_of
+from agentkit_py.events.approvals import Decision
+from agentkit_py.events.consume import StreamedPart
+from agentkit_py.events.replies import (
+    Reply,
+    ReplyEnd,
+    ReplyWriter,
+    Rewritten,
+    approval_id,
+    is_same_reply,
+    reply_id,
+)
+from agentkit_py.history.questions import Question, QuestionStore
+from agentkit_py.history.runs import RunStore
+from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint, read_json
+from agentkit_py.server.approvals import answer_question, decided, may_answer
+from agentkit_py.server.chat import job_of, make_thread
+from agentkit_py.server.formats import AG_UI, VERCEL, Asked, Format
+from agentkit_py.server.hub import Entry, Subscription
+from agentkit_py.server.runs import channel_of, previous_data
+from agentkit_py.server.schemas import (
+    AgUiThread,
+    ApiError,
+    ChatMessage,
+    ChatRequest,
+    FrontEndQuery,
+    VercelThread,
+    not_found,
+    parse,
+    too_many,
+)
+from agentkit_py.server.streams import UserEvents
+from agentkit_py.server.turns import ShownTurn, ThreadView, show_questions, view_of
+
+_POLL_SECONDS = 2.0
+"""Seconds between two looks for what other processes do with a run that waits."""
+
+_RECENT_SECONDS = 60.0
+"""Seconds for which a reply that has ended is streamed to a client that was cut off from it."""
+
+
+@endpoint("GET", "/api/vercel/{threadId}", 404)
+async def vercel_thread(request: ApiRequest[FrontEndQuery]) -> VercelThread:
+    """Read a thread as messages of ``useChat``, oldest first."""
+    view = await _view(request.api, request.user_id, request.params)
+    return {
+        "id": request.params.thread_id,
+        "messages": VERCEL.messages(view.turns),
+        "hasMore": view.has_more,
+        "position": _first(view),
+    }
+
+
+@endpoint("GET", "/api/ag-ui/{threadId}", 404)
+async def ag_ui_thread(request: ApiRequest[FrontEndQuery]) -> AgUiThread:
+    """Read a thread as messages of ``@ag-ui/client``, oldest first."""
+    view = await _view(request.api, request.user_id, request.params)
+    last = view.turns[-1:]
+    return {
+        "threadId": request.params.thread_id,
+        "messages": AG_UI.messages(view.turns),
+        "interrupts": [
+            i for one in last for i in interrupts_of(reply_id(one.message_id), one.parts)
+        ],
+        "state": await _client_state(request.api, request.user_id, request.params.thread_id),
+        "hasMore": view.has_more,
+        "position": _first(view),
+    }
+
+
+def _first(view: ThreadView) -> int:
+    return view.turns[0].position if view.turns else 0
+
+
+async def _view(api: Api, user_id: str, query: FrontEndQuery) -> ThreadView:
+    thread_id = query.thread_id
+    store = api.threads_of(user_id)
+    view = await view_of(store, thread_id, limit=query.limit, before=query.before)
+    await _add_questions(api, user_id, thread_id, view.turns)
+    return view
+
+
+async def _add_questions(
+    api: Api, user_id: str, thread_id: str, turns: Sequence[ShownTurn]
+) -> None:
+    """Add the questions that the reader may answer, or might have."""
+    asked = await _questions(api, thread_id, status=None)
+    mine = [one for one in asked if await may_answer(api, user_id, one)]
+    for turn in turns:
+        show_questions(turn, mine)
+
+
+async def _questions(api: Api, thread_id: str, **which: Any) -> list[Question]:
+    store: object = api.settings.store
+    if not isinstance(store, QuestionStore):
+        return []
+    return await store.list_questions(thread_id=thread_id, limit=None, **which)
+
+
+async def _client_state(api: Api, user_id: str, thread_id: str) -> dict[str, Any]:
+    """Return what clients may set of the state of the thread's last run."""
+    found = await previous_data(api.threads_of(user_id), thread_id) or {}
+    return {key: found[key] for key in api.settings.client_state if key in found}
+
+
+async def post_reply(format: Format, api: Api, request: Request) -> Response:  # noqa: A002 - its name
+    """`POST /api/vercel`, `POST /api/ag-ui`: say something or answer; the reply is the answer."""
+    user_id = await api.authenticator.user_of(request)
+    asked = format.read(await read_json(request, api.settings.limits.body_bytes))
+    return await _respond(_Exchange(format, api, user_id, asked))
+
+
+async def resume_reply(format: Format, api: Api, request: Request) -> Response:  # noqa: A002 - its name
+    """`GET /api/vercel/{threadId}/stream`: the reply that is under way, from its beginning."""
+    api.authenticator.check_page(request)
+    user_id = await api.authenticator.user_of(request)
+    thread_id = request.path_params["threadId"]
+    exchange = _Exchange(format, api, user_id, Asked(thread_id=thread_id))
+    _check_streams(exchange)
+    message_id = await exchange.under_way() or await exchange.just_answered()
+    if message_id is None:
+        return Response(status_code=204, headers=HEADERS)
+    return _Answer(exchange, message_id, begin=None, continues=True)
+
+
+async def _respond(exchange: _Exchange) -> Response:
+    _check_streams(exchange)
+    asked = exchange.asked
+    if asked.decisions:
+        message_id = await exchange.find_asked()
+        return _Answer(exchange, message_id, begin=exchange.decide, continues=True)
+    if asked.message is not None:
+        return await _said(exchange, asked.message)
+    message_id = await exchange.under_way()
+    if message_id is None:
+        turns = (await exchange.view()).turns
+        message_id = turns[-1].message_id if turns else ""
+    return _Answer(exchange, message_id, begin=None, continues=True)
+
+
+async def _said(exchange: _Exchange, message: tuple[str | None, str]) -> Response:
+    asked, api, user_id = exchange.asked, exchange.api, exchange.user_id
+    fields = {"id": message[0], "content": message[1], "state": asked.state}
+    given = parse(ChatMessage, fields)
+    body = ChatRequest(
+        user_message=given, thread_id=asked.thread_id, network=asked.network, agent=asked.agent
+    )
+    job = job_of(api.settings, body, user_id)
+    message_id = job.message.id or ""
+    known = (await exchange.view()).of(message_id)
+    if known is not None and (known.text != message[1] or (known.parts and asked.again)):
+        raise ApiError(
+            409, "already_answered", "A message that was answered cannot be said again or changed."
+        )
+    has_reply = known is not None and bool(known.parts)
+    if has_reply or await exchange.is_under_way(message_id):
+        return _Answer(exchange, message_id, begin=None, continues=True)
+    await make_thread(api, job)  # while the client can be told
+    return _Answer(exchange, message_id, begin=partial(api.backend.start, job), said=message[1])
+
+
+def _check_streams(exchange: _Exchange) -> None:
+    api = exchange.api
+    if not api.backend.streams:
+        raise not_found("stream")
+    if not api.streams.has_room(exchange.user_id):
+        most = api.streams.most
+        raise too_many(f"At most {most} streams can be open at once.", "too_many_streams")
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """One request of a user's front end, and what the thread knows of it."""
+
+    format: Format
+    api: Api
+    user_id: str
+    asked: Asked
+
+    @property
+    def thread_id(self) -> str:
+        """The thread; empty where a new one is to be made."""
+        return self.asked.thread_id or ""
+
+    async def view(self) -> ThreadView:
+        """Return the thread as the user may see it; nothing where there is none."""
+        try:
+            view = await view_of(self.api.threads_of(self.user_id), self.thread_id)
+        except ThreadNotFoundError:
+            return ThreadView([])
+        await _add_questions(self.api, self.user_id, self.thread_id, view.turns)
+        return view
+
+    async def open_questions(self, message_id: str | None = None) -> list[Question]:
+        """Return the open questions of the thread, or of one of its runs."""
+        if not await self.api.threads_of(self.user_id).thread_exists(self.thread_id):
+            return []
+        asked = await _questions(self.api, self.thread_id)
+        return [one for one in asked if message_id in (None, one.run_id)]
+
+    async def under_way(self) -> str | None:
+        """Return the message that is being answered, or whose run waits for a person."""
+        working = self.api.backend.working(self.user_id, self.thread_id)
+        if working:
+            return next(reversed(working))
+        asked = await self.open_questions()
+        return asked[-1].run_id if asked else None
+
+    async def just_answered(self) -> str | None:
+        """Return the last message if its run has ended since a client may have been cut off."""
+        last = (await self.view()).turns[-1:]
+        recent = datetime.now(UTC) - timedelta(seconds=_RECENT_SECONDS)
+        return last[0].message_id if last and last[0].changed_at > recent else None
+
+    async def is_under_way(self, message_id: str) -> bool:
+        """Return whether a message is being answered, or its run waits for a person."""
+        if message_id in self.api.backend.working(self.user_id, self.thread_id):
+            return True
+        return bool(await self.open_questions(message_id))
+
+    async def find_asked(self) -> str:
+        """Return the message whose run asked what is answered now, or refuse the answers."""
+        await self.api.threads_of(self.user_id).get_thread(self.thread_id)
+        for question, calls in await self._decided():
+            if not await may_answer(self.api, self.user_id, question) and calls:
+                raise ApiError(403, "not_allowed", "Somebody else has to decide this.")
+            if question.run_id is not None:
+                return question.run_id
+        raise not_found("question")
+
+    async def _decided(self) -> list[tuple[Question, dict[int, Decision]]]:
+        found: list[tuple[Question, dict[int, Decision]]] = []
+        for question in reversed(await _questions(self.api, self.thread_id, status=None)):
+            count = len(question.calls)
+            ids = [approval_id(question.id, index, count) for index in range(max(1, count))]
+            given = self.asked.decisions
+            calls = {index: given[name] for index, name in enumerate(ids) if name in given}
+            if calls:
+                found.append((question, calls))
+        return found
+
+    async def decide(self) -> None:
+        """Answer the questions; those that somebody has answered stay as they are."""
+        for question, calls in await self._decided():
+            if question.status != "open":
+                continue
+            whole = None if question.calls else calls[0]
+            change = partial(decided, {} if whole else calls, whole, self.user_id)
+            try:
+                await answer_question(self.api, self.user_id, question, change)
+            except ApiError as error:
+                if error.code != "already_answered":  # somebody else was quicker
+                    raise
+
+
+class _Answer(UserEvents):
+    """The answer to one request: a reply, as it comes."""
+
+    def __init__(
+        self,
+        exchange: _Exchange,
+        message_id: str,
+        *,
+        begin: Callable[[], Awaitable[None]] | None,
+        continues: bool = False,
+        said: str | None = None,
+    ) -> None:
+        self._exchange = exchange
+        self._message_id = message_id
+        self._begin = begin
+        self._continues = continues
+        self._said = said
+        super().__init__(exchange.api, exchange.user_id, exchange.format.headers)
+
+    async def frames(self) -> AsyncGenerator[ServerSentEvent | bytes]:
+        """Yield the reply in the client's format."""
+        one = self._exchange
+        turns = (await one.view()).turns
+        known = next((n for n, t in enumerate(turns) if t.message_id == self._message_id), None)
+        before = turns if known is None else turns[:known]
+        if known is not None:
+            turn = turns[known]
+            before = [*before, replace(turn, parts=[])]
+        elif self._said is not None:
+            now = datetime.now(UTC)
+            before = [*before, ShownTurn(self._message_id, 0, now, self._said)]
+        writer = one.format.writer(one.asked, self._message_id, before, continues=self._continues)
+        with one.api.hub.subscribe(channel_of(one.user_id)) as reader:
+            yield _frames(writer.begin())
+            story = _Story(one, self._message_id, reader, writer)
+            if self._begin is not None:
+                try:
+                    await self._begin()
+                except ApiError as error:
+                    yield _frames(writer.end(ReplyEnd(reason="failed", error=error.message)))
+                    story.end = ReplyEnd(reason="failed")
+            while story.end is None:
+                found = await story.next(self.leaving)
+                if found:
+                    yield _frames(found)
+        if one.format.last:
+            yield one.format.last.encode()
+
+
+def _frames(events: Sequence[Mapping[str, Any]]) -> bytes:
+    return b"".join(f"data: {escape_surrogates(dumps(one))}\n\n".encode() for one in events)
+
+
+@dataclass(slots=True)
+class _Story:
+    """Follows one reply to its end, or until its reader has to answer."""
+
+    exchange: _Exchange
+    message_id: str
+    reader: Subscription
+    writer: ReplyWriter
+    end: ReplyEnd | None = None
+    _reply: Reply | None = None
+    """None: its beginning was not seen."""
+
+    _looked: bool = False
+
+    async def next(self, leaving: anyio.Event) -> list[dict[str, Any]]:
+        """Return the next events, maybe none yet."""
+        exchange = self.exchange
+        working = exchange.api.backend.working(exchange.user_id, exchange.thread_id)
+        task = working.get(self.message_id)
+        reading = asyncio.ensure_future(self.reader.next())
+        waited: set[asyncio.Future[Any]] = {reading}
+        stopping = None if leaving.is_set() else asyncio.ensure_future(leaving.wait())
+        waited.update(one for one in (stopping, task) if one is not None)
+        # What is there already is read first; then a run that does not work is looked at.
+        seconds = None if task is not None else (_POLL_SECONDS if self._looked else 0.0)
+        try:
+            await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if stopping is not None:
+                stopping.cancel()
+            if not reading.done():
+                reading.cancel()
+        if reading.done():
+            self._looked = False
+            batch = reading.result()
+            if batch.lost:
+                self._reply = None
+            return await self._read(batch.entries)
+        if leaving.is_set():
+            exchange.api.backend.drain()
+            if task is None:
+                self.end = ReplyEnd(reason="stopped")
+            return []
+        if task is not None and not task.done():
+            return []
+        self._looked = True
+        return await self._look()
+
+    async def _read(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for entry in entries:
+            if entry.answers == self.message_id and self.end is None:
+                found += await self._chunk(json.loads(entry.text))
+        return found
+
+    async def _chunk(self, chunk: dict[str, Any]) -> list[dict[str, Any]]:
+        event, data = chunk["event"], chunk["data"]
+        if event == "run.started" and "parentRunId" not in data and self._reply is None:
+            self._reply = Reply()
+        if event == "hitl.requested":
+            chunk = {**chunk, "data": {**data, "mine": await self._is_mine(data)}}
+        reply = self._reply
+        found = (
+            [] if reply is None else [e for c in reply.feed(chunk) for e in self.writer.write(c)]
+        )
+        if event != "stream.ended":
+            if reply is None and event in ("error", "run.interrupted"):
+                self._reply = Reply()
+                self._reply.feed(chunk)
+            return found
+        end = ReplyEnd(reason="completed") if reply is None or reply.end is None else reply.end
+        return [*found, *await self._finish(end)]
+
+    async def _is_mine(self, data: Mapping[str, Any]) -> bool:
+        exchange = self.exchange
+        for question in await exchange.open_questions():
+            if question.id == data.get("requestId"):
+                return await may_answer(exchange.api, exchange.user_id, question)
+        known = await _questions(exchange.api, exchange.thread_id, status=None)
+        found = next((one for one in known if one.id == data.get("requestId")), None)
+        return found is None or await may_answer(exchange.api, exchange.user_id, found)
+
+    async def _finish(self, end: ReplyEnd) -> list[dict[str, Any]]:
+        """Return the last events, after which the client has what the thread holds."""
+        exchange, found = self.exchange, list[dict[str, Any]]()
+        turn = (await exchange.view()).of(self.message_id)
+        stored = [] if turn is None else turn.parts
+        if self._reply is None or not is_same_reply(self._reply.parts, stored):
+            found += self.writer.write(Rewritten(stored))
+        if end.reason == "completed" and exchange.api.settings.client_state and exchange.thread_id:
+            state = await _client_state(exchange.api, exchange.user_id, exchange.thread_id)
+            found += exchange.format.state(state) if state else []
+        self.end = end
+        return [*found, *self.writer.end(end)]
+
+    async def _look(self) -> list[dict[str, Any]]:
+        """Look at a run that does not work here: it waits, has ended, or works elsewhere."""
+        exchange = self.exchange
+        asked = await exchange.open_questions(self.message_id)
+        mine = [one for one in asked if await may_answer(exchange.api, exchange.user_id, one)]
+        if mine:
+            return await self._ask()
+        if asked:
+            return []  # somebody else has to answer
+        store: object = exchange.api.settings.store
+        run = None
+        if isinstance(store, RunStore) and exchange.thread_id:
+            with suppress(ThreadNotFoundError):
+                run = await store.load_run(exchange.thread_id, self.message_id)
+        if run is not None and run.status in ("paused", "running"):
+            return []  # somebody has just answered, or it goes on in another process
+        failed = run is not None and run.status == "failed"
+        words = "Something went wrong on the server."
+        end = ReplyEnd(reason="failed", error=words) if failed else ReplyEnd(reason="completed")
+        return await self._finish(end)
+
+    async def _ask(self) -> list[dict[str, Any]]:
+        """End here, since the reader has to answer; a client that has not seen it gets it."""
+        reply, found = self._reply, list[dict[str, Any]]()
+        if reply is not None:
+            found += [e for change in reply.flush() for e in self.writer.write(change)]
+        if reply is None or not any(part.approval for part in reply.parts):
+            turn = (await self.exchange.view()).of(self.message_id)
+            parts = [] if turn is None else turn.parts
+        else:
+            parts = [part for part in reply.parts if not _waits_for_others(part)]
+        if reply is None or len(parts) != len(reply.parts):
+            found += self.writer.write(Rewritten(parts))
+        self.end = ReplyEnd(reason="asked")
+        return [*found, *self.writer.end(self.end)]
+
+
+def _waits_for_others(part: StreamedPart) -> bool:
+    """Return whether a call is made once the questions about others are answered.
+
+    Clients go on by themselves once no call is left that waits for anything but an answer.
+    """
+    return part.type == "tool-call" and part.output is None and part.approval is None

@@ -1,0 +1,143 @@
+"""A thread as front ends show it: turns of a user's message and the parts of its reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from agentkit_py.events.consume import PartApproval, StreamedPart
+from agentkit_py.events.replies import approval_id, parts_of
+from agentkit_py.history.questions import Question
+from agentkit_py.results import USER
+from agentkit_py.stores import HistoryStore
+from agentkit_py.stores.rows import StoredResult
+
+MOST = 1000
+"""Rows of a thread that a front end gets at once."""
+
+
+@dataclass(slots=True)
+class ShownTurn:
+    """A user's message, and what agents said to it."""
+
+    message_id: str
+    """The id of the user's message."""
+
+    position: int
+    """The position of its first row in the thread."""
+
+    changed_at: datetime
+    """The time of its last row."""
+
+    text: str | None = None
+    """What the user said; None: the thread begins with what agents said."""
+
+    parts: list[StreamedPart] = field(default_factory=list[StreamedPart])
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadView:
+    """The last turns of a thread, or those before a position."""
+
+    turns: list[ShownTurn]
+    has_more: bool = False
+    """True if the thread has turns before these."""
+
+    def of(self, message_id: str) -> ShownTurn | None:
+        """Return the turn of a user's message."""
+        return next((one for one in self.turns if one.message_id == message_id), None)
+
+
+async def view_of(
+    store: HistoryStore,
+    thread_id: str,
+    *,
+    limit: int = MOST,
+    before: int | None = None,
+) -> ThreadView:
+    """Return the last turns of a thread that begin in its last ``limit`` rows.
+
+    Args:
+        store: The store as the reader may see it.
+        thread_id: The thread.
+        limit: Rows to read.
+        before: Only rows before this position; None: all.
+
+    Raises:
+        ThreadNotFoundError: There is no such thread.
+    """
+    count = await store.count_results(thread_id)
+    end = count if before is None else min(count, before)
+    records = await store.page(thread_id, end, limit)
+    turns = turns_of(records)
+    has_more = bool(records) and records[0].position > 0
+    if has_more and len(turns) > 1 and turns[0].text is None:
+        del turns[0]  # its beginning is on the page before
+    return ThreadView(turns, has_more)
+
+
+def turns_of(records: Iterable[StoredResult]) -> list[ShownTurn]:
+    """Return the turns that a thread's rows make."""
+    found: list[ShownTurn] = []
+    for record in records:
+        result = record.result
+        known = result.id or f"position-{record.position}"
+        if result.agent_name == USER:
+            text = "".join(one.text for one in result.output if one.type == "text")
+            found.append(ShownTurn(known, record.position, result.created_at, text))
+            continue
+        if not found:
+            found.append(ShownTurn(known, record.position, result.created_at))
+        found[-1].changed_at = result.created_at
+        found[-1].parts += parts_of(result.agent_name, result.output, result.tool_calls)
+    return found
+
+
+def show_questions(turn: ShownTurn, questions: Sequence[Question]) -> None:
+    """Add the questions of a turn to its calls; one that waits brings calls of its own."""
+    for question in questions:
+        if question.run_id != turn.message_id:
+            continue
+        calls = [(call.name, call.arguments) for call in question.calls]
+        if not calls and turn.parts:  # a tool asked while it ran
+            last = [part for part in turn.parts if part.type == "tool-call"][-1:]
+            for part in last if question.status == "open" else ():
+                part.approval = _approval(question, 0)
+        for index, (name, arguments) in enumerate(calls):
+            part = _call_of(turn, question, name, arguments)
+            if part is not None:
+                part.approval = _approval(question, index)
+
+
+def _call_of(
+    turn: ShownTurn, question: Question, name: str, arguments: object
+) -> StreamedPart | None:
+    for part in turn.parts:
+        same = (part.type, part.tool, part.input) == ("tool-call", name, arguments)
+        if same and part.agent == question.agent and part.approval is None:
+            return part
+    if question.status != "open":
+        return None  # its run was stopped, so that the call is not in the thread
+    part = StreamedPart(
+        id="", type="tool-call", run_id="", message_id="", agent=question.agent, tool=name
+    )
+    part.input, part.status = arguments, "completed"
+    turn.parts.append(part)
+    return part
+
+
+def _approval(question: Question, index: int) -> PartApproval:
+    until = question.expires_at
+    found = PartApproval(
+        id=approval_id(question.id, index, len(question.calls)),
+        message=question.message,
+        expires_at=None if until is None else until.isoformat(),
+    )
+    if question.status == "open":
+        return found
+    answer = question.answer
+    decision = None if answer is None else answer.on(index)
+    found.approved = decision is not None and decision.approved
+    found.reason = "" if decision is None else decision.reason
+    return found

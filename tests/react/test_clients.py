@@ -1,0 +1,116 @@
+"""The clients of npm, as they are, show what the thread holds: after whatever has happened."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+
+from agentkit_py import Agent, MemoryHistory, Network, openai, tool
+from agentkit_py.routing import together
+from agentkit_py.server import create_app
+from agentkit_py.testing import (
+    FakeProvider,
+    PacedTransport,
+    ReceivedRequest,
+    error,
+    text,
+    tool_call,
+    tool_calls,
+)
+from tests.server.world import by_header, served
+
+HERE = Path(__file__).parent
+CONVERSATIONS = 24
+
+
+@tool
+def find_order(order: str) -> dict[str, Any]:
+    """Find an order."""
+    if order == "Z9":
+        raise LookupError("there is no such order")
+    return {"order": order, "lines": ["a lamp", "ein Glühwürmchen 🪔"]}
+
+
+@tool(needs_approval=True)
+def refund(order: str, amount: int) -> str:
+    """Pay money back."""
+    return f"paid {amount} for {order}"
+
+
+def said(request: ReceivedRequest) -> Any:
+    """The model's next reply: what a seed says, for each turn and each inference of it."""
+    messages: list[dict[str, Any]] = request.body["messages"]
+    asked = max(n for n, one in enumerate(messages) if one["role"] == "user")
+    step = sum(1 for one in messages[asked:] if one["role"] == "assistant")
+    chance = random.Random(f"{messages[asked]['content']} {step}")  # noqa: S311 - the same each time
+    kind = chance.random()
+    if step > 3 or kind < 0.4:
+        return text(" ".join(chance.choices(["lamp", "🪔", "on", "its", "way", "\n"], k=12)))
+    find = ("find_order", {"order": chance.choice(["A1", "Z9"])})
+    pay = ("refund", {"order": "A1", "amount": chance.randint(1, 99)})
+    if kind < 0.6:
+        return tool_call(*find)
+    if kind < 0.75:
+        return tool_calls(find, pay)
+    if kind < 0.95:
+        return tool_calls(pay, find, pay)
+    return error(400, "no")
+
+
+def desk() -> Starlette:
+    """Two clerks one after the other, or at the same time, whose replies take their time."""
+    model = openai("offline", api_key="sk-offline")
+    paced = PacedTransport(FakeProvider(said, strict=False).transport, 0.001)
+    model = replace(model, transport=paced)
+    clerks = [
+        Agent(name=name, system="S", tools=[find_order, refund], model=model, max_iter=5)
+        for name in ("left", "right")
+    ]
+
+    def route(context: Any) -> Any:
+        if context.call_count:
+            return None
+        return together(*clerks) if context.input.endswith("2") else clerks[0]
+
+    network = Network(name="support", agents=clerks, router=route, history=MemoryHistory())
+    return create_app(networks=[network], auth=by_header, approvers=["owner"])
+
+
+def shown(message: dict[str, Any]) -> dict[str, Any]:
+    """A message, its arguments as JSON."""
+    found = json.loads(json.dumps(message))
+    for call in found.get("toolCalls", ()):
+        call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+    return found
+
+
+@pytest.mark.parametrize("kind", ["vercel", "ag-ui"])
+async def test_the_client_shows_what_the_thread_holds(
+    kind: str, node: str, front_ends: Path, record_property: Any
+) -> None:
+    """Connections break, pages are loaded again, questions are answered, replies are stopped."""
+    async with served(desk()) as url:
+        seeds = json.dumps(list(range(CONVERSATIONS)))
+        process = await asyncio.create_subprocess_exec(
+            *[node, str(HERE / "clients.mjs"), str(front_ends), kind, url, seeds],
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, problems = await process.communicate()
+    assert process.returncode == 0, problems.decode()
+    assert problems.decode() == ""
+    totals: dict[str, int] = {}
+    for found in json.loads(output):
+        client = [shown(one) for one in found["client"] if one.get("parts") != []]
+        assert client == [shown(one) for one in found["thread"]], found["seed"]
+        for name, count in found["counts"].items():
+            totals[name] = totals.get(name, 0) + count
+    assert all(totals.values())
+    record_property(f"figures: {kind} conversations", {"conversations": CONVERSATIONS, **totals})
