@@ -27,7 +27,7 @@ from agentkit_py.testing import (
 from tests.server.world import by_header, served
 
 HERE = Path(__file__).parent
-CONVERSATIONS = 24
+CONVERSATIONS = 12
 
 
 @tool
