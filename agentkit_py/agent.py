@@ -24,6 +24,12 @@ from typing import (
 from agentkit_py._engine.agent_loop import TurnOptions, run_agent, warn_of_unread_results
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, System
 from agentkit_py._engine.checks import HISTORY, expect, expect_count, expect_list, expect_model
+from agentkit_py._engine.guardrails import (
+    Guardrail,
+    GuardrailSpec,
+    InputGuardrail,
+    OutputGuardrail,
+)
 from agentkit_py._engine.handoffs import Handoff, handoff_map
 from agentkit_py._engine.knowledge import (
     FilterPrecedence,
@@ -38,7 +44,7 @@ from agentkit_py._engine.output_types import EndStrategy, OutputSpec, OutputType
 from agentkit_py._engine.pausing import PENDING, Beginning, may_pause, take_answered
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunContext, RunOptions, begin_run
-from agentkit_py._engine.tool import Tool, ToolLike, as_tool
+from agentkit_py._engine.tool import Tool, ToolGuardrail, ToolLike, as_tool
 from agentkit_py._engine.tool_sources import (
     AllowedTools,
     ToolSource,
@@ -52,6 +58,7 @@ from agentkit_py.messages import UserMessage
 from agentkit_py.models.base import HostedTool, ToolChoice, ToolSpec
 from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processors, Tokenizer
+from agentkit_py.processors.redaction import Redactor
 from agentkit_py.processors.tokenizers import CustomTokenizer, as_tokenizer, default_tokenizer
 from agentkit_py.results import NO_VALUE, AgentResult, AgentRunResult, OutputT, text_of_output
 from agentkit_py.runs import Runnable, RunStream
@@ -122,6 +129,20 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
 
     handoffs: Sequence[AgentLike[Any] | Handoff[Any]] = ()
     """The agents that it may hand the conversation over to, in a network: agents, or `Handoff`s."""
+
+    input_guardrails: Sequence[InputGuardrail[StateT] | Guardrail[Any] | Redactor] = ()
+    """Checks of the user's message, once in a run, before its model is asked (or beside
+    the first call: `Guardrail`). A `Redactor` masks the message before it is stored or sent."""
+
+    output_guardrails: Sequence[OutputGuardrail[StateT] | Guardrail[Any] | Redactor] = ()
+    """Checks of each output, and of each text of an agent without ``output_type``, before
+    anybody sees it; replies are not streamed piece by piece then."""
+
+    tool_input_guardrails: Sequence[ToolGuardrail[StateT] | Guardrail[Any]] = ()
+    """Checks of the calls of all tools, before a person is asked and anything is done."""
+
+    tool_output_guardrails: Sequence[ToolGuardrail[StateT] | Guardrail[Any] | Redactor] = ()
+    """Checks of the results of all tools, before anybody sees them."""
 
     state_type: type[StateT] | None = None
     """The type of its runs' state data; a run that is given none begins with ``state_type()``."""
@@ -240,6 +261,18 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             stream_before_response=self.stream_before_response,
             output=self._output(tools),
             handoffs=handoff_map(self.name, self.handoffs),
+            guardrails=self._guardrails(),
+        )
+
+    def _guardrails(self) -> GuardrailSpec:
+        return GuardrailSpec.of(
+            f"Agent {self.name!r}",
+            {
+                "input": self.input_guardrails,
+                "output": self.output_guardrails,
+                "tool_input": self.tool_input_guardrails,
+                "tool_output": self.tool_output_guardrails,
+            },
         )
 
     def output_validator(
@@ -357,6 +390,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             run=run,
             history=self.history,
             mode=self.history_mode,
+            masks=self._guardrails().input.redactors,
         ).tool(options)
 
     def _servers(self) -> Iterable[ToolSource]:
@@ -421,6 +455,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             mode=self.history_mode,
             state_type=self.state_type,
             tokens=tokens,
+            masks=self._guardrails().input.redactors,
         )
         begun = Beginning.of(context, "agent", self.name)
         try:

@@ -29,6 +29,7 @@
     ├── RetryAfterError             raised by users: stop, and try again after a while
     ├── ModelRetry                  raised by users: tell the model what is wrong with its answer
     ├── OutputError                 an agent or network ended without its output
+    ├── GuardrailTripped            a guardrail stopped the run
     ├── ProcessorError              a history processor failed or returned nonsense
     ├── ToolSourceError             a server that has tools cannot be reached or used
     ├── NestingError                agents or networks as tools are nested too deep
@@ -455,6 +456,52 @@ _OUTPUT_CURES = {
     "length": " Give it more tokens.",
     "max_iter": " Give it more inferences with max_iter=….",
     "refusal": " Ask another model, or ask otherwise.",
+}
+
+
+class GuardrailTripped(AgentKitError):  # noqa: N818 - the field's word for it
+    """A guardrail stopped the run.
+
+    Attributes:
+        guardrail: Its name.
+        stage: ``"input"``, ``"output"``, ``"tool_input"`` or ``"tool_output"``.
+        reason: Why.
+        agent: The agent whose turn it was.
+        tool: The tool whose call or result it was about; None: it was about none.
+        info: Facts that the guardrail gave beside the reason, as JSON.
+        model_call: The fate of the model call beside it: ``"cancelled"``, or ``"discarded"`` where
+            it could not be ended and its reply was dropped; None: there was none.
+    """
+
+    def __init__(
+        self,
+        guardrail: str,
+        stage: str,
+        reason: str,
+        *,
+        agent: str,
+        tool: str | None = None,
+        info: Any = None,
+        model_call: str | None = None,
+    ) -> None:
+        about = _STAGES.get(stage, stage) + ("" if tool is None else f" of {tool!r}")
+        super().__init__(
+            f"Guardrail {guardrail!r} stopped agent {agent!r} at {about}: {reason[:500]}"
+        )
+        self.guardrail = guardrail
+        self.stage = stage
+        self.reason = reason
+        self.agent = agent
+        self.tool = tool
+        self.info: Any = info
+        self.model_call = model_call
+
+
+_STAGES = {
+    "input": "its input",
+    "output": "its output",
+    "tool_input": "a call",
+    "tool_output": "a result",
 }
 
 

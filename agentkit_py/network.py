@@ -17,6 +17,13 @@ from agentkit_py._engine.checks import (
     expect_list,
     expect_model,
 )
+from agentkit_py._engine.guarding import input_masks
+from agentkit_py._engine.guardrails import (
+    Guardrail,
+    GuardrailSpec,
+    InputGuardrail,
+    OutputGuardrail,
+)
 from agentkit_py._engine.model_input import ModelInputBuilder
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
 from agentkit_py._engine.network_loop import NetworkLoop, RouterContext
@@ -24,7 +31,7 @@ from agentkit_py._engine.network_run import DONE, NetworkRun, RunOutputT
 from agentkit_py._engine.pausing import PENDING, Beginning, may_pause, take_answered
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunContext, RunOptions, begin_run
-from agentkit_py._engine.tool import Tool
+from agentkit_py._engine.tool import Tool, ToolGuardrail
 from agentkit_py._engine.tool_sources import ToolSource
 from agentkit_py.agent import Agent, takes_arguments_of
 from agentkit_py.errors import ConfigurationError
@@ -32,6 +39,7 @@ from agentkit_py.history.config import HistoryConfig
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processors
+from agentkit_py.processors.redaction import Redactor
 from agentkit_py.processors.report import ContextReport
 from agentkit_py.processors.tool_results import ToolCallFilter
 from agentkit_py.routing import Router, check_router, get_default_routing_agent
@@ -96,6 +104,20 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
     output_type: type[RunOutputT] | None = None
     """The type of that output, if the last agent is to give it; what it gives is checked."""
 
+    input_guardrails: Sequence[InputGuardrail[StateT] | Guardrail[Any] | Redactor] = ()
+    """Checks of the user's message, once in a run, before any model is asked (or beside
+    the first call: `Guardrail`). A `Redactor` masks the message before it is stored or sent."""
+
+    output_guardrails: Sequence[OutputGuardrail[StateT] | Guardrail[Any] | Redactor] = ()
+    """Checks of each agent's output, and of each text of agents without ``output_type``, before
+    anybody sees it; replies are not streamed piece by piece then."""
+
+    tool_input_guardrails: Sequence[ToolGuardrail[StateT] | Guardrail[Any]] = ()
+    """Checks of the calls of all tools, before a person is asked and anything is done."""
+
+    tool_output_guardrails: Sequence[ToolGuardrail[StateT] | Guardrail[Any] | Redactor] = ()
+    """Checks of the results of all tools, before anybody sees them."""
+
     prefix: PrefixMode = "auto"
     """``"shared"``: the requests of all agents begin alike, with the tools of all and each agent's
     instructions where its turn begins, so that providers' caches and signed reasoning hold from
@@ -155,7 +177,25 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
             output=self.output,
             output_type=self.output_type,
             prefix=self.prefix,
+            guardrails=self._guardrails(),
         )
+
+    def _guardrails(self) -> GuardrailSpec:
+        return GuardrailSpec.of(
+            f"Network {self.name!r}",
+            {
+                "input": self.input_guardrails,
+                "output": self.output_guardrails,
+                "tool_input": self.tool_input_guardrails,
+                "tool_output": self.tool_output_guardrails,
+            },
+        )
+
+    @property
+    def input_masks(self) -> Sequence[Redactor]:
+        """The redactors of its own and its agents' input guardrails, each once."""
+        agents = [agent.resolve().guardrails for agent in self.agents]
+        return input_masks([self._guardrails(), *agents])
 
     def _check_prefix(self, where: str) -> None:
         if self.prefix not in ("auto", "shared", "own"):
@@ -204,6 +244,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
             run=run,
             history=self.history,
             mode=self.history_mode,
+            masks=self.input_masks,
         ).tool(options)
 
     def _servers(self) -> Iterable[ToolSource]:
@@ -244,6 +285,7 @@ def _begin(
         default_state=network.default_state,
         state_type=network.state_type,
         tokens=tokens,
+        masks=network.input_masks,
     )
 
 

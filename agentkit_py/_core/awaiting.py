@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -25,3 +25,10 @@ def is_async_callable(function: object) -> bool:
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
         getattr(inner, "__call__", None)  # noqa: B004 - the method itself is wanted
     )
+
+
+def takes_two(function: Callable[..., Any]) -> bool:
+    """Return whether ``function`` takes more than one argument by position."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [p for p in inspect.signature(function).parameters.values() if p.kind in kinds]
+    return len(places) > 1

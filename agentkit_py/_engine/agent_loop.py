@@ -6,6 +6,7 @@ from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentkit_py._core.awaiting import resolve
@@ -14,6 +15,7 @@ from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, Turn, chosen_
 from agentkit_py._engine.answers import AnswerReader
 from agentkit_py._engine.checks import RESULT, expect
 from agentkit_py._engine.definition import digest_of_messages
+from agentkit_py._engine.guarding import Guards, Trip, TurnStopped
 from agentkit_py._engine.handoffs import handed_over
 from agentkit_py._engine.instrumentation import Monitor, logger
 from agentkit_py._engine.lifecycle import ResultContext
@@ -23,6 +25,7 @@ from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool import Tool
 from agentkit_py._engine.tool_calls import ToolRunner, calls_of
 from agentkit_py._engine.tool_values import error_content
+from agentkit_py._engine.transcript import GUARDRAIL
 from agentkit_py.errors import (
     BadRequestError,
     ContextOverflowError,
@@ -172,6 +175,14 @@ def warn_of_unread_results(last: AgentResult | None) -> None:
         )
 
 
+async def _ask_for_guardrail(
+    model: ModelChoice, run: RunContext, agent: AgentSpec, turn: Turn
+) -> AgentResult:
+    """Run the turn of an agent that a guardrail asks, with the guarded one's model as default."""
+    options = TurnOptions(run.prefix, default_model=model, parent_run_id=turn.run_id)
+    return await run_agent(run, agent, options)
+
+
 class _Answer(NamedTuple):
     """The request and reply of a model call."""
 
@@ -208,18 +219,62 @@ class _AgentLoop:
     turn: Turn
     options: TurnOptions
     reader: AnswerReader | None = field(init=False)
+    guards: Guards = field(init=False)
 
     def __post_init__(self) -> None:
-        plan = self.turn.output
+        plan, options = self.turn.output, self.options
+        model = options.model or self.turn.agent.model or options.default_model
+        self.guards = Guards(self.run, self.turn, partial(_ask_for_guardrail, model))
         self.reader = None if plan is None else AnswerReader(self.run, self.turn, plan)
 
     async def take_turn(self) -> AgentResult:
-        """Infer until the model asks for no tools, or a limit is reached."""
+        """Infer until the model asks for no tools, a limit is reached or a guardrail trips.
+
+        Raises:
+            GuardrailTripped: A guardrail without a reply of its own stopped the turn.
+        """
+        try:
+            return await self._take_turn()
+        except TurnStopped as stopped:
+            trip, result = stopped.trip, stopped.result
+        made = await self._stopped_by(trip, result)
+        if trip.tripwire.reply is None:
+            raise trip.error(self.turn.agent.name)
+        return made
+
+    async def _stopped_by(self, trip: Trip, result: AgentResult | None) -> AgentResult:
+        """Keep what stands in place of what a guardrail stopped; return it."""
+        kept: AgentResult | None = None
+        if trip.tool is not None and result is not None:  # what was called stays called
+            kept = await self.run.add(result) if self.options.keep else result
+        base = result if kept is None and result is not None else self._empty("guardrail")
+        made = self.guards.replied(trip, base)
+        if trip.tripwire.reply is not None:
+            made = await self._finish(made, GUARDRAIL)
+        if self.run.monitor.is_active:
+            replied = ModelReplied(
+                **self.turn.facts,
+                messages=made.output,
+                usage=None if kept is not None else made.usage,
+                finish=made.finish,
+            )
+            await self.run.monitor.emit_now(replied)
+        # Also where it has no words: it says that the user's message is withheld from later calls.
+        return await self.run.add(made)
+
+    def _empty(self, name: str) -> AgentResult:
+        """Return a result without a model call."""
+        key, runtime = f"{self.turn.path}.{name}", self.run.runtime
+        when, new_id = runtime.now(key), runtime.new_id(key)
+        return AgentResult(self.turn.agent.name, (), (), when, id=new_id)
+
+    async def _take_turn(self) -> AgentResult:
         options, agent = self.options, self.turn.agent
         limit = max(1, agent.max_iter if options.max_iter is None else options.max_iter)
         reached = self._limit_reached("0")
         if reached is not None:
             return await self._stop(reached)
+        await self.guards.check_input()
         last: AgentResult | None = None
         counted = pauses = iteration = 0
         while True:
@@ -257,15 +312,7 @@ class _AgentLoop:
 
     async def _stop(self, reason: str) -> AgentResult:
         """End a turn in which the model was not asked."""
-        key, runtime = f"{self.turn.path}.stopped", self.run.runtime
-        result = AgentResult(
-            self.turn.agent.name,
-            (),
-            (),
-            runtime.now(key),
-            id=runtime.new_id(key),
-            stop_reason=reason,
-        )
+        result = replace(self._empty("stopped"), stop_reason=reason)
         if self.options.keep and self.run.network is not None:
             return await self.run.add(result)
         return result
@@ -295,6 +342,9 @@ class _AgentLoop:
             calls = calls_of(result.output)
             if self.reader is not None:
                 return await self._read(self.reader, result, calls, tools, path)
+            if self.guards.spec.output:
+                result = await self.guards.check_output(path, result, NO_VALUE)
+                await self._replied(result)
             if not calls:
                 paused = result.finish_reason == "pause"
                 return _Inference(result, goes_on=paused, counts=not paused)
@@ -311,11 +361,17 @@ class _AgentLoop:
     ) -> _Inference:
         """Read the reply of an agent that has an output, and run the tools beside it."""
         answer = await reader.read(path, result, calls)
+        value, guarded = answer.value, self.guards.spec.output
+        if guarded and value is not NO_VALUE:
+            result = await self.guards.check_output(path, result, value)
+            calls, value = calls_of(result.output), result.value
+        if guarded:
+            await self._replied(result)
         if calls:
             result = await self._run_tools(result, calls, tools, path, answer.settled)
-        if answer.value is not NO_VALUE:
-            await self._announce_output(answer.value)
-            return _Inference(replace(result, value=answer.value), goes_on=False)
+        if value is not NO_VALUE:
+            await self._announce_output(value)
+            return _Inference(replace(result, value=value), goes_on=False)
         if self._hands_over(result):
             return _Inference(result, goes_on=False)
         if answer.problem is None:  # tools, or a pause
@@ -352,10 +408,15 @@ class _AgentLoop:
         if len(again) > 1:
             refused = error_content("HandoffError", "Only one agent can go on: the first named.")
             settled = {**dict.fromkeys(again[1:], refused), **settled}
-        runner = ToolRunner(run, self.turn, tools, path, reply, result.cut, settled)
+        runner = ToolRunner(
+            run, self.turn, tools, path, reply, result.cut, settled, guards=self.guards
+        )
         results = await runner.run_all(calls)
         run.sources.called(call.name for call in calls)
-        return replace(result, tool_calls=results)
+        result = replace(result, tool_calls=results)
+        if runner.trip is not None:
+            raise TurnStopped(runner.trip, result)
+        return result
 
     async def _announce(self, made: ModelInput) -> None:
         if self.run.monitor.is_active:
@@ -377,7 +438,8 @@ class _AgentLoop:
             failures.append(fallback_entry(made.report, other, error))
             await self._failed_over(other, error)
 
-        model, sent, body, reply = await first_answer(turn.model, ask, failed)
+        answered = await self.guards.beside(partial(first_answer, turn.model, ask, failed))
+        model, sent, body, reply = answered
         name = turn.agent.name
         output = [replace(m, agent=m.agent or name, from_history=False) for m in reply.messages]
         result = AgentResult(
@@ -397,12 +459,20 @@ class _AgentLoop:
         if hook is not None:
             result = self._taken("on_response", await resolve(hook(self._context(result))), result)
             self._decide(f"{path}.on_response", result)
-        if run.monitor.is_active:
-            replied = ModelReplied(
-                **turn.facts, messages=result.output, usage=result.usage, finish=result.finish
-            )
-            await run.monitor.emit_now(replied)
+        if not self.guards.spec.output:
+            await self._replied(result)
         return result
+
+    async def _replied(self, result: AgentResult) -> None:
+        """Emit a reply, once its output guardrails have passed it."""
+        if self.run.monitor.is_active:
+            replied = ModelReplied(
+                **self.turn.facts,
+                messages=result.output,
+                usage=result.usage,
+                finish=result.finish,
+            )
+            await self.run.monitor.emit_now(replied)
 
     async def _ask(self, builder: ModelInputBuilder, made: ModelInput, step_id: str) -> _Answer:
         """Ask one model; return what was sent and answered."""
@@ -458,8 +528,8 @@ class _AgentLoop:
 
     def _on_delta(self) -> _Deltas | None:
         agent = self.turn.agent
-        waits = agent.lifecycle.on_response is not None and not agent.stream_before_response
-        if waits or not self.run.monitor.wants_tokens:
+        checked = agent.lifecycle.on_response is not None or bool(self.guards.spec.output)
+        if (checked and not agent.stream_before_response) or not self.run.monitor.wants_tokens:
             return None
         if self.turn.output is None:
             return _Deltas(self.run.monitor, self.turn)

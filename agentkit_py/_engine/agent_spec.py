@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py._engine.guardrails import NO_GUARDRAILS, GuardrailSpec
 from agentkit_py._engine.handoffs import Handoff
 from agentkit_py._engine.knowledge import KnowledgeSearch
 from agentkit_py._engine.lifecycle import AgentContext, Lifecycle
@@ -70,6 +71,8 @@ class AgentSpec:
         default_factory=dict[str, tuple[Handoff[Any], Tool]]
     )
     """Its handoffs and their tools, by the tools' names."""
+
+    guardrails: GuardrailSpec = NO_GUARDRAILS
 
     @property
     def tool_specs(self) -> tuple[ToolSpec, ...]:
@@ -168,6 +171,7 @@ class NetworkSpec:
     output_type: Any = None
 
     prefix: PrefixMode = "own"
+    guardrails: GuardrailSpec = NO_GUARDRAILS
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from inspect import Parameter, signature
 from typing import Any
 
-from agentkit_py._core.awaiting import is_async_callable, resolve
+from agentkit_py._core.awaiting import is_async_callable, resolve, takes_two
 from agentkit_py._core.json import JsonValue, dumps
 from agentkit_py._engine.agent_spec import Turn
 from agentkit_py._engine.concurrency import in_thread
@@ -141,7 +140,7 @@ class AnswerReader:
             if member.function is not None:
                 value = await _called(member, value, context)
             for validator in self.plan.spec.validators:
-                given = (context, value) if _takes_context(validator) else (value,)
+                given = (context, value) if takes_two(validator) else (value,)
                 value = await resolve(validator(*given))
         except ModelRetry as error:
             return {"retry": str(error)}
@@ -186,9 +185,3 @@ async def _called(member: Member, arguments: Any, context: Any) -> Any:
 
 def _parameter(name: str, info: Any) -> str:
     return info.alias if name.startswith("argument_") and info.alias else name
-
-
-def _takes_context(validator: Callable[..., Any]) -> bool:
-    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    places = [p for p in signature(validator).parameters.values() if p.kind in kinds]
-    return len(places) > 1

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from agentkit_py._core.json import dumps
 from agentkit_py._engine.agent_spec import AgentSpec, NetworkSpec
+from agentkit_py._engine.guardrails import NO_GUARDRAILS, GuardrailSpec
 from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.tool import Tool
 from agentkit_py.codec import message_to_dict
@@ -46,13 +47,24 @@ def definition_of(
             found[f"tool {name} of {agent.name}"] = _tool(tool)
     if network is not None:
         names = [agent.name for agent in specs]
-        found[f"network {network.name}"] = digest_of([names, network.max_iter, _named(router)])
+        parts = [names, network.max_iter, _named(router), *_guardrails(network.guardrails)]
+        found[f"network {network.name}"] = digest_of(parts)
     return found
 
 
 def _agent(agent: AgentSpec) -> list[Any]:
     handoffs = sorted(agent.handoffs)
-    return [*_with_output(agent), handoffs] if handoffs else _with_output(agent)
+    found = [*_with_output(agent), handoffs] if handoffs else _with_output(agent)
+    return [*found, *_guardrails(agent.guardrails)]
+
+
+def _guardrails(given: GuardrailSpec) -> list[Any]:
+    """Return the guardrails' names and functions; nothing where there are none."""
+    if given is NO_GUARDRAILS:
+        return []
+    stages = (given.input, given.output, given.tool_input, given.tool_output)
+    functions = [[_named(one.check) for one in stage.guardrails] for stage in stages]
+    return [given.names, functions]
 
 
 def _with_output(agent: AgentSpec) -> list[Any]:
@@ -81,7 +93,8 @@ def _tool(tool: Tool) -> str:
     seconds = tool.approval_timeout.total_seconds()
     options = (tool.handler, tool.needs_approval, tool.check)
     schema = tool.parameters
-    return digest_of([schema, tool.steps, seconds, [_named(option) for option in options]])
+    parts = [schema, tool.steps, seconds, [_named(option) for option in options]]
+    return digest_of([*parts, *_guardrails(tool.guardrails)])
 
 
 def _named(value: object) -> Any:

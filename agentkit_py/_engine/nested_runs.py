@@ -17,6 +17,7 @@ from agentkit_py._engine.tool import Tool, ToolContext, create_tool
 from agentkit_py._engine.tool_sources import ToolSource, may_have
 from agentkit_py.errors import ConfigurationError, NestingError, is_control_error
 from agentkit_py.history.config import HistoryConfig
+from agentkit_py.processors.redaction import Redactor
 from agentkit_py.state import State
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Nested:
     run: RunNested
     history: HistoryConfig | None
     mode: HistoryMode
+    masks: Sequence[Redactor] = ()
 
     def tool(self, options: AsToolOptions) -> Tool:
         """Return the tool.
@@ -168,6 +170,7 @@ def _begin(nested: Nested, options: AsToolOptions, task: str, parent: RunContext
         {"state": state, "approver": parent.approver, "runtime": parent.runtime},
         history=options.get("history", nested.history),
         mode=nested.mode,
+        masks=nested.masks,
         nested_in=parent,
     )
     run.meter = parent.meter

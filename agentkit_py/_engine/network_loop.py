@@ -26,6 +26,7 @@ from agentkit_py._engine.limits import LIMITS
 from agentkit_py._engine.network_run import DONE, AgentLike, NetworkLike, NetworkRun
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.state_changes import Scheduled
+from agentkit_py._engine.transcript import GUARDRAIL
 from agentkit_py.errors import OutputError, RoutingError
 from agentkit_py.events.types import (
     AgentsRouted,
@@ -280,6 +281,8 @@ class NetworkLoop:
         else:
             await self._run_together(names)
         run.call_count += len(names)
+        if run.last_result is not None and run.last_result.stop_reason == GUARDRAIL:
+            return GUARDRAIL
         return self._limit_reached()
 
     def _options(self, name: str) -> TurnOptions:
@@ -319,7 +322,10 @@ class NetworkLoop:
                 await context.add(result)
         if errors:
             raise errors[0]
-        run.last_result = outcomes[-1]
+        for fork in forks:
+            context.judged |= fork.judged
+        stopped = [one for one in outcomes if one.stop_reason == GUARDRAIL]
+        run.last_result = (stopped or outcomes)[-1]
         run.state.merge([(n, fork.state) for n, fork in zip(names, forks, strict=True)])
 
     def _limit_reached(self) -> str | None:
@@ -387,6 +393,9 @@ class NetworkLoop:
         )
         self._routings += 1
         result = await run_agent(context, spec, options)
+        if result.stop_reason == GUARDRAIL:
+            run.last_result, run.limit_reached = result, GUARDRAIL
+            return ()
         run.routing_results.append(result)
         if result.stop_reason in LIMITS and not result.output:
             run.limit_reached = result.stop_reason  # it was not asked, so it has not said "nobody"

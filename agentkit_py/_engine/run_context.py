@@ -31,6 +31,7 @@ from agentkit_py.models.base import Model, copy_model
 from agentkit_py.models.fallback import FallbackModel
 from agentkit_py.processors.apply import ChosenProcessors, as_processors, is_bounded
 from agentkit_py.processors.base import Extent, HistoryProcessor, Level, Processors
+from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.runtime.current import choose_runtime
 from agentkit_py.runtime.port import Runtime
@@ -182,6 +183,12 @@ class RunContext:
     approver: Approver | None = None
     network: NetworkRun | None = None
     network_spec: NetworkSpec | None = None
+    masks: Sequence[Redactor] = ()
+    """What has masked its input."""
+
+    judged: set[int] = field(default_factory=set[int])
+    """The input guardrails (by their ids in this process) that have judged its input."""
+
     nesting: Nesting = Nesting()
     resumes: bool = False
     """True if no state was given, so that the data of the thread's previous run may be restored."""
@@ -408,6 +415,7 @@ class RunContext:
             monitor=monitor,
             meter=replace(self.meter),
             memory=dict(self.memory),
+            judged=set(self.judged),
             sources=self.sources.copy(),
         )
 
@@ -489,6 +497,7 @@ def begin_run(  # noqa: PLR0913 - by name
     default_state: State[Any] | None = None,
     state_type: type[Any] | None = None,
     tokens: bool = False,
+    masks: Sequence[Redactor] = (),
     nested_in: RunContext | None = None,
 ) -> RunContext:
     """Return the context of a run of the agent or network ``name``.
@@ -507,7 +516,7 @@ def begin_run(  # noqa: PLR0913 - by name
         require_durable=options.get("require_durable", False),
     )
     prefix = runtime.claim(name)
-    given = RunInput.of(input, runtime, prefix)
+    given = RunInput.of(_masked(input, masks), runtime, prefix)
     if default_state is None and state_type is not None:
         default_state = new_state(name, state_type, options.get("state"))
     state = state_of(options.get("state"), default_state, options.get("thread_id"))
@@ -543,7 +552,21 @@ def begin_run(  # noqa: PLR0913 - by name
         budget=options.get("budget") or (nested_in.budget if nested_in else None),
         approver=options.get("approver"),
         resumes=options.get("state") is None,
+        masks=masks,
     )
+
+
+def _masked(given: str | UserMessage, masks: Sequence[Redactor]) -> str | UserMessage:
+    """Return the user's message masked, before it is stored or sent."""
+    for redactor in masks:
+        if isinstance(given, str):
+            given = redactor.text(given)
+        elif isinstance(given, UserMessage):  # pyright: ignore[reportUnnecessaryIsInstance]
+            content = given.content
+            said = TextMessage("user", content if isinstance(content, str) else tuple(content))
+            masked = cast("TextMessage", redactor.message(said))
+            given = replace(given, content=masked.content)
+    return given
 
 
 def new_state(name: str, state_type: type[Any], given: object) -> State[Any] | None:

@@ -23,13 +23,15 @@ from typing import (
 from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.json import JsonValue, copied
 from agentkit_py._core.naming import TOOL_NAME
+from agentkit_py._engine.guardrails import NO_GUARDRAILS, Guardrail, GuardrailSpec, Verdict
 from agentkit_py._engine.network_run import AgentLike, NetworkRun
 from agentkit_py._engine.tool_values import Arguments
-from agentkit_py.errors import ToolDefinitionError
+from agentkit_py.errors import ConfigurationError, ToolDefinitionError
 from agentkit_py.events.approvals import Answered, ApprovalAnswer, ApprovalRequest
 from agentkit_py.messages import ToolCall
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.models.schema import restore_arguments
+from agentkit_py.processors.redaction import Redactor
 from agentkit_py.runtime.port import ToolSteps
 from agentkit_py.state import State, StateT
 
@@ -133,6 +135,11 @@ class ToolContext(Generic[StateT]):
 
 Condition: TypeAlias = Callable[[ToolContext], "bool | Awaitable[bool]"]
 Check: TypeAlias = Callable[[ToolContext], "str | Awaitable[str | None] | None"]
+ToolGuardrail: TypeAlias = (
+    Callable[[ToolContext[StateT], Any], Verdict | Awaitable[Verdict]]
+    | Callable[[Any], Verdict | Awaitable[Verdict]]
+)
+"""Gets the context and the call's arguments or its result, or the latter alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +169,12 @@ class ToolTraits(TypedDict, total=False):
     check: Check | None
     """Returns an objection to a call, or None; called before a person is asked, and again right
     before the call."""
+
+    tool_input_guardrails: Sequence[ToolGuardrail | Guardrail[Any]]
+    """Checks of each call's arguments, before a person is asked and anything is done."""
+
+    tool_output_guardrails: Sequence[ToolGuardrail | Guardrail[Any] | Redactor]
+    """Checks of each result, before anybody sees it."""
 
     approval_timeout: timedelta
     """The time an approval waits for its answer; 4 hours unless given."""
@@ -227,6 +240,8 @@ class Tool:
     """The function as it was given."""
 
     spec: ToolSpec = field(repr=False, default_factory=lambda: ToolSpec(""))
+    guardrails: GuardrailSpec = field(repr=False, default=NO_GUARDRAILS)
+    """Checks of its arguments and results."""
 
     def __call__(self, *args: Any, **arguments: Any) -> Any:
         """Call the function as it was given."""
@@ -392,7 +407,22 @@ def _build(
         *_attempts(name, traits),
         handler,
         ToolSpec(name, description, arguments.schema, traits.get("strict")),
+        _guardrails(name, traits),
     )
+
+
+def _guardrails(name: str, traits: ToolTraits) -> GuardrailSpec:
+    """Return the tool's guardrails.
+
+    Raises:
+        ToolDefinitionError: One of them is none.
+    """
+    inputs = traits.get("tool_input_guardrails", ())
+    outputs = traits.get("tool_output_guardrails", ())
+    try:
+        return GuardrailSpec.of("guardrails", {"tool_input": inputs, "tool_output": outputs})
+    except ConfigurationError as error:
+        raise ToolDefinitionError(name, str(error)) from error
 
 
 def _approvers(name: str, traits: ToolTraits) -> Approvers:

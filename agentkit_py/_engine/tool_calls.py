@@ -16,6 +16,7 @@ from agentkit_py._engine.agent_spec import AgentSpec, Turn
 from agentkit_py._engine.approvals import CallDesk, refused_content
 from agentkit_py._engine.call_steps import CallSteps
 from agentkit_py._engine.concurrency import in_thread, run_in_parallel
+from agentkit_py._engine.guarding import Guards, Trip
 from agentkit_py._engine.instrumentation import CallTool, Monitor
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.state_changes import StateChanges
@@ -59,6 +60,9 @@ class Prepared:
     result: ToolResultMessage | None = None
     """The result, once there is one."""
 
+    trip: Trip | None = None
+    """The guardrail that stops the run because of the result."""
+
 
 @dataclass(slots=True)
 class ToolRunner:
@@ -81,6 +85,10 @@ class ToolRunner:
     settled: Mapping[int, JsonValue] = field(default_factory=dict[int, JsonValue])
     """Results for calls that are not run, by their place in the reply."""
 
+    guards: Guards = field(kw_only=True)
+    trip: Trip | None = field(default=None, init=False)
+    """The guardrail that stops the run."""
+
     @property
     def agent(self) -> AgentSpec:
         """The agent whose turn it is."""
@@ -94,6 +102,7 @@ class ToolRunner:
             StateConflictError: Two parallel tools changed the same key.
         """
         prepared = [self._prepare(index, call) for index, call in enumerate(calls)]
+        await self._guard_calls(prepared)
         asked = cast("list[int] | None", self.run.runtime.recorded(f"{self.path}.approve"))
         if asked is not None or any(map(_may_need_approval, prepared)):
             await self._approve(prepared, asked)
@@ -102,8 +111,30 @@ class ToolRunner:
             await self._run_together(waiting)
         else:
             for one in waiting:
+                if self.trip is not None and one.refused is None:
+                    one.refused = _stopped(self.trip)
                 await self._run(one)
+                self.trip = self.trip or one.trip
+        self.trip = self.trip or next((one.trip for one in prepared if one.trip), None)
         return tuple([one.result for one in prepared if one.result is not None])
+
+    async def _guard_calls(self, prepared: Sequence[Prepared]) -> None:
+        """Mark the calls that guardrails refuse: all, where one stops the run."""
+        for one in prepared:
+            if one.refused is not None or one.tool is None:
+                continue
+            context = self._context(one, self.run.state, may_step=False)
+            found = await self.guards.check_call(
+                one.step_id, one.tool, one.call, one.arguments, context
+            )
+            if isinstance(found, Trip):
+                self.trip = found
+                break
+            if found is not None:
+                one.refused = error_content("GuardrailError", found)
+        if self.trip is not None:
+            for one in prepared:
+                one.refused = one.refused or _stopped(self.trip)
 
     async def _run(self, one: Prepared) -> None:
         await self._announce(one)
@@ -237,7 +268,8 @@ class ToolRunner:
         forks = [(one.call.name, run.state.fork()) for one in prepared]
 
         async def call(one: Prepared, fork: State[Any], monitor: Monitor) -> ToolResultMessage:
-            runner = replace(self, run=replace(run, monitor=monitor))
+            branch = replace(run, monitor=monitor)
+            runner = replace(self, run=branch, guards=replace(self.guards, run=branch))
             return await runner.run_one(one, fork)
 
         calls = [partial(call, one, fork) for one, (_, fork) in zip(prepared, forks, strict=True)]
@@ -259,6 +291,8 @@ class ToolRunner:
         """Run one call on a state; return its result."""
         opened = self._opened(one)
         content = await self._content(one, state, opened)
+        if one.refused is None and one.tool is not None:
+            content = await self._guard_result(one, one.tool, state, content)
         if one.edited is not None and isinstance(content, dict):
             note = f"A person changed the arguments to {dumps(dict(one.edited))}"
             content = {**content, "note": note}
@@ -268,6 +302,17 @@ class ToolRunner:
         if self.run.monitor.is_active:
             await self.run.monitor.emit(ToolFinished(**self.turn.facts, result=result))
         return result
+
+    async def _guard_result(
+        self, one: Prepared, tool: Tool, state: State[Any], content: JsonValue
+    ) -> JsonValue:
+        """Return a result, or what the model reads where a guardrail stands against it."""
+        context = self._context(one, state, may_step=False)
+        found = await self.guards.check_result(one.step_id, tool, content, context)
+        if isinstance(found, Trip):
+            one.trip = found
+            found = f"A guardrail withheld the result: {found.tripwire.reason}"
+        return content if found is None else error_content("GuardrailError", found)
 
     def _opened(self, one: Prepared) -> OpenCall | None:
         run, reply = self.run, self.reply
@@ -347,6 +392,7 @@ class ToolRunner:
         tries = runtime.attempt
         while True:
             content, error = await self._attempt(tool, one, context)
+            content = self.guards.mask_result(tool, content)
             if error is None or tries >= tool.retries:
                 return content
             await runtime.try_again(min(tool.backoff * 2**tries, _LONGEST_BACKOFF), error)
@@ -393,6 +439,11 @@ def _not_run(cut: Finish) -> JsonValue:
         "Call again if it is still needed, with less text."
     )
     return error_content("IncompleteReplyError", text)
+
+
+def _stopped(trip: Trip) -> JsonValue:
+    text = f"This call was not run: a guardrail stopped the run ({trip.tripwire.reason})."
+    return error_content("GuardrailError", text)
 
 
 def _may_need_approval(one: Prepared) -> bool:

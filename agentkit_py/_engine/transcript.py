@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 
-from agentkit_py.messages import Message
+from agentkit_py.messages import Message, TextMessage, derived
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.state import State
+
+GUARDRAIL = "guardrail"
+"""The stop reason of turns and runs that a guardrail ended, and its word for the reply's end."""
 
 
 @dataclass(slots=True)
@@ -61,7 +66,8 @@ class Transcript:
     def history(self) -> tuple[Message, ...]:
         """Return the history of the next model call: past messages, then those of this run."""
         self._read()
-        older = [m for e in self.older for m in (*e.output, *e.tool_calls)]
+        withheld = _withheld(self.older)
+        older = [m for e in self.older for m in _shown(e, withheld)]
         return (*self.state.messages, *older, *self._past, *self._present)
 
     def _read(self) -> None:
@@ -77,8 +83,9 @@ class Transcript:
             self.state.mark_present(self._own_ids())
             entries, count = self.state.transcript, 0
             self._past, self._present = [], []
+        withheld = _withheld(entries[max(0, count - 1) :])
         for entry in entries[count:]:
-            for message in (*entry.output, *entry.tool_calls):
+            for message in _shown(entry, withheld):
                 self._is_present = message.from_history is False
                 # The user message of this run stands in the prompt.
                 if entry.agent_name != USER or entry.id != self.question:
@@ -98,3 +105,29 @@ class Transcript:
     def fork(self, state: State) -> Transcript:
         """Return the transcript of an agent that runs in parallel to others, on its own state."""
         return Transcript(state, self.question, self.older)
+
+
+WITHHELD = "[A guardrail stopped this message; it is not shown.]"
+
+
+def _withheld(entries: Sequence[AgentResult]) -> set[int]:
+    """Return the user turns (by their ids in this process) that input guardrails stopped."""
+    return {
+        id(before)
+        for before, entry in pairwise(entries)
+        if before.agent_name == USER
+        and entry.finish is not None
+        and entry.finish.word == GUARDRAIL
+        and (entry.finish.details or {}).get("stage") == "input"
+    }
+
+
+def _shown(entry: AgentResult, withheld: set[int]) -> Sequence[Message]:
+    """Return an entry's messages as models see them."""
+    if id(entry) not in withheld:
+        return (*entry.output, *entry.tool_calls)
+    return [derived(m, WITHHELD, partial(_emptied, m)) for m in entry.output]
+
+
+def _emptied(message: Message) -> Message:
+    return TextMessage("user", WITHHELD, from_history=message.from_history)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ContextActivity,
         ContextBuilt,
         Event,
+        GuardrailChecked,
         HitlRequested,
         HitlResolved,
         ModelFailedOver,
@@ -55,6 +56,7 @@ __all__ = [
     "Decision",
     "Event",
     "EventName",
+    "GuardrailChecked",
     "HitlRequested",
     "HitlResolved",
     "MessageAssembler",
@@ -84,7 +86,7 @@ __getattr__: _Finder = _lazily(
         "StreamedPart assemble",
         "agentkit_py.events.project": "Projector",
         "agentkit_py.events.types": "AgentsRouted ContextActivity ContextBuilt Event "
-        "HitlRequested HitlResolved ModelFailedOver ModelReplied "
+        "GuardrailChecked HitlRequested HitlResolved ModelFailedOver ModelReplied "
         "Observer OutputDelta ReplyDelta RunCompleted RunFailed "
         "RunInterrupted RunStarted ToolFinished ToolStarted",
     },

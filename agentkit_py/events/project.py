@@ -24,6 +24,7 @@ from agentkit_py.events.types import (
     ContextActivity,
     ContextBuilt,
     Event,
+    GuardrailChecked,
     HitlRequested,
     HitlResolved,
     ModelFailedOver,
@@ -166,8 +167,8 @@ class Projector:
                 return self._context(event)
             case ReplyDelta():
                 return self._delta(event)
-            case ModelFailedOver():
-                return self._failed_over(event)
+            case ModelFailedOver() | GuardrailChecked():
+                return self._taken_back(event)
             case ModelReplied():
                 return self._reply(event)
             case ToolStarted():
@@ -264,19 +265,22 @@ class Projector:
             data["toolName"] = part.tool or ""
         return _DELTA_EVENTS[part.kind], data
 
-    def _failed_over(self, event: ModelFailedOver) -> Iterator[_Draft]:
+    def _taken_back(self, event: ModelFailedOver | GuardrailChecked) -> Iterator[_Draft]:
+        """Take back what was streamed of a reply that does not count."""
+        if isinstance(event, ModelFailedOver):
+            why, kind = f"taken back: {event.error}", "model_fallback"
+            metadata = {"error": str(event.error), "model": event.model}
+        elif event.verdict == "tripped":
+            # Without the reason: who reads this may be whom the guardrail stopped.
+            why, kind = "taken back", "guardrail_tripped"
+            metadata = {"guardrail": event.guardrail, "stage": event.stage}
+        else:
+            return
         for part in self._take_live(event.message_id):
-            yield self._failed(event, part, f"taken back: {event.error}")
+            yield self._failed(event, part, why)
         if self.extended:
-            yield (
-                "metadata.updated",
-                {
-                    "runId": event.run_id,
-                    "messageId": event.message_id,
-                    "type": "model_fallback",
-                    "metadata": {"error": str(event.error), "model": event.model},
-                },
-            )
+            facts = {"runId": event.run_id, "messageId": event.message_id}
+            yield "metadata.updated", {**facts, "type": kind, "metadata": metadata}
 
     def _reply(self, event: ModelReplied) -> Iterator[_Draft]:
         live = self._take_live(event.message_id)

@@ -162,6 +162,31 @@ class ToolFinished(_Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GuardrailChecked(_Event):
+    """A guardrail said what it thinks.
+
+    Where it stopped the run, the pieces of the reply that were emitted (`ReplyDelta`) do not count
+    any more.
+    """
+
+    message_id: str
+    guardrail: str
+    stage: str
+    """``"input"``, ``"output"``, ``"tool_input"`` or ``"tool_output"``."""
+
+    verdict: Literal["passed", "refused", "tripped"]
+    """``"refused"``: the model reads the reason instead of a tool's result; ``"tripped"``: the run
+    is stopped."""
+
+    reason: str = ""
+    tool: str | None = None
+    """The tool whose call or result it is about."""
+
+    model_call: Literal["cancelled", "discarded"] | None = None
+    """The fate of the model call beside a guardrail that stopped the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HitlRequested(_Event):
     """A person is asked."""
 
@@ -192,6 +217,7 @@ Event: TypeAlias = (
     | ModelReplied
     | ToolStarted
     | ToolFinished
+    | GuardrailChecked
     | HitlRequested
     | HitlResolved
 )

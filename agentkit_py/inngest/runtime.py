@@ -306,6 +306,12 @@ class InngestRuntime:
             await self._leave_group()
         return outcomes
 
+    async def beside(
+        self, call: Callable[[], Awaitable[T]], checks: Sequence[Callable[[], Awaitable[Any]]]
+    ) -> list[Any]:
+        """Run all through the SDK's group; a step cannot be ended, so the call's is not."""
+        return await self.parallel([call, *checks])
+
     async def _leave_group(self) -> None:
         """Stop here: this request is about a step outside of the group that was just gone through.
 

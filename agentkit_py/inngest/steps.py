@@ -21,6 +21,7 @@ from agentkit_py.errors import (
     AgentKitError,
     BudgetExceededError,
     ConfigurationError,
+    GuardrailTripped,
     MissingDependencyError,
     MissingModelError,
     NonRetriableError,
@@ -47,6 +48,7 @@ MAX_OUTPUT = 4 * 1024 * 1024
 NEVER_RETRIED = (
     BudgetExceededError,
     ConfigurationError,
+    GuardrailTripped,
     OutputError,
     StateError,
     ThreadNotFoundError,

@@ -24,6 +24,7 @@ from agentkit_py.errors import AuthenticationError, ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.models.base import Model, copy_model
 from agentkit_py.models.binding import account_tag
+from agentkit_py.runtime.beside import ended_by
 from agentkit_py.runtime.guards import guarded
 from agentkit_py.runtime.journal import JournalRuntime
 from agentkit_py.runtime.keys import key_of
@@ -313,6 +314,12 @@ class DirectRuntime:
                 return error
 
         return list(await asyncio.gather(*(result_or_error(call) for call in calls)))
+
+    async def beside(
+        self, call: Callable[[], Awaitable[T]], checks: Sequence[Callable[[], Awaitable[Any]]]
+    ) -> list[Any]:
+        """Run all at the same time; a check that finds something cancels the call."""
+        return await ended_by(self.parallel, call, checks)
 
     async def publish(self, chunk: dict[str, Any]) -> None:
         """Pass the chunk on, if anybody listens."""

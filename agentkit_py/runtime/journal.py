@@ -26,6 +26,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.models.base import Model
+from agentkit_py.runtime.beside import ended_by
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, Runtime
 from agentkit_py.runtime.recorded import (
     DeltaLog,
@@ -305,6 +306,12 @@ class JournalRuntime:
         if paused is not None:
             raise paused
         return cast("list[T | Exception]", list(found))
+
+    async def beside(
+        self, call: Callable[[], Awaitable[T]], checks: Sequence[Callable[[], Awaitable[Any]]]
+    ) -> list[Any]:
+        """Run all at the same time; a check that finds something cancels the call."""
+        return await ended_by(self.parallel, call, checks)
 
     async def publish(self, chunk: dict[str, Any]) -> None:
         """Pass the chunk on, if anybody listens."""

@@ -286,6 +286,18 @@ class Runtime(Protocol):
         """Run all to their end; results in the order given, errors as values."""
         ...
 
+    async def beside(
+        self, call: Callable[[], Awaitable[T]], checks: Sequence[Callable[[], Awaitable[Any]]]
+    ) -> list[Any]:
+        """Run a call and its checks at the same time, errors as values.
+
+        A check that gives something else than None, or fails, ends the call where that can be done.
+
+        Returns:
+            What the call gave (None: it was ended), and what each check gave.
+        """
+        ...
+
     async def publish(self, chunk: dict[str, Any]) -> None:
         """Send a streaming chunk to whoever listens; never fails the run."""
         ...

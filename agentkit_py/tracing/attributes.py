@@ -12,6 +12,7 @@ from agentkit_py._core.json import JsonValue, as_object, dumps
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import EmptyReplyError, ModelHTTPError
+from agentkit_py.events.types import GuardrailChecked
 from agentkit_py.messages import (
     Finish,
     Message,
@@ -139,6 +140,19 @@ def of_error(error: BaseException) -> Attributes:
         found |= _of_end(end_of(error))
         if error.usage is not None:
             found |= of_usage(error.usage)
+    return found
+
+
+def of_guardrail(event: GuardrailChecked) -> Attributes:
+    """Return what stopped a run, without the reason, which may quote content."""
+    found: Attributes = {
+        "agentkit.guardrail.name": event.guardrail,
+        "agentkit.guardrail.stage": event.stage,
+    }
+    if event.tool is not None:
+        found["gen_ai.tool.name"] = event.tool
+    if event.model_call is not None:
+        found["agentkit.guardrail.model_call"] = event.model_call
     return found
 
 

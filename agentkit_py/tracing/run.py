@@ -15,6 +15,7 @@ from agentkit_py._core.json import JsonValue, as_object
 from agentkit_py._engine.instrumentation import CallTool, Instrumentation, ModelCall
 from agentkit_py.events.types import (
     Event,
+    GuardrailChecked,
     ModelReplied,
     RunCompleted,
     RunFailed,
@@ -33,6 +34,7 @@ from agentkit_py.tracing.attributes import (
     Attributes,
     Words,
     of_error,
+    of_guardrail,
     of_model,
     of_reply,
     of_usage,
@@ -70,6 +72,8 @@ class MeasuredRun(Instrumentation):
             return
         if isinstance(event, ModelReplied) and event.usage is not None:
             run.usage = event.usage if run.usage is None else run.usage + event.usage
+        elif isinstance(event, GuardrailChecked) and event.verdict == "tripped":
+            run.opened.set(of_guardrail(event))
         elif isinstance(event, RunCompleted | RunFailed | RunInterrupted):
             self._end(run, event)
 

@@ -16,6 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from agentkit_py import Agent, Message, Network, TextMessage, tool
 from agentkit_py.errors import BadRequestError, ModelError
+from agentkit_py.guardrails import Guardrail
 from agentkit_py.processors import HistoryProcessor, ProcessorContext, Redactor
 from agentkit_py.routing import together
 from agentkit_py.testing import ScriptedModel, error, tool_call, tool_calls
@@ -73,6 +74,18 @@ async def test_spans_have_the_attributes_of_the_genai_conventions(collected: Col
     assert found["gen_ai.tool.description"] == "Find an order."
     assert "gen_ai.tool.call.id" in found
     assert all((s.end_time or 0) >= (s.start_time or 0) > 0 for s in collected.spans)
+
+
+async def test_a_guardrail_that_stops_a_run_is_named_on_its_span(collected: Collected) -> None:
+    """Without its reason, which may quote content."""
+    stop = Guardrail(lambda _: "secret reason", name="stop", reply="No.")
+    agent = Agent(name="desk", system="…", model=ScriptedModel("x"), input_guardrails=[stop])
+    await agent.run("Hi", tracing=collected.tracing())
+    found = said(collected.named("invoke_agent desk"))
+    assert found["agentkit.guardrail.name"] == "stop"
+    assert found["agentkit.guardrail.stage"] == "input"
+    assert found["agentkit.stop_reason"] == "guardrail"
+    assert "secret reason" not in str(found)
 
 
 async def test_content_is_not_written_by_default(collected: Collected) -> None:

@@ -1,0 +1,439 @@
+"""Guarding: an agent's turn under its guardrails, and what becomes of it where one trips."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
+
+from agentkit_py._core.awaiting import resolve, takes_two
+from agentkit_py._core.json import JsonValue, dumps
+from agentkit_py._engine.agent_spec import AgentSpec, Turn
+from agentkit_py._engine.guardrails import (
+    Checks,
+    Guardrail,
+    GuardrailSpec,
+    GuardrailStage,
+    Tripwire,
+    Verdict,
+)
+from agentkit_py._engine.lifecycle import AgentContext
+from agentkit_py._engine.network_run import AgentLike
+from agentkit_py._engine.run_context import Nesting, RunContext, begin_run
+from agentkit_py._engine.state_changes import StateChanges
+from agentkit_py._engine.tool import Tool, ToolContext
+from agentkit_py._engine.transcript import GUARDRAIL
+from agentkit_py.errors import ConfigurationError, GuardrailTripped, OutputError
+from agentkit_py.events.types import GuardrailChecked
+from agentkit_py.messages import (
+    Finish,
+    Message,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    UserMessage,
+)
+from agentkit_py.processors.redaction import Redactor
+from agentkit_py.results import NO_VALUE, AgentResult
+from agentkit_py.state import State, clone_data
+
+if TYPE_CHECKING:
+    from agentkit_py._engine.output_types import Member
+
+T = TypeVar("T")
+
+AskAgent: TypeAlias = Callable[[RunContext, AgentSpec, Turn], Awaitable[AgentResult]]
+"""Runs an agent's turn in a context of its own, as part of another's turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """A guardrail that stops the run."""
+
+    guardrail: Guardrail[Any]
+    stage: GuardrailStage
+    tripwire: Tripwire
+    tool: str | None = None
+    model_call: Literal["cancelled", "discarded"] | None = None
+
+    def error(self, agent: str) -> GuardrailTripped:
+        """Return the error that it ends with if it has no reply."""
+        return GuardrailTripped(
+            self.guardrail.label,
+            self.stage,
+            self.tripwire.reason,
+            agent=agent,
+            tool=self.tool,
+            info=self.tripwire.info,
+            model_call=self.model_call,
+        )
+
+    @property
+    def finish(self) -> Finish:
+        """The end of the reply that stands in place of what was stopped."""
+        details: dict[str, JsonValue] = {"guardrail": self.guardrail.label, "stage": self.stage}
+        return Finish("content_filter", GUARDRAIL, details)
+
+
+class TurnStopped(Exception):  # noqa: N818 - it ends a turn, not a run
+    """A guardrail stops the turn; raised and caught within it."""
+
+    def __init__(self, trip: Trip, result: AgentResult | None = None) -> None:
+        """Keep what tripped, and the result as far as it may be kept."""
+        super().__init__(trip.tripwire.reason)
+        self.trip = trip
+        self.result = result
+
+
+@dataclass(slots=True)
+class Guards:
+    """The guardrails of one agent's turn: its network's, then its own."""
+
+    run: RunContext
+    turn: Turn
+    ask: AskAgent
+    spec: GuardrailSpec = field(init=False)
+
+    def __post_init__(self) -> None:
+        network = self.run.network_spec
+        own = self.turn.agent.guardrails
+        self.spec = own if network is None else network.guardrails + own
+
+    # Input.
+
+    def _pending(self, *, beside: bool) -> list[tuple[str, Guardrail[Any]]]:
+        """Return the input guardrails that have not judged this run's input, with their steps."""
+        return [
+            (f"{self.turn.path}.input.{index}.{one.label}", one)
+            for index, one in enumerate(self.spec.input.guardrails)
+            if one.run_in_parallel is beside and id(one) not in self.run.judged
+        ]
+
+    async def check_input(self) -> None:
+        """Have the input judged by what must have judged it before a model sees it.
+
+        Raises:
+            TurnStopped: One tripped.
+            ConfigurationError: A redactor of the agent came too late for this run's input.
+        """
+        late = [one for one in self.spec.input.redactors if one not in self.run.masks]
+        if late:
+            raise ConfigurationError(
+                f"Agent {self.turn.agent.name!r} has a Redactor in input_guardrails, and joined "
+                "the network when its input was already stored. Put it into the network's."
+            )
+        for step_id, guardrail in self._pending(beside=False):
+            trip = await self._judge_input(step_id, guardrail)
+            self.run.judged.add(id(guardrail))
+            await self._announce(guardrail, "input", trip and trip.tripwire)
+            if trip is not None:
+                raise TurnStopped(trip)
+
+    async def beside(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a model call, with the input guardrails that run beside it.
+
+        Raises:
+            TurnStopped: One tripped.
+        """
+        pending = self._pending(beside=True)
+        if not pending:
+            return await call()
+        checks = [partial(self._judge_input, step_id, one) for step_id, one in pending]
+        answer, *found = await self.run.runtime.beside(call, checks)
+        trips = [one for one in found if isinstance(one, Trip)]
+        fate: Any = ("cancelled" if answer is None else "discarded") if trips else None
+        for (_, guardrail), one in zip(pending, found, strict=True):
+            self.run.judged.add(id(guardrail))
+            if not isinstance(one, Exception):
+                verdict = one and one.tripwire
+                await self._announce(guardrail, "input", verdict, fate=fate if one else None)
+        if trips:
+            raise TurnStopped(replace(trips[0], model_call=fate))
+        for one in (*found, answer):
+            if isinstance(one, Exception):
+                raise one
+        return cast("T", answer)
+
+    async def _judge_input(self, step_id: str, guardrail: Guardrail[Any]) -> Trip | None:
+        context, given = self.run.context_of(self.turn.agent), self.run.input
+        asked = UserMessage(given.message.content)
+        found = await self._judge(step_id, guardrail, "input", context, given.text, asked)
+        return Trip(guardrail, "input", found) if isinstance(found, Tripwire) else None
+
+    # Output.
+
+    async def check_output(self, path: str, result: AgentResult, value: Any) -> AgentResult:
+        """Return a result with its output masked, judged.
+
+        Args:
+            path: Step id prefix of the inference.
+            result: The reply.
+            value: The output; `NO_VALUE`: the reply's text is it.
+
+        Raises:
+            TurnStopped: A guardrail tripped; nothing of the output is kept.
+        """
+        for redactor in self.spec.output.redactors:
+            result, value = self._masked(redactor, result, value)
+        is_text = value is NO_VALUE
+        result = result if is_text else replace(result, value=value)
+        if is_text and not result.text:
+            return result
+        given: Any = result.text if is_text else value
+        for index, guardrail in enumerate(self.spec.output.guardrails):
+            step_id = f"{path}.output.{index}.{guardrail.label}"
+            context = self.run.context_of(self.turn.agent)
+            found = await self._judge(step_id, guardrail, "output", context, given, given)
+            await self._announce(guardrail, "output", found)
+            if isinstance(found, Tripwire):
+                raise TurnStopped(Trip(guardrail, "output", found), result)
+        return result
+
+    def _masked(
+        self, redactor: Redactor, result: AgentResult, value: Any
+    ) -> tuple[AgentResult, Any]:
+        plan = self.turn.output
+        names = () if plan is None else plan.tools
+
+        def is_output(message: Message) -> bool:
+            if isinstance(message, ToolCallMessage):
+                return all(call.name in names for call in message.tools)
+            return isinstance(message, TextMessage)
+
+        output = [redactor.message(m) if is_output(m) else m for m in result.output]
+        result = result.with_messages(output)
+        if value is NO_VALUE or plan is None:
+            return result, value
+        for member in plan.spec.members or (plan.spec.text,):
+            assert member is not None
+            plain = _dumped(member, value)
+            if plain is not NO_VALUE:
+                return result, member.adapter.validate_json(dumps(redactor.value(plain)))
+        return result, value
+
+    # Tools.
+
+    def _of_tool(self, tool: Tool) -> GuardrailSpec:
+        return self.spec + tool.guardrails
+
+    async def check_call(
+        self, step_id: str, tool: Tool, call: ToolCall, arguments: Any, context: ToolContext
+    ) -> Trip | str | None:
+        """Return what stands against a call: a reason for the model, or what stops the run."""
+        text = UserMessage(dumps({"tool": call.name, "arguments": call.arguments}))
+        checks = self._of_tool(tool).tool_input
+        return await self._check_tool(checks, "tool_input", step_id, context, arguments, text)
+
+    async def check_result(
+        self, step_id: str, tool: Tool, content: JsonValue, context: ToolContext
+    ) -> Trip | str | None:
+        """Return what stands against a result; see `check_call`."""
+        checks = self._of_tool(tool).tool_output
+        text = UserMessage(dumps({"tool": tool.name, "result": content}))
+        fields = content if isinstance(content, dict) else {}
+        given = fields.get("data", content)
+        return await self._check_tool(checks, "tool_output", step_id, context, given, text)
+
+    def mask_result(self, tool: Tool, content: JsonValue) -> JsonValue:
+        """Return a tool's result, masked."""
+        for redactor in self._of_tool(tool).tool_output.redactors:
+            content = redactor.value(content)
+        return content
+
+    async def _check_tool(
+        self,
+        checks: Checks,
+        stage: GuardrailStage,
+        step_id: str,
+        context: ToolContext,
+        given: Any,
+        text: UserMessage,
+    ) -> Trip | str | None:
+        tool = context.call.name
+        changes = self.run.changes
+        if context.state is not self.run.state:  # a fork's
+            changes = StateChanges(context.state, self.run.network)
+        for index, guardrail in enumerate(checks.guardrails):
+            name = f"{step_id}.{stage}.{index}.{guardrail.label}"
+            found = await self._judge(name, guardrail, stage, context, given, text, changes=changes)
+            await self._announce(guardrail, stage, found, tool=tool)
+            if found is not None:
+                return found if isinstance(found, str) else Trip(guardrail, stage, found, tool)
+        return None
+
+    # All.
+
+    async def _judge(
+        self,
+        step_id: str,
+        guardrail: Guardrail[Any],
+        stage: GuardrailStage,
+        context: AgentContext | ToolContext,
+        given: Any,
+        asked: Any,
+        *,
+        changes: StateChanges | None = None,
+    ) -> Verdict:
+        """Return a guardrail's verdict, with its own reply where it has none.
+
+        Args:
+            step_id: A function's step, or the prefix of an agent's.
+            guardrail: The guardrail.
+            stage: What is checked.
+            context: What functions get.
+            given: The input, output, arguments or result.
+            asked: The same as agents get it.
+            changes: Records what a function changes in the state.
+        """
+        judge = guardrail.agent
+        verdict: Any
+        if judge is not None:
+            output = await self._ask(step_id, judge, asked)
+            assert guardrail.trips is not None
+            verdict = guardrail.trips(output)
+            if isinstance(verdict, bool):
+                verdict = f"{guardrail.label} tripped" if verdict else None
+            verdict = _plain(guardrail, stage, verdict, _json(output))
+        else:
+            function: Any = guardrail.check
+
+            async def call() -> JsonValue:
+                arguments = (context, given) if takes_two(function) else (given,)
+                return _plain(guardrail, stage, await resolve(function(*arguments)))
+
+            verdict = await self.run.runtime.effect(step_id, call, changes or self.run.changes)
+        return Tripwire(**cast("Any", verdict)) if isinstance(verdict, dict) else verdict
+
+    async def _ask(self, step_id: str, agent: AgentLike[Any], asked: Any) -> Any:
+        """Run an agent that judges, on a copy of the state; return its output.
+
+        Raises:
+            OutputError: It gave none, so that nothing is known.
+        """
+        run, text = self.run, asked if isinstance(asked, UserMessage) else _as_text(asked)
+        with run.runtime.within(step_id):
+            nested = begin_run(
+                agent.name,
+                text,
+                {"state": State(clone_data(run.state.data)), "runtime": run.runtime},
+                history=None,
+                mode="chronological",
+                nested_in=run,
+            )
+            nested.meter = run.meter
+            nested.nesting = Nesting(run.nesting.depth + 1, GUARDRAIL, run.nesting.context_id)
+            await nested.open([agent])
+            result = await self.ask(nested, nested.spec_of(agent), self.turn)
+        if result.value is not NO_VALUE:
+            return result.value
+        if result.stop_reason is not None or agent.output_type is not None or not result.text:
+            raise OutputError(agent.name, result.stop_reason or "retries", result=result)
+        return result.text
+
+    async def _announce(
+        self,
+        guardrail: Guardrail[Any],
+        stage: GuardrailStage,
+        found: Verdict,
+        *,
+        tool: str | None = None,
+        fate: Literal["cancelled", "discarded"] | None = None,
+    ) -> None:
+        if self.run.monitor.is_active:
+            is_trip = isinstance(found, Tripwire)
+            event = GuardrailChecked(
+                **self.turn.facts,
+                guardrail=guardrail.label,
+                stage=stage,
+                verdict="passed" if found is None else "tripped" if is_trip else "refused",
+                reason=found.reason if isinstance(found, Tripwire) else found or "",
+                tool=tool,
+                model_call=fate,
+            )
+            await self.run.monitor.emit_now(event)
+
+    # The end.
+
+    def replied(self, trip: Trip, result: AgentResult) -> AgentResult:
+        """Return a result with what stands in place of what was stopped.
+
+        Raises:
+            ConfigurationError: The guardrail's reply is no output of the agent.
+        """
+        given = trip.tripwire.reply
+        text, value = ("", NO_VALUE) if given is None else self._as_output(trip, given)
+        output = [TextMessage("assistant", text, from_history=False)] if text else []
+        return replace(
+            result,
+            output=output,
+            tool_calls=(),
+            reply=None,
+            finish=trip.finish,
+            stop_reason=GUARDRAIL,
+            value=value,
+        )
+
+    def _as_output(self, trip: Trip, reply: Any) -> tuple[str, Any]:
+        plan, name = self.turn.output, self.turn.agent.name
+        text = reply if isinstance(reply, str) else dumps(reply)
+        if plan is None and isinstance(reply, str):
+            return text, text
+        spec = None if plan is None else plan.spec
+        members = () if spec is None else (*spec.members, *([spec.text] if spec.text else []))
+        for member in members:
+            try:
+                return text, member.adapter.validate_json(dumps(reply))
+            except ValueError:
+                continue
+        raise ConfigurationError(
+            f"Guardrail {trip.guardrail.label!r}: reply={reply!r:.80} is no output of agent "
+            f"{name!r}, which ends in {'a text' if plan is None else 'its output_type'}"
+        )
+
+
+def _plain(
+    guardrail: Guardrail[Any], stage: GuardrailStage, verdict: object, info: JsonValue = None
+) -> Any:
+    """Return a verdict as JSON; where no model goes on to read a reason, it is a tripwire.
+
+    Raises:
+        ConfigurationError: It is no verdict.
+    """
+    if isinstance(verdict, str) and stage in ("input", "output"):
+        verdict = Tripwire(verdict)
+    if verdict is None or isinstance(verdict, str):
+        return verdict
+    if not isinstance(verdict, Tripwire):
+        raise ConfigurationError(
+            f"Guardrail {guardrail.label!r} must return None, a reason or a Tripwire, got "
+            f"{verdict!r:.80}"
+        )
+    reply = guardrail.reply if verdict.reply is None else verdict.reply
+    facts = info if verdict.info is None else verdict.info
+    return {"reason": verdict.reason, "reply": _json(reply), "info": facts}
+
+
+def _json(value: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return value
+    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - loads pydantic
+
+    return to_jsonable_python(value, fallback=str)
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else dumps(_json(value))
+
+
+def _dumped(member: Member, value: Any) -> Any:
+    """Return an output as JSON, if it is of this type; else `NO_VALUE`."""
+    try:
+        return member.adapter.dump_python(value, mode="json", by_alias=True, warnings="error")
+    except (ValueError, TypeError):
+        return NO_VALUE
+
+
+def input_masks(specs: Sequence[GuardrailSpec]) -> tuple[Redactor, ...]:
+    """Return what masks the input of a run, each once."""
+    return tuple(dict.fromkeys(one for spec in specs for one in spec.input.redactors))

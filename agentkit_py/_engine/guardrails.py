@@ -1,0 +1,222 @@
+"""Guardrails: checks of what an agent is asked, of what it says, and of its tool calls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast, overload
+
+from agentkit_py._core.json import JsonValue
+from agentkit_py._engine.lifecycle import AgentContext
+from agentkit_py._engine.network_run import AgentLike
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.processors.redaction import Redactor
+from agentkit_py.state import StateT
+
+T = TypeVar("T")
+
+GuardrailStage: TypeAlias = Literal["input", "output", "tool_input", "tool_output"]
+"""What a guardrail checks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tripwire:
+    """Returned by a guardrail, it stops the run."""
+
+    reason: str
+    """Why, for logs, events and the error."""
+
+    reply: Any = None
+    """What the run ends with instead of an error: a text, or an output of the agent's type."""
+
+    info: JsonValue = None
+    """Facts beside the reason, as JSON."""
+
+
+Verdict: TypeAlias = Tripwire | str | None
+"""None: nothing stands against it. A text: the reason why it is stopped; of a tool's call or
+result: what the model reads instead, as the run goes on. A `Tripwire` stops the run."""
+
+InputGuardrail: TypeAlias = (
+    Callable[[AgentContext[StateT], str], Verdict | Awaitable[Verdict]]
+    | Callable[[str], Verdict | Awaitable[Verdict]]
+)
+"""Gets the context and the user's text, or the text alone."""
+
+OutputGuardrail: TypeAlias = (
+    Callable[[AgentContext[StateT], Any], Verdict | Awaitable[Verdict]]
+    | Callable[[Any], Verdict | Awaitable[Verdict]]
+)
+"""Gets the context and the output, or the output alone: an object of the agent's type, or text."""
+
+
+@dataclass(frozen=True, eq=False)
+class Guardrail(Generic[T]):
+    """A guardrail with options, or one that asks an agent."""
+
+    check: AgentLike[Any] | Callable[..., Verdict | Awaitable[Verdict]]
+    """A function, or an agent that gets what is checked as its input."""
+
+    trips: Callable[[T], Verdict | bool] | None = None
+    """Says of an agent's output (its text, if it has no ``output_type``) whether it stands against
+    what was checked: a verdict, or True. For agents only."""
+
+    name: str | None = None
+    """The name in errors, events and traces; None: that of the function or agent."""
+
+    reply: Any = None
+    """What a run that it stops ends with, where its verdict has no ``reply``; None: an error."""
+
+    run_in_parallel: bool = False
+    """Input guardrails: run beside the agent's first model call instead of before it. A tripwire
+    ends that call; an Inngest step cannot be ended, so its reply is dropped there. Tools wait."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self: Guardrail[str],
+            check: AgentLike[None],
+            trips: Callable[[str], Verdict | bool],
+            name: str | None = None,
+            reply: Any = None,
+            run_in_parallel: bool = False,  # noqa: FBT001, FBT002 - the field's place
+        ) -> None: ...
+        @overload
+        def __init__(
+            self,
+            check: AgentLike[T],
+            trips: Callable[[T], Verdict | bool],
+            name: str | None = None,
+            reply: Any = None,
+            run_in_parallel: bool = False,  # noqa: FBT001, FBT002 - the field's place
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: Guardrail[Any],
+            check: (
+                Callable[[Any], Verdict | Awaitable[Verdict]]
+                | Callable[[Any, Any], Verdict | Awaitable[Verdict]]
+            ),
+            trips: None = None,
+            name: str | None = None,
+            reply: Any = None,
+            run_in_parallel: bool = False,  # noqa: FBT001, FBT002 - the field's place
+        ) -> None: ...
+        def __init__(self, *args: Any, **options: Any) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Check that it can judge.
+
+        Raises:
+            ConfigurationError: It cannot.
+        """
+        is_agent = self.agent is not None
+        if not is_agent and not callable(self.check):
+            raise ConfigurationError(f"A guardrail is a function or an agent, got {self.check!r}")
+        if is_agent != (self.trips is not None):
+            raise ConfigurationError(
+                f"Guardrail {self.label!r}: an agent needs trips=…, a function of its output that "
+                "says whether it stands against what was checked; a function has no trips=…"
+            )
+
+    @property
+    def label(self) -> str:
+        """The name in errors, events and traces."""
+        check: Any = self.check
+        kind = "__name__" if self.agent is None else "name"
+        return self.name or str(getattr(check, kind, type(check).__name__))
+
+    @property
+    def agent(self) -> AgentLike[Any] | None:
+        """The agent that judges; None: a function does."""
+        check: Any = self.check
+        return cast("AgentLike[Any]", check) if isinstance(check, AgentLike) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """The checks of one stage."""
+
+    guardrails: tuple[Guardrail[Any], ...] = ()
+    redactors: tuple[Redactor, ...] = ()
+    """Mask what is checked."""
+
+    def __add__(self, other: Checks) -> Checks:
+        """Return both, these first."""
+        return Checks(self.guardrails + other.guardrails, self.redactors + other.redactors)
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return bool(self.guardrails or self.redactors)
+
+
+NO_CHECKS = Checks()
+
+
+@dataclass(frozen=True, slots=True)
+class GuardrailSpec:
+    """The guardrails of an agent, network or tool, resolved when a run begins."""
+
+    input: Checks = NO_CHECKS
+    output: Checks = NO_CHECKS
+    tool_input: Checks = NO_CHECKS
+    tool_output: Checks = NO_CHECKS
+
+    @classmethod
+    def of(cls, where: str, given: Mapping[GuardrailStage, object]) -> GuardrailSpec:
+        """Return the guardrails that an agent, network or tool was given, by stage.
+
+        Raises:
+            ConfigurationError: Something in a list is no guardrail, or not for this stage.
+        """
+        found = {stage: _checks(where, stage, listed) for stage, listed in given.items()}
+        return cls(**found) if any(found.values()) else NO_GUARDRAILS
+
+    def __add__(self, other: GuardrailSpec) -> GuardrailSpec:
+        """Return both, these first."""
+        return GuardrailSpec(
+            self.input + other.input,
+            self.output + other.output,
+            self.tool_input + other.tool_input,
+            self.tool_output + other.tool_output,
+        )
+
+    @property
+    def names(self) -> list[list[str]]:
+        """The names of all, stage by stage."""
+        stages = (self.input, self.output, self.tool_input, self.tool_output)
+        redactors = [[name for one in stage.redactors for name in one.names] for stage in stages]
+        labels = [[one.label for one in stage.guardrails] for stage in stages]
+        return [[*one, *other] for one, other in zip(labels, redactors, strict=True)]
+
+
+NO_GUARDRAILS = GuardrailSpec()
+
+
+def _checks(where: str, stage: str, given: object) -> Checks:
+    option = f"{stage}_guardrails"
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ConfigurationError(
+            f"{where}: {option} must be a list, got {given!r:.80}; put it into [ ]"
+        )
+    guardrails, redactors = list[Guardrail[Any]](), list[Redactor]()
+    for one in cast("Sequence[Any]", given):
+        if isinstance(one, Redactor):
+            redactors.append(one)
+        elif isinstance(one, Guardrail):
+            guardrails.append(cast("Guardrail[Any]", one))
+        else:
+            guardrails.append(Guardrail[Any](one))
+    if redactors and stage == "tool_input":
+        raise ConfigurationError(
+            f"{where}: a Redactor cannot be in {option}: a tool would work on other arguments than "
+            "the model's. Refuse the call with a function, or mask its result."
+        )
+    beside = [one.label for one in guardrails if one.run_in_parallel]
+    if beside and stage != "input":
+        raise ConfigurationError(
+            f"{where}: {beside[0]!r} in {option} has run_in_parallel=True, which only input "
+            "guardrails can: the others have to wait for what they check"
+        )
+    return Checks(tuple(guardrails), tuple(redactors))
