@@ -251,6 +251,18 @@ def test_every_example_runs_without_network_and_keys(program: Path, tmp_path: Pa
     """The front page's asks a real model; it has a test of its own."""
     done = run_program(program, tmp_path)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    without_counts = re.sub(r"\d+", "n", done.stdout)  # tokens are estimated without tiktoken
+    for page in PAGES:
+        for shown in outputs_of(program, page):
+            assert re.sub(r"\d+", "n", shown) in without_counts, page.name
+
+
+def outputs_of(program: Path, page: Path) -> list[str]:
+    """What a page says that a program prints."""
+    name = re.escape(program.relative_to(ROOT).as_posix())
+    return re.findall(
+        rf"<!-- output: {name} -->\n```text\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
+    )
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("examples/**/*.theirs")), ids=lambda p: p.name)
