@@ -1,0 +1,226 @@
+"""A user's program as pyright sees it: what has which type, and which mistakes are errors.
+
+Nothing here runs. The gate's pyright is the test: an expected error that is none any more makes its
+``pyright: ignore`` unnecessary, which is an error itself (``reportUnnecessaryTypeIgnoreComment``).
+"""
+
+# ruff: noqa: B018 - expressions are there for their types
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_type
+
+from pydantic import BaseModel
+
+from agentkit_py import (
+    Agent,
+    AgentResult,
+    Lifecycle,
+    Message,
+    Network,
+    NetworkRun,
+    RouterContext,
+    State,
+    ToolContext,
+    tool,
+)
+from agentkit_py.guardrails import Guardrail, Tripwire
+from agentkit_py.lifecycle import AgentContext, ResultContext
+from agentkit_py.output import AgentRunResult, ModelRetry, ToolOutput
+from agentkit_py.processors.base import ProcessorContext
+from agentkit_py.routing import Handoff, handoffs, sequence
+
+
+@dataclass
+class Desk:
+    """The state."""
+
+    customer: str
+    refunded: int = 0
+
+
+class Closed(BaseModel):
+    """The end of a case."""
+
+    summary: str
+    refund: int
+
+
+class Judged(BaseModel):
+    """What a judge says."""
+
+    unsafe: bool
+
+
+# Outputs.
+
+plain = Agent(name="plain", system="…", state_type=Desk)
+closing = Agent(name="closing", system="…", state_type=Desk, output_type=Closed)
+listing = Agent(name="listing", system="…", output_type=list[Closed])
+choosing = Agent(name="choosing", system="…", output_type=[Closed, str])
+by_tool = Agent(name="by_tool", system="…", output_type=ToolOutput(Closed, name="close"))
+
+
+async def outputs() -> None:
+    """What a run gives is of the agent's type."""
+    assert_type(await plain.run("…"), AgentResult)
+    result = await closing.run("…")
+    assert_type(result, AgentRunResult[Closed])
+    assert_type(result.output.refund, int)
+    result.output.refunds  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    wrong: str = result.output  # pyright: ignore[reportAssignmentType]
+    del wrong
+    assert_type((await listing.run("…")).output, list[Closed])
+    assert_type((await choosing.run("…")).output, Closed | str)
+    assert_type((await by_tool.run("…")).output, Closed)
+    assert_type(closing.run_sync("…").output, Closed)
+
+
+@closing.output_validator
+def has_a_summary(ctx: AgentContext[Desk], output: Closed) -> Closed:
+    """A validator gets the context and the output, and gives the output."""
+    if not output.summary or not ctx.state.data.customer:
+        raise ModelRetry("Write a summary.")
+    return output
+
+
+@closing.output_validator  # pyright: ignore[reportArgumentType]
+def of_another_type(output: str) -> str:
+    """It is no validator of this agent."""
+    return output
+
+
+# State: inferred from state_type, or annotated.
+
+inferred = Agent(
+    name="inferred",
+    system=lambda ctx: f"You help {ctx.state.data.customer}.",
+    state_type=Desk,
+    lifecycle=Lifecycle(enabled=lambda ctx: ctx.state.data.refunded < 3),
+    allowed_tools=lambda ctx: ["refund"] if ctx.state.data else [],
+)
+misspelled = Agent(
+    name="misspelled",
+    system=lambda ctx: f"{ctx.state.data.custmer}",  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    state_type=Desk,
+)
+
+
+@tool
+def refund(euros: int, ctx: ToolContext[Desk]) -> str:
+    """Tools, hooks, routers and processors know the state."""
+    ctx.state.data.refunded += euros
+    ctx.state.data.refund  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    return ctx.state.data.customer
+
+
+def note(ctx: ResultContext[Desk]) -> None:
+    """A hook."""
+    assert_type(ctx.state.data, Desk)
+    ctx.state.data.customer = 3  # pyright: ignore[reportAttributeAccessIssue]
+
+
+hooked = Agent(name="hooked", system="…", state_type=Desk, lifecycle=Lifecycle(on_finish=note))
+
+
+@dataclass
+class Other:
+    """Another state."""
+
+    name: str
+
+
+other_hooks: Lifecycle[Other] = Lifecycle(on_finish=note)  # pyright: ignore[reportAssignmentType]
+
+
+async def state() -> None:
+    """A run's state is of the network's type."""
+    run = await network.run("…", state=State(Desk("Ada")))
+    assert_type(run, NetworkRun[Desk, Closed])
+    assert_type(run.state.data.customer, str)
+    assert_type(run.output, Closed)
+    run.output.total  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    run.state.data.desk  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+
+
+# Networks, routers and handoffs.
+
+
+def route(ctx: RouterContext[Desk]) -> Agent[Desk, Closed] | None:
+    """A router reads the state, and outputs of their agents' types."""
+    assert_type(ctx.state.data, Desk)
+    assert_type(ctx.network.state.data.refunded, int)
+    assert_type(ctx.output_of(closing), Closed | None)
+    assert_type(ctx.output_of(plain), str | None)
+    ctx.state.data.refunds  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    return None if ctx.call_count else closing
+
+
+def route_others(ctx: RouterContext[Other]) -> None:
+    """A router of networks with another state."""
+
+
+network = Network(
+    name="n", agents=[plain, closing], router=route, state_type=Desk, output_type=Closed
+)
+annotated: Network[Desk, Closed] = Network(name="n", agents=[closing], output=closing)
+ordered = Network(name="n", agents=[plain, closing], router=sequence(plain, closing))
+wrong_router = Network(
+    name="n",
+    agents=[closing],
+    router=route_others,  # pyright: ignore[reportArgumentType]
+    state_type=Desk,
+)
+wrong_output: Network[Desk, str] = Network(  # pyright: ignore[reportAssignmentType]
+    name="n", agents=[closing], output=closing
+)
+handing = Agent(
+    name="handing",
+    system="…",
+    state_type=Desk,
+    handoffs=[closing, Handoff(plain, input_type=Judged, on_handoff=lambda _, said: said.unsafe)],
+)
+handed = Network(name="n", agents=[handing], router=handoffs(handing), state_type=Desk)
+misread = Handoff(
+    plain,
+    input_type=Judged,
+    on_handoff=lambda _, said: said.safe,  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownLambdaType]
+)
+
+
+# Processors and guardrails.
+
+
+def newest(messages: Sequence[Message], context: ProcessorContext) -> Sequence[Message]:
+    """A processor."""
+    assert_type(context.agent, str)
+    context.agents  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    return messages[-10:]
+
+
+def polite(ctx: AgentContext[Desk], text: str) -> Tripwire | None:
+    """A guardrail."""
+    ctx.state.data.custmer  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    return Tripwire("rude", reply=f"Please, {ctx.state.data.customer}!") if "!" in text else None
+
+
+judging = Agent(name="judge", system="…", output_type=Judged)
+words = Agent(name="words", system="…")
+guarded = Agent(
+    name="guarded",
+    system="…",
+    state_type=Desk,
+    processors=[newest],
+    input_guardrails=[
+        polite,
+        lambda text: "long" if len(text) > 9 else None,
+        Guardrail(judging, trips=lambda found: found.unsafe),
+        Guardrail(words, trips=lambda said: said.startswith("unsafe")),
+    ],
+)
+misjudged = Guardrail(
+    judging,
+    trips=lambda found: found.safe,  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownLambdaType]
+)
