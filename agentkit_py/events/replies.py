@@ -89,6 +89,48 @@ class ReplyWriter(Protocol):
         ...
 
 
+class OwnWriter:
+    """Writes what our own chunks do not say: that a reply is to be replaced, and how it ended.
+
+    Args:
+        thread_id: The thread.
+        message_id: The id of the user's message.
+    """
+
+    def __init__(self, thread_id: str, message_id: str) -> None:
+        self._where = {"threadId": thread_id, "messageId": message_id}
+
+    def begin(self) -> list[dict[str, Any]]:
+        """Return where the reply belongs."""
+        return [{"event": "reply.started", "data": self._where}]
+
+    def write(self, change: ReplyChange) -> list[dict[str, Any]]:
+        """Return the event of a reply that is to be replaced; the chunks say the rest."""
+        if not isinstance(change, Rewritten):
+            return []
+        parts = [part_to_dict(part) for part in change.parts]
+        return [{"event": "reply.replaced", "data": {**self._where, "parts": parts}}]
+
+    def end(self, end: ReplyEnd) -> list[dict[str, Any]]:
+        """Return how it ended."""
+        facts = {"error": end.error, "recoverable": end.recoverable}
+        told = facts if end.reason == "failed" else {}
+        return [{"event": "reply.ended", "data": {**self._where, "reason": end.reason, **told}}]
+
+
+def part_to_dict(part: StreamedPart) -> dict[str, Any]:
+    """Return a part as JSON."""
+    found: dict[str, Any] = {"type": part.type, "agentName": part.agent}
+    if part.type in ("text", "reasoning"):
+        return {**found, "text": part.text}
+    if part.type == "tool-call":
+        found |= {"toolName": part.tool, "input": part.input}
+    if part.approval is not None:
+        asked = part.approval
+        found["approval"] = {"id": asked.id, "approved": asked.approved, "reason": asked.reason}
+    return {**found, "output": part.output}
+
+
 def reply_id(message_id: str) -> str:
     """Return the id of the reply to a user's message."""
     return f"{message_id}-reply"

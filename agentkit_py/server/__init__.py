@@ -1,6 +1,7 @@
 """The HTTP API that the useAgent React hook talks to; needs the extra ``api``.
 
-`create_app` makes an ASGI app of networks and agents.
+`create_app` makes an ASGI app of networks and agents; `stream_response` answers a request to a
+route of one's own.
 """
 
 from agentkit_py._core.extras import missing_package
@@ -13,13 +14,16 @@ if _missing := missing_package("starlette", "sse_starlette"):
 from agentkit_py.server.app import create_app, lifespan, realtime_app
 from agentkit_py.server.auth import LOCAL_USER, Auth
 from agentkit_py.server.config import ServerLimits, ServerOptions
+from agentkit_py.server.formats import FormatName
 from agentkit_py.server.hub import Batch, Entry, Hub, HubLimits, Subscription
+from agentkit_py.server.responses import stream_response
 
 __all__ = [
     "LOCAL_USER",
     "Auth",
     "Batch",
     "Entry",
+    "FormatName",
     "Hub",
     "HubLimits",
     "ServerLimits",
@@ -28,4 +32,5 @@ __all__ = [
     "create_app",
     "lifespan",
     "realtime_app",
+    "stream_response",
 ]

@@ -88,25 +88,33 @@ def create_app(
     Raises:
         ConfigurationError: It could not work, or would answer everybody.
     """
+    if auth == "local" and options.get("may_answer") is None:
+        options.setdefault("approvers", (OWNER,))  # there is nobody else
+    return _app(api_of(_targets(networks, agents), auth, options, history, client))
+
+
+def api_of(
+    targets: Mapping[tuple[str, str], Target],
+    auth: Auth | Literal["local"] | None,
+    options: ServerOptions,
+    history: HistoryStore | None = None,
+    client: Client | None = None,
+) -> Api:
+    """Return the parts that endpoints share; see `create_app`."""
     unknown = sorted(options.keys() - ServerOptions.__optional_keys__)
     if unknown:
         raise ConfigurationError(f"create_app has no option {unknown[0]!r}")
     authenticator = Authenticator(auth, options.get("origins", ()))
-    targets = _targets(networks, agents)
-    if auth == "local" and options.get("may_answer") is None:
-        options.setdefault("approvers", (OWNER,))  # there is nobody else
     settings = Settings(targets=targets, store=_store(history, targets), **options)
     hub = Hub(settings.hub_limits)
     tokens = StreamTokens(settings.secret, settings.limits.token_seconds)
-    return _app(
-        Api(
-            settings=settings,
-            authenticator=authenticator,
-            backend=_backend(settings, hub, tokens, client),
-            hub=hub,
-            tokens=tokens,
-            streams=OpenStreams(settings.limits.streams_per_user),
-        )
+    return Api(
+        settings=settings,
+        authenticator=authenticator,
+        backend=_backend(settings, hub, tokens, client),
+        hub=hub,
+        tokens=tokens,
+        streams=OpenStreams(settings.limits.streams_per_user),
     )
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from agentkit_py._core.json import as_list, as_object
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events import ag_ui, vercel
 from agentkit_py.events.approvals import Decision
-from agentkit_py.events.replies import ReplyWriter, reply_id
-from agentkit_py.server.schemas import Id, Text, invalid, parse
+from agentkit_py.events.replies import OwnWriter, ReplyWriter, part_to_dict, reply_id
+from agentkit_py.server.schemas import CallAnswer, ChatMessage, Id, Text, invalid, parse
 from agentkit_py.server.turns import ShownTurn
 
 FormatName: TypeAlias = Literal["agentkit", "vercel", "ag-ui"]
@@ -53,6 +53,9 @@ class Format(Protocol):
 
     last: str
     """The frame after the last event."""
+
+    has_chunks: bool
+    """The chunks of the run are among the events, as they are."""
 
     def read(self, body: object) -> Asked:
         """Return what a request asks for, or refuse it."""
@@ -114,6 +117,7 @@ class _VercelBody(_Body):
 class _Vercel:
     headers: Mapping[str, str] = vercel.HEADERS
     last = vercel.LAST
+    has_chunks = False
 
     def read(self, body: object) -> Asked:
         found = parse(_VercelBody, body)
@@ -205,6 +209,7 @@ class _AgUiBody(_Body):
 class _AgUi:
     headers: Mapping[str, str] = {"x-accel-buffering": "no"}
     last = ""
+    has_chunks = False
 
     def read(self, body: object) -> Asked:
         found = parse(_AgUiBody, body)
@@ -280,10 +285,68 @@ def _resumed(entry: _Resume) -> Decision:
     )
 
 
+def _whole_answer(given: object) -> object:
+    return {"approved": given} if isinstance(given, bool) else given
+
+
+class _OwnBody(_Body):
+    thread_id: Id | None = None
+    user_message: ChatMessage | None = None
+    answers: dict[str, Annotated[CallAnswer, BeforeValidator(_whole_answer)]] = Field(
+        default_factory=dict[str, CallAnswer]
+    )
+    network: str | None = None
+    agent: str | None = None
+
+
+class _Own:
+    headers: Mapping[str, str] = {"x-accel-buffering": "no"}
+    last = ""
+    has_chunks = True
+
+    def read(self, body: object) -> Asked:
+        found = parse(_OwnBody, body)
+        message = found.user_message
+        if found.answers and found.thread_id is None:
+            raise invalid("threadId: answers are for a thread")
+        return Asked(
+            thread_id=found.thread_id,
+            message=None if message is None else (message.id, message.content),
+            decisions={name: _own_decision(one) for name, one in found.answers.items()},
+            state=None if message is None else message.state,
+            network=found.network,
+            agent=found.agent,
+        )
+
+    def messages(self, turns: Sequence[ShownTurn]) -> list[dict[str, Any]]:
+        return [
+            {"id": one.message_id, "text": one.text, "reply": [part_to_dict(p) for p in one.parts]}
+            for one in turns
+        ]
+
+    def writer(
+        self,
+        asked: Asked,
+        message_id: str,
+        before: Sequence[ShownTurn],  # the protocol's
+        *,
+        continues: bool,
+    ) -> ReplyWriter:
+        del before, continues
+        return OwnWriter(asked.thread_id or "", message_id)
+
+    def state(self, state: object) -> list[dict[str, Any]]:
+        return [{"event": "state.updated", "data": {"state": state}}]
+
+
+def _own_decision(given: CallAnswer) -> Decision:
+    return Decision(given.approved, given.reason or "", arguments=given.arguments)
+
+
 VERCEL: Format = _Vercel()
 AG_UI: Format = _AgUi()
 
-FORMATS: Mapping[str, Format] = {"vercel": VERCEL, "ag-ui": AG_UI}
+FORMATS: Mapping[str, Format] = {"agentkit": _Own(), "vercel": VERCEL, "ag-ui": AG_UI}
 
 
 def format_of(name: str) -> Format:
@@ -294,6 +357,6 @@ def format_of(name: str) -> Format:
     """
     found = FORMATS.get(name)
     if found is None:
-        known = ", ".join(repr(one) for one in ("agentkit", *FORMATS))
+        known = ", ".join(map(repr, FORMATS))
         raise ConfigurationError(f"There is no format {name!r}; there are {known}")
     return found

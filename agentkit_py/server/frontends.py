@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,10 +23,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agentkit_py._core.json import dumps
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.events.ag_ui import interrupts_of
 from agentkit_py.events.approvals import Decision
+from agentkit_py.events.chunks import FAILED
 from agentkit_py.events.consume import StreamedPart
 from agentkit_py.events.replies import (
     Reply,
@@ -57,6 +60,8 @@ from agentkit_py.server.schemas import (
 )
 from agentkit_py.server.streams import UserEvents
 from agentkit_py.server.turns import ShownTurn, ThreadView, show_questions, view_of
+
+logger: logging.Logger = get_logger("agentkit_py.server")
 
 _POLL_SECONDS = 2.0
 """Seconds between two looks for what other processes do with a run that waits."""
@@ -131,7 +136,11 @@ async def _client_state(api: Api, user_id: str, thread_id: str) -> dict[str, Any
 
 async def post_reply(format: Format, api: Api, request: Request) -> Response:  # noqa: A002 - its name
     """`POST /api/vercel`, `POST /api/ag-ui`: say something or answer; the reply is the answer."""
-    user_id = await api.authenticator.user_of(request)
+    return await respond_to(format, api, request, await api.authenticator.user_of(request))
+
+
+async def respond_to(format: Format, api: Api, request: Request, user_id: str) -> Response:  # noqa: A002 - its name
+    """Answer one request of a user."""
     asked = format.read(await read_json(request, api.settings.limits.body_bytes))
     return await _respond(_Exchange(format, api, user_id, asked))
 
@@ -173,6 +182,7 @@ async def _said(exchange: _Exchange, message: tuple[str | None, str]) -> Respons
     )
     job = job_of(api.settings, body, user_id)
     message_id = job.message.id or ""
+    exchange.asked = replace(asked, thread_id=job.thread_id)
     known = (await exchange.view()).of(message_id)
     if known is not None and (known.text != message[1] or (known.parts and asked.again)):
         raise ApiError(
@@ -210,6 +220,8 @@ class _Exchange:
 
     async def view(self) -> ThreadView:
         """Return the thread as the user may see it; nothing where there is none."""
+        if not self.thread_id:
+            return ThreadView([])
         try:
             view = await view_of(self.api.threads_of(self.user_id), self.thread_id)
         except ThreadNotFoundError:
@@ -219,7 +231,8 @@ class _Exchange:
 
     async def open_questions(self, message_id: str | None = None) -> list[Question]:
         """Return the open questions of the thread, or of one of its runs."""
-        if not await self.api.threads_of(self.user_id).thread_exists(self.thread_id):
+        store = self.api.threads_of(self.user_id)
+        if not self.thread_id or not await store.thread_exists(self.thread_id):
             return []
         asked = await _questions(self.api, self.thread_id)
         return [one for one in asked if message_id in (None, one.run_id)]
@@ -261,6 +274,8 @@ class _Exchange:
             ids = [approval_id(question.id, index, count) for index in range(max(1, count))]
             given = self.asked.decisions
             calls = {index: given[name] for index, name in enumerate(ids) if name in given}
+            if question.id in given:  # one word for all
+                calls = dict.fromkeys(range(len(ids)), given[question.id])
             if calls:
                 found.append((question, calls))
         return found
@@ -318,8 +333,12 @@ class _Answer(UserEvents):
                 try:
                     await self._begin()
                 except ApiError as error:
-                    yield _frames(writer.end(ReplyEnd(reason="failed", error=error.message)))
-                    story.end = ReplyEnd(reason="failed")
+                    story.end = ReplyEnd(reason="failed", error=error.message)
+                except Exception:
+                    logger.exception("A reply could not be begun")
+                    story.end = ReplyEnd(reason="failed", error=FAILED)
+                if story.end is not None:
+                    yield _frames(writer.end(story.end))
             while story.end is None:
                 found = await story.next(self.leaving)
                 if found:
@@ -343,6 +362,8 @@ class _Story:
     end: ReplyEnd | None = None
     _reply: Reply | None = None
     """None: its beginning was not seen."""
+
+    _last: ReplyEnd | None = None
 
     _looked: bool = False
 
@@ -394,16 +415,16 @@ class _Story:
         if event == "hitl.requested":
             chunk = {**chunk, "data": {**data, "mine": await self._is_mine(data)}}
         reply = self._reply
-        found = (
-            [] if reply is None else [e for c in reply.feed(chunk) for e in self.writer.write(c)]
-        )
+        reader = reply or Reply()  # how it ends is read also by who has missed the beginning
+        changes = reader.feed(chunk)
+        self._last = reader.end or self._last
+        found = [chunk]
+        if not self.exchange.format.has_chunks:
+            known = () if reply is None else changes
+            found = [one for change in known for one in self.writer.write(change)]
         if event != "stream.ended":
-            if reply is None and event in ("error", "run.interrupted"):
-                self._reply = Reply()
-                self._reply.feed(chunk)
             return found
-        end = ReplyEnd(reason="completed") if reply is None or reply.end is None else reply.end
-        return [*found, *await self._finish(end)]
+        return [*found, *await self._finish(self._last or ReplyEnd(reason="completed"))]
 
     async def _is_mine(self, data: Mapping[str, Any]) -> bool:
         exchange = self.exchange
@@ -444,8 +465,7 @@ class _Story:
         if run is not None and run.status in ("paused", "running"):
             return []  # somebody has just answered, or it goes on in another process
         failed = run is not None and run.status == "failed"
-        words = "Something went wrong on the server."
-        end = ReplyEnd(reason="failed", error=words) if failed else ReplyEnd(reason="completed")
+        end = ReplyEnd(reason="failed", error=FAILED) if failed else ReplyEnd(reason="completed")
         return await self._finish(end)
 
     async def _ask(self) -> list[dict[str, Any]]:

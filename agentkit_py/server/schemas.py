@@ -198,6 +198,15 @@ class CallDecision(_Fields):
     """Arguments in place of the model's."""
 
 
+class CallAnswer(_Fields):
+    """An answer to `stream_response` about one call."""
+
+    approved: bool
+    reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+    arguments: dict[str, Any] | None = None
+    """Arguments in place of the model's."""
+
+
 class AnswerBody(_Fields):
     """`POST /api/approvals/{questionId}`."""
 

@@ -39,7 +39,7 @@ async def test_the_ag_ui_client_asks_and_goes_on(
     """A question, its answer, and the reply."""
     (tmp_path / "node_modules").symlink_to(front_ends / "node_modules")
     shutil.copy(EXAMPLE / "ag_ui.mjs", tmp_path)
-    app = runpy.run_path(str(EXAMPLE / "app.py"))["app"]
+    app = runpy.run_path(str(EXAMPLE / "lamps.py"))["app"]
     async with served(app) as url:
         output = await run_node(node, "ag_ui.mjs", url, cwd=tmp_path)
     assert output == "May refund be called?\nDone: the money is on its way.\n"
@@ -64,7 +64,7 @@ async def test_the_component_is_rendered(
 
 async def test_the_server_of_the_example_answers_use_chat() -> None:
     """With what `curl` would show."""
-    app = runpy.run_path(str(EXAMPLE / "app.py"))["app"]
+    app = runpy.run_path(str(EXAMPLE / "lamps.py"))["app"]
     parts = [{"type": "text", "text": "Hi"}]
     body = {"id": "t1", "messages": [{"id": "m1", "role": "user", "parts": parts}]}
     async with served(app) as url, httpx.AsyncClient(trust_env=False, timeout=NO_LIMIT) as client:

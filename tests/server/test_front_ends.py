@@ -173,6 +173,9 @@ async def test_use_chat_answers_questions(*, approved: bool) -> None:
     async with client_of(app) as client:
         found = await events(client, "/api/vercel", said("Refund it"))
         assert brief(found)[-4:] == [*CALL[1:], "tool-approval-request", "finish"]
+        rewritten = found[max(n for n, e in enumerate(found) if e["type"] == "reset-step") :]
+        shown = {event["toolName"] for event in rewritten if "toolName" in event}
+        assert shown == {"refund"}  # else the client would wait for the other call
         thread = (await client.get("/api/vercel/t1")).json()
         assert [part["state"] for part in thread["messages"][1]["parts"]] == ["approval-requested"]
         found = await events(client, "/api/vercel", answered(thread, approved=approved))
