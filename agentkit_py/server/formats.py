@@ -15,10 +15,14 @@ from agentkit_py.events import ag_ui, vercel
 from agentkit_py.events.approvals import Decision
 from agentkit_py.events.replies import OwnWriter, ReplyWriter, part_to_dict, reply_id
 from agentkit_py.server.schemas import CallAnswer, ChatMessage, Id, Text, invalid, parse
-from agentkit_py.server.turns import ShownTurn
+from agentkit_py.server.turns import MOST, ShownTurn
 
 FormatName: TypeAlias = Literal["agentkit", "vercel", "ag-ui"]
 """Our own chunks, the UI message stream of the Vercel AI SDK, or AG-UI."""
+
+
+_FEW = 100
+"""Rows that the last turn of a thread nearly always has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,9 @@ class Format(Protocol):
 
     has_chunks: bool
     """The chunks of the run are among the events, as they are."""
+
+    rows: int
+    """The rows of a thread that a request looks at: all messages, where a client may need them."""
 
     def read(self, body: object) -> Asked:
         """Return what a request asks for, or refuse it."""
@@ -118,6 +125,7 @@ class _Vercel:
     headers: Mapping[str, str] = vercel.HEADERS
     last = vercel.LAST
     has_chunks = False
+    rows = _FEW
 
     def read(self, body: object) -> Asked:
         found = parse(_VercelBody, body)
@@ -210,6 +218,7 @@ class _AgUi:
     headers: Mapping[str, str] = {"x-accel-buffering": "no"}
     last = ""
     has_chunks = False
+    rows = MOST
 
     def read(self, body: object) -> Asked:
         found = parse(_AgUiBody, body)
@@ -303,6 +312,7 @@ class _Own:
     headers: Mapping[str, str] = {"x-accel-buffering": "no"}
     last = ""
     has_chunks = True
+    rows = _FEW
 
     def read(self, body: object) -> Asked:
         found = parse(_OwnBody, body)

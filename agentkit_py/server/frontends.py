@@ -223,7 +223,10 @@ class _Exchange:
         if not self.thread_id:
             return ThreadView([])
         try:
-            view = await view_of(self.api.threads_of(self.user_id), self.thread_id)
+            store = self.api.threads_of(self.user_id)
+            view = await view_of(store, self.thread_id, limit=self.format.rows)
+            if view.has_more and view.turns[0].text is None:  # a very long turn
+                view = await view_of(store, self.thread_id)
         except ThreadNotFoundError:
             return ThreadView([])
         await _add_questions(self.api, self.user_id, self.thread_id, view.turns)

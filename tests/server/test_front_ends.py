@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agentkit_py import MemoryHistory, SqliteHistory, tool
+from agentkit_py import AgentResult, MemoryHistory, SqliteHistory, TextMessage, tool
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.server import HubLimits
 from agentkit_py.testing import error, tool_call, tool_calls
@@ -262,6 +262,73 @@ async def test_a_question_outlives_the_server(tmp_path: Any) -> None:
     assert found[-1]["finishReason"] == "stop"
     assert [part["type"] for part in thread["messages"][1]["parts"]] == ["tool-refund", "text"]
     await store.close()
+
+
+async def test_the_customer_is_told_what_staff_decide_in_another_process(tmp_path: Any) -> None:
+    """The stream stays open, and ends with what the thread holds then; it is paid once."""
+    paid: list[str] = []
+
+    @tool(needs_approval=True)
+    def pay(order: str) -> str:
+        """Pay."""
+        paid.append(order)
+        return f"paid for {order}"
+
+    call = tool_call("pay", {"order": "A1"})
+    store = SqliteHistory(tmp_path / "threads.db")
+    options: dict[str, Any] = {"history": store, "approvers": ["staff"]}
+    here = app_of(support(call, tools=(pay,)), **options)
+    elsewhere = app_of(support("Paid.", tools=(pay,)), **options)
+    async with served(here) as url, opened(url, "/api/vercel", said("Refund it")) as stream:
+        question = (await until(stream, "data-waiting"))["data"]["requestId"]
+        async with client_of(elsewhere, "staff") as client:
+            decision = {"action": "approve"}
+            answer = await client.post(f"/api/approvals/{question}", json=decision)
+            assert answer.status_code == 200
+        assert (await until(stream, "tool-output-available"))["output"] == "paid for A1"
+        assert (await until(stream, "finish"))["finishReason"] == "stop"
+    assert paid == ["A1"]
+    await store.close()
+
+
+async def test_a_stream_that_waits_for_staff_ends_with_the_server() -> None:
+    """The question stays open, and nothing holds the process up."""
+    store = MemoryHistory()
+    network = support(tool_call("refund", {"order": "A1"}), tools=(refund,))
+    app = app_of(network, approvers=["staff"], history=store)
+    lines: list[str] = []
+    begun = asyncio.Event()
+
+    async def read(url: str) -> None:
+        async with (
+            httpx.AsyncClient(timeout=NO_LIMIT, trust_env=False) as client,
+            client.stream(
+                "POST", f"{url}/api/vercel", json=said("Refund"), headers={"x-user": "ada"}
+            ) as response,
+        ):
+            async for line in response.aiter_lines():
+                lines.append(line)
+                if "data-waiting" in line:
+                    begun.set()
+
+    async with served(app) as url:
+        reading = asyncio.create_task(read(url))
+        await begun.wait()
+    await reading
+    assert "data: [DONE]" in lines
+    assert [one.status for one in await store.list_questions()] == ["open"]
+
+
+async def test_the_last_turn_is_known_however_long_it_is() -> None:
+    """A message is not answered again since its reply fills more than a page."""
+    store = MemoryHistory()
+    await store.add_thread("t1", user_id="ada")
+    rows = [AgentResult("clerk", [TextMessage("assistant", f"{n}")]) for n in range(150)]
+    await store.append("t1", [AgentResult.from_user("Hi", id="m1"), *rows])
+    async with client_of(app_of(support(), history=store)) as client:
+        found = await events(client, "/api/vercel", said("Hi"))
+    texts = [event["delta"] for event in found if event["type"] == "text-delta"]
+    assert texts == [str(n) for n in range(150)]
 
 
 async def test_a_reader_that_comes_back_gets_the_reply_from_its_beginning() -> None:
