@@ -536,6 +536,26 @@ def tool_result_content(request: Request) -> Iterator[Problem]:
 # ------------------------------------------------------------------- turns, calls, results, prefill
 
 _THINKING = ("thinking", "redacted_thinking")
+_SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
+
+
+@_rule(f"{_DOCS.removesuffix('/build-with-claude')}/agents-and-tools/tool-use/server-tools")
+def unanswered_server_tool(request: Request) -> Iterator[Problem]:
+    """What a server's tool was asked comes back with its result, but for a turn that is paused."""
+    answered = {
+        str(block.given.get("tool_use_id"))
+        for block in _blocks(request)
+        if block.kind.endswith("_tool_result")
+    }
+    last = len(_messages(request)) - 1
+    for block in _of_kind(request, *_SERVER_CALLS):
+        if str(block.given.get("id")) not in answered and block.message != last:
+            kind = f"{block.given.get('name')}_tool_result"
+            words = (
+                f"`{block.given.get('name')}` tool use with id `{block.given.get('id')}` was found "
+                f"without a corresponding `{kind}` block"
+            )
+            yield Problem(f"messages.{block.message}: {words}", block.where)
 
 
 @dataclass(slots=True)
@@ -825,6 +845,28 @@ def _is_schema(value: Any) -> bool:
         if kind is not None and (not isinstance(kind, str) or kind not in _SCHEMA_TYPES):
             return False
     return schema.get("items") is None or _is_schema(schema["items"])
+
+
+_MOST_STRICT = {"tools": 20, "optional parameters": 24, "parameters of several types": 16}
+
+
+@_rule(f"{_DOCS}/structured-outputs, schema complexity limits (November 2026)")
+def strict_limits(request: Request) -> Iterator[Problem]:
+    """A request has at most 20 strict tools, 24 optional and 16 union parameters in them."""
+    schemas = [tool["input_schema"] for _, tool in _own_tools(request) if tool.get("strict")]
+    counts = dict.fromkeys(_MOST_STRICT, 0)
+    counts["tools"] = len(schemas)
+    for schema in schemas:
+        needed = schema.get("required") or []
+        for name, inner in fields_of(schema.get("properties")).items():
+            given = fields_of(inner)
+            counts["optional parameters"] += name not in needed
+            several = "anyOf" in given or isinstance(given.get("type"), list)
+            counts["parameters of several types"] += several
+    for what, most in _MOST_STRICT.items():
+        if counts[what] > most:
+            words = f"Schema is too complex for compilation: {counts[what]} strict {what}"
+            yield Problem(f"tools: {words}, {most} are the most.", "tools")
 
 
 @_rule(_ANSWER, "observed")

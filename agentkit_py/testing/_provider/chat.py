@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from agentkit_py.models.capabilities import capabilities_of
+
 from .openai import (
     FUNCTION_NAME,
     Functions,
@@ -539,6 +541,23 @@ def parameters_schema(request: Request) -> Iterator[Problem]:
         if "parameters" in function:
             trouble = schema_trouble(function["parameters"], lenient=request.provider == "grok")
             yield from invalid_parameters(function, where, trouble)
+
+
+@_openai_rule("developers.openai.com, guide latest-model (November 2026)")
+def tools_of_newer_models(request: Request) -> Iterator[Problem]:
+    """Newer models take tools here with the effort `none` only, and the newest not at all."""
+    if not request.body.get("tools"):
+        return
+    effort = request.body.get("reasoning_effort")
+    refused = {
+        "taken": False,
+        "without_effort": effort not in (None, "none"),
+        "not_reasoning": effort != "none",
+        "refused": True,
+    }
+    if refused[capabilities_of(request.model).chat_tools]:
+        words = f"Function tools with reasoning_effort are not supported for {request.model} in"
+        yield Problem(f"{words} /v1/chat/completions. Please use /v1/responses instead.", "tools")
 
 
 @_openai_rule(f"{_SCHEMAS}; xAI does not enforce it")

@@ -10,6 +10,8 @@ from http import HTTPStatus
 from itertools import pairwise
 from typing import Any
 
+from agentkit_py.models.capabilities import capabilities_of
+
 from .replies import Ids, ReplyContent, Usage, pieces
 from .rules import (
     Problem,
@@ -309,6 +311,29 @@ def generation_config(request: Request) -> Iterator[Problem]:
         yield _refused(f"{where}.stop_sequences", "at most 5 stop sequences, all strings.")
 
 
+_VERSION = re.compile(r"gemini-(\d+)(?:\.(\d+))?")
+
+
+def _version(model: str) -> tuple[int, int]:
+    found = _VERSION.search(model)
+    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+
+
+@_rule("ai.google.dev/gemini-api/docs/thinking (November 2026)")
+def thinking_of_model(request: Request) -> Iterator[Problem]:
+    """Gemini 3 takes a level or a budget, 3.5 on no budget, and 3.8 on no minimal level."""
+    given = _camel_keys(fields_of(_body(request).get("generationConfig")))
+    config = _camel_keys(fields_of(given.get("thinkingConfig")))
+    version, where = _version(request.model), "generation_config.thinking_config"
+    level, budget = config.get("thinkingLevel"), config.get("thinkingBudget")
+    if version >= (3, 0) and level is not None and budget is not None:
+        yield _refused(where, "thinking_level and thinking_budget are not supported together.")
+    if version >= (3, 5) and budget is not None:
+        yield _refused(where, "thinking_budget is not supported by this model.")
+    if version >= (3, 8) and str(level).lower() == "minimal":
+        yield _refused(where, "thinking_level minimal is not supported by this model.")
+
+
 # ---------------------------------------------------------------------- turns, calls and responses
 
 _CALL_TURN = (
@@ -387,7 +412,11 @@ def misplaced_function_part(request: Request) -> Iterator[Problem]:
 
 
 def _signs_calls(model: str) -> bool:
-    return model.startswith("gemini-3")
+    return capabilities_of(model).signed_calls
+
+
+def _since_3_5(model: str) -> bool:
+    return _version(model) >= (3, 5)
 
 
 def _checks_turns(model: str) -> bool:
@@ -436,11 +465,23 @@ def function_response_name(request: Request) -> Iterator[Problem]:
         if Counter(one["name"] for one in calls) != Counter(one["name"] for one in responses):
             words = "Please ensure that the function response names match the function call names"
             yield Problem(f"{words} of the function call turn.", where)
-        ids = [one["id"] for one in responses if one.get("id")]
-        known = [one["id"] for one in calls if one.get("id")]
+        ids, known = _ids(responses), _ids(calls)
         if ids and known and Counter(ids) != Counter(known):
             words = "Please ensure that the function response ids match the function call ids."
             yield Problem(words, where)
+
+
+def _ids(given: list[dict[str, Any]]) -> list[Any]:
+    return [one["id"] for one in given if one.get("id")]
+
+
+@_rule(f"{_CALLING}; docs.litellm.ai, Gemini 3.5 (strict since then)", models=_since_3_5)
+def function_response_id(request: Request) -> Iterator[Problem]:
+    """A response has the id of its call, where that has one."""
+    for index, calls, responses in _rounds(request):
+        if Counter(_ids(calls)) != Counter(_ids(responses)):
+            words = "functionResponse.id does not match functionCall.id"
+            yield Problem(words, f"contents[{index + 1}]")
 
 
 @_rule(f"{_SIGNATURES} (Gemini 3: strict validation, 400)", models=_signs_calls)
@@ -792,8 +833,8 @@ def _reply_parts(reply: ReplyContent, model: str, ids: Ids) -> list[dict[str, An
         found.append({"text": reply.text})
     for position, call in enumerate(reply.calls):
         made: dict[str, Any] = {"name": call.name, "args": call.parsed}
-        if call.id is not None:
-            made["id"] = call.id
+        if call.id is not None or _since_3_5(model):
+            made["id"] = call.id or ids.next("fc")
         part: dict[str, Any] = {"functionCall": made}
         if position == 0 and _signs_calls(model):
             part["thoughtSignature"] = f"c2ln{ids.next('').zfill(4)}"

@@ -379,6 +379,42 @@ def reasoning_before_message_without_id(request: Request) -> Iterator[Problem]:
             yield Problem(f"{words} following item.", "input")
 
 
+_LED_TO = "_led_to_"
+"""Part of the ids that this stand-in gives to what reasoning led to."""
+
+_OWN_HOSTS = ("api.openai.com", "openai.azure.com")
+_ID_BEGINNINGS = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
+_ITEM_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@_rule("github.com/openai/codex/issues/33176", "observed")
+def item_id(request: Request) -> Iterator[Problem]:
+    """An item's id begins with the letters of its type; those of other hosts are refused."""
+    for where, item in _items(request):
+        given, beginning = item.get("id"), _ID_BEGINNINGS.get(str(_kind(item)))
+        if given is None or beginning is None or not request.host.endswith(_OWN_HOSTS):
+            continue
+        if not str(given).startswith(beginning) or not _ITEM_ID.fullmatch(str(given)):
+            words = f"Invalid '{where}.id': '{given}'. Expected an ID that begins with"
+            yield Problem(f"{words} '{beginning}'.", f"{where}.id", "invalid_value")
+
+
+@_rule("github.com/openai/openai-python/issues/2517", "observed")
+def following_without_reasoning(request: Request) -> Iterator[Problem]:
+    """What reasoning led to comes with it, or without its id."""
+    before = ""
+    for _, item in _items(request):
+        kind, given = _kind(item), str(item.get("id") or "")
+        if kind == "reasoning":
+            before = str(item["id"])
+        elif given.endswith(f"{_LED_TO}{before}") and before:
+            before = ""
+        elif _LED_TO in given:
+            needed = given.partition(_LED_TO)[2]
+            words = f"Item '{given}' of type '{kind}' was provided without its required"
+            yield Problem(f"{words} 'reasoning' item: '{needed}'.", "input")
+
+
 @_rule("github.com/tjardoo/openai-client/pull/124", "observed")
 def unanswered_call(request: Request) -> Iterator[Problem]:
     """Each function call has its output in the input."""
@@ -578,6 +614,8 @@ def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[st
     if reply.text:
         output.append(_message(reply.text, ids))
     output += [_call(call, ids) for call in reply.calls]
+    if len(output) > 1 and output[0]["type"] == "reasoning":
+        output[1]["id"] += f"{_LED_TO}{output[0]['id']}"
     reason = _FINISH[reply.finish]
     complete = reason == "completed"
     return {
