@@ -837,6 +837,97 @@ def _schema_trouble(schema: dict[str, Any]) -> tuple[str, str] | None:
     return "", "JSON schema is invalid. It must match JSON Schema draft 2020-12"
 
 
+_OUTPUT_KEYWORDS = names("""$defs $ref additionalProperties allOf anyOf const default definitions
+    description enum format items minItems pattern properties required title type""")
+_OUTPUT_FORMATS = names("date-time time date duration email hostname uri ipv4 ipv6 uuid")
+_MOST_OPTIONAL, _MOST_UNIONS = 24, 16
+
+
+@_rule(
+    "platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations; "
+    "the words are ours"
+)
+def output_format(request: Request) -> Iterator[Problem]:
+    """`output_config.format` is a JSON schema of the subset of structured outputs.
+
+    No recursion, limits of numbers and lengths, or open objects; at most 24 optional properties and
+    16 unions. Not beside a prefill.
+    """
+    wanted = fields_of(fields_of(request.body.get("output_config")).get("format"))
+    if not wanted:
+        return
+    where, schema = "output_config.format", wanted.get("schema")
+    if wanted.get("type") != "json_schema" or not isinstance(schema, dict):
+        yield Problem(f"{where}: type 'json_schema' with a schema is required", where)
+        return
+    for words in _OutputSchema(fields_of(schema)).problems():
+        yield Problem(f"{where}.schema: {words}", where)
+        return
+    messages: Any = request.body.get("messages")
+    if isinstance(messages, list) and messages and fields_of(messages[-1])["role"] == "assistant":
+        yield Problem(f"{where}: not supported with a prefilled answer", where)
+
+
+class _OutputSchema:
+    """The walk through a schema of structured outputs."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._optional = self._unions = 0
+
+    def problems(self) -> Iterator[str]:
+        yield from self._of(self._root, ())
+        if self._optional > _MOST_OPTIONAL or self._unions > _MOST_UNIONS:
+            yield "Schema is too complex for compilation."
+
+    def _of(self, given: Any, inside: tuple[str, ...]) -> Iterator[str]:
+        if not isinstance(given, dict):
+            yield "each part must be an object"
+            return
+        schema = fields_of(given)
+        unknown = sorted(schema.keys() - _OUTPUT_KEYWORDS)
+        if unknown:
+            yield f"'{unknown[0]}' is not supported"
+        ref = schema.get("$ref")
+        if isinstance(ref, str):
+            yield from self._target(ref, inside)
+        yield from self._limits(schema)
+        for inner in fields_of(schema.get("properties")).values():
+            yield from self._of(inner, inside)
+        parts = [*items_of(schema.get("anyOf")), *items_of(schema.get("allOf"))]
+        for inner in [*parts, *([schema["items"]] if "items" in schema else [])]:
+            yield from self._of(inner, inside)
+
+    def _target(self, ref: str, inside: tuple[str, ...]) -> Iterator[str]:
+        if ref in inside:
+            yield "Recursive schemas are not supported"
+            return
+        if not ref.startswith("#"):
+            yield "References outside of the schema are not supported"
+            return
+        found: Any = self._root
+        for name in ref.removeprefix("#").strip("/").split("/") if ref != "#" else ():
+            found = fields_of(found).get(name)
+        yield from self._of(found, (*inside, ref))
+
+    def _limits(self, schema: dict[str, Any]) -> Iterator[str]:
+        kinds = types_of(schema)
+        if "object" in kinds:
+            if schema.get("additionalProperties") is not False:
+                yield "For 'object' type, 'additionalProperties' must be false"
+            required = items_of(schema.get("required"))
+            self._optional += len(
+                [n for n in fields_of(schema.get("properties")) if n not in required]
+            )
+        self._unions += "anyOf" in schema or len(list(kinds)) > 1
+        if schema.get("minItems", 0) not in (0, 1):
+            yield "For 'array' type, 'minItems' values other than 0 or 1 are not supported"
+        if "format" in schema and schema["format"] not in _OUTPUT_FORMATS:
+            yield f"format '{schema['format']}' is not supported"
+        if any(isinstance(value, dict | list) for value in items_of(schema.get("enum"))):
+            yield "enum values must be strings, numbers, booleans or null"
+
+
 def _is_schema(value: Any) -> bool:
     if not isinstance(value, dict):
         return isinstance(value, bool)

@@ -613,6 +613,22 @@ def invalid_schema(request: Request) -> Iterator[Problem]:
             yield from _service_problems(one["parameters"], f"{where}.parameters", top=True)
 
 
+@_rule("ai.google.dev/api/generate-content#generationconfig (responseSchema, responseJsonSchema)")
+def response_schema(request: Request) -> Iterator[Problem]:
+    """A schema of the answer makes sense, goes with a media type of JSON, and is the only one."""
+    config = _camel_keys(_body(request).get("generationConfig"))
+    names = [name for name in ("responseSchema", "responseJsonSchema") if config.get(name)]
+    where = "generation_config.response_schema"
+    if len(names) > 1:
+        yield _refused(where, "response_schema and response_json_schema cannot both be set.")
+    kind = config.get("responseMimeType")
+    if names and kind not in ("application/json", "text/x.enum"):
+        words = "a schema needs response_mime_type application/json or text/x.enum."
+        yield _refused("generation_config.response_mime_type", words)
+    if config.get("responseSchema") is not None:
+        yield from _service_problems(config["responseSchema"], where)
+
+
 @_rule("google-genai 3.3, types.FunctionDeclaration.parameters_json_schema", "sdk")
 def two_parameter_schemas(request: Request) -> Iterator[Problem]:
     """`parameters` and `parametersJsonSchema` exclude each other."""

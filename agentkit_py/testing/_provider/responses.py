@@ -506,6 +506,22 @@ def function_parameters(request: Request) -> Iterator[Problem]:
         yield from invalid_parameters(function, where, trouble)
 
 
+@_rule("platform.openai.com/docs/guides/structured-outputs#supported-schemas")
+def text_format(request: Request) -> Iterator[Problem]:
+    """A `json_schema` in `text.format` has a name, and obeys the subset if strict."""
+    wanted = fields_of(fields_of(request.body.get("text")).get("format"))
+    if wanted.get("type") != "json_schema":
+        return
+    name = wanted.get("name")
+    if not isinstance(name, str) or not FUNCTION_NAME.fullmatch(name):
+        yield missing("text.format.name")
+    elif wanted.get("strict") is True:
+        trouble = strict_trouble(wanted.get("schema"), defaults=takes_defaults(request))
+        if trouble is not None:
+            words = f"Invalid schema for response_format '{name}': {trouble}"
+            yield Problem(words, "text.format.schema")
+
+
 @_rule(f"{_API} (tool_choice); the API's answers")
 def choice_of_tool(request: Request) -> Iterator[Problem]:
     """`tool_choice` is none, auto, required, or names a tool that is there."""
