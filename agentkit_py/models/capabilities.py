@@ -7,7 +7,7 @@ its models take what. A version that is newer than all rows counts as the newest
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -391,6 +391,22 @@ _MAKERS = ("api.anthropic.com", "api.openai.com", "openai.azure.com", "api.x.ai"
 and keys of caches; gateways and clouds may not let them through."""
 
 
+# On Bedrock structured outputs are missing for Claude 5.x, and caching before 3.7 and Haiku 3.5.
+# Sources: platform.claude.com, structured-outputs; docs.aws.amazon.com/bedrock, prompt-caching.
+_BEDROCK = "bedrock-runtime."
+_BEDROCK_FACTS: Sequence[tuple[re.Pattern[str], Mapping[str, Any]]] = (
+    (re.compile(r"claude-[a-z]+-5(?!\d)"), {"structured_output": False}),
+    (re.compile(r"claude-(?:3-(?!7|5-haiku)|2|instant)"), {"cache_minimum": 0}),
+)
+
+
+def _on_bedrock(found: Capabilities, name: str) -> Capabilities:
+    for pattern, facts in _BEDROCK_FACTS:
+        if pattern.search(name):
+            return replace(found, **facts)
+    return found
+
+
 def capabilities_of(model: str, base_url: str = "") -> Capabilities:
     """Return what requests to the model of this name may hold.
 
@@ -401,6 +417,8 @@ def capabilities_of(model: str, base_url: str = "") -> Capabilities:
     found, host = _capabilities_by_name(model.lower()), host_of(base_url)
     if host and not host.endswith(_MAKERS):
         found = replace(found, system_inside=False, restricts_tools=False, cache_key=False)
+    if host.startswith(_BEDROCK):
+        found = _on_bedrock(found, model.lower())
     facts = _HOST_FACTS.get(host)
     return replace(found, **facts) if facts else found
 

@@ -211,3 +211,21 @@ def test_azure_and_grok_speak_responses() -> None:
     assert spoken.provider == grok("grok-4.5").provider == "grok"
     with pytest.raises(ConfigurationError, match="api='soap'"):
         grok("grok-4.5", api="soap")  # type: ignore[arg-type] - it is refused
+
+
+@pytest.mark.parametrize(
+    ("model", "structured", "least"),
+    [
+        ("us.anthropic.claude-haiku-5-5-v1:0", False, 512),
+        ("us.anthropic.claude-opus-4-6-v1", True, 4096),
+        ("anthropic.claude-3-7-sonnet-20250219-v1:0", False, 2048),
+        ("anthropic.claude-3-5-sonnet-20240620-v1:0", False, 0),
+    ],
+)
+def test_bedrock_has_fewer_structured_outputs_and_caches(
+    model: str, structured: bool, least: int
+) -> None:
+    """Claude's own API has both for its newest, and a cache for all since Claude 3."""
+    there = capabilities_of(model, "https://bedrock-runtime.us-east-1.amazonaws.com")
+    assert (there.structured_output, there.cache_minimum) == (structured, least)
+    assert capabilities_of(model).cache_minimum >= 512

@@ -948,7 +948,7 @@ def strict_limits(request: Request) -> Iterator[Problem]:
     counts = dict.fromkeys(_MOST_STRICT, 0)
     counts["tools"] = len(schemas)
     for schema in schemas:
-        needed = schema.get("required") or []
+        needed = items_of(schema.get("required"))
         for name, inner in fields_of(schema.get("properties")).items():
             given = fields_of(inner)
             counts["optional parameters"] += name not in needed
