@@ -200,6 +200,27 @@ async def test_a_tripwire_ends_the_model_call_beside_it(runner: Runner) -> None:
     assert not any(e.messages for e in log.events if isinstance(e, ModelReplied))
 
 
+async def test_what_was_streamed_beside_a_guardrail_is_taken_back(runner: Runner) -> None:
+    """A front end shows the reply in its place."""
+    chunks: list[dict[str, Any]] = []
+
+    async def publish(chunk: dict[str, Any]) -> None:
+        chunks.append(chunk)
+
+    async def slowly(_: str) -> str:
+        for _ in range(500):
+            await asyncio.sleep(0)
+        return "no"
+
+    guard = Guardrail(slowly, run_in_parallel=True, reply="Sorry.")
+    agent = agent_of("Hello world", input_guardrails=[guard])
+    await runner.run(agent, "Hi", streaming=StreamingConfig(publish=publish))
+    parts = [c["event"] for c in chunks if c["event"] in ("part.failed", "part.completed")]
+    assert parts == ["part.failed", "part.completed"]
+    (last,) = [c["data"]["finalContent"] for c in chunks if c["event"] == "part.completed"]
+    assert last == "Sorry."
+
+
 async def test_tools_wait_for_a_guardrail_beside_the_model_call(runner: Runner) -> None:
     """Nothing is done for a request that is refused."""
     done: list[str] = []
