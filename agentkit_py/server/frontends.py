@@ -59,7 +59,13 @@ from agentkit_py.server.schemas import (
     too_many,
 )
 from agentkit_py.server.streams import UserEvents
-from agentkit_py.server.turns import ShownTurn, ThreadView, show_questions, view_of
+from agentkit_py.server.turns import (
+    ShownTurn,
+    ThreadView,
+    open_ids,
+    show_questions,
+    view_of,
+)
 
 logger: logging.Logger = get_logger("agentkit_py.server")
 
@@ -457,7 +463,7 @@ class _Story:
         asked = await exchange.open_questions(self.message_id)
         mine = [one for one in asked if await may_answer(exchange.api, exchange.user_id, one)]
         if mine:
-            return await self._ask()
+            return await self._ask(mine)
         if asked:
             return []  # somebody else has to answer
         store: object = exchange.api.settings.store
@@ -471,14 +477,19 @@ class _Story:
         end = ReplyEnd(reason="failed", error=FAILED) if failed else ReplyEnd(reason="completed")
         return await self._finish(end)
 
-    async def _ask(self) -> list[dict[str, Any]]:
-        """End here, since the reader has to answer; a client that has not seen it gets it."""
+    async def _ask(self, asked: Sequence[Question]) -> list[dict[str, Any]]:
+        """End here, since the reader has to answer.
+
+        A client that has not seen the questions gets them from the thread; so does one whose stream
+        shows others, as agents that work at the same time may ask again in another order.
+        """
         reply, found = self._reply, list[dict[str, Any]]()
         if reply is not None:
             found += [e for change in reply.flush() for e in self.writer.write(change)]
-        if reply is None or not any(part.approval for part in reply.parts):
+        if reply is None or sorted(_open_in(reply.parts)) != sorted(open_ids(asked)):
             turn = (await self.exchange.view()).of(self.message_id)
             parts = [] if turn is None else turn.parts
+            reply = None
         else:
             parts = [part for part in reply.parts if not _waits_for_others(part)]
         if reply is None or len(parts) != len(reply.parts):
@@ -493,3 +504,8 @@ def _waits_for_others(part: StreamedPart) -> bool:
     Clients go on by themselves once no call is left that waits for anything but an answer.
     """
     return part.type == "tool-call" and part.output is None and part.approval is None
+
+
+def _open_in(parts: Sequence[StreamedPart]) -> list[str]:
+    asked = [part.approval for part in parts if part.approval is not None]
+    return [one.id for one in asked if one.approved is None]

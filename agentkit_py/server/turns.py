@@ -134,10 +134,20 @@ def _approval(question: Question, index: int) -> PartApproval:
         message=question.message,
         expires_at=None if until is None else until.isoformat(),
     )
-    if question.status == "open":
-        return found
     answer = question.answer
+    if question.status == "open" and (answer is None or index not in answer.calls):
+        return found
     decision = None if answer is None else answer.on(index)
     found.approved = decision is not None and decision.approved
     found.reason = "" if decision is None else decision.reason
     return found
+
+
+def open_ids(questions: Iterable[Question]) -> list[str]:
+    """Return the ids under which questions wait for answers."""
+    return [
+        approval_id(one.id, index, len(one.calls))
+        for one in questions
+        for index in range(max(1, len(one.calls)))
+        if one.answer is None or index not in one.answer.calls
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,22 +13,35 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
-from agentkit_py import Agent, MemoryHistory, Network, openai, tool
+from agentkit_py import (
+    Agent,
+    AgentResult,
+    Lifecycle,
+    MemoryHistory,
+    Network,
+    TextMessage,
+    openai,
+    tool,
+)
+from agentkit_py.lifecycle import ResultContext
+from agentkit_py.models import FallbackModel, Model, RetryPolicy
 from agentkit_py.routing import together
 from agentkit_py.server import create_app
 from agentkit_py.testing import (
     FakeProvider,
     PacedTransport,
+    Raw,
     ReceivedRequest,
     error,
     text,
     tool_call,
     tool_calls,
 )
+from agentkit_py.testing.provider import ErrorReply
 from tests.server.world import by_header, served
 
 HERE = Path(__file__).parent
-CONVERSATIONS = 12
+CONVERSATIONS = 16
 
 
 @tool
@@ -51,8 +65,11 @@ def said(request: ReceivedRequest) -> Any:
     step = sum(1 for one in messages[asked:] if one["role"] == "assistant")
     chance = random.Random(f"{messages[asked]['content']} {step}")  # noqa: S311 - the same each time
     kind = chance.random()
-    if step > 3 or kind < 0.4:
-        return text(" ".join(chance.choices(["lamp", "🪔", "on", "its", "way", "\n"], k=12)))
+    words = " ".join(chance.choices(["lamp", "🪔", "on", "its", "way", "\n"], k=12))
+    if step > 3 or kind < 0.25:
+        return text(words)
+    if kind < 0.4:
+        return {"text": words, "reasoning": "The lamp is on its way."}
     find = ("find_order", {"order": chance.choice(["A1", "Z9"])})
     pay = ("refund", {"order": "A1", "amount": chance.randint(1, 99)})
     if kind < 0.6:
@@ -64,13 +81,45 @@ def said(request: ReceivedRequest) -> Any:
     return error(400, "no")
 
 
+def broken(request: ReceivedRequest) -> Any:
+    """The same, and some replies break off."""
+    reply: Any = said(request)
+    chance = random.Random(f"{request.body['messages']}")  # noqa: S311 - the same each time
+    if isinstance(reply, ErrorReply) or chance.random() < 0.8:
+        return reply
+    return Raw(reply=reply, cut_after=chance.randint(200, 1500))
+
+
+def paced(name: str, answer: Callable[[ReceivedRequest], Any]) -> Model:
+    """A model whose replies take their time."""
+    fake = FakeProvider(answer, strict=False)
+    model = openai(name, api_key="sk-offline", retry=RetryPolicy(attempts=1))
+    return replace(model, transport=PacedTransport(fake.transport, 0.001))
+
+
+def shout(context: ResultContext) -> AgentResult | None:
+    """Say some things louder than the model did."""
+    result = context.result
+    if result.tool_calls or "🪔 🪔" not in result.text:
+        return None
+    return result.with_messages([TextMessage("assistant", result.text.upper())])
+
+
 def desk() -> Starlette:
-    """Two clerks one after the other, or at the same time, whose replies take their time."""
-    model = openai("offline", api_key="sk-offline")
-    paced = PacedTransport(FakeProvider(said, strict=False).transport, 0.001)
-    model = replace(model, transport=paced)
+    """Two clerks one after the other, or at the same time.
+
+    Their first model breaks off now and then, and what one of them says is changed.
+    """
+    model = FallbackModel([paced("first", broken), paced("second", said)], breaker=None)
     clerks = [
-        Agent(name=name, system="S", tools=[find_order, refund], model=model, max_iter=5)
+        Agent(
+            name=name,
+            system="S",
+            tools=[find_order, refund],
+            model=model,
+            max_iter=5,
+            lifecycle=Lifecycle(on_response=shout) if name == "left" else Lifecycle(),
+        )
         for name in ("left", "right")
     ]
 
