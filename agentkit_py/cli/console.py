@@ -84,10 +84,15 @@ def shorten(text: str, width: int) -> str:
 def wrap(console: Console, text: str, indent: int) -> list[str]:
     """Return ``text`` as lines that fit the console after an indent."""
     width = max(console.width - indent, 20)
-    lines = (
-        Text(line.expandtabs(4)) for line in clean(text).split("\n")
-    )  # whole, it takes too long
-    return [piece.plain.rstrip() for line in lines for piece in line.wrap(console, width) or [line]]
+    found: list[str] = []
+    for given in clean(text).split("\n"):  # whole, it takes too long
+        line = given.expandtabs(4)
+        if len(line) <= width and line.isascii():
+            found.append(line.rstrip())
+        else:
+            pieces = Text(line).wrap(console, width)
+            found += [piece.plain.rstrip() for piece in pieces]
+    return found
 
 
 class RunPrinter:
