@@ -207,7 +207,7 @@ async def test_what_was_streamed_beside_a_guardrail_is_taken_back(runner: Runner
     async def publish(chunk: dict[str, Any]) -> None:
         chunks.append(chunk)
 
-    async def slowly(_: str) -> str:
+    async def slowly(_text: str) -> str:
         for _ in range(500):
             await asyncio.sleep(0)
         return "no"
