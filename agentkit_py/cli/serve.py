@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib
 import ipaddress
 import os
@@ -29,6 +30,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.network import Network
 
 LOCALHOST = "127.0.0.1"
+_PORT = 8000
 
 Inference: TypeAlias = Literal["offload", "local"]
 PortOption = Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")]
@@ -45,7 +47,7 @@ def serve(
     ],
     *,
     host: Annotated[str, typer.Option(help="Where to listen.")] = LOCALHOST,
-    port: PortOption = 8000,
+    port: PortOption = _PORT,
     inference: Annotated[
         Inference,
         typer.Option(help="Who calls the models: the Inngest server, or this process in a step."),
@@ -56,12 +58,21 @@ def serve(
     app_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Of the app; the module's name unless given.")
     ] = None,
+    connects: Annotated[
+        bool,
+        typer.Option(
+            "--connect", help="Open a connection to the server instead of listening for it."
+        ),
+    ] = False,
 ) -> None:
     """Serve a module's agents and networks as Inngest functions on /api/inngest.
 
     Without INNGEST_SIGNING_KEY (and with INNGEST_DEV=1) it talks to a Dev Server on this machine.
     """
-    check_installed("serve", "inngest", "fastapi", "uvicorn")
+    needed = ("psutil", "websockets") if connects else ("fastapi", "uvicorn")
+    check_installed("serve", "inngest", *needed)
+    if connects and (host, port) != (LOCALHOST, _PORT):
+        raise ConfigurationError("With --connect nothing is listened on: leave out --host, --port.")
     if "INNGEST_DEV" not in os.environ and "INNGEST_SIGNING_KEY" not in os.environ:
         if not _is_loopback(host):
             raise ConfigurationError(
@@ -75,10 +86,16 @@ def serve(
     chosen = find_object(target, module, path) if path else None
     options = serving.ServeOptions(app_id=app_id, inference=inference, realtime=realtime)
     served = serving.find_functions(name, module, chosen, options=options)
+    functions = [f"  {name}  started by {event}" for name, event in served.events.items()]
+    if connects:
+        server = served.client.api_origin
+        _announce([f"App {served.client.app_id!r} connects to {server}", *functions])
+        connected = functools.partial(_announce, ["Connected. Ctrl-C ends it."])
+        run_interruptibly(serving.run_connected(served, connected))
+        return
     app = serving.make_app(served)
     with listen(host, port) as sock:
         url = f"{url_of(host, sock)}{serving.SERVE_PATH}"
-        functions = [f"  {name}  started by {event}" for name, event in served.events.items()]
         _announce([f"App {served.client.app_id!r} at {url}", *functions])
         _announce(_next_steps(served.events, url))
         run_server(app, sock)

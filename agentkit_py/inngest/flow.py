@@ -87,7 +87,8 @@ def per_thread(
     Args:
         concurrency: Steps of a thread's runs that run at the same time; a run that waits counts for
             none. For whole runs give the store a ``lease``.
-        throttle: Runs that begin in one ``period``; further ones begin later, none is dropped.
+        throttle: Runs that begin in one ``period``, spread over it, and one more at once; further
+            ones begin later, none is dropped.
         period: The time of `throttle`, from 1 second to 7 days.
         debounce: Begin only when no event has come for so long. **Only the last event is run**:
             what the user said before it, the client must send along.

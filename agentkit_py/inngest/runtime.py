@@ -7,6 +7,7 @@ runs: ids are computed from the run's id, times come from the event and from ste
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
@@ -52,8 +53,8 @@ from agentkit_py.runtime.recorded import (
     DeltaLog,
     model_error_from_json,
     model_error_to_json,
-    scoped,
     to_output,
+    unique,
     within,
 )
 from agentkit_py.runtime.watch import take_watch
@@ -124,7 +125,7 @@ class InngestRuntime:
         self._group = guarded
         self._live = LivePublisher(publish, self._memory)
         self._steps = GuardedSteps(ctx.step, self._memory, self._live)
-        self._claims: dict[str, int] = {}
+        self._claims = Counter[str]()
         self._skips = 0
         self._time = datetime.fromtimestamp((ctx.event.ts or 0) / 1000, UTC)
 
@@ -144,9 +145,7 @@ class InngestRuntime:
 
     def claim(self, name: str) -> str:
         """Return ``name``, ``name:2``, …: no two runs in this function share step ids."""
-        name = scoped(name, "/")
-        count = self._claims[name] = self._claims.get(name, 0) + 1
-        return name if count == 1 else f"{name}:{count}"
+        return unique(name, self._claims)
 
     def define(self, prefix: str, parts: Callable[[], dict[str, str]]) -> None:
         """Compare the definition of a run's agents with the one that the run began with."""

@@ -1,8 +1,10 @@
-"""The Inngest functions of a module, and the ASGI app that serves them."""
+"""The Inngest functions of a module, and the app or connection that serves them."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -177,12 +179,48 @@ def make_app(served: Served) -> Any:
         yield
         await close_shared_runtime()
 
-    client = served.client
+    _check_signed(served.client)
+    app = FastAPI(lifespan=lifespan)
+    inngest.fast_api.serve(app, served.client, list(served.functions))
+    return app
+
+
+async def run_connected(served: Served, connected: Callable[[], None]) -> None:
+    """Run functions through a connection that this process opens, so that it needs no address.
+
+    Several processes share the runs of one app. It ends with SIGINT or SIGTERM, once the requests
+    that are under way are answered.
+
+    Args:
+        served: The functions.
+        connected: Called once the server has accepted them.
+
+    Raises:
+        ConfigurationError: The client is in production mode without a signing key.
+    """
+    from inngest.connect import ConnectionState, connect  # noqa: PLC0415 - needs the extra
+
+    _check_signed(served.client)
+    connection = connect(
+        [(served.client, list(served.functions))],
+        # The SDK's default, the machine's name, is one for all processes of a machine.
+        instance_id=f"{socket.gethostname()}-{os.getpid()}",
+    )
+    running = asyncio.ensure_future(connection.start())
+    accepted = asyncio.ensure_future(connection.wait_for_state(ConnectionState.ACTIVE))
+    try:
+        await asyncio.wait([running, accepted], return_when=asyncio.FIRST_COMPLETED)
+        if accepted.done():
+            connected()
+        await running
+    finally:
+        accepted.cancel()
+        await close_shared_runtime()
+
+
+def _check_signed(client: inngest.Inngest) -> None:
     if client.is_production and not (client.signing_key or os.environ.get("INNGEST_SIGNING_KEY")):
         raise ConfigurationError(
             "In production the requests of Inngest are signed: set INNGEST_SIGNING_KEY, or "
             "INNGEST_DEV=1 for a development server."
         )
-    app = FastAPI(lifespan=lifespan)
-    inngest.fast_api.serve(app, client, list(served.functions))
-    return app

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -34,6 +35,7 @@ from agentkit_py.runtime.recorded import (
     model_error_to_json,
     scoped,
     to_output,
+    unique,
     within,
 )
 
@@ -93,7 +95,7 @@ class JournalRuntime:
         self._decided: dict[str, JsonValue] = dict(self._past_decisions)
         self._given: dict[str, Any] = dict(known.get("answers") or {})
         self._answers = dict(answers or {})
-        self._claims: dict[str, int] = {}
+        self._claims = Counter[str]()
         self._groups = 0
         self._problem: str | None = None
         self._tools = _JournalSteps(self, local)
@@ -139,9 +141,7 @@ class JournalRuntime:
 
     def claim(self, name: str) -> str:
         """Return ``name``, ``name:2``, …: no two nested runs share step ids."""
-        name = scoped(name, "/")
-        count = self._claims[name] = self._claims.get(name, 0) + 1
-        return name if count == 1 else f"{name}:{count}"
+        return unique(name, self._claims)
 
     def define(self, prefix: str, parts: Callable[[], dict[str, str]]) -> None:
         """Do nothing: steps and decisions are compared."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -62,6 +63,18 @@ def scoped(name: str, separator: str) -> str:
     """Return ``name`` behind the id set by `within`, unless it has it already."""
     scope = _scope.get()
     return name if not scope or name.startswith(scope) else f"{scope}{separator}{name}"
+
+
+def unique(name: str, counts: Counter[str]) -> str:
+    """Return ``name`` within the id set by `within`, then ``name:2``, …: each is given once.
+
+    Args:
+        name: The name of a run.
+        counts: How often each name was given in this execution; it is counted on.
+    """
+    name = scoped(name, "/")
+    counts[name] += 1
+    return name if counts[name] == 1 else f"{name}:{counts[name]}"
 
 
 def to_output(value: T, codec: Codec[T] | None) -> dict[str, Any]:

@@ -187,6 +187,8 @@ def test_with_a_signing_key_requests_must_be_signed(serving: Serve) -> None:
         (["two:c"], {}, "several Inngest clients"),
         (["two"], {}, "has nothing to serve"),
         (["alone"], {"INNGEST_DEV": "0"}, "set INNGEST_SIGNING_KEY, or INNGEST_DEV=1"),
+        (["alone", "--connect"], {"INNGEST_DEV": "0"}, "set INNGEST_SIGNING_KEY, or INNGEST_DEV=1"),
+        (["alone", "--connect", "--port", "0"], {}, "leave out --host, --port"),
     ],
 )
 def test_an_unservable_target_is_refused_in_one_line(

@@ -175,9 +175,10 @@ class ServerPlace:
         await self._client.send(name, data)
 
     async def _waiting(self, run: str) -> list[dict[str, Any]]:
-        return [span for span in await self._spans(run) if span["status"] == "WAITING"]
+        return [span for span in await self.spans(run) if span["status"] == "WAITING"]
 
-    async def _spans(self, run: str) -> list[dict[str, Any]]:
+    async def spans(self, run: str) -> list[dict[str, Any]]:
+        """Return the steps as the server shows them."""
         found = await self._client.look_at(run)
         trace: dict[str, Any] = found.get("trace") or {}
         return trace.get("childrenSpans") or []
@@ -201,7 +202,7 @@ class ServerPlace:
         return End(status, json.loads(output) if isinstance(output, str) else output)
 
     async def steps(self, run: str) -> list[str]:
-        spans = await self._spans(run)
+        spans = await self.spans(run)
         inner: list[dict[str, Any]] = [c for span in spans for c in span.get("childrenSpans") or ()]
         done = [s for s in [*spans, *inner] if s["status"] == "COMPLETED" and s["stepOp"]]
         return list(dict.fromkeys(span["name"] for span in done))

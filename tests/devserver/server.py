@@ -23,8 +23,8 @@ from agentkit_py.inngest.runtime import Inference
 from .support import app_of
 
 T = TypeVar("T")
-PATIENCE = 60.0
-"""Seconds until something that must happen has not happened."""
+PATIENCE = 90.0
+"""Seconds until something that must happen has not happened; a schedule's shortest time is 60."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -94,11 +94,22 @@ class WorkerProcess:
         inference: Inference,
         *,
         connects: str | None = None,
+        world: str = "support",
     ) -> None:
-        """Keep what it needs; ``connects`` is its name where it calls the server itself."""
-        self._server_url, self._model_url, self._folder = server_url, model_url, folder
+        """Keep what it needs.
+
+        Args:
+            server_url: Address of the server.
+            model_url: Address of the models' provider.
+            folder: Where its files are.
+            inference: Who asks the models.
+            connects: Its name where it calls the server itself.
+            world: The module whose functions it serves.
+        """
+        self.server_url, self._model_url, self._folder = server_url, model_url, folder
         self.inference: Inference = inference
         self._connects = connects
+        self._world = world
         self.app = app_of(inference, connects=connects is not None)
         (self._port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
@@ -110,8 +121,8 @@ class WorkerProcess:
 
     def start(self) -> None:
         """Start it, and tell the server of its functions."""
-        command = [sys.executable, "-m", "tests.devserver.worker", str(self._port)]
-        command += [self._model_url, str(self._folder), self.inference]
+        command = [sys.executable, "-m", "tests.devserver.worker", self._world]
+        command += [str(self._port), self._model_url, str(self._folder), self.inference]
         connected = self._folder / f"connected-{self._connects}"
         connected.unlink(missing_ok=True)
         command += [] if self._connects is None else [str(connected)]
@@ -124,7 +135,7 @@ class WorkerProcess:
                 env={
                     **os.environ,
                     "INNGEST_DEV": "1",
-                    "INNGEST_BASE_URL": self._server_url,
+                    "INNGEST_BASE_URL": self.server_url,
                     "AGENTKIT_TIKTOKEN_TIMEOUT": "0",
                 },
                 stdout=output,
@@ -145,16 +156,23 @@ class WorkerProcess:
             self._process = None
 
 
-def serve_module(module: str, folder: Path, variables: dict[str, str]) -> subprocess.Popen[str]:
+def serve_module(
+    module: str, folder: Path, variables: dict[str, str], *, connects: bool = False
+) -> subprocess.Popen[str]:
     """``agentkit serve`` in a folder, once the server knows of it."""
+    how = ["--connect"] if connects else ["--port", "0"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "agentkit_py.cli", "serve", module, "--port", "0"],
+        [sys.executable, "-m", "agentkit_py.cli", "serve", module, *how],
         cwd=folder,
         env={**os.environ, "PYTHONUNBUFFERED": "1", **variables},
         stdout=subprocess.PIPE,
         encoding="utf-8",
     )
     assert process.stdout is not None
+    if connects:
+        said = iter(process.stdout.readline, "")
+        assert any(line.startswith("Connected.") for line in said)
+        return process
     found = re.search(r"http://\S+", process.stdout.readline())
     assert found is not None
     registered = httpx.put(found[0], trust_env=False, timeout=30)
@@ -207,15 +225,36 @@ class ServerClient:
         return await eventually(look, f"a run of the event {event_id}")
 
     async def look_at(self, run_id: str) -> dict[str, Any]:
-        """Status, output and steps of a run."""
+        """Status, begin, output and steps of a run."""
         wait = "stepInfo { ... on WaitForEventStepInfo { expression } }"
-        span = f"name status stepOp attempts {wait}"
+        span = f"name status stepOp attempts outputID {wait}"
         query = (
-            "query($r: String!) { run(runID: $r) { status output trace { "
+            "query($r: String!) { run(runID: $r) { status startedAt output trace { "
             f"childrenSpans {{ {span} childrenSpans {{ {span} }} }} }} }} }}"
         )
         found = await self._ask(query, r=run_id)
         return (found or {}).get("run") or {}
+
+    async def shown(self, run_id: str, step: str) -> dict[str, Any]:
+        """Return what the server shows of a step's model call, once it does."""
+        query = (
+            "query($r: String!) { run(runID: $r) { trace(preview: true) "
+            "{ childrenSpans { name metadata { kind values } } } } }"
+        )
+
+        async def look() -> dict[str, Any] | None:
+            found: dict[str, Any] = (await self._ask(query, r=run_id) or {}).get("run") or {}
+            spans = (found.get("trace") or {}).get("childrenSpans") or ()
+            kept = [one for span in spans if span["name"] == step for one in span["metadata"]]
+            return next((one["values"] for one in kept if one["kind"] == "inngest.ai"), None)
+
+        return await eventually(look, f"tokens of step {step}")
+
+    async def output_of(self, span: dict[str, Any]) -> str:
+        """Return what the server keeps of a step's output, as text."""
+        query = "query($o: String!) { runTraceSpanOutputByID(outputID: $o) { data } }"
+        found = await self._ask(query, o=span["outputID"])
+        return json.dumps((found or {})["runTraceSpanOutputByID"]["data"])
 
     async def ended(self, run_id: str) -> dict[str, Any]:
         """The run, once it has ended and its output is there."""

@@ -72,9 +72,13 @@ class Books:
 
     def of(self, customer: str) -> Counter[str]:
         """Return the number of times each effect happened."""
+        return Counter(self.in_order(customer))
+
+    def in_order(self, customer: str) -> list[str]:
+        """Return the effects, the first first."""
+        query = "select name from effects where customer = ? order by rowid"
         with closing(sqlite3.connect(self._path)) as database:
-            rows = database.execute("select name from effects where customer = ?", (customer,))
-            return Counter(name for (name,) in rows)
+            return [name for (name,) in database.execute(query, (customer,))]
 
 
 def functions_of(

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from agentkit_py.testing import FakeProvider, tool_call, tool_calls
+from agentkit_py.testing import tool_call, tool_calls
 from agentkit_py.testing.executor import KillAt
 
 from .places import Place, ReplayPlace, Replies, ServerPlace
-from .server import ServerClient, eventually, serve_module
+from .server import ServerClient, eventually
 from .support import CANCEL, FREED, SUPPORT
 
 HAND_OVER = {
@@ -218,33 +218,3 @@ async def test_a_worker_process_that_is_killed_inside_a_step_has_it_done_again(
     counted = place.books.of(customer)
     assert (counted["refund 7"], counted["hand over to billing"]) == (1, 1)
     assert counted["slow"] == 2
-
-
-SHOP = """
-import os
-from agentkit_py import Agent, Network, openai
-
-clerk = Agent(name="clerk", system="S", model=openai("gpt-4o", base_url=os.environ["SHOP_MODEL"]))
-shop = Network(name="shop", agents=[clerk], router=lambda c: None if c.call_count else clerk)
-"""
-
-
-@pytest.mark.devserver
-async def test_what_agentkit_serves_is_run_by_the_server(server_url: str, tmp_path: Path) -> None:
-    """A module, a command, an event."""
-    (tmp_path / "shop.py").write_text(SHOP)
-    with FakeProvider(["We have hats."]) as provider:
-        variables = {
-            "SHOP_MODEL": provider.base_url("openai"),
-            "OPENAI_API_KEY": "sk-test",
-            "INNGEST_BASE_URL": server_url,
-        }
-        process = serve_module("shop", tmp_path, variables)
-        client = ServerClient(server_url)
-        event = await client.send("shop/network-shop", {"input": "Any hats?"})
-        end = await client.ended(await client.run_of(event))
-        await client.close()
-        process.kill()
-        process.communicate()
-        assert (provider.rejections, end["status"]) == ([], "COMPLETED")
-        assert "We have hats." in str(end["output"])

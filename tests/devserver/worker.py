@@ -1,11 +1,13 @@
-"""The worker process: ``python -m tests.devserver.worker PORT MODEL_URL FOLDER INFERENCE [FILE]``.
+"""A worker: ``python -m tests.devserver.worker WORLD PORT MODEL_URL FOLDER INFERENCE [FILE]``.
 
-With a file it connects to the server, instead of being called, and makes the file once it is.
+It serves the functions of a module beside this one, called WORLD. With a file it connects to the
+server, instead of being called, and makes the file once it is.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,15 +21,23 @@ from inngest.connect import ConnectionState, connect
 
 from agentkit_py.inngest.runtime import Inference
 
-from .support import app_of, functions_of
+from .support import app_of
 
 
 def main(
-    port: str, model_url: str, folder: str, inference: Inference, connected: str | None = None
+    world: str,
+    port: str,
+    model_url: str,
+    folder: str,
+    inference: Inference,
+    connected: str | None = None,
 ) -> None:
     """Serve until somebody ends the process."""
     client = inngest.Inngest(app_id=app_of(inference, connects=connected is not None))
-    functions = functions_of(client, model_url=model_url, folder=Path(folder), inference=inference)
+    module: Any = importlib.import_module(f"{__package__}.{world}")
+    functions = module.functions_of(
+        client, model_url=model_url, folder=Path(folder), inference=inference
+    )
     if connected is not None:
         asyncio.run(_connect(client, functions, Path(connected)))
         return
@@ -41,11 +51,10 @@ async def _connect(
 ) -> None:
     connection = connect([(client, functions)], instance_id=connected.name)
     running = asyncio.create_task(connection.start())
-    while connection.get_state() is not ConnectionState.ACTIVE:  # noqa: ASYNC110 - no event says so
-        await asyncio.sleep(0.02)
+    await connection.wait_for_state(ConnectionState.ACTIVE)
     await anyio.Path(connected).touch()
     await running
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])  # pyright: ignore[reportArgumentType] - the fourth is an Inference
+    main(*sys.argv[1:])  # pyright: ignore[reportArgumentType] - the fifth is an Inference
