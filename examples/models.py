@@ -21,7 +21,8 @@ models = [
 model = openai(
     "gpt-4o",
     api_key="sk-1234",  # instead of the environment
-    default_parameters={"temperature": 0.2, "max_completion_tokens": 500},
+    settings={"temperature": 0.2, "max_completion_tokens": 500},
+    default_parameters={"brand_new": "not in the types yet"},
     headers={"OpenAI-Organization": "org-1"},
     timeout=30,  # seconds for one answer
     retry=RetryPolicy(attempts=5, min_wait=1, max_wait=20),

@@ -116,7 +116,7 @@ from agentkit_py.models import openai_responses
 
 thinker = openai_responses(
     "gpt-5",  # OPENAI_API_KEY
-    default_parameters={"reasoning": {"effort": "low", "summary": "auto"}},
+    settings={"reasoning": {"effort": "low", "summary": "auto"}},
 )
 # --8<-- [end:responses]
 

@@ -41,7 +41,7 @@ _folder = tempfile.TemporaryDirectory(prefix="agentkit-evals-")
 def network() -> Network:
     """Return the network with data and a model of its own, as each run of a case needs them."""
     provider = FakeProvider(scripted_model)
-    model = openai("gpt-4.1", api_key="sk-demo", default_parameters={"parallel_tool_calls": True})
+    model = openai("gpt-4.1", api_key="sk-demo", settings={"parallel_tool_calls": True})
     return support_network(
         TravelData(Path(_folder.name) / uuid4().hex),
         replace(model, transport=provider.transport),

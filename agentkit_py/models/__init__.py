@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from agentkit_py._core.lazy import Finder as _Finder
+from agentkit_py._core.lazy import lazily as _lazily
 from agentkit_py.models.anthropic import anthropic
 from agentkit_py.models.base import (
     Adapter,
@@ -25,19 +29,35 @@ from agentkit_py.models.function_model import ModelFunction, function_model
 from agentkit_py.models.gemini import gemini
 from agentkit_py.models.named import compatible, model_named
 
+if TYPE_CHECKING:
+    from agentkit_py.models.settings import (
+        AnthropicSettings,
+        ChatSettings,
+        CompatibleSettings,
+        GeminiSettings,
+        ModelSettings,
+        ResponsesSettings,
+    )
+
 __all__ = [
     "Adapter",
+    "AnthropicSettings",
     "ApiKey",
     "Assembler",
     "CallGuard",
     "Capabilities",
+    "ChatSettings",
+    "CompatibleSettings",
     "FallbackModel",
+    "GeminiSettings",
     "GuardedCall",
     "Model",
     "ModelFunction",
     "ModelOptions",
     "ModelReply",
     "ModelRequest",
+    "ModelSettings",
+    "ResponsesSettings",
     "RetryPolicy",
     "Signer",
     "ToolChoice",
@@ -53,3 +73,11 @@ __all__ = [
     "openai",
     "openai_responses",
 ]
+
+__getattr__: _Finder = _lazily(
+    __name__,
+    {
+        "agentkit_py.models.settings": "AnthropicSettings ChatSettings CompatibleSettings "
+        "GeminiSettings ModelSettings ResponsesSettings",
+    },
+)

@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typing_extensions import Unpack
 
@@ -39,6 +39,7 @@ from agentkit_py.models.base import (
     ModelRequest,
     ToolSpec,
     make_model,
+    with_settings,
 )
 from agentkit_py.models.binding import (
     Place,
@@ -109,6 +110,9 @@ from agentkit_py.models.replies import (
 )
 from agentkit_py.models.schema import anthropic_form, anthropic_output_form
 
+if TYPE_CHECKING:
+    from agentkit_py.models.settings import AnthropicSettings
+
 DEFAULT_MAX_TOKENS = 4096
 """``max_tokens`` where nobody said otherwise: Anthropic requires one."""
 
@@ -130,6 +134,7 @@ def anthropic(
     base_url: str | None = None,
     max_tokens: int = DEFAULT_MAX_TOKENS,
     beta_headers: Sequence[str] | None = None,
+    settings: AnthropicSettings | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
     """Return a Claude model at Anthropic.
@@ -137,8 +142,9 @@ def anthropic(
     Args:
         model: The model's name, e.g. ``"claude-sonnet-4-5"``.
         base_url: Root of the API.
-        max_tokens: Length of an answer at the most; ``default_parameters`` may say otherwise.
+        max_tokens: Length of an answer at the most; ``settings`` may say otherwise.
         beta_headers: Betas to take part in, sent as ``anthropic-beta``.
+        settings: Settings under Anthropic's names, checked here.
         options: See `ModelOptions`; the key's environment variable is ``ANTHROPIC_API_KEY``.
 
     Raises:
@@ -147,6 +153,7 @@ def anthropic(
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
         raise ConfigurationError(f"max_tokens={max_tokens!r}: pass tokens, 1 or more.")
     adapter = AnthropicAdapter(ANTHROPIC, beta_headers=_checked_betas(beta_headers))
+    options = with_settings("anthropic", settings, options)
     made = make_model(adapter, model, base_url=base_url, **options)
     _warn_of_refused(made)
     return made.with_parameters(**{"max_tokens": max_tokens, **made.default_parameters})

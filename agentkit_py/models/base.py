@@ -11,6 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from agentkit_py._core.json import JsonObject, find_non_json
@@ -394,6 +395,9 @@ class Model:
         said = [TextMessage("user", messages)] if isinstance(messages, str) else messages
         head = [TextMessage("system", system)] if system else []
         request = ModelRequest(messages=(*head, *said), tools=tuple(tools), tool_choice=tool_choice)
+        if not _senders:
+            # By name, since this layer does no I/O: it says of itself that it sends.
+            import_module("agentkit_py.runtime.asking")
         return await _senders[0](self, request, step_id)
 
 
@@ -445,6 +449,22 @@ class ModelOptions(TypedDict, total=False):
     prompt_cache: PromptCache
     """``False`` leaves the provider's prompt cache to ``default_parameters``; ``"1h"`` asks Claude
     for an hour instead of five minutes; ``"auto"`` where not given."""
+
+
+def with_settings(kind: str, settings: object, options: ModelOptions) -> ModelOptions:
+    """Return the options with typed settings among the default parameters, which come before them.
+
+    Raises:
+        ConfigurationError: A setting is not known, or has a wrong value.
+    """
+    if settings is None:
+        return options
+    from agentkit_py.models.settings import checked_settings  # noqa: PLC0415 - loads pydantic
+
+    given = options.get("default_parameters")
+    if given is not None and not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return options  # `make_model` refuses it
+    return {**options, "default_parameters": {**checked_settings(kind, settings), **(given or {})}}
 
 
 def make_model(  # noqa: PLR0913 - ModelOptions, by name

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from typing_extensions import Unpack
 
 from agentkit_py._core.json import as_object
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.models.base import Model, ModelOptions, checked_url, make_model
+from agentkit_py.models.base import Model, ModelOptions, checked_url, make_model, with_settings
 from agentkit_py.models.capabilities import (
     AZURE_OPENAI,
     GROK,
@@ -24,6 +24,9 @@ from agentkit_py.models.capabilities import (
 )
 from agentkit_py.models.chat import ChatAdapter
 from agentkit_py.models.responses import ResponsesAdapter
+
+if TYPE_CHECKING:
+    from agentkit_py.models.settings import ChatSettings, ResponsesSettings
 
 API_VERSION = "2024-10-21"
 """The newest version of Azure's data plane API that is generally available and dated."""
@@ -39,6 +42,7 @@ def openai(
     *,
     base_url: str | None = None,
     stream_usage: bool = True,
+    settings: ChatSettings | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
     """Return a model at OpenAI, or at a server of the same format.
@@ -52,6 +56,7 @@ def openai(
             go without a key.
         stream_usage: Whether streams are asked for their usage (``stream_options``), which some
             servers of one's own refuse.
+        settings: Settings under the names of chat completions, checked here.
         options: See `ModelOptions`; the key's environment variable is ``OPENAI_API_KEY``.
 
     Raises:
@@ -63,7 +68,7 @@ def openai(
         ResponsesAdapter(OPENAI_RESPONSES),
         base_url=base_url,
         key_required=base_url is None,
-        options=options,
+        options=with_settings("chat", settings, options),
     )
 
 
@@ -72,6 +77,7 @@ def openai_responses(
     *,
     base_url: str | None = None,
     keep_reasoning: bool | None = None,
+    settings: ResponsesSettings | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
     """Return a model at OpenAI through its Responses API, which newer models need for tools.
@@ -83,6 +89,7 @@ def openai_responses(
         base_url: Root of the API. A server of one's own may go without a key.
         keep_reasoning: Whether reasoning is kept and sent back; None: if the model's name says
             that it reasons. Models that do not reason refuse it.
+        settings: Settings under the API's names, checked here.
         options: See `ModelOptions`; the key's environment variable is ``OPENAI_API_KEY``.
 
     Raises:
@@ -93,7 +100,7 @@ def openai_responses(
         model,
         base_url=base_url,
         key_required=base_url is None,
-        **options,
+        **with_settings("responses", settings, options),
     )
 
 
@@ -105,6 +112,7 @@ def azure_openai(
     api_version: str = API_VERSION,
     stream_usage: bool = True,
     api: Api | None = None,
+    settings: ChatSettings | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
     """Return a model at Azure OpenAI.
@@ -118,6 +126,7 @@ def azure_openai(
             versions of the API before 2024-09-01-preview refuse.
         api: ``"chat"``, or ``"responses"`` (the v1 API, without ``api_version``); None: the one in
             which the model takes tools.
+        settings: Settings under the names of chat completions, checked here.
         options: See `ModelOptions`; the key's environment variable is ``AZURE_OPENAI_API_KEY``.
 
     Raises:
@@ -132,7 +141,7 @@ def azure_openai(
         ResponsesAdapter(AZURE_OPENAI, "/openai/v1/responses", deployment=deployed),
         base_url=checked_url("endpoint", endpoint),
         key_required=True,
-        options=options,
+        options=with_settings("chat", settings, options),
         api=api,
     )
 
@@ -142,6 +151,7 @@ def grok(
     *,
     base_url: str | None = None,
     api: Api | None = None,
+    settings: ChatSettings | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
     """Return a Grok model at xAI.
@@ -151,6 +161,7 @@ def grok(
         base_url: Root of the API. A server of one's own may go without a key.
         api: ``"responses"`` for the newer API, in which reasoning is kept and sent back; None and
             ``"chat"``: chat completions.
+        settings: Settings under the names of chat completions, checked here.
         options: See `ModelOptions`; the key's environment variable is ``XAI_API_KEY``.
 
     Raises:
@@ -162,7 +173,7 @@ def grok(
         ResponsesAdapter(GROK),
         base_url=base_url,
         key_required=base_url is None,
-        options=options,
+        options=with_settings("chat", settings, options),
         api=api,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import Unpack
 
@@ -36,6 +36,7 @@ from agentkit_py.models.base import (
     ModelRequest,
     ToolSpec,
     make_model,
+    with_settings,
 )
 from agentkit_py.models.binding import (
     Binding,
@@ -98,6 +99,9 @@ from agentkit_py.models.replies import (
 )
 from agentkit_py.models.schema import gemini_form
 
+if TYPE_CHECKING:
+    from agentkit_py.models.settings import GeminiSettings
+
 PLACEHOLDER_SIGNATURE = "skip_thought_signature_validator"
 """Google's word for "this call was made by another model": Gemini 3 refuses calls without one."""
 
@@ -111,12 +115,20 @@ FORMAT = "gemini"
 Part = dict[str, Any]
 
 
-def gemini(model: str, *, base_url: str | None = None, **options: Unpack[ModelOptions]) -> Model:
+def gemini(
+    model: str,
+    *,
+    base_url: str | None = None,
+    settings: GeminiSettings | None = None,
+    **options: Unpack[ModelOptions],
+) -> Model:
     """Return a Gemini model at Google.
 
     Args:
         model: The model's name, e.g. ``"gemini-2.5-flash"``.
         base_url: Root of the API.
+        settings: Members of the body under Google's names, checked here:
+            ``{"generationConfig": {"temperature": 0}}``.
         options: See `ModelOptions`; the key's environment variable is ``GEMINI_API_KEY``, and
             ``default_parameters`` are further members of the body, e.g. ``generationConfig``.
 
@@ -125,6 +137,7 @@ def gemini(model: str, *, base_url: str | None = None, **options: Unpack[ModelOp
     """
     if not isinstance(model, str) or _IN_URL.fullmatch(model) is None:
         raise ConfigurationError(f"model={model!r}: pass a name that can stand in a URL.")
+    options = with_settings("gemini", settings, options)
     return make_model(GeminiAdapter(GEMINI), model, base_url=base_url, **options)
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Unpack
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.models.anthropic import anthropic
-from agentkit_py.models.base import Model, ModelOptions, make_model
+from agentkit_py.models.base import Model, ModelOptions, make_model, with_settings
 from agentkit_py.models.capabilities import COMPATIBLE, capabilities_of
 from agentkit_py.models.chat import ChatAdapter
 from agentkit_py.models.compatible import grok, openai, openai_responses
 from agentkit_py.models.gemini import gemini
+
+if TYPE_CHECKING:
+    from agentkit_py.models.settings import CompatibleSettings, ModelSettings
 
 _FACTORIES: Mapping[str, Callable[..., Model]] = {
     "openai": openai,
@@ -32,7 +36,11 @@ _OTHERS = {
 
 
 def model_named(
-    spec: str, *, base_url: str | None = None, **options: Unpack[ModelOptions]
+    spec: str,
+    *,
+    base_url: str | None = None,
+    settings: ModelSettings | None = None,
+    **options: Unpack[ModelOptions],
 ) -> Model:
     """Return the model that ``"provider:model"`` names, e.g. ``"groq:llama-3.3-70b-versatile"``.
 
@@ -40,6 +48,7 @@ def model_named(
         spec: A provider (``openai``, ``openai_responses``, ``anthropic``, ``gemini``, ``grok``), or
             a host of OpenAI's chat completions (see `compatible`), and the provider's model name.
         base_url: Root of the API, if it is not at the provider's own address.
+        settings: Settings under the provider's names, checked here.
         options: See `ModelOptions`.
 
     Raises:
@@ -49,9 +58,10 @@ def model_named(
     if not (colon and provider and name):
         raise ConfigurationError(f"{spec!r} is not PROVIDER:NAME, e.g. openai:gpt-4.1.")
     if provider in _FACTORIES:
-        return _FACTORIES[provider](name, base_url=base_url, **options)
+        return _FACTORIES[provider](name, base_url=base_url, settings=settings, **options)
     if provider in COMPATIBLE:
-        return compatible(provider, name, base_url=base_url, **options)
+        own: Any = settings  # checked there
+        return compatible(provider, name, base_url=base_url, settings=own, **options)
     if provider in _OTHERS:
         raise ConfigurationError(f"{spec!r} needs more than a name: {_OTHERS[provider]}.")
     known = [*_FACTORIES, *COMPATIBLE]
@@ -63,7 +73,12 @@ def model_named(
 
 
 def compatible(
-    host: str, model: str, *, base_url: str | None = None, **options: Unpack[ModelOptions]
+    host: str,
+    model: str,
+    *,
+    base_url: str | None = None,
+    settings: CompatibleSettings | None = None,
+    **options: Unpack[ModelOptions],
 ) -> Model:
     """Return a model at a host that speaks OpenAI's chat completions, by the host's name.
 
@@ -74,6 +89,7 @@ def compatible(
         host: One of `COMPATIBLE`: ``openrouter``, ``groq``, ``mistral``, ``deepseek``, … .
         model: The model's name there.
         base_url: Root of the API, if it is not the host's own.
+        settings: Settings of chat completions, checked here.
         options: See `ModelOptions`; the key's environment variable is the host's, e.g.
             ``GROQ_API_KEY``.
 
@@ -90,5 +106,5 @@ def compatible(
         model,
         base_url=base_url,
         key_required=row.key_required and base_url is None,
-        **options,
+        **with_settings("compatible", settings, options),
     )

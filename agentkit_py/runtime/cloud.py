@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from anyio import to_thread
@@ -18,9 +18,19 @@ from typing_extensions import Unpack
 
 from agentkit_py.errors import ConfigurationError, MissingDependencyError
 from agentkit_py.models.anthropic import AnthropicAdapter
-from agentkit_py.models.base import Model, ModelOptions, ModelRequest, copy_model, make_model
+from agentkit_py.models.base import (
+    Model,
+    ModelOptions,
+    ModelRequest,
+    copy_model,
+    make_model,
+    with_settings,
+)
 from agentkit_py.models.capabilities import ANTHROPIC, GEMINI
 from agentkit_py.models.gemini import GeminiAdapter
+
+if TYPE_CHECKING:
+    from agentkit_py.models.settings import AnthropicSettings, GeminiSettings
 
 _BEDROCK = replace(
     ANTHROPIC, provider="bedrock", base_url="", key_variable="", key_header="", headers={}
@@ -35,6 +45,7 @@ def bedrock(
     region: str,
     profile: str | None = None,
     credentials: Any = None,
+    settings: AnthropicSettings | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
     """Return a Claude model on AWS Bedrock, asked by its InvokeModel API.
@@ -44,6 +55,7 @@ def bedrock(
         region: The AWS region, e.g. ``"us-east-1"``.
         profile: A profile of the AWS configuration; None: the default one.
         credentials: botocore's credentials; None: those that it finds.
+        settings: Settings under Anthropic's names, checked here.
         options: See `ModelOptions`; there is no API key.
 
     Raises:
@@ -51,6 +63,7 @@ def bedrock(
         MissingDependencyError: The extra ``bedrock`` is not installed.
     """
     base_url = f"https://bedrock-runtime.{_checked('region', region)}.amazonaws.com"
+    options = with_settings("anthropic", settings, options)
     signer = AwsSigner(region, profile=profile, credentials=credentials)
     made = make_model(
         BedrockAdapter(_BEDROCK), model, base_url=base_url, key_required=False, **options
@@ -64,6 +77,7 @@ def vertex(
     project: str,
     location: str = "global",
     credentials: Any = None,
+    settings: GeminiSettings | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
     """Return a Gemini model on Google Vertex.
@@ -73,6 +87,7 @@ def vertex(
         project: The Google Cloud project.
         location: The region, or ``"global"``.
         credentials: google-auth's credentials; None: the application's default ones.
+        settings: Settings under Google's names, checked here.
         options: See `ModelOptions`; there is no API key.
 
     Raises:
@@ -87,7 +102,7 @@ def vertex(
         model,
         base_url=f"https://{host}aiplatform.googleapis.com/v1/{path}",
         key_required=False,
-        **options,
+        **with_settings("gemini", settings, options),
     )
     return copy_model(made, signer=GoogleSigner(credentials))
 

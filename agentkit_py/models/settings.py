@@ -1,0 +1,326 @@
+"""Settings of models, typed for each provider and under its own names.
+
+They go into each request as `default_parameters` do, but are checked where they are given. What
+these types do not know goes into ``default_parameters``, unchecked.
+
+Sources: developers.openai.com/api/reference (chat and responses, create),
+platform.claude.com/docs/en/api/messages, ai.google.dev/api/generate-content (November 2026).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict, get_type_hints, is_typeddict
+
+from agentkit_py.errors import ConfigurationError
+
+_CLOSED = ConfigDict(extra="forbid", strict=True)
+
+Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""The effort of reasoning; which ones a model takes depends on it."""
+
+Verbosity: TypeAlias = Literal["low", "medium", "high"]
+ServiceTier: TypeAlias = Literal["auto", "default", "flex", "scale", "priority"]
+
+
+class _OpenAI(TypedDict, total=False):
+    """What OpenAI's two formats have in common."""
+
+    temperature: float
+    """0 to 2."""
+
+    top_p: float
+    top_logprobs: int
+    parallel_tool_calls: bool
+    service_tier: ServiceTier
+    store: bool
+    metadata: dict[str, str]
+    user: str
+    safety_identifier: str
+    """A stable id of the user, by which OpenAI finds misuse; a hash rather than a name."""
+
+    prompt_cache_key: str
+    prompt_cache_retention: Literal["in_memory", "in-memory", "24h"]
+    prompt_cache_options: dict[str, Any]
+    moderation: dict[str, Any]
+
+
+@with_config(_CLOSED)
+class ChatSettings(_OpenAI, total=False):
+    """Settings of OpenAI's chat completions: `openai`, `azure_openai`, `grok`.
+
+    Models that are asked by the Responses API get them under that API's names.
+    """
+
+    max_tokens: int
+    max_completion_tokens: int
+    """Tokens of a reply, those of its reasoning included."""
+
+    stop: str | list[str]
+    seed: int
+    presence_penalty: float
+    """-2 to 2."""
+
+    frequency_penalty: float
+    """-2 to 2."""
+
+    logit_bias: dict[str, float]
+    logprobs: bool
+    reasoning_effort: Effort
+    verbosity: Verbosity
+    modalities: list[Literal["text", "audio"]]
+    audio: dict[str, Any]
+    prediction: dict[str, Any]
+    response_format: dict[str, Any]
+    web_search_options: dict[str, Any]
+
+
+@with_config(_CLOSED)
+class CompatibleSettings(ChatSettings, total=False):
+    """Settings of other hosts that speak chat completions: `compatible`.
+
+    No host takes all of them; what one refuses, its 400 names.
+    """
+
+    top_k: int
+    min_p: float
+    repetition_penalty: float
+    random_seed: int
+    """Mistral's ``seed``."""
+
+    safe_prompt: bool
+    prompt_mode: str
+    thinking: dict[str, Any]
+    """DeepSeek, Moonshot: ``{"type": "enabled"}``."""
+
+    reasoning: dict[str, Any]
+    """OpenRouter: ``{"effort": "high"}``."""
+
+    provider: dict[str, Any]
+    """OpenRouter: which providers may answer."""
+
+    models: list[str]
+    """OpenRouter: the models that it falls back to by itself."""
+
+    reasoning_format: str
+    chat_template_kwargs: dict[str, Any]
+
+
+@with_config(_CLOSED)
+class ReasoningSettings(TypedDict, total=False):
+    """``reasoning`` of the Responses API."""
+
+    effort: Effort
+    summary: Literal["auto", "concise", "detailed"]
+    context: Literal["auto", "current_turn", "all_turns"]
+
+
+@with_config(_CLOSED)
+class TextSettings(TypedDict, total=False):
+    """``text`` of the Responses API."""
+
+    verbosity: Verbosity
+    format: dict[str, Any]
+
+
+@with_config(_CLOSED)
+class ResponsesSettings(_OpenAI, total=False):
+    """Settings of OpenAI's Responses API: `openai_responses`."""
+
+    max_output_tokens: int
+    """Tokens of a reply, those of its reasoning included."""
+
+    max_tool_calls: int
+    """Calls of hosted tools in one reply."""
+
+    reasoning: ReasoningSettings
+    text: TextSettings
+    include: list[str]
+    truncation: Literal["auto", "disabled"]
+    context_management: list[dict[str, Any]]
+
+
+@with_config(_CLOSED)
+class ThinkingSettings(TypedDict, total=False):
+    """``thinking`` of Claude."""
+
+    type: Literal["enabled", "disabled", "adaptive", "between_tools"]
+    budget_tokens: int
+    """For ``enabled``: at least 1024, and less than ``max_tokens``."""
+
+    display: Literal["summarized", "omitted"]
+
+
+@with_config(_CLOSED)
+class OutputSettings(TypedDict, total=False):
+    """``output_config`` of Claude."""
+
+    effort: Effort
+    format: dict[str, Any]
+
+
+@with_config(_CLOSED)
+class AnthropicSettings(TypedDict, total=False):
+    """Settings of Claude: `anthropic`, and `agentkit_py.runtime.cloud`."""
+
+    max_tokens: int
+    temperature: float
+    """0 to 1."""
+
+    top_p: float
+    top_k: int
+    stop_sequences: list[str]
+    thinking: ThinkingSettings
+    output_config: OutputSettings
+    metadata: dict[str, str]
+    """``{"user_id": …}``."""
+
+    service_tier: Literal["auto", "standard_only"]
+    speed: Literal["standard", "fast"]
+    inference_geo: str
+    cache_control: dict[str, Any]
+    container: str | dict[str, Any]
+    context_management: dict[str, Any]
+
+
+@with_config(_CLOSED)
+class GeminiThinking(TypedDict, total=False):
+    """``generationConfig.thinkingConfig`` of Gemini."""
+
+    thinkingBudget: int
+    """Gemini 2.5: tokens; 0: none, -1: as the model thinks fit."""
+
+    thinkingLevel: Literal["minimal", "low", "medium", "high", "MINIMAL", "LOW", "MEDIUM", "HIGH"]
+    """Gemini 3 and later."""
+
+    includeThoughts: bool
+
+
+@with_config(_CLOSED)
+class GenerationConfig(TypedDict, total=False):
+    """``generationConfig`` of Gemini."""
+
+    temperature: float
+    """0 to 2."""
+
+    topP: float
+    topK: int
+    maxOutputTokens: int
+    stopSequences: list[str]
+    seed: int
+    presencePenalty: float
+    frequencyPenalty: float
+    thinkingConfig: GeminiThinking
+    responseMimeType: str
+    responseSchema: dict[str, Any]
+    responseJsonSchema: dict[str, Any]
+    responseModalities: list[str]
+    responseLogprobs: bool
+    logprobs: int
+    mediaResolution: str
+    speechConfig: dict[str, Any]
+    imageConfig: dict[str, Any]
+
+
+@with_config(_CLOSED)
+class SafetySetting(TypedDict, total=False):
+    """One of ``safetySettings`` of Gemini."""
+
+    category: str
+    threshold: str
+    method: str
+    """Vertex only."""
+
+
+@with_config(_CLOSED)
+class GeminiSettings(TypedDict, total=False):
+    """Settings of Gemini: `gemini`, and `vertex` of `agentkit_py.runtime.cloud`."""
+
+    generationConfig: GenerationConfig
+    safetySettings: list[SafetySetting]
+    cachedContent: str
+    labels: dict[str, str]
+    serviceTier: str
+
+
+ModelSettings: TypeAlias = (
+    ChatSettings | CompatibleSettings | ResponsesSettings | AnthropicSettings | GeminiSettings
+)
+"""The settings of some provider."""
+
+_KINDS: Mapping[str, Any] = {
+    "chat": ChatSettings,
+    "compatible": CompatibleSettings,
+    "responses": ResponsesSettings,
+    "anthropic": AnthropicSettings,
+    "gemini": GeminiSettings,
+}
+
+
+def checked_settings(kind: str, settings: object) -> dict[str, Any]:
+    """Return settings as parameters of a request.
+
+    Args:
+        kind: ``"chat"``, ``"compatible"``, ``"responses"``, ``"anthropic"`` or ``"gemini"``.
+        settings: The settings as they were given.
+
+    Raises:
+        ConfigurationError: One is not known, or has a wrong value; the message names it.
+    """
+    try:
+        _adapter(kind).validate_python(settings)
+    except ValidationError as error:
+        raise ConfigurationError(_problem(_KINDS[kind], settings, error)) from None
+    return dict(cast("Mapping[str, Any]", settings))  # as given: 1 stays an integer
+
+
+@cache
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_KINDS[kind])
+
+
+def _problem(kind: Any, settings: object, error: ValidationError) -> str:
+    """Return what is wrong with the first setting that is, in one line."""
+    found = error.errors(include_url=False)
+    where, value = _place(settings, found[0]["loc"])
+    path = "".join(f"[{part!r}]" for part in where)
+    shown = f"settings{path}={value!r:.120}"
+    if found[0]["type"] != "extra_forbidden":
+        said = dict.fromkeys(f["msg"] for f in found if _place(settings, f["loc"])[0] == where)
+        return f"{shown}: {' or '.join(said)}."
+    names = dict(_names(kind))
+    near = get_close_matches(str(where[-1]), names, 1)
+    meant = f" Did you mean {names[near[0]]}?" if near else ""
+    return (
+        f"{shown}: {kind.__name__} has no such setting.{meant} Pass what it does not know as "
+        "default_parameters={…}."
+    )
+
+
+def _place(value: object, location: tuple[int | str, ...]) -> tuple[list[int | str], object]:
+    """Return the part of a location that is in the value, and what is there.
+
+    Locations also hold the names of types.
+    """
+    path: list[int | str] = []
+    for part in location:
+        try:
+            value = cast("Any", value)[part]
+        except (KeyError, IndexError, TypeError):
+            break
+        path.append(part)
+    return path, value
+
+
+def _names(kind: Any, before: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the names of settings, each with its path."""
+    for name, hint in get_type_hints(kind).items():
+        for inner in (hint, *get_args(hint)):
+            if is_typeddict(inner):
+                yield from _names(inner, f"{before}{name}.")
+        yield name, f"{before}{name}"
