@@ -23,6 +23,7 @@
     │   ├── ModelNotAskedError      a breaker or a limit of one's own kept the request back
     │   └── ModelResponseError      the answer is not what the provider's API promises
     │       ├── EmptyReplyError     the reply was cut or refused before it said anything
+    │       ├── RejectedReplyError  a check of one's own says that the reply will not do
     │       └── ModelStreamError    a streamed answer broke off in the middle
     ├── BudgetExceededError         a user or tenant has used up a budget
     ├── NonRetriableError           raised by users: stop, and do not try this again
@@ -357,6 +358,23 @@ _CURES = {
     "refusal": " Ask another model, or ask otherwise.",
     "content_filter": " Ask otherwise, or change the provider's filter settings.",
 }
+
+
+class RejectedReplyError(ModelResponseError):
+    """The check of a `FallbackModel` says that the reply will not do.
+
+    Attributes:
+        reason: Why, in the check's words.
+    """
+
+    def __init__(self, reason: str, *, provider: str, model: str, excerpt: str = "") -> None:
+        super().__init__(
+            f"the reply was rejected: {reason[:500]}",
+            provider=provider,
+            model=model,
+            excerpt=excerpt,
+        )
+        self.reason = reason
 
 
 class ModelStreamError(ModelResponseError):

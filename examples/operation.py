@@ -25,6 +25,7 @@ from agentkit_py.models import FallbackModel
 
 model = FallbackModel([openai("gpt-4.1"), anthropic("claude-sonnet-4-5")])
 only_limits = FallbackModel(model.models, on=[RateLimitError])
+complete = FallbackModel(model.models, check=lambda reply: reply.finish_reason != "length")
 # --8<-- [end:fallback]
 
 # --8<-- [start:limits]

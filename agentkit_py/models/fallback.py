@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal, TypeAlias
 
-from agentkit_py.errors import BadRequestError, ConfigurationError, ContextOverflowError, ModelError
-from agentkit_py.models.base import CallGuard, Model, copy_model
+from agentkit_py.errors import (
+    BadRequestError,
+    ConfigurationError,
+    ContextOverflowError,
+    ModelError,
+    RejectedReplyError,
+)
+from agentkit_py.models.base import CallGuard, Model, ModelReply, copy_model
 from agentkit_py.models.capabilities import window_of
 
 FailsOver: TypeAlias = "Sequence[type[ModelError]] | Callable[[ModelError], bool]"
 """The errors after which the next model is asked: classes, or a function that says."""
+
+ReplyCheck: TypeAlias = "Callable[[ModelReply], object | Awaitable[object]]"
+"""Says that a reply will not do by False, by a text that says why, or by a ValueError."""
 
 
 def _by_default(error: ModelError) -> bool:
@@ -33,11 +42,13 @@ class FallbackModel(Model):
         breaker: The guard that leaves failing models alone; ``"shared"``: that of the process.
         mid_stream: Whether a reply that broke off after a part of it was streamed is taken back,
             and the next model asked.
+        check: The check that each reply goes through.
     """
 
     models: tuple[Model, ...]
     breaker: CallGuard | Literal["shared"] | None
     mid_stream: bool
+    check: ReplyCheck | None
 
     def __init__(
         self,
@@ -47,6 +58,7 @@ class FallbackModel(Model):
         attempts: int = 1,
         breaker: CallGuard | Literal["shared"] | None = "shared",
         mid_stream: bool = True,
+        check: ReplyCheck | None = None,
     ) -> None:
         """Put models in order.
 
@@ -57,6 +69,9 @@ class FallbackModel(Model):
             attempts: Requests to each model but the last.
             breaker: A `agentkit_py.runtime.guards.Breaker`; None: each call tries all.
             mid_stream: False: a reply that broke off while it was streamed is an error.
+            check: Called with each reply; where it returns False or a text (why), or raises a
+                ValueError, the next model is asked. In a durable run it is called again with each
+                replay and must say the same.
 
         Raises:
             ConfigurationError: There are fewer than two models, or one is no model.
@@ -82,6 +97,7 @@ class FallbackModel(Model):
             "models": found,
             "breaker": breaker,
             "mid_stream": mid_stream,
+            "check": check,
             "_on": on,
             "_attempts": attempts,
         }
@@ -104,6 +120,7 @@ class FallbackModel(Model):
             attempts=state["_attempts"],
             breaker=self.breaker,
             mid_stream=self.mid_stream,
+            check=self.check,
         )
 
     def alternatives(self, guard: CallGuard | None) -> list[Model]:
@@ -124,6 +141,8 @@ class FallbackModel(Model):
 
     def fails_over(self, error: ModelError) -> bool:
         """Return whether the next model is asked after ``error``."""
+        if isinstance(error, RejectedReplyError):
+            return True
         on: Any = vars(self)["_on"]
         if on is None:
             return _by_default(error)

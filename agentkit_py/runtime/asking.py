@@ -5,15 +5,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
-from agentkit_py.errors import ModelError, ModelNotAskedError, ModelStreamError
+from agentkit_py._core.awaiting import resolve
+from agentkit_py.errors import ModelError, ModelNotAskedError, ModelStreamError, RejectedReplyError
 from agentkit_py.models.base import Model, ModelReply, ModelRequest, send_with
-from agentkit_py.models.fallback import FallbackModel
+from agentkit_py.models.fallback import FallbackModel, ReplyCheck
 from agentkit_py.runtime.current import choose_runtime
 from agentkit_py.runtime.guards import shared_breaker
 
-T = TypeVar("T")
+
+class _Answer(Protocol):
+    @property
+    def reply(self) -> ModelReply: ...
+
+
+T = TypeVar("T", bound=_Answer)
 logger: logging.Logger = logging.getLogger("agentkit_py")
 
 
@@ -40,11 +47,19 @@ async def first_answer(
 
     Raises:
         ModelError: The last one failed, or one in a way in which the others would, too.
+        RejectedReplyError: The check of the models rejects the last one's reply.
     """
     alternatives = alternatives_of(model)
+
+    async def checked(one: Model, number: int) -> T:
+        answer = await ask(one, _step(number))
+        if isinstance(model, FallbackModel) and model.check is not None:
+            await _check(model.check, one, answer.reply)
+        return answer
+
     for number, one in enumerate(alternatives[:-1]):
         try:
-            return await ask(one, _step(number))
+            return await checked(one, number)
         except ModelError as error:
             failure = error
         assert isinstance(model, FallbackModel)
@@ -53,7 +68,24 @@ async def first_answer(
             raise failure
         if failed is not None:
             await failed(alternatives[number + 1], failure)
-    return await ask(alternatives[-1], _step(len(alternatives) - 1))
+    return await checked(alternatives[-1], len(alternatives) - 1)
+
+
+async def _check(check: ReplyCheck, model: Model, reply: ModelReply) -> None:
+    """Let a check judge a reply.
+
+    Raises:
+        RejectedReplyError: It will not do.
+    """
+    try:
+        verdict = await resolve(check(reply))
+    except ValueError as error:
+        verdict = str(error) or type(error).__name__
+    if verdict is False:
+        verdict = "its check returned False"
+    if isinstance(verdict, str):
+        where = {"provider": model.provider, "model": model.model}
+        raise RejectedReplyError(verdict, **where, excerpt=reply.text)
 
 
 def _step(number: int) -> str:
@@ -66,20 +98,24 @@ def say_failover(said: str, other: Model, error: ModelError, *facts: object) -> 
     logger.log(level, said, *facts, error, other.provider, other.model)
 
 
+class _Replied(NamedTuple):
+    reply: ModelReply
+
+
 async def respond(model: Model, request: ModelRequest, step_id: str) -> ModelReply:
     """Ask a model without an agent, in the runtime that is here."""
     runtime = choose_runtime()
     name = runtime.claim(step_id)
 
-    async def ask(one: Model, step: str) -> ModelReply:
+    async def ask(one: Model, step: str) -> _Replied:
         body = await runtime.infer(f"{name}{step}", one, lambda: one.encode(request))
         reply = one.decode(body)
-        return replace(reply, messages=one.bind(request, reply.messages))
+        return _Replied(replace(reply, messages=one.bind(request, reply.messages)))
 
     async def failed(other: Model, error: ModelError) -> None:
         say_failover("%s; %s model %r is asked instead", other, error)
 
-    return await first_answer(model, ask, failed)
+    return (await first_answer(model, ask, failed)).reply
 
 
 send_with(respond)

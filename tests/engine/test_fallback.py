@@ -11,6 +11,7 @@ from agentkit_py.errors import (
     BadRequestError,
     ConfigurationError,
     ModelStreamError,
+    RejectedReplyError,
 )
 from agentkit_py.events import (
     Event,
@@ -21,7 +22,7 @@ from agentkit_py.events import (
     RunStarted,
 )
 from agentkit_py.messages import TextDelta, TextMessage
-from agentkit_py.models import FallbackModel, Model, anthropic, openai
+from agentkit_py.models import FallbackModel, Model, ModelReply, anthropic, openai
 from agentkit_py.testing import EventLog, ScriptedModel, error, tool_call
 
 from .runner import Runner
@@ -86,6 +87,45 @@ async def test_errors_that_count_may_be_chosen(runner: Runner) -> None:
     """By class, or by a function of the error."""
     model = both(error(400, "retired"), second=["Hello."], on=[BadRequestError])
     assert (await runner.run(Agent(name="a", system="", model=model), "Hi")).text == "Hello."
+
+
+async def test_rejected_reply_goes_to_the_next_model_and_is_reported(runner: Runner) -> None:
+    """A predicate, a reason or a ValueError rejects; the report says why, the answer is kept."""
+
+    def check(reply: ModelReply) -> object:
+        if "json" not in reply.text:
+            raise ValueError("no JSON in it")
+        return None
+
+    model = both("Sorry.", second=['{"json": 1}'], check=check)
+    log = EventLog()
+    result = await runner.run(Agent(name="a", system="", model=model), "Hi", observer=log)
+    assert result.text == '{"json": 1}'
+    kinds = [e.__class__ for e in log.events if isinstance(e, ReplyDelta | ModelFailedOver)]
+    failed = kinds.index(ModelFailedOver)
+    if ReplyDelta in kinds:  # streamed: before it, and after it again
+        assert ReplyDelta in kinds[:failed]
+        assert ReplyDelta in kinds[failed:]
+    assert result.context is not None
+    said = [entry.reason for entry in result.context.entries if entry.name == "fallback"]
+    assert "rejected: no JSON in it" in said[0]
+
+
+async def test_last_rejected_reply_is_an_error_and_no_answer(runner: Runner) -> None:
+    """Where no reply will do, none looks like an answer."""
+
+    def no(reply: ModelReply) -> bool:
+        return False
+
+    async def short(reply: ModelReply) -> str:
+        return "too short"
+
+    model = both("One.", second=["Two."], check=no)
+    with pytest.raises(RejectedReplyError, match="returned False"):
+        await runner.run(Agent(name="a", system="", model=model), "Hi")
+    model = both("One.", second=["Two."], check=short)
+    with pytest.raises(RejectedReplyError, match="too short"):
+        await model.respond("Hi")
 
 
 async def test_last_error_is_the_one_raised(runner: Runner) -> None:
