@@ -404,7 +404,8 @@ class _Turns:
     def _call(self, one: ToolExchange) -> Part:
         part = self._own(one.call)
         call = as_object(part.get("functionCall"))
-        if call is not None and one.is_call(call.get("name"), call.get("args")):
+        is_whole = call is not None and isinstance(call.get("args", {}), dict)
+        if call is not None and is_whole and one.is_call(call.get("name"), call.get("args")):
             return part
         # A signature alone is how older threads keep it.
         old = {} if call is not None else _signature(part)

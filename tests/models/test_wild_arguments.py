@@ -98,3 +98,15 @@ def test_what_was_tamed_can_be_written(value: Any) -> None:
     except ValueError:
         return
     assert found is value
+
+
+@pytest.mark.parametrize(("name", "body"), [("anthropic", ANTHROPIC), ("gemini", GEMINI)])
+async def test_arguments_written_as_a_text_go_back_as_the_object_that_was_read(
+    name: str, body: str
+) -> None:
+    """Both formats want an object there, whatever their model wrote."""
+    written = json.dumps(json.dumps({"q": "hat"}))
+    provider = FakeProvider([Raw(text=body % written, content_type="application/json"), "Done."])
+    agent = Agent(name="a", system="S", tools=[find], model=_models()[name])
+    await agent.run("Find it.", runtime=DirectRuntime(transport=provider.transport))
+    assert '{"q": "hat"}' in json.dumps(provider.requests[1].body)
