@@ -2,8 +2,8 @@
 
 A line ``<!-- public names: agent network -->`` on a page becomes one entry for each public name of
 ``agentkit_py.agent`` and ``agentkit_py.network``, except those that the page has an entry for. A
-name of ``agentkit_py.__all__`` that no page takes fails the build. A page that begins with
-``<!-- whole file: CHANGELOG.md -->`` shows that file instead of its own text.
+name that the package or a public module in it exports and that no page takes fails the build. A
+page that begins with ``<!-- whole file: CHANGELOG.md -->`` shows that file, not its own text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from mkdocs.exceptions import PluginError
 
 PACKAGE = "agentkit_py"
 MARK = re.compile(r"^<!-- public names: (?P<modules>[\w ]+) -->$", re.MULTILINE)
-ENTRY = re.compile(rf"^::: {PACKAGE}\.(?P<path>[\w.]+)$", re.MULTILINE)
+ENTRY = re.compile(
+    rf"^::: {PACKAGE}\.(?P<path>[\w.]+)$(?P<options>(?:\n(?:[ ]{{4}}.*)?$)*)", re.MULTILINE
+)
+MEMBER = re.compile(r"^ +- (?P<name>\w+)$", re.MULTILINE)
 
 WHOLE = re.compile(r"\A<!-- whole file: (?P<file>[\w.]+) -->")
 
@@ -58,6 +61,10 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         return Path(whole["file"]).read_text(encoding="utf-8")
     own = {match["path"] for match in ENTRY.finditer(markdown)}
     _placed.update(_target(path) for path in own if "." in path)
+    for match in ENTRY.finditer(markdown):
+        if _package()[match["path"]].is_module:
+            chosen = MEMBER.findall(match["options"]) or _names_of(match["path"])
+            _placed.update(_target(f"{match['path']}.{name}") for name in chosen)
 
     def entries(match: re.Match[str]) -> str:
         paths = [f"{m}.{name}" for m in match["modules"].split() for name in _names_of(m)]
@@ -68,8 +75,12 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_env(env: Any, **_: Any) -> Any:
-    """After the last page has been read: no name of the root may be missing."""
+    """After the last page has been read: no exported name may be missing."""
+    modules = [
+        name for name, one in _package().modules.items() if not name.startswith("_") and one.exports
+    ]
     names = [str(name) for name in _package().exports or ()]
+    names += [f"{module}.{name}" for module in modules for name in _names_of(module)]
     left = sorted(name for name in names if _target(name) not in _placed)
     if left:
         listed = ", ".join(left)
