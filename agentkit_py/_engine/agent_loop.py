@@ -364,8 +364,12 @@ class _AgentLoop:
         value, guarded = answer.value, self.guards.spec.output
         if guarded and value is not NO_VALUE:
             result = await self.guards.check_output(path, result, value)
-            calls, value = calls_of(result.output), result.value
+            value = result.value
+        elif guarded:
+            result = self.guards.mask_output(result)
+            reader.mask(answer, guarded.redactors)
         if guarded:
+            calls = calls_of(result.output)
             await self._replied(result)
         if calls:
             result = await self._run_tools(result, calls, tools, path, answer.settled)

@@ -16,6 +16,7 @@ from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool_values import InvalidArguments, error_content
 from agentkit_py.errors import ConfigurationError, ModelRetry
 from agentkit_py.messages import TextMessage, ToolCall
+from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import NO_VALUE, AgentResult
 
 
@@ -67,6 +68,13 @@ class AnswerReader:
         if answer.problem is not None:
             self.problems.append(answer.problem)
         return answer
+
+    def mask(self, answer: Answer, redactors: Sequence[Redactor]) -> None:
+        """Mask what is said of an answer that does not fit; it may quote it."""
+        for redactor in redactors:
+            answer.settled = {index: redactor.value(one) for index, one in answer.settled.items()}
+            if answer.problem is not None:
+                self.problems[-1] = answer.problem = redactor.text(answer.problem)
 
     def corrected(self, result: AgentResult, answer: Answer) -> AgentResult:
         """Return a result with the problem said to the model, if no call's result does."""

@@ -190,18 +190,30 @@ class Guards:
                 raise TurnStopped(Trip(guardrail, "output", found), result)
         return result
 
+    def mask_output(self, result: AgentResult) -> AgentResult:
+        """Return a reply without an output, masked."""
+        for redactor in self.spec.output.redactors:
+            result, _ = self._masked(redactor, result, NO_VALUE)
+        return result
+
     def _masked(
         self, redactor: Redactor, result: AgentResult, value: Any
     ) -> tuple[AgentResult, Any]:
         plan = self.turn.output
         names = () if plan is None else plan.tools
 
-        def is_output(message: Message) -> bool:
-            if isinstance(message, ToolCallMessage):
-                return all(call.name in names for call in message.tools)
-            return isinstance(message, TextMessage)
+        def masked(message: Message) -> Message:
+            if isinstance(message, TextMessage):
+                return redactor.message(message)
+            if not isinstance(message, ToolCallMessage):
+                return message
+            if not any(call.name in names for call in message.tools):
+                return message
+            made = cast("ToolCallMessage", redactor.message(message))
+            both = zip(message.tools, made.tools, strict=True)
+            return replace(made, tools=[new if old.name in names else old for old, new in both])
 
-        output = [redactor.message(m) if is_output(m) else m for m in result.output]
+        output = [masked(message) for message in result.output]
         result = result.with_messages(output)
         if value is NO_VALUE or plan is None:
             return result, value

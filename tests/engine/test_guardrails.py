@@ -15,6 +15,7 @@ from agentkit_py.events import GuardrailChecked, ModelReplied
 from agentkit_py.guardrails import Guardrail, GuardrailTripped, Redactor, Tripwire
 from agentkit_py.lifecycle import AgentContext
 from agentkit_py.models import function_model
+from agentkit_py.output import ToolOutput
 from agentkit_py.processors import MessageWindow
 from agentkit_py.routing import handoffs, once
 from agentkit_py.runs import StreamingConfig
@@ -320,6 +321,50 @@ async def test_an_output_guardrail_gets_the_object_and_a_redactor_masks_it(runne
     assert seen == [ended.output]
     with pytest.raises(GuardrailTripped, match="too long"):
         await runner.run(agent, "Close")
+
+
+async def test_a_redactor_masks_what_a_typed_agent_says_before_its_output(runner: Runner) -> None:
+    """Texts beside calls and answers that do not fit are shown and stored, too."""
+    store, log, chunks = MemoryHistory(), EventLog(), list[dict[str, Any]]()
+
+    async def publish(chunk: dict[str, Any]) -> None:
+        chunks.append(chunk)
+
+    agent = agent_of(
+        {"text": "ada@example.com", **tool_call("look")}, "I am ada@example.com",
+        '{"summary": "Done"}',
+        tools=[look], output_type=Closed, output_guardrails=[Redactor(["email"])], history=store,
+    )  # fmt: skip
+    streaming = StreamingConfig(publish=publish)
+    ended: Any = await runner.run(agent, "Close", observer=log, streaming=streaming)
+    assert ended.output == Closed(summary="Done")
+    threads = await store.list_threads()
+    stored = await store.stored_results(threads[0].id)
+    assert "ada@" not in str(log.events) + str(chunks) + str(stored)
+
+
+async def test_a_redactor_masks_an_output_that_is_called_beside_a_tool(runner: Runner) -> None:
+    """The tool gets its arguments as they are."""
+    done: list[str] = []
+    answers = [{"summary": 7, "to": "ada@example.com"}, {"summary": "ada@example.com"}]
+    replies = [
+        {
+            "tool_calls": [
+                {"id": f"a{index}", "name": "send", "arguments": {"to": "bob@example.com"}},
+                {"id": f"b{index}", "name": "final_result", "arguments": answer},
+            ]
+        }
+        for index, answer in enumerate(answers)
+    ]
+    agent = agent_of(
+        *replies, tools=[tools_of(done)], output_type=ToolOutput(Closed),
+        end_strategy="exhaustive", output_guardrails=[Redactor(["email"])],
+    )  # fmt: skip
+    log = EventLog()
+    ended: Any = await runner.run(agent, "Close", observer=log)
+    assert ended.output == Closed(summary="[email]")
+    assert "ada@" not in str(log.events) + str(ended.result.output) + str(ended.result.tool_calls)
+    assert set(done) == {"bob@example.com"}
 
 
 async def test_texts_beside_calls_are_checked_too(runner: Runner) -> None:
