@@ -2,12 +2,40 @@
 
 # ruff: noqa: E402 - each section shows its own imports
 
+# --8<-- [start:own_tools]
+from agentkit_py import Agent, Network, tool
+from agentkit_py.routing import sequence
+from agentkit_py.testing import ScriptedModel, tool_call
+
+
+@tool
+def get_invoice(number: int) -> str:
+    """Look up an invoice."""
+    return f"Invoice {number}: 120.00 EUR, open"
+
+
+billing = Agent(name="billing", system="You answer questions on invoices.", tools=[get_invoice])
+concierge = Agent(name="concierge", system="You close conversations politely.")
+model = ScriptedModel(tool_call("get_invoice", {"number": 7}), "It is open.", "Bye.")
+apart = Network(
+    name="apart",
+    agents=[billing, concierge],
+    router=sequence(billing, concierge),
+    default_model=model,
+    isolation="own_tools",
+)
+run = apart.run_sync("Is invoice 7 paid?")
+print(*run.context, sep="\n")
+# --8<-- [end:own_tools]
+assert "120.00" in str(model.bodies[1])
+assert "It is open." in str(model.bodies[2])
+assert "120.00" not in str(model.bodies[2])
+
 # --8<-- [start:as_tool]
 import asyncio
 from typing import Any
 
-from agentkit_py import Agent, State, tool
-from agentkit_py.testing import ScriptedModel, tool_call
+from agentkit_py import State
 
 
 @tool
@@ -78,7 +106,6 @@ either = Agent(
 # --8<-- [end:model]
 
 # --8<-- [start:mention]
-from agentkit_py import Network
 from agentkit_py.routing import mention_router
 
 office = Network(

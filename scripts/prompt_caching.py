@@ -368,6 +368,9 @@ The library asks for the cache by itself:
 - **OpenAI, Azure's v1 API and Grok** keep beginnings without being asked. They get a
   `prompt_cache_key`, a digest of the thread's id, so that a thread's requests reach the server that
   has its beginning. Azure's dated API versions and other hosts may not know the key and get none.
+  A key for each thread may cost hits across threads: where many short threads begin with one long
+  prompt, set one key for all, `openai("gpt-4.1", default_parameters={"prompt_cache_key": "desk"})`.
+  Too many requests with one key are spread over servers again.
 - **Gemini** keeps beginnings without being asked, and has no key.
 
 `prompt_cache="1h"` as an option of a Claude model makes it keep them for an hour instead of five

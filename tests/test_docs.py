@@ -121,6 +121,18 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("folder", ["guides", "processors", "recipes"])
+def test_each_page_is_found_from_the_navigation_and_guides_from_their_index(folder: str) -> None:
+    """A page that no list names is read by nobody."""
+    pages = {page.name for page in (ROOT / "docs" / folder).glob("*.md")}
+    assert len(pages) > 5
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert {page for page in pages if f" {folder}/{page}\n" not in navigation} <= {"index.md"}
+    if "index.md" in pages:
+        index = (ROOT / "docs" / folder / "index.md").read_text(encoding="utf-8")
+        assert {page for page in pages if f"({page})" not in index} == {"index.md"}
+
+
 def test_porting_shows_each_typescript_program_beside_its_twin() -> None:
     """Each pair is on the page."""
     page = (ROOT / "docs" / "porting.md").read_text(encoding="utf-8")
