@@ -26,6 +26,7 @@ from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.rows import Format, ThreadInfo
 from agentkit_py.stores.sqlite import SqliteHistory
+from agentkit_py.stores.words import WordSearch
 from agentkit_py.stores.workspace import Workspace
 
 SCHEMA, PREFIX = "public", "agentkit_"
@@ -188,14 +189,18 @@ def search(
     schema: _Schema = SCHEMA,
     prefix: _Prefix = PREFIX,
 ) -> None:
-    """Find threads by words of their messages; upper and lower case are the same."""
+    """Find threads by words of their messages, in any order; the beginning of a word is enough.
+
+    Upper and lower case are the same. Words in double quotes must stand together.
+    """
 
     async def work(store: HistoryStore, console: Console) -> None:
+        sought = WordSearch.parse(words)
         found = await store.search(words, limit=limit)
         for match in found:
             page = await store.page(match.thread_id, match.position + 1, 1)
-            text = _found(page[0].result, words) if page else match.text
-            place = text.lower().find(words.lower())
+            text = _found(page[0].result, sought) if page else match.text
+            place = sought.find(text) or 0
             line = shorten(text[max(0, place - 30) : place + 60], 90)
             console.print(Text(f"{clean(match.thread_id)}  {line}"), soft_wrap=True)
         console.print(_threads(len(found)), style="dim")
@@ -203,10 +208,34 @@ def search(
     StoreOptions(db, user, schema, prefix).run(ctx, work)
 
 
-def _found(result: AgentResult, words: str) -> str:
+def _found(result: AgentResult, sought: WordSearch) -> str:
     """Return the text of the first message that holds the words."""
-    sought = words.lower()
-    return next((message_line(m) for m in result.messages if sought in text_of(m).lower()), "")
+    found = (m for m in result.messages if sought.find(text_of(m)) is not None)
+    return next(map(message_line, found), "")
+
+
+@app.command()
+def index(
+    ctx: typer.Context,
+    db: _Db,
+    *,
+    schema: _Schema = SCHEMA,
+    prefix: _Prefix = PREFIX,
+) -> None:
+    """Add to the index of words what it lacks; searches read that message by message until then.
+
+    It lacks what a Python without SQLite's FTS5 saved, or a store with full_text=False.
+    """
+
+    async def work(store: HistoryStore, console: Console) -> None:
+        left = first = await store.index_words(0)
+        with _progress("index", first) as advance:
+            while left > 0:
+                before, left = left, await store.index_words()
+                advance(before - left)
+        console.print(Text(f"{_count(first, 'result')} added", "dim"))
+
+    StoreOptions(db, None, schema, prefix).run(ctx, work)
 
 
 @app.command("export")
@@ -291,7 +320,7 @@ def import_(
             added: list[int] = []
             lines = _lines(opened, advance)
             found = await import_threads(store, lines, user_id=user, on_added=added.append)
-        new = f"{sum(added)} result{'' if sum(added) == 1 else 's'} added"
+        new = f"{_count(sum(added), 'result')} added"
         console.print(f"{_threads(len(found))}, {new}", style="dim")
 
     StoreOptions(db, None, schema, prefix, create=True).run(ctx, work)
@@ -310,7 +339,11 @@ def _lines(lines: Iterable[bytes], advance: Callable[[float], None]) -> Iterator
 
 
 def _threads(count: int) -> str:
-    return f"{count} thread" if count == 1 else f"{count} threads"
+    return _count(count, "thread")
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 @app.command()

@@ -52,6 +52,7 @@ ENDPOINTS: tuple[Endpoint[Any], ...] = (
     list_approvals,
     answer_approval,
     threads.list_threads,
+    threads.search_threads,
     threads.create_thread,
     threads.get_thread,
     threads.delete_thread,

@@ -246,6 +246,16 @@ class ThreadsQuery(_Fields):
     cursor_id: str | None = Field(None, description="nextCursorId of the page before.")
 
 
+class SearchQuery(_Fields):
+    """`GET /api/search`."""
+
+    words: Annotated[Text, StringConstraints(min_length=1, max_length=200)] = Field(
+        description="Words of one message, in any order; the beginning of a word is enough, and "
+        "words in double quotes must stand together."
+    )
+    limit: Whole = Field(20, ge=1, le=100, description="Number of threads.")
+
+
 class ThreadPath(_Fields):
     """`DELETE /api/threads/{threadId}`."""
 
@@ -344,6 +354,21 @@ class ThreadPage(TypedDict):
     total: int
     nextCursorTimestamp: str | None
     nextCursorId: str | None
+
+
+class FoundMessage(TypedDict):
+    """The first message of a thread that a search found."""
+
+    thread: ThreadSummary
+    position: int
+    text: str
+
+
+class FoundMessages(TypedDict):
+    """Threads that a search found, last changed first."""
+
+    matches: list[FoundMessage]
+    hasMore: bool
 
 
 class NewThreadResponse(TypedDict):

@@ -13,8 +13,11 @@ from agentkit_py.server.api import ApiRequest, endpoint
 from agentkit_py.server.approvals import open_questions, visible
 from agentkit_py.server.schemas import (
     Done,
+    FoundMessage,
+    FoundMessages,
     NewThread,
     NewThreadResponse,
+    SearchQuery,
     StoredMessage,
     ThreadPage,
     ThreadPath,
@@ -26,6 +29,11 @@ from agentkit_py.server.schemas import (
 )
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.rows import StoredResult, ThreadInfo, title_of
+from agentkit_py.stores.words import WordSearch
+
+_EXCERPT = 240
+_EXCERPT_BEFORE = 60
+"""Characters of a found message, and those of them before the words."""
 
 UNTITLED = "New conversation"
 """The title that stands for none in the hook."""
@@ -50,6 +58,25 @@ async def list_threads(request: ApiRequest[ThreadsQuery]) -> ThreadPage:
         "nextCursorTimestamp": _iso(last.updated_at) if last is not None else None,
         "nextCursorId": last.id if last is not None else None,
     }
+
+
+@endpoint("GET", "/api/search")
+async def search_threads(request: ApiRequest[SearchQuery]) -> FoundMessages:
+    """Find the user's threads by words of a message, last changed first.
+
+    ``text`` is a part of the message, around the first of the words.
+    """
+    store, query = request.threads, request.params
+    found = await store.search(query.words, limit=query.limit + 1)
+    sought = WordSearch.parse(query.words)
+    matches: list[FoundMessage] = []
+    for match in found[: query.limit]:
+        info = match.thread or await store.get_thread(match.thread_id)
+        begin = max(0, (sought.find(match.text) or 0) - _EXCERPT_BEFORE)
+        text = match.text[begin : begin + _EXCERPT]
+        summary = await _summary(store, info)
+        matches.append({"thread": summary, "position": match.position, "text": text})
+    return {"matches": matches, "hasMore": len(found) > query.limit}
 
 
 @endpoint("POST", "/api/threads", 404)

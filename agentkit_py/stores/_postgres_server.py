@@ -22,6 +22,7 @@ from agentkit_py._core.conninfo import database_name
 from agentkit_py.errors import ConfigurationError, HistoryError, StoreVersionError
 from agentkit_py.stores._schema import STEPS, migrate
 from agentkit_py.stores._sql_session import TABLES, Dialect, FreeText, JsonText, Pattern, Session
+from agentkit_py.stores.words import index_query
 
 T = TypeVar("T")
 
@@ -60,11 +61,35 @@ _WORDS = {
     "THEN_NUMBER": ", number",
     "IF_MISSING": "IF NOT EXISTS",
     "WITHOUT_ROWID": "",
+    "all": "ALL",
+    "ITS_NUMBER": "",
+    "NEXT_NUMBER": "",
+    "NUMBER_THREADS": "SELECT 1",  # they have numbers
+}
+_WORD_INDEX = {
+    "MAKE_WORDS": (
+        'CREATE TABLE {words} (thread_id text COLLATE "C" NOT NULL '
+        "REFERENCES {threads} (id) ON DELETE CASCADE, position bigint NOT NULL, "
+        "words tsvector NOT NULL, PRIMARY KEY (thread_id, position))"
+    ),
+    # What is new is found as quickly as the rest: no list of pending entries.
+    "INDEX_WORDS": "CREATE INDEX ON {words} USING gin (words) WITH (fastupdate = off)",
+    "add_words": (
+        "INSERT INTO {words} (position, words, thread_id) "
+        "VALUES (?, array_to_tsvector(string_to_array(?, ' ')), ?)"
+    ),
+    "found_words": (
+        "w.position FROM {words} w JOIN {threads} t ON t.id = w.thread_id "
+        "WHERE w.words @@ ?::tsquery"
+    ),
 }
 
 
 class _PostgresSession:
     """A connection inside a transaction."""
+
+    full_text = True
+    words_follow = True
 
     def __init__(self, connection: psycopg.Connection[Any], dialect: Dialect) -> None:
         self._connection = connection
@@ -84,6 +109,9 @@ class _PostgresSession:
         # A cursor of the server's: there may be a million rows.
         with self._connection.cursor(name="agentkit") as cursor:
             yield from cursor.execute(self._query(query), list(map(_adapted, values)))
+
+    def word_query(self, terms: Sequence[tuple[str, bool]], user_id: str | None) -> str:
+        return index_query(terms, user_id, quote="'@':", also=" & ", either=" | ")
 
     def pipeline(self) -> AbstractContextManager[object]:
         return self._connection.pipeline()
@@ -140,7 +168,8 @@ class PostgresServer:
         self._wait = wait
         self._where = database_name(conninfo)
         tables = {name: f'"{schema}"."{prefix}{name}"' for name in (*TABLES, "version")}
-        self._dialect = Dialect({**_WORDS, **tables, **(others or {})}, "%s")
+        words = {name: text.format_map(tables) for name, text in _WORD_INDEX.items()}
+        self._dialect = Dialect({**_WORDS, **tables, **words, **(others or {})}, "%s")
         self._prepare = prepare
         self._pool: _Pool | None = None
         self._close_pool: Callable[[], object] | None = None

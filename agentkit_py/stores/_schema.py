@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.processors.base import Extent, extent_of
 from agentkit_py.results import AgentResult
+from agentkit_py.stores import _sql_words as words
 from agentkit_py.stores._sql_session import Session
 from agentkit_py.stores.rows import from_json
 
@@ -249,6 +250,16 @@ STEPS: tuple[tuple[Change, ...], ...] = (
         """,
         "CREATE INDEX {index:facts_by_user} ON {facts} (user_id, tenant, number)",
         "CREATE INDEX {index:facts_by_thread} ON {facts} (thread_id)",
+    ),
+    # The index of words.
+    (
+        # how many results, from the beginning, the index has
+        "ALTER TABLE {threads} ADD COLUMN indexed bigint NOT NULL DEFAULT 0",
+        "CREATE INDEX {index:threads_not_indexed} ON {threads} (id) WHERE indexed < results",
+        "{MAKE_WORDS}",
+        "{NUMBER_THREADS}",
+        "{INDEX_WORDS}",
+        words.fill,
     ),
 )
 """Each step leads from one version to the next. Steps are only ever added."""

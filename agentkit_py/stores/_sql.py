@@ -8,11 +8,12 @@ tables, types, functions), and with ``?`` for values. It runs in a `Session`: on
 # ruff: noqa: S608 - queries are put together from parts of our own
 from __future__ import annotations
 
+import logging
 import os
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from threading import Lock
@@ -22,6 +23,7 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
 from agentkit_py._core.json import JsonObject
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import HistoryError, ThreadNotFoundError
 from agentkit_py.history.facts import Fact
 from agentkit_py.history.leases import ThreadLease
@@ -36,6 +38,7 @@ from agentkit_py.stores import _sql_leasing as leasing
 from agentkit_py.stores import _sql_mail as mail
 from agentkit_py.stores import _sql_questions as asking
 from agentkit_py.stores import _sql_spending as spending
+from agentkit_py.stores import _sql_words as indexing
 from agentkit_py.stores._sql_session import Database, FreeText, JsonText, Session
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.rows import (
@@ -50,17 +53,23 @@ from agentkit_py.stores.rows import (
     encode_json,
     encode_metadata,
     encode_run,
-    find_words,
     first_title,
     new_rows,
 )
 from agentkit_py.stores.thread_data import ThreadData, pack_vector, unpack_vector
+from agentkit_py.stores.words import WordSearch
+
+logger: logging.Logger = get_logger("agentkit_py.stores")
 
 T = TypeVar("T")
 
 _ALL = 2**63 - 1
 """The limit of a query that returns all rows."""
 
+_LACKING = (
+    "%s: the index of words lacks %d results, so the search has read them all; "
+    "agentkit threads index adds them."
+)
 _MOST_THREADS = 64
 _limiter: RunVar[CapacityLimiter] = RunVar("agentkit_database_threads")
 
@@ -203,8 +212,9 @@ class SqlHistory(HistoryStore):
 
         def insert(session: Session) -> None:
             session.execute(
-                "INSERT INTO {threads} (id, user_id, title, metadata, created_at, updated_at) "
-                "VALUES (?, ?, ?, ?, now(), now()) ON CONFLICT (id) DO NOTHING",
+                "INSERT INTO {threads} "
+                "(id, user_id, title, metadata, created_at, updated_at{ITS_NUMBER}) "
+                "VALUES (?, ?, ?, ?, now(), now(){NEXT_NUMBER}) ON CONFLICT (id) DO NOTHING",
                 *values,
             )
             _is_known(session, thread.id, owner)
@@ -269,6 +279,7 @@ class SqlHistory(HistoryStore):
 
     async def remove_thread(self, thread_id: str) -> bool:
         def remove(session: Session) -> bool:
+            indexing.remove(session, thread_id)
             gone = session.execute("DELETE FROM {threads} WHERE id = ?", thread_id)
             # Results and runs refer to the thread and go with it.
             session.execute("DELETE FROM {summaries} WHERE thread_id = ?", thread_id)
@@ -292,28 +303,22 @@ class SqlHistory(HistoryStore):
     async def search(
         self, words: str, *, user_id: str | None = None, limit: int = 50
     ) -> list[Match]:
-        condition = "" if user_id is None else "AND t.user_id = ?"
-        query = (
-            "SELECT r.thread_id, r.position, {bytes:r.json} FROM {threads} t "
-            "JOIN {results} r ON r.thread_id = t.id "
-            f"WHERE {{instr}}(lower({{text:r.json}}), ?) > 0 {condition} "
-            "ORDER BY t.updated_at DESC, t.{number} DESC, r.position"
-        )
-        values = (_search_key(words),) if user_id is None else (_search_key(words), user_id)
+        sought = WordSearch.parse(words)
 
-        def find(session: Session) -> list[Match]:
-            found: dict[str, Match] = {}
-            for key, position, json in session.stream(query, *values):
-                if len(found) >= limit:
-                    break
-                thread_id = session.given(key)
-                if thread_id not in found:
-                    stored = decode_row(thread_id, position, json, None)
-                    match = find_words(stored, thread_id, words)
-                    found.update({} if match is None else {thread_id: match})
-            return list(found.values())
+        def find(session: Session) -> tuple[list[Match], int]:
+            found = indexing.find(session, sought, user_id=user_id, limit=limit)
+            of_found = session.select_ids(f"{_THREAD} WHERE id {{ids}}", ids=list(found))
+            threads = {one.id: one for one in (_thread_info(session, row) for row in of_found)}
+            matches = [replace(match, thread=threads[key]) for key, match in found.items()]
+            return matches, indexing.lacking(session) if session.full_text else 0
 
-        return await self._transact(find)
+        matches, lacking = await self._transact(find)
+        if lacking:
+            logger.warning(_LACKING, self, lacking)
+        return matches
+
+    async def index_words(self, most: int = 1000) -> int:
+        return await self._transact(partial(indexing.catch_up, most=most), write=True)
 
     # Results.
 
@@ -691,7 +696,10 @@ def _append(session: Session, thread_id: str, rows: Sequence[Row]) -> None:
     The thread's row is locked first, so that writers come one after another and each sees what the
     one before has added.
     """
-    query = "SELECT results, title, messages, size, system FROM {threads} WHERE id = ? {FOR_UPDATE}"
+    query = (
+        "SELECT results, title, messages, size, system, indexed, user_id FROM {threads} "
+        "WHERE id = ? {FOR_UPDATE}"
+    )
     found = session.execute(query, thread_id).fetchone()
     if found is None:
         raise ThreadNotFoundError(thread_id)
@@ -703,7 +711,7 @@ def _append(session: Session, thread_id: str, rows: Sequence[Row]) -> None:
     if not new:
         return
     first, title = found[0], session.given(found[1]) or _title(session, thread_id, new)
-    total = Extent(*found[2:])
+    total = Extent(*found[2:5])
     values: list[tuple[Any, ...]] = []
     for position, row in enumerate(new, first):
         values.append(_values(thread_id, position, row, total))
@@ -713,10 +721,15 @@ def _append(session: Session, thread_id: str, rows: Sequence[Row]) -> None:
         "tokens, messages, size, system) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         values,
     )
+    indexed = found[5]
+    if session.full_text and indexed == first:  # else `index_words` has to add older ones first
+        user_id = None if found[6] is None else session.given(found[6])
+        indexing.add(session, thread_id, user_id, enumerate((row.json for row in new), first))
+        indexed += len(new)
     session.execute(
         "UPDATE {threads} SET title = ?, results = ?, messages = ?, size = ?, system = ?, "
-        "updated_at = clock_timestamp() WHERE id = ?",
-        *(title, first + len(new), total.messages, total.size, total.system, thread_id),
+        "indexed = ?, updated_at = clock_timestamp() WHERE id = ?",
+        *(title, first + len(new), total.messages, total.size, total.system, indexed, thread_id),
     )
 
 
@@ -743,14 +756,6 @@ def _values(thread_id: str, position: int, row: Row, before: Extent) -> tuple[An
         before.size,
         before.system,
     )
-
-
-def _search_key(words: str) -> str:
-    """Return a part of ``words`` that any JSON text with them contains, both in lower case.
-
-    The database selects rows by it; `find_words` then compares the decoded texts.
-    """
-    return max(re.findall("[a-z0-9 ]+", words.lower()), key=len, default="")
 
 
 def _stored(thread_id: str, row: Sequence[Any]) -> StoredResult:

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 TABLES = (
     *("threads", "results", "summaries", "vectors", "leases", "runs"),
-    *("line", "notes", "stopped", "questions", "budgets", "mail", "facts"),
+    *("line", "notes", "stopped", "questions", "budgets", "mail", "facts", "words"),
 )
 
 
@@ -50,6 +50,20 @@ class Pattern:
 
 class Session(Protocol):
     """A transaction."""
+
+    @property
+    def full_text(self) -> bool:
+        """True where words of results are indexed."""
+        ...
+
+    @property
+    def words_follow(self) -> bool:
+        """True where a thread's entries in the index of words are removed with its row."""
+        ...
+
+    def word_query(self, terms: Sequence[tuple[str, bool]], user_id: str | None) -> str:
+        """Return a query of the index of words; see `index_query`."""
+        ...
 
     def execute(self, query: str, *values: Any) -> Any:
         """Run a query; return the driver's cursor."""

@@ -5,6 +5,7 @@ The module loads when a store is first used.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import time
@@ -18,10 +19,14 @@ from typing import Any, Generic, TypeVar
 
 from agentkit_py._core.busy import retried
 from agentkit_py._core.private import create_private
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import HistoryError, StoreVersionError
 from agentkit_py.stores._schema import STEPS, migrate
 from agentkit_py.stores._sql_session import TABLES, Dialect, Pattern, Session
 from agentkit_py.stores.rows import as_text, now
+from agentkit_py.stores.words import index_query
+
+logger: logging.Logger = get_logger("agentkit_py.stores")
 
 T = TypeVar("T")
 
@@ -34,6 +39,7 @@ VERSION = len(STEPS)
 _DIALECT = Dialect(
     {
         **{table: table for table in TABLES},
+        "all": "-1",
         "index": Pattern("@"),
         "text": Pattern("@"),
         # As bytes: the driver would refuse a whole query over one damaged text.
@@ -53,10 +59,39 @@ _DIALECT = Dialect(
         "IDENTITY": "INTEGER PRIMARY KEY",
         "NUMBER": "",
         "THEN_NUMBER": "",
+        # Not rowid in entries of the index: VACUUM changes it.
+        "ITS_NUMBER": ", number",
+        "NEXT_NUMBER": ", (SELECT COALESCE(MAX(number), 0) + 1 FROM threads)",
+        "MAKE_WORDS": "ALTER TABLE threads ADD COLUMN number bigint",
+        "NUMBER_THREADS": "UPDATE threads SET number = rowid",
+        "INDEX_WORDS": "CREATE UNIQUE INDEX threads_by_number ON threads (number)",
+        "add_words": (
+            "INSERT INTO words (rowid, entry) SELECT number * 2147483648 + ?, ? FROM threads "
+            "WHERE id = ?"
+        ),
+        "remove_words": (
+            "INSERT INTO words (words, rowid, entry) "
+            "SELECT 'delete', number * 2147483648 + ?, ? FROM threads WHERE id = ?"
+        ),
+        "remove_all_words": "INSERT INTO words (words) VALUES ('delete-all')",
+        "found_words": (
+            "w.rowid & 2147483647 FROM words w JOIN threads t ON t.number = w.rowid >> 31 "
+            "WHERE words MATCH ?"
+        ),
         "IF_MISSING": "",
         "WITHOUT_ROWID": "WITHOUT ROWID",
     },
     "?",
+)
+
+_WORDS = (
+    # Without the text and its order, which are in the results: a third of the space.
+    "CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(entry, content = '', columnsize = 0, "
+    "detail = none, tokenize = 'ascii')"
+)
+_NO_FTS5 = (
+    "%s: this Python's SQLite has no FTS5, so searches read every message. With one that has it, "
+    "agentkit threads index adds what was stored meanwhile."
 )
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -70,6 +105,9 @@ class _Connection(sqlite3.Connection):
     file: tuple[int, int] | None = None
     """Device and inode at opening: a file that was replaced has others."""
 
+    full_text = False
+    """True if it can use the index of words."""
+
     generation = 0
     moment = ""
     """The time of the transaction."""
@@ -78,8 +116,17 @@ class _Connection(sqlite3.Connection):
 class _SqliteSession:
     """A connection inside a transaction."""
 
+    words_follow = False
+
     def __init__(self, connection: _Connection) -> None:
         self._connection = connection
+
+    @property
+    def full_text(self) -> bool:
+        return self._connection.full_text
+
+    def word_query(self, terms: Sequence[tuple[str, bool]], user_id: str | None) -> str:
+        return index_query(terms, user_id, quote='"@"', also=" AND ", either=" OR ")
 
     def execute(self, query: str, *values: Any) -> sqlite3.Cursor:
         return self._connection.execute(_DIALECT.query(query), _adapted(values))
@@ -141,8 +188,16 @@ def _adapted(values: Sequence[Any]) -> list[Any]:
 class SqliteFile:
     """Connections to one file, each used by one thread at a time."""
 
-    def __init__(self, path: Path, busy_timeout: float) -> None:
+    def __init__(self, path: Path, busy_timeout: float, *, full_text: bool = True) -> None:
+        """Remember the file.
+
+        Args:
+            path: The file.
+            busy_timeout: Seconds to wait for other writers.
+            full_text: Keep an index of words, where SQLite has FTS5.
+        """
         self.path = path
+        self._full_text = full_text
         self._busy_timeout = busy_timeout
         self._idle: list[_Connection] = []
         self._generation = 0
@@ -273,10 +328,16 @@ class SqliteFile:
         for name in ("now", "clock_timestamp"):
             connection.create_function(name, 0, lambda: getattr(weak(), "moment", None))
         connection.create_function("unix_time", 0, time.time)
-        if version < VERSION:
+        connection.full_text = self._full_text and _has_fts5(connection)
+        if self._full_text and not connection.full_text:
+            logger.warning(_NO_FTS5, self.path)
+        if version < VERSION or (connection.full_text and not _has_index(connection)):
             with _transaction(connection, "BEGIN IMMEDIATE"):
                 # Read again inside the transaction: another process may have done it meanwhile.
-                migrate(_SqliteSession(connection), self._version(connection))
+                version = self._version(connection)
+                if connection.full_text:
+                    connection.execute(_WORDS)
+                migrate(_SqliteSession(connection), version)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -330,6 +391,16 @@ def _transaction(connection: _Connection, begin: str) -> Generator[None, None, N
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _has_fts5(connection: sqlite3.Connection) -> bool:
+    query = "SELECT 1 FROM pragma_module_list WHERE name = 'fts5'"
+    return connection.execute(query).fetchone() is not None
+
+
+def _has_index(connection: sqlite3.Connection) -> bool:
+    query = "SELECT 1 FROM sqlite_master WHERE name = 'words'"
+    return connection.execute(query).fetchone() is not None
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

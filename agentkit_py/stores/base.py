@@ -36,6 +36,7 @@ from agentkit_py.stores.rows import (
     title_of,
 )
 from agentkit_py.stores.thread_data import ThreadData
+from agentkit_py.stores.words import WordSearch
 from agentkit_py.stores.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -294,23 +295,40 @@ class HistoryStore(HistoryConfig, ABC):
     async def search(
         self, words: str, *, user_id: str | None = None, limit: int = 50
     ) -> list[Match]:
-        """Return the first match in each thread that contains ``words``, last changed first.
+        """Return the first match in each thread that has one, last changed first.
+
+        A message matches that contains each of the words, ignoring case, in any order. The
+        beginning of a word is enough; words in double quotes must stand together.
 
         The default reads all threads; override it where the database can search.
 
         Args:
-            words: The text to search for, ignoring case.
+            words: The words to search for.
             user_id: Only threads of this user.
             limit: The most threads to return.
         """
+        search = WordSearch.parse(words)
         found: list[Match] = []
         for thread in await self.list_threads(None, user_id):
             stored = await self.stored_results(thread.id)
-            matches = (find_words(one, thread.id, words) for one in stored)
-            found += [match for match in matches if match is not None][:1]
+            matches = (find_words(one, thread.id, search) for one in stored)
+            first = next((match for match in matches if match is not None), None)
+            found += [] if first is None else [replace(first, thread=thread)]
             if len(found) >= limit:
                 break
         return found[:limit]
+
+    async def index_words(self, most: int = 1000) -> int:
+        """Add older results to the index of words; return how many it still lacks.
+
+        Results are added when they are saved. Those that are not there, e.g. because a Python
+        without full-text search saved them, are read by each search.
+
+        Args:
+            most: The most results to add now.
+        """
+        del most
+        return 0
 
     async def stats(self, user_id: str | None = None) -> StoreStats:
         """Return counts, of one user or in all.

@@ -17,6 +17,7 @@ from agentkit_py.history.runs import RunRecord
 from agentkit_py.messages import text_of, token_memo
 from agentkit_py.processors.base import Extent, extent_of
 from agentkit_py.results import USER, AgentResult
+from agentkit_py.stores.words import WordSearch
 
 _TITLE_LENGTH = 80
 
@@ -92,6 +93,9 @@ class Match:
 
     text: str
     """Text of the message."""
+
+    thread: ThreadInfo | None = None
+    """The thread; None: the store did not read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,11 +313,10 @@ def from_json(text: str | bytes, where: str, name: str) -> Any:
         raise InvalidRecordError(f"not JSON: {error}", where=where, field=name) from error
 
 
-def find_words(stored: StoredResult, thread_id: str, words: str) -> Match | None:
-    """Return the first message of a result that contains ``words``, ignoring case."""
-    sought = words.lower()
+def find_words(stored: StoredResult, thread_id: str, search: WordSearch) -> Match | None:
+    """Return the first message of a result that a search finds."""
     texts = (text_of(message) for message in stored.result.messages)
-    text = next((text for text in texts if sought in text.lower()), None)
+    text = next((text for text in texts if search.find(text) is not None), None)
     return None if text is None else Match(thread_id, stored.position, text)
 
 

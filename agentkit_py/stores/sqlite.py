@@ -35,6 +35,7 @@ class SqliteHistory(SqlHistory):
         lease: ThreadLease | None = None,
         lazy: bool | None = None,
         busy_timeout: float = 30.0,
+        full_text: bool = True,
     ) -> None:
         """Remember the file; nothing is opened yet.
 
@@ -45,6 +46,8 @@ class SqliteHistory(SqlHistory):
             lease: How runs share a thread; None: they do not know of each other.
             lazy: False: each run loads its whole thread; see `HistoryStore`.
             busy_timeout: Seconds to wait for other writers before a write fails.
+            full_text: Keep an index of words (SQLite's FTS5) for `search`. False: a smaller file,
+                and each search reads every message.
 
         Raises:
             ConfigurationError: ``path`` is no path of a file, e.g. ``":memory:"``.
@@ -52,6 +55,7 @@ class SqliteHistory(SqlHistory):
         super().__init__(processors=processors, lease=lease, lazy=lazy)
         self.path: Path = _checked(path)
         self.busy_timeout = busy_timeout
+        self._full_text = full_text
 
     def __repr__(self) -> str:
         return f"SqliteHistory({str(self.path)!r})"
@@ -59,7 +63,7 @@ class SqliteHistory(SqlHistory):
     def _make_database(self) -> Database:
         from agentkit_py.stores._sqlite_file import SqliteFile  # noqa: PLC0415 - loads sqlite3
 
-        return SqliteFile(self.path, self.busy_timeout)
+        return SqliteFile(self.path, self.busy_timeout, full_text=self._full_text)
 
     async def insert_thread(self, thread: ThreadInfo) -> None:
         """Add a thread, unless there is one of its id."""

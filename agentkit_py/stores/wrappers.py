@@ -174,6 +174,9 @@ class _WrappedThreads(HistoryStore):
     ) -> list[Match]:
         return await self._store.search(words, user_id=user_id, limit=limit)
 
+    async def index_words(self, most: int = 1000) -> int:
+        return await self._store.index_words(most)
+
     async def stats(self, user_id: str | None = None) -> StoreStats:
         return await self._store.stats(user_id)
 

@@ -105,6 +105,21 @@ def test_tables_have_a_schema_and_a_prefix(
     assert "0 threads" in threads("search", "graz", *where[:4], "--prefix", "other_")
 
 
+def test_words_that_no_index_has_are_added(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A search says that it is slow for want of an index, and which command makes it."""
+    path = tmp_path / "plain.db"
+    asyncio.run(fill(SqliteHistory(path, full_text=False)))
+    assert "3 threads" in threads("search", "graz", "--db", path)
+    assert "agentkit threads index" in caplog.text
+    caplog.clear()
+    assert "9 results added" in threads("index", "--db", path)
+    assert "3 threads" in threads("search", "graz", "--db", path)
+    assert not caplog.text
+    assert "0 results added" in threads("index", "--db", path)
+
+
 def test_deleting_asks_first_and_takes_files_along(db: Path, tmp_path: Path) -> None:
     """Everything of a user; others keep theirs."""
     files = Workspace(tmp_path / "files")

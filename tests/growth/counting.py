@@ -64,6 +64,17 @@ class _CountedSession:
         self._session = session
         self._counts = counts
 
+    @property
+    def full_text(self) -> bool:
+        return self._session.full_text
+
+    @property
+    def words_follow(self) -> bool:
+        return self._session.words_follow
+
+    def word_query(self, terms: Any, user_id: str | None) -> str:
+        return self._session.word_query(terms, user_id)
+
     def execute(self, query: str, *values: Any) -> Any:
         self._counts.statements += 1
         return _CountedCursor(self._session.execute(query, *values), self._counts)

@@ -49,6 +49,26 @@ async def test_threads_are_listed_by_limit_and_offset(store: Any) -> None:
     assert thread["createdAt"] <= thread["updatedAt"] == thread["lastMessageAt"]
 
 
+async def test_threads_are_found_by_words(store: Any) -> None:
+    """One's own, with the message around the words."""
+    async with client_of(await five(store)) as client:
+        await store.append("t3", [AgentResult.from_user(f"{'x ' * 99} a Purple hat", id="n")])
+        await store.append("b", [AgentResult.from_user("my purple hat", id="n")])
+        found = (await client.get("/api/search", params={"words": "hat purp"})).json()
+        several = (await client.get("/api/search?words=hi&limit=2")).json()
+        wrong = await client.get("/api/search?words=")
+        other = (await client.get("/api/search?words=zebra")).json()
+    (match,) = found["matches"]
+    assert (match["thread"]["id"], match["thread"]["title"]) == ("t3", "Thread 3")
+    assert match["position"] == 1
+    assert match["text"].endswith(" a Purple hat")
+    assert len(match["text"]) < 100
+    assert not found["hasMore"]
+    assert (len(several["matches"]), several["hasMore"]) == (2, True)
+    assert wrong.status_code == 400
+    assert other == {"matches": [], "hasMore": False}
+
+
 async def test_threads_are_listed_by_cursor(store: Any) -> None:
     """All of them, each once."""
     seen: list[str] = []

@@ -47,7 +47,7 @@ async def test_stores_with_different_prefixes_share_one_schema(
     with psycopg.connect(postgres_url) as connection:
         query = "SELECT count(*) FROM information_schema.tables WHERE table_schema = %s"
         row = connection.execute(query, (postgres_schema,)).fetchone()
-    assert row == (28,)
+    assert row == (30,)
 
 
 @pytest.mark.parametrize("name", ["a b", 'a"; DROP SCHEMA public', "1a", "é", "a" * 41, "a.b"])

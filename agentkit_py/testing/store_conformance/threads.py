@@ -110,12 +110,16 @@ async def a_thread_of_another_user_is_not_found(store: HistoryStore) -> None:
 
 
 async def what_was_said_is_found(store: HistoryStore) -> None:
-    """`search` finds any part of a text, ignoring case; it gives one match for each thread."""
+    """`search` finds words in any order, ignoring case; it gives one match for each thread."""
     for name, user in (("a", "u1"), ("b", "u2"), ("c", "u1")):
         await store.add_thread(name, user_id=user)
         await store.append(name, [said("Hello"), reply(name), said(f'Große "{name}" \\ 100 %_')])
     for words, user, expected in (
         ("looking b UP", None, [("b", 1)]),
+        ("up b look", None, [("b", 1)]),
+        ('"looking b" up', None, [("b", 1)]),
+        ('"b looking"', None, []),
+        ("ooking", None, []),
         ("GROßE", None, [("c", 2), ("b", 2), ("a", 2)]),
         ('"a" \\', None, [("a", 2)]),
         ("hello", "u1", [("c", 0), ("a", 0)]),

@@ -1,0 +1,135 @@
+"""The queries of the index of words; each function runs inside one transaction.
+
+Entries are removed with their words, which are computed again from the stored result: SQLite's
+index keeps no copy of them, so it takes a third of the space.
+"""
+
+# ruff: noqa: S608 - queries are put together from parts of our own
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentkit_py.errors import InvalidRecordError
+from agentkit_py.messages import text_of
+from agentkit_py.stores._sql_session import Session
+from agentkit_py.stores.rows import Match, decode_row, find_words
+from agentkit_py.stores.words import WordSearch, index_entry
+
+_BATCH = 1000
+_LACKING = "indexed < results"
+_RESULTS = (
+    "SELECT position, {bytes:json} FROM {results} WHERE thread_id = ? AND position >= ? "
+    "AND position < ? ORDER BY position"
+)
+
+
+def add(
+    session: Session, thread_id: str, user_id: str | None, rows: Iterable[tuple[int, str | bytes]]
+) -> None:
+    """Add results to the index.
+
+    Args:
+        session: The transaction.
+        thread_id: The thread.
+        user_id: The user who owns it.
+        rows: Position and JSON of each result. Of a damaged one nothing is found.
+    """
+    entries: list[tuple[int, str, str]] = []
+    for position, text in rows:
+        try:
+            entry = _entry(thread_id, user_id, position, text)
+        except InvalidRecordError:
+            continue
+        entries.append((position, entry, thread_id))
+    session.execute_many("{add_words}", entries)
+
+
+def remove(session: Session, thread_id: str) -> None:
+    """Remove a thread from an index whose entries do not go with the thread itself."""
+    query = "SELECT indexed, user_id FROM {threads} WHERE id = ?"
+    found = None if session.words_follow else session.execute(query, thread_id).fetchone()
+    if found is None:
+        return
+    for first in range(0, found[0], _BATCH):
+        end = min(first + _BATCH, found[0])
+        rows = session.execute(_RESULTS, thread_id, first, end).fetchall()
+        try:
+            entries = [(n, _entry(thread_id, found[1], n, text), thread_id) for n, text in rows]
+        except InvalidRecordError:
+            # Words that are not known cannot be taken out, and none may stay: it begins anew.
+            session.execute("{remove_all_words}")
+            session.execute("UPDATE {threads} SET indexed = 0")
+            return
+        session.execute_many("{remove_words}", entries)
+
+
+def catch_up(session: Session, most: int) -> int:
+    """Add results that the index lacks; return how many it lacks then."""
+    if not session.full_text:
+        return 0
+    query = f"SELECT id, user_id, indexed, results FROM {{threads}} WHERE {_LACKING} LIMIT ?"
+    for key, user, indexed, results in session.execute(query, most).fetchall():
+        if most <= 0:
+            break
+        thread_id, user_id = session.given(key), None if user is None else session.given(user)
+        end = min(results, indexed + most)
+        add(session, thread_id, user_id, session.execute(_RESULTS, key, indexed, end).fetchall())
+        session.execute("UPDATE {threads} SET indexed = ? WHERE id = ?", end, thread_id)
+        most -= end - indexed
+    return lacking(session)
+
+
+def lacking(session: Session) -> int:
+    """Return the number of results that the index lacks."""
+    query = (
+        "SELECT CAST(COALESCE(SUM(results - indexed), 0) AS bigint) FROM {threads} "
+        f"WHERE {_LACKING}"
+    )
+    return session.execute(query).fetchone()[0]
+
+
+def fill(session: Session) -> None:
+    """Index what was stored before there was an index."""
+    while catch_up(session, _BATCH):
+        pass
+
+
+def find(
+    session: Session, search: WordSearch, *, user_id: str | None, limit: int
+) -> dict[str, Match]:
+    """Return the first match of each thread, by thread, last changed first."""
+    theirs, user = ("", []) if user_id is None else (" AND t.user_id = ?", [user_id])
+    found = "SELECT t.id, t.updated_at, t.{number} AS number, "
+    # What the index lacks is read; without an index, or a word, that is everything.
+    terms = search.terms() if session.full_text else []
+    lacks = "t.indexed < t.results AND r.position >= t.indexed" if terms else "true"
+    candidates = (
+        f"{found}r.position FROM {{threads}} t JOIN {{results}} r ON r.thread_id = t.id "
+        f"WHERE {lacks} AND {{instr}}(lower({{text:r.json}}), ?) > 0{theirs}"
+    )
+    values = [search.plain_part(), *user]
+    if terms:
+        candidates += f" UNION ALL {found}{{found_words}}{theirs}"
+        values += [session.word_query(terms, user_id), *user]
+    # The rows are read in order, one by one, as long as more threads are asked for.
+    query = (
+        "SELECT c.id, c.position, (SELECT {bytes:r.json} FROM {results} r "
+        "WHERE r.thread_id = c.id AND r.position = c.position) "
+        f"FROM (SELECT * FROM ({candidates}) f "
+        "ORDER BY updated_at DESC, number DESC, position LIMIT {all}) c"
+    )
+    matches: dict[str, Match] = {}
+    for key, position, text in session.stream(query, *values):
+        if len(matches) >= limit:
+            break
+        thread_id = session.given(key)
+        if thread_id not in matches and text is not None:
+            stored = decode_row(thread_id, position, text, None)
+            match = find_words(stored, thread_id, search)
+            matches.update({} if match is None else {thread_id: match})
+    return matches
+
+
+def _entry(thread_id: str, user_id: str | None, position: int, text: str | bytes) -> str:
+    messages = decode_row(thread_id, position, text, None).result.messages
+    return index_entry(map(text_of, messages), user_id)
