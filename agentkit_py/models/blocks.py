@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, cast
 
-from agentkit_py._core.json import JsonObject, as_object, copied
+from agentkit_py._core.json import JsonObject, as_object
 from agentkit_py.errors import EmptyReplyError
 from agentkit_py.messages import (
     CITATIONS,
@@ -30,6 +30,7 @@ from agentkit_py.messages import (
     Usage,
 )
 from agentkit_py.models.base import Model, ModelReply
+from agentkit_py.models.encoding import wired
 
 Block = dict[str, Any]
 
@@ -66,7 +67,7 @@ def own_block(metadata: JsonObject | None, key: str, host: str) -> Block | None:
     """
     block = as_object((metadata or {}).get(key))
     made_by = origin_of_block(metadata).get("host", host)
-    return None if block is None or made_by != host else cast("Block", copied(block))
+    return None if block is None or made_by != host else cast("Block", wired(block))
 
 
 _TURN = "turn"
@@ -130,7 +131,7 @@ def opaque(
 
 def opaque_block(message: OpaqueMessage) -> Block:
     """Return a copy of the block of a message that is `sendable`."""
-    return cast("Block", copied(message.content))
+    return cast("Block", wired(message.content))
 
 
 def sendable(

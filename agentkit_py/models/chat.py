@@ -386,8 +386,16 @@ _BESIDE = ("native_finish_reason", "content_filter_results", "stop_reason")
 
 
 def _finish(messages: Sequence[Message], choices: list[dict[str, Any]]) -> Finish:
-    """Return why the first of the choices that says so ended; a refusal is one whatever it says."""
-    choice = next((one for one in choices if one.get("finish_reason")), choices[0])
+    """Return why the first of the choices that is cut ended, else the first that says why.
+
+    A refusal is one whatever it says.
+    """
+    ends = [_end(messages, one) for one in choices]
+    said = (end for end in ends if end.word)
+    return next((end for end in ends if end.is_cut), None) or next(said, ends[0])
+
+
+def _end(messages: Sequence[Message], choice: dict[str, Any]) -> Finish:
     word = text_or_empty(choice.get("finish_reason"))
     refusal = text_or_empty((as_object(choice.get("message")) or {}).get("refusal"))
     beside = {name: choice.get(name) for name in _BESIDE} | {"refusal": refusal}
@@ -541,8 +549,11 @@ class _Choice:
         calls = sorted(self.calls, key=lambda call: call.index)
         if calls:
             message["tool_calls"] = [call.whole() for call in calls]
-        filled = {"index": self.number, "message": message, "logprobs": self.logprobs}
-        return {**filled, "finish_reason": None, **self.rest}
+        filled = {"index": self.number, "finish_reason": None, **self.rest}
+        # Some servers send the whole message, too, or null in its place: what was said counts.
+        said = calls or self.details or self.chunks or any(content.values())
+        message = message if said else as_object(self.rest.get("message")) or message
+        return {**filled, "message": message, "logprobs": self.logprobs}
 
 
 class ChatAssembler(BaseAssembler):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agentkit_py._core.json import JsonObject, as_list, as_object, copied
+from agentkit_py._core.json import JsonObject, as_list, as_object
 from agentkit_py.messages import Message, ReasoningMessage
 from agentkit_py.models.base import Model, ModelRequest
 from agentkit_py.models.binding import (
@@ -25,7 +25,7 @@ from agentkit_py.models.binding import (
     with_bindings,
 )
 from agentkit_py.models.blocks import ORIGIN, host_of, origin_of_block
-from agentkit_py.models.encoding import clean
+from agentkit_py.models.encoding import clean, wired
 from agentkit_py.models.replies import objects, text_or_empty
 
 KEY = "chat_reasoning"
@@ -117,7 +117,7 @@ class ReasoningFields:
 
 def _details(metadata: JsonObject | None) -> list[dict[str, Any]]:
     kept = as_object((metadata or {}).get(KEY)) or {}
-    return [copied(one) for one in objects(as_list(kept.get(DETAILS)))]
+    return [wired(one) for one in objects(as_list(kept.get(DETAILS)))]
 
 
 def bind_reasoning(

@@ -295,6 +295,16 @@ def clean(text: str) -> str:
     return text
 
 
+def wired(value: Any) -> Any:
+    """Return a copy of JSON that goes back as it came, its names and texts `clean`."""
+    if isinstance(value, str):
+        return clean(value)
+    fields, items = as_object(value), as_list(value)
+    if fields is not None:
+        return {clean(name): wired(one) for name, one in fields.items()}
+    return value if items is None else [wired(one) for one in items]
+
+
 def texts(message: TextMessage) -> list[str]:
     """Return the message's texts that hold more than white space; images and files in words."""
     content = message.content

@@ -243,8 +243,9 @@ class GeminiAdapter(Adapter):
         if not candidates:
             raise _no_candidates(model, found)
         messages = _read_parts(model, found, candidates)
-        first = candidates[0]
-        word = text_or_empty(first.get("finishReason"))
+        cut = (one for one in candidates if _WORDS.get(_word(one), "stop") != "stop")
+        first = next(cut, candidates[0])
+        word = _word(first)
         said = text_or_empty(first.get("finishMessage"))
         if word == _MALFORMED:
             messages.append(_malformed_call(said, text_or_empty(found.get("responseId"))))
@@ -346,7 +347,7 @@ class _Turns:
         if isinstance(message, ReasoningMessage):
             self.add("model", _thought(message, self._own(message)))
         elif isinstance(message, OpaqueMessage):
-            self.add("model", [opaque_block(message)])
+            self.add("model", [_signed(opaque_block(message))])
         elif message.role == "system":
             self.system += texts(message)
         else:
@@ -404,7 +405,8 @@ class _Turns:
     def _call(self, one: ToolExchange) -> Part:
         part = self._own(one.call)
         call = as_object(part.get("functionCall"))
-        is_whole = call is not None and isinstance(call.get("args", {}), dict)
+        args, call_id = ({}, "") if call is None else (call.get("args", {}), call.get("id", ""))
+        is_whole = isinstance(args, dict) and isinstance(call_id, str)
         if call is not None and is_whole and one.is_call(call.get("name"), call.get("args")):
             return part
         # A signature alone is how older threads keep it.
@@ -422,7 +424,21 @@ def _family(model: str) -> str:
 
 
 def _own(metadata: JsonObject | None, host: str) -> Part:
-    return own_block(metadata, FORMAT, host) or {}
+    return _signed(own_block(metadata, FORMAT, host) or {})
+
+
+_SIGNATURE = re.compile(
+    r"(?:[A-Za-z0-9+/_-]{4})+(?:[A-Za-z0-9+/_-]{2,3}={0,2})?|[A-Za-z0-9+/_-]{2,3}={0,2}"
+)
+
+
+def _signed(part: Part) -> Part:
+    """Return a part without a signature that is none: "Base64 decoding failed"."""
+    if "thoughtSignature" not in part or _SIGNATURE.fullmatch(
+        text_or_empty(part["thoughtSignature"])
+    ):
+        return part
+    return {name: value for name, value in part.items() if name != "thoughtSignature"}
 
 
 def _text_parts(message: TextMessage, part: Part) -> list[Part]:
@@ -515,6 +531,10 @@ def _malformed_call(said: str, response_id: str) -> ToolCallMessage:
     return ToolCallMessage([ToolCall(call_id, name, {}, malformed=said or _MALFORMED)])
 
 
+def _word(candidate: dict[str, Any]) -> str:
+    return text_or_empty(candidate.get("finishReason"))
+
+
 def _no_candidates(model: Model, body: dict[str, Any]) -> ModelResponseError:
     feedback = as_object(body.get("promptFeedback")) or {}
     blocked = text_or_empty(feedback.get("blockReason"))
@@ -537,7 +557,7 @@ def _read_parts(
     result: list[Message] = []
     for candidate in candidates:
         content = as_object(candidate.get("content")) or {}
-        read = [_read_part(model, part, ids) for part in objects(content.get("parts"))]
+        read = [_read_part(model, body, part, ids) for part in objects(content.get("parts"))]
         result += citing([message for message in read if message is not None], _sources(candidate))
     return result
 
@@ -553,12 +573,14 @@ def _sources(candidate: dict[str, Any]) -> list[JsonObject]:
     return found
 
 
-def _read_part(model: Model, part: Part, ids: _CallIds) -> Message | None:
+def _read_part(model: Model, body: object, part: Part, ids: _CallIds) -> Message | None:
     call = as_object(part.get("functionCall"))
     if call is not None:
         name = text_or_empty(call.get("name"))
-        if not name:
+        if not call:
             return None
+        if not name:
+            raise unexpected(model, body, "a function call names no function")
         call_id = text_or_empty(call.get("id")) or ids.take(name)
         read = parse_call(call_id, name, call.get("args"))
         ours = {"functionCall": {"name": name, "args": read.arguments}}

@@ -68,6 +68,7 @@ _STATUS = {
     "overloaded_error": 529,
 }
 _ERROR_STATUS = range(400, 600)
+_THREE_DIGITS = re.compile(r"[0-9]{3}")
 
 
 def error_from_response(
@@ -132,7 +133,7 @@ def _status_of(error: dict[str, Any]) -> int | None:
     for name in ("code", "status", "type"):
         value = error.get(name)
         if isinstance(value, str):
-            value = int(value) if value.isascii() and value.isdecimal() else _STATUS.get(value)
+            value = int(value) if _THREE_DIGITS.fullmatch(value) else _STATUS.get(value)
         if isinstance(value, int) and value in _ERROR_STATUS:
             return value
     return None

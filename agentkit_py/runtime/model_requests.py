@@ -98,6 +98,7 @@ class ModelRequest:
             ModelTimeoutError: It comes too slowly.
         """
         model = self.model
+        response.encoding = "utf-8"  # as JSON is; some names of encodings are no text's (`hex`)
         with anyio.move_on_after(PATIENCE * model.timeout) as timer:
             await response.aread()
         if timer.cancelled_caught:
