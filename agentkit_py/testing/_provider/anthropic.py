@@ -541,15 +541,18 @@ _SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 
 @_rule(f"{_DOCS.removesuffix('/build-with-claude')}/agents-and-tools/tool-use/server-tools")
 def unanswered_server_tool(request: Request) -> Iterator[Problem]:
-    """What a server's tool was asked comes back with its result, but for a turn that is paused."""
+    """What a server's tool was asked comes back with its result, but for a turn that goes on.
+
+    That is one that is paused, and one that waits for results of the caller's own tools (recorded).
+    """
     answered = {
         str(block.given.get("tool_use_id"))
         for block in _blocks(request)
         if block.kind.endswith("_tool_result")
     }
-    last = len(_messages(request)) - 1
+    goes_on = {len(_messages(request)) - 1, *(b.message for b in _of_kind(request, "tool_use"))}
     for block in _of_kind(request, *_SERVER_CALLS):
-        if str(block.given.get("id")) not in answered and block.message != last:
+        if str(block.given.get("id")) not in answered and block.message not in goes_on:
             kind = f"{block.given.get('name')}_tool_result"
             words = (
                 f"`{block.given.get('name')}` tool use with id `{block.given.get('id')}` was found "

@@ -383,13 +383,19 @@ _LED_TO = "_led_to_"
 """Part of the ids that this stand-in gives to what reasoning led to."""
 
 _OWN_HOSTS = ("api.openai.com", "openai.azure.com")
+_OWN_MODELS = re.compile(r"(?:ft:)?(?:gpt|o\d|chatgpt|codex|computer)")
 _ID_BEGINNINGS = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
 _ITEM_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @_rule("github.com/openai/codex/issues/33176", "observed")
 def item_id(request: Request) -> Iterator[Problem]:
-    """An item's id begins with the letters of its type; those of other hosts are refused."""
+    """An item's id begins with the letters of its type; those of other hosts are refused.
+
+    Models of others are not OpenAI's to answer for: their hosts write ids as they like (recorded).
+    """
+    if not _OWN_MODELS.match(str(request.body.get("model"))):
+        return
     for where, item in _items(request):
         given, beginning = item.get("id"), _ID_BEGINNINGS.get(str(_kind(item)))
         if given is None or beginning is None or not request.host.endswith(_OWN_HOSTS):
