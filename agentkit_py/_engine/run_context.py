@@ -561,7 +561,7 @@ def _masked(given: str | UserMessage, masks: Sequence[Redactor]) -> str | UserMe
     for redactor in masks:
         if isinstance(given, str):
             given = redactor.text(given)
-        elif isinstance(given, UserMessage):  # pyright: ignore[reportUnnecessaryIsInstance]
+        elif isinstance(given, UserMessage):
             content = given.content
             said = TextMessage("user", content if isinstance(content, str) else tuple(content))
             masked = cast("TextMessage", redactor.message(said))

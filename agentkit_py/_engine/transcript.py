@@ -67,7 +67,11 @@ class Transcript:
         """Return the history of the next model call: past messages, then those of this run."""
         self._read()
         withheld = _withheld(self.older)
-        older = [m for e in self.older for m in _shown(e, withheld)]
+        older = [
+            message
+            for e in self.older
+            for message in (_hidden(e) if id(e) in withheld else (*e.output, *e.tool_calls))
+        ]
         return (*self.state.messages, *older, *self._past, *self._present)
 
     def _read(self) -> None:
@@ -85,7 +89,8 @@ class Transcript:
             self._past, self._present = [], []
         withheld = _withheld(entries[max(0, count - 1) :])
         for entry in entries[count:]:
-            for message in _shown(entry, withheld):
+            said = (*entry.output, *entry.tool_calls)
+            for message in _hidden(entry) if id(entry) in withheld else said:
                 self._is_present = message.from_history is False
                 # The user message of this run stands in the prompt.
                 if entry.agent_name != USER or entry.id != self.question:
@@ -122,10 +127,8 @@ def _withheld(entries: Sequence[AgentResult]) -> set[int]:
     }
 
 
-def _shown(entry: AgentResult, withheld: set[int]) -> Sequence[Message]:
-    """Return an entry's messages as models see them."""
-    if id(entry) not in withheld:
-        return (*entry.output, *entry.tool_calls)
+def _hidden(entry: AgentResult) -> Sequence[Message]:
+    """Return the messages of a user's turn that a guardrail stopped, as models see them."""
     return [derived(m, WITHHELD, partial(_emptied, m)) for m in entry.output]
 
 

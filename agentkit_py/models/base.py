@@ -462,7 +462,7 @@ def with_settings(kind: str, settings: object, options: ModelOptions) -> ModelOp
     from agentkit_py.models.settings import checked_settings  # noqa: PLC0415 - loads pydantic
 
     given = options.get("default_parameters")
-    if given is not None and not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if given is not None and not isinstance(given, Mapping):
         return options  # `make_model` refuses it
     return {**options, "default_parameters": {**checked_settings(kind, settings), **(given or {})}}
 

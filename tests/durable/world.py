@@ -246,11 +246,16 @@ async def _outcome(
         state=output.get("state"),
         results=[_plain(result) for result in output.get("results", [])],
         rows=await _rows(stage),
-        requests=[request.body for request in stage.fake.requests],
+        requests=[_without_thread(request.body) for request in stage.fake.requests],
         effects=stage.effects.counts,
         chunks=_chunks(stage.chunks),
         run=run,
     )
+
+
+def _without_thread(body: Any) -> Any:
+    """Return a request without the key that is made of its thread's id."""
+    return {key: value for key, value in body.items() if key != "prompt_cache_key"}
 
 
 _VARYING = frozenset({"id", "createdAt", "threadId", "checksum"})
