@@ -19,5 +19,6 @@ support = Network(
     default_model="openai:gpt-4.1",
     isolation="own_tools",  # everybody's words, and no tool calls but one's own
 )
-run = asyncio.run(support.run("Is invoice 7 paid?"))
-print(run, *run.context, sep="\n")
+if __name__ == "__main__":
+    run = asyncio.run(support.run("Is invoice 7 paid?"))
+    print(run, *run.context, sep="\n")

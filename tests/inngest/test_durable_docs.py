@@ -132,3 +132,27 @@ def test_the_app_of_the_example_can_be_served(tmp_path: Path) -> None:
     assert lines[0] == "desk-network-support event.data.userId desk/customer.left"
     expected = {"/api/inngest", "/approvals/{request_id}", "/chat", "/token"}
     assert expected <= set(lines[1].split())
+
+
+def test_the_doctor_finds_nothing_in_the_guides_first_program(tmp_path: Path) -> None:
+    """Without a key, as the page says."""
+    examples = Path(__file__).resolve().parents[2] / "examples"
+    command = [
+        sys.executable,
+        "-B",
+        "-m",
+        "agentkit_py.cli",
+        "doctor",
+        "durable_start:network",
+        "--approve",
+    ]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(examples)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
