@@ -442,7 +442,9 @@ class _AgentLoop:
             failures.append(fallback_entry(made.report, other, error))
             await self._failed_over(other, error)
 
-        answered = await self.guards.beside(partial(first_answer, turn.model, ask, failed))
+        name = f"{path}.infer"
+        call = partial(first_answer, turn.model, ask, run.runtime, name, failed)
+        answered = await self.guards.beside(call)
         model, sent, body, reply = answered
         name = turn.agent.name
         output = [replace(m, agent=m.agent or name, from_history=False) for m in reply.messages]

@@ -34,7 +34,7 @@ from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages
 from agentkit_py.processors.validity import ensure_valid
 from agentkit_py.processors.vectors import VectorIndex
-from agentkit_py.runtime.asking import first_answer
+from agentkit_py.runtime.asking import Replied, first_answer
 from agentkit_py.runtime.keys import bind_keys
 from agentkit_py.state import tenant_of
 
@@ -87,14 +87,15 @@ class TurnServices:
         run, agent = self.run, self.turn.agent
         request = ModelRequest(messages=tuple(messages), agent=agent.name)
 
-        async def ask(one: Model, step: str) -> ModelReply:
+        async def ask(one: Model, step: str) -> Replied:
             step = f"{step_id}{step}"
             call = ModelCall(run_id=self.turn.run_id, step_id=step, model=one, request=request)
             with run.monitor.model_call(call):
                 body = await run.runtime.infer(step, one, lambda: one.encode(request))
-            return run.meter.read(one, body)
+            return Replied(run.meter.read(one, body))
 
-        return await first_answer(run.guarded(bind_keys(model, run.context_of(agent))), ask)
+        asked = run.guarded(bind_keys(model, run.context_of(agent)))
+        return (await first_answer(asked, ask, run.runtime, step_id)).reply
 
     async def once(self, step_id: str, handler: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
         """Run ``handler`` in a step."""

@@ -273,7 +273,8 @@ class StepMemory:
         if outer is not None:
             raise ConfigurationError(
                 f"Step {step_id!r} was begun inside the step {outer!r}, and Inngest knows no steps "
-                "in steps. A tool that uses ctx.step needs @tool(steps=True); hooks of a history "
+                "in steps. A tool that uses ctx.step or runs agents needs @tool(steps=True); a "
+                "guardrail that asks an agent is Guardrail(agent, trips=…); hooks of a history "
                 "run inside a step as they are."
             )
         if step_id in self._asked:

@@ -153,11 +153,12 @@ class InngestRuntime:
 
     def decide(self, key: str, value: Callable[[], JsonValue], what: str) -> None:
         """Let the next step keep a decision; a replay that decides otherwise ends the run."""
-        self._memory.decide(key, value(), what)
+        if inside_step() is None:  # a step keeps what comes of it
+            self._memory.decide(key, value(), what)
 
     def recorded(self, key: str) -> JsonValue:
         """Return the decision that a step keeps; None: none does."""
-        return self._memory.recorded(key)
+        return self._memory.recorded(key) if inside_step() is None else None
 
     def remembers(self, step_id: str) -> bool:
         """Return whether a step is done; with a dot at the end: one whose name begins so."""

@@ -70,8 +70,8 @@ class FallbackModel(Model):
             breaker: A `agentkit_py.runtime.guards.Breaker`; None: each call tries all.
             mid_stream: False: a reply that broke off while it was streamed is an error.
             check: Called with each reply; where it returns False or a text (why), or raises a
-                ValueError, the next model is asked. In a durable run it is called again with each
-                replay and must say the same.
+                ValueError, the next model is asked. A durable run keeps what it said with its next
+                step; only one that takes steps itself is called again, and must say the same.
 
         Raises:
             ConfigurationError: There are fewer than two models, or one is no model.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.errors import ModelError, ModelNotAskedError, ModelStreamError, RejectedReplyError
@@ -13,6 +13,7 @@ from agentkit_py.models.base import Model, ModelReply, ModelRequest, send_with
 from agentkit_py.models.fallback import FallbackModel, ReplyCheck
 from agentkit_py.runtime.current import choose_runtime
 from agentkit_py.runtime.guards import shared_breaker
+from agentkit_py.runtime.port import Runtime
 
 
 class _Answer(Protocol):
@@ -36,6 +37,8 @@ def alternatives_of(model: Model) -> Sequence[Model]:
 async def first_answer(
     model: Model,
     ask: Callable[[Model, str], Awaitable[T]],
+    runtime: Runtime,
+    step_id: str,
     failed: Callable[[Model, ModelError], Awaitable[None]] | None = None,
 ) -> T:
     """Return what ``ask`` gives for the first alternative that answers.
@@ -43,6 +46,8 @@ async def first_answer(
     Args:
         model: The model, with or without alternatives.
         ask: Asks one of them; it gets the end of its step's id too.
+        runtime: Keeps what the check of the models says.
+        step_id: The step of the first one.
         failed: Called with the next alternative and the error before that is asked.
 
     Raises:
@@ -54,7 +59,8 @@ async def first_answer(
     async def checked(one: Model, number: int) -> T:
         answer = await ask(one, _step(number))
         if isinstance(model, FallbackModel) and model.check is not None:
-            await _check(model.check, one, answer.reply)
+            key = f"{step_id}{_step(number)}.check"
+            await _check(model.check, one, answer.reply, runtime, key)
         return answer
 
     for number, one in enumerate(alternatives[:-1]):
@@ -71,21 +77,36 @@ async def first_answer(
     return await checked(alternatives[-1], len(alternatives) - 1)
 
 
-async def _check(check: ReplyCheck, model: Model, reply: ModelReply) -> None:
-    """Let a check judge a reply.
+async def _check(
+    check: ReplyCheck, model: Model, reply: ModelReply, runtime: Runtime, key: str
+) -> None:
+    """Let a check judge a reply; once a step keeps what it said, it is not called again.
 
     Raises:
         RejectedReplyError: It will not do.
     """
+    known, before = runtime.recorded(key), runtime.steps_taken
+    if isinstance(known, dict):
+        reason = cast("str | None", known["rejected"])
+    else:
+        reason = await _judged(check, reply)
+    if runtime.steps_taken == before:  # one that takes steps comes to the same by them
+        said = f"The check of a reply of {model.model!r} said"
+        runtime.decide(key, lambda: {"rejected": reason}, said)
+    if reason is not None:
+        where = {"provider": model.provider, "model": model.model}
+        raise RejectedReplyError(reason, **where, excerpt=reply.text)
+
+
+async def _judged(check: ReplyCheck, reply: ModelReply) -> str | None:
+    """Return why a reply will not do; None: it will."""
     try:
         verdict = await resolve(check(reply))
     except ValueError as error:
         verdict = str(error) or type(error).__name__
     if verdict is False:
-        verdict = "its check returned False"
-    if isinstance(verdict, str):
-        where = {"provider": model.provider, "model": model.model}
-        raise RejectedReplyError(verdict, **where, excerpt=reply.text)
+        return "its check returned False"
+    return verdict if isinstance(verdict, str) else None
 
 
 def _step(number: int) -> str:
@@ -98,7 +119,9 @@ def say_failover(said: str, other: Model, error: ModelError, *facts: object) -> 
     logger.log(level, said, *facts, error, other.provider, other.model)
 
 
-class _Replied(NamedTuple):
+class Replied(NamedTuple):
+    """The reply of one of them."""
+
     reply: ModelReply
 
 
@@ -107,15 +130,15 @@ async def respond(model: Model, request: ModelRequest, step_id: str) -> ModelRep
     runtime = choose_runtime()
     name = runtime.claim(step_id)
 
-    async def ask(one: Model, step: str) -> _Replied:
+    async def ask(one: Model, step: str) -> Replied:
         body = await runtime.infer(f"{name}{step}", one, lambda: one.encode(request))
         reply = one.decode(body)
-        return _Replied(replace(reply, messages=one.bind(request, reply.messages)))
+        return Replied(replace(reply, messages=one.bind(request, reply.messages)))
 
     async def failed(other: Model, error: ModelError) -> None:
         say_failover("%s; %s model %r is asked instead", other, error)
 
-    return (await first_answer(model, ask, failed)).reply
+    return (await first_answer(model, ask, runtime, name, failed)).reply
 
 
 send_with(respond)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, tool
+from agentkit_py import Agent, State, tool
 from agentkit_py.errors import (
     BadRequestError,
     ConfigurationError,
@@ -23,6 +24,7 @@ from agentkit_py.events import (
 )
 from agentkit_py.messages import TextDelta, TextMessage
 from agentkit_py.models import FallbackModel, Model, ModelReply, anthropic, openai
+from agentkit_py.processors import Summarize
 from agentkit_py.testing import EventLog, ScriptedModel, error, tool_call
 
 from .runner import Runner
@@ -109,6 +111,41 @@ async def test_rejected_reply_goes_to_the_next_model_and_is_reported(runner: Run
     assert result.context is not None
     said = [entry.reason for entry in result.context.entries if entry.name == "fallback"]
     assert "rejected: no JSON in it" in said[0]
+
+
+async def test_a_check_is_not_asked_again_once_a_step_keeps_what_it_said(runner: Runner) -> None:
+    """One that would say otherwise later changes nothing."""
+    said: list[str] = []
+
+    def check(reply: ModelReply) -> bool:
+        said.append(reply.text)
+        return reply.text != "Sorry." or "" in said
+
+    @tool
+    def look() -> str:
+        return "seen"
+
+    model = both("Sorry.", "Done.", second=[tool_call("look")], check=check)
+    result = await runner.run(Agent(name="a", system="", model=model, tools=[look]), "Hi")
+    assert (result.text, [text for text, _ in groupby(said)]) == ("Done.", ["Sorry.", "", "Done."])
+
+
+async def test_a_check_judges_a_summary_too(runner: Runner) -> None:
+    """The words of the model that stands in are taken."""
+
+    def check(reply: ModelReply) -> bool:
+        return reply.text != "Sorry."
+
+    model = both("Sorry.", second=["All of it."], check=check)
+    agent = Agent(
+        name="a", system="", model=ScriptedModel("Hello."),
+        processors=[Summarize(model, 3000, 2000, summary_tokens=300)],
+    )  # fmt: skip
+    said = [TextMessage("user", "word " * 200), TextMessage("assistant", "word " * 200)]
+    state: State[Any] = State(messages=said * 20)
+    await runner.run(agent, "Hi", state=state)
+    assert isinstance(agent.model, ScriptedModel)
+    agent.model.assert_saw("All of it.")
 
 
 async def test_last_rejected_reply_is_an_error_and_no_answer(runner: Runner) -> None:

@@ -159,6 +159,25 @@ async def test_an_agent_judges_in_a_run_of_its_own(runner: Runner, parallel: boo
     assert model_of(agent).requests == []
 
 
+async def asks_by_hand(text: str) -> None:
+    """Runs an agent with a tool."""
+    model = ScriptedModel(tool_call("look"), "fine")
+    judging: Agent[Any, Any] = Agent(name="judge", system="…", model=model, tools=[look])
+    await Runner("direct").run(judging, text)
+
+
+async def test_a_function_that_runs_an_agent_with_steps_is_told_the_other_way(
+    runner: Runner,
+) -> None:
+    """Inngest knows no steps in steps; elsewhere it works."""
+    agent = agent_of("Hello.", input_guardrails=[asks_by_hand])
+    if runner.mode == "direct":
+        assert (await runner.run(agent, "Hi")).text == "Hello."
+        return
+    with pytest.raises(Exception, match=r"Guardrail\(agent, trips="):
+        await runner.run(agent, "Hi")
+
+
 async def test_a_judge_that_cannot_say_ends_the_run(runner: Runner) -> None:
     """Nothing is let through because nothing is known."""
     judging = Agent(name="judge", system="…", model=ScriptedModel("?", "?"), output_type=Judged)
