@@ -369,7 +369,8 @@ The library asks for the cache by itself:
   `prompt_cache_key`, a digest of the thread's id, so that a thread's requests reach the server that
   has its beginning. Azure's dated API versions and other hosts may not know the key and get none.
   A key for each thread may cost hits across threads: where many short threads begin with one long
-  prompt, set one key for all, `openai("gpt-4.1", default_parameters={{"prompt_cache_key": "desk"}})`.
+  prompt, set one key for all:
+  `openai("gpt-4.1", default_parameters={{"prompt_cache_key": "desk"}})`.
   Too many requests with one key are spread over servers again.
 - **Gemini** keeps beginnings without being asked, and has no key.
 
