@@ -405,8 +405,11 @@ class _Turns:
     def _call(self, one: ToolExchange) -> Part:
         part = self._own(one.call)
         call = as_object(part.get("functionCall"))
-        args, call_id = ({}, "") if call is None else (call.get("args", {}), call.get("id", ""))
-        is_whole = isinstance(args, dict) and isinstance(call_id, str)
+        is_whole = (
+            call is not None
+            and as_object(call.get("args", {})) is not None
+            and isinstance(call.get("id", ""), str)
+        )
         if call is not None and is_whole and one.is_call(call.get("name"), call.get("args")):
             return part
         # A signature alone is how older threads keep it.

@@ -22,15 +22,22 @@ GEMINI = gemini("gemini-3-flash-preview", api_key="k", retry=ONCE)
 HALF = "\ud83d"
 
 
+class PassOver:
+    """Hears the pieces of a reply, and does nothing."""
+
+    async def __call__(self, delta: Delta, /) -> None:
+        return
+
+    async def skip(self, delta: Delta, count: int, /) -> None:
+        return
+
+
 async def ask(model: Model, answer: httpx.Response, *, stream: bool = False) -> Any:
     """Return the answer's JSON as the runtime reads it."""
     runtime = DirectRuntime(transport=httpx.MockTransport(lambda _: answer))
 
-    async def pass_over(_: Delta) -> None:
-        return
-
     try:
-        return await runtime.infer("s", model, dict, pass_over if stream else None)
+        return await runtime.infer("s", model, dict, PassOver() if stream else None)
     finally:
         await runtime.aclose()
 
@@ -131,6 +138,7 @@ def claude(*blocks: Any) -> dict[str, Any]:
     return {"type": "message", "content": list(blocks), "stop_reason": "end_turn"}
 
 
+WRONG: list[Any] = ["?", [], 7]
 SIGNED: dict[str, Any] = {"thoughtSignature": "c2lnbmVk"}
 LOOK: dict[str, Any] = {"name": "look", "args": {}}
 
@@ -138,7 +146,7 @@ LOOK: dict[str, Any] = {"name": "look", "args": {}}
 @pytest.mark.parametrize(
     ("model", "body"),
     [
-        *[(GEMINI, google({"functionCall": LOOK, "thoughtSignature": s})) for s in ("?", [], 7)],
+        *[(GEMINI, google({"functionCall": LOOK, "thoughtSignature": s})) for s in WRONG],
         *[(GEMINI, google({"functionCall": {**LOOK, "args": a}, **SIGNED})) for a in ([1], "{}")],
         (GEMINI, google({"functionCall": {**LOOK, "id": {}}, **SIGNED})),
         (GEMINI, google({"text": "x", "thoughtSignature": {}})),
