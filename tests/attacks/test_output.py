@@ -143,6 +143,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "threads show": (["threads", "show", THREAD, "--db", "desk.db"], ""),
     "threads show nothing": (["threads", "show", f"no{EVIL}", "--db", "desk.db"], ""),
     "threads search": (["threads", "search", "words", "--db", "desk.db"], ""),
+    "threads index": (["threads", "index", "--db", "desk.db"], ""),
     "threads export": (["threads", "export", "--db", "desk.db"], ""),
     "threads export openai": (["threads", "export", "--db", "desk.db", "--format", "openai"], ""),
     "threads import": (["threads", "import", "recorded.jsonl", "--db", "in.db"], ""),
