@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -98,7 +99,8 @@ class ModelRequest:
             ModelTimeoutError: It comes too slowly.
         """
         model = self.model
-        response.encoding = "utf-8"  # as JSON is; some names of encodings are no text's (`hex`)
+        with suppress(ValueError):  # a transport may give an answer again whose text was read
+            response.encoding = "utf-8"  # as JSON is; some names of encodings are no text's (`hex`)
         with anyio.move_on_after(PATIENCE * model.timeout) as timer:
             await response.aread()
         if timer.cancelled_caught:
