@@ -277,7 +277,8 @@ async def test_the_customer_is_told_what_staff_decide_in_another_process(tmp_pat
     call = tool_call("pay", {"order": "A1"})
     store = SqliteHistory(tmp_path / "threads.db")
     options: dict[str, Any] = {"history": store, "approvers": ["staff"]}
-    here = app_of(support(call, tools=(pay,)), **options)
+    # An answer that comes while the run still pauses is read there, and it goes on there.
+    here = app_of(support(call, "Paid.", tools=(pay,)), **options)
     elsewhere = app_of(support("Paid.", tools=(pay,)), **options)
     async with served(here) as url, opened(url, "/api/vercel", said("Refund it")) as stream:
         question = (await until(stream, "data-waiting"))["data"]["requestId"]
