@@ -925,7 +925,7 @@ class _OutputSchema:
         self._unions += "anyOf" in schema or len(list(kinds)) > 1
         if schema.get("minItems", 0) not in (0, 1):
             yield "For 'array' type, 'minItems' values other than 0 or 1 are not supported"
-        if "format" in schema and schema["format"] not in _OUTPUT_FORMATS:
+        if "format" in schema and str(schema["format"]) not in _OUTPUT_FORMATS:
             yield f"format '{schema['format']}' is not supported"
         if any(isinstance(value, dict | list) for value in items_of(schema.get("enum"))):
             yield "enum values must be strings, numbers, booleans or null"
