@@ -114,7 +114,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     tool_choice: ToolChoice = "auto"
     lifecycle: Lifecycle[StateT] = NO_HOOKS
     output_type: OutputType[OutputT] | None = None
-    """What a run ends with: a type, a function that is called with what the model gives, a list of
+    """The output of a run: a type, a function that is called with what the model gives, a list of
     these, or one of `ToolOutput`, `NativeOutput` and `PromptedOutput`; None: whatever it says."""
 
     output_retries: int = 1

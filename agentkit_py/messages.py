@@ -661,7 +661,7 @@ class _Memo:
 
 
 def _memo(message: Message) -> _Memo:
-    memo = message._memo  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
+    memo = message._memo  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - same module
     if memo is None:
         memo = _Memo()
         object.__setattr__(message, "_memo", memo)
@@ -780,5 +780,5 @@ def lineage(message: Message) -> Iterator[Message]:
     current: Message | None = message
     while current is not None:
         yield current
-        memo = current._memo  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - same module
+        memo = current._memo  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - same module
         current = None if memo is None else memo.origin

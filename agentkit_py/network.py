@@ -84,7 +84,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         | Callable[[RouterContext[StateT]], RunOutputT | Awaitable[RunOutputT]]
         | None
     ) = None
-    """What a run ends with once the router is done: an agent that takes the last turn and gives its
+    """The output of a run once the router is done: an agent that takes the last turn and gives its
     output, or a function of the run; None: the output of the agent that was the last."""
 
     history: HistoryConfig | None = None

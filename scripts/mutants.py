@@ -172,7 +172,7 @@ def main() -> int:
     given = parser.parse_args()
     modules = [p for f in FOLDERS for p in sorted((ROOT / "agentkit_py" / f).rglob("*.py"))]
     every = [place for path in modules for place in places(path)]
-    chosen = random.Random(given.seed).sample(every, min(given.count, len(every)))  # noqa: S311
+    chosen = random.Random(given.seed).sample(every, min(given.count, len(every)))  # noqa: S311 - a sample that a seed repeats, no secret
     print(f"seed {given.seed}: {len(chosen)} of {len(every)} places", flush=True)
     tally: Counter[str] = Counter()
     known: list[str] = []

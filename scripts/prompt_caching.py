@@ -1,4 +1,4 @@
-"""How much of each request is what the provider has cached: docs/prompt-caching.md.
+"""Measure the share of each request that the provider has cached: docs/prompt-caching.md.
 
     .venv/bin/python scripts/prompt_caching.py           # write the page
     .venv/bin/python scripts/prompt_caching.py --check   # fail if it is not up to date
@@ -228,23 +228,24 @@ class Setting:
     policy: Policy = list
 
 
+OWN, SHARED = False, True
 SETTINGS = (
-    Setting(1, False, "all"),  # noqa: FBT003 - columns of a table
-    Setting(1, False, "`MessageWindow(40)`", lambda: [MessageWindow(40)]),  # noqa: FBT003
-    Setting(2, False, "all"),  # noqa: FBT003
-    Setting(2, True, "all"),  # noqa: FBT003
-    Setting(2, False, "`HandoffView()`", lambda: [HandoffView()]),  # noqa: FBT003
-    Setting(4, False, "all"),  # noqa: FBT003
-    Setting(4, True, "all"),  # noqa: FBT003
-    Setting(4, False, "`HandoffView()`", lambda: [HandoffView()]),  # noqa: FBT003
-    Setting(4, True, "`MessageWindow(40)`", lambda: [MessageWindow(40)]),  # noqa: FBT003
-    Setting(4, True, "`MessageWindow(60)`", lambda: [MessageWindow(60)]),  # noqa: FBT003
+    Setting(1, OWN, "all"),
+    Setting(1, OWN, "`MessageWindow(40)`", lambda: [MessageWindow(40)]),
+    Setting(2, OWN, "all"),
+    Setting(2, SHARED, "all"),
+    Setting(2, OWN, "`HandoffView()`", lambda: [HandoffView()]),
+    Setting(4, OWN, "all"),
+    Setting(4, SHARED, "all"),
+    Setting(4, OWN, "`HandoffView()`", lambda: [HandoffView()]),
+    Setting(4, SHARED, "`MessageWindow(40)`", lambda: [MessageWindow(40)]),
+    Setting(4, SHARED, "`MessageWindow(60)`", lambda: [MessageWindow(60)]),
 )
 
 
 @dataclass(frozen=True)
 class NetworkRow:
-    """What one network gives."""
+    """The figures of one network."""
 
     setting: Setting
     requests: int
@@ -315,7 +316,7 @@ async def network_measured(setting: Setting) -> NetworkRow:
 
 
 def content(body: dict[str, Any]) -> bytes:
-    """What Claude compares with earlier requests, in its order; the last brackets always differ."""
+    """Return the parts that Claude compares with earlier requests, in its order."""
     messages = [
         {**m, "content": [{"type": "text", "text": m["content"]}]}  # for which a text is short
         if isinstance(m["content"], str)

@@ -16,7 +16,7 @@ from agentkit_py.state import StateT
 T = TypeVar("T")
 
 GuardrailStage: TypeAlias = Literal["input", "output", "tool_input", "tool_output"]
-"""What a guardrail checks."""
+"""The stage of a run that a guardrail checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Tripwire:
     """Why, for logs, events and the error."""
 
     reply: Any = None
-    """What the run ends with instead of an error: a text, or an output of the agent's type."""
+    """The answer in place of the error: a text, or an output of the agent's type."""
 
     info: JsonValue = None
     """Facts beside the reason, as JSON."""
@@ -65,7 +65,7 @@ class Guardrail(Generic[T]):
     """The name in errors, events and traces; None: that of the function or agent."""
 
     reply: Any = None
-    """What a run that it stops ends with, where its verdict has no ``reply``; None: an error."""
+    """The answer of a run that it stops, where its verdict has no ``reply``; None: an error."""
 
     run_in_parallel: bool = False
     """Input guardrails: run beside the agent's first model call instead of before it. A tripwire

@@ -184,7 +184,7 @@ class RunContext:
     network: NetworkRun | None = None
     network_spec: NetworkSpec | None = None
     masks: Sequence[Redactor] = ()
-    """What has masked its input."""
+    """The redactors that have masked its input."""
 
     judged: set[int] = field(default_factory=set[int])
     """The input guardrails (by their ids in this process) that have judged its input."""

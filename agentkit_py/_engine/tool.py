@@ -180,7 +180,7 @@ class ToolTraits(TypedDict, total=False):
     """The time an approval waits for its answer; 4 hours unless given."""
 
     approvers: Sequence[str]
-    """Who may answer: ids of users, or names that the application's rule knows, e.g. of groups;
+    """Allowed to answer: ids of users, or names that the application's rule knows, e.g. of groups;
     ``"owner"`` is the user whose thread it is. Unless given, the application's rule decides."""
 
     escalate_after: timedelta

@@ -90,7 +90,7 @@ def _left(question: Question) -> str:
     if question.expires_at is None or question.status != "open":
         return ""
     minutes = max(0, int((question.expires_at - datetime.now(UTC)).total_seconds() / 60))
-    return f"in {minutes} min" if minutes < 600 else f"in {minutes // 60} h"  # noqa: PLR2004
+    return f"in {minutes} min" if minutes < 600 else f"in {minutes // 60} h"  # noqa: PLR2004 - ten hours
 
 
 def _status(question: Question) -> str:

@@ -33,7 +33,7 @@ class ApprovalRequest:
 
     asked_at: datetime | None = None
     approvers: tuple[str, ...] = ()
-    """Who may answer: ids of users or names of groups, ``"owner"`` for the thread's own user; the
+    """Allowed to answer: ids of users, names of groups, ``"owner"`` for the thread's own user; the
     application's rule decides where it is empty."""
 
     escalates_at: datetime | None = None

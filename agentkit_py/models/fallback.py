@@ -77,7 +77,7 @@ class FallbackModel(Model):
             ConfigurationError: There are fewer than two models, or one is no model.
         """
         found = tuple(models)
-        if len(found) < 2 or not all(isinstance(one, Model) for one in found):  # noqa: PLR2004
+        if len(found) < 2 or not all(isinstance(one, Model) for one in found):  # noqa: PLR2004 - one has none to fall back to
             raise ConfigurationError(
                 f"FallbackModel({list(found)!r:.200}): pass at least two models, e.g. "
                 "[openai(…), anthropic(…)]."

@@ -29,7 +29,7 @@ ServiceTier: TypeAlias = Literal["auto", "default", "flex", "scale", "priority"]
 
 
 class _OpenAI(TypedDict, total=False):
-    """What OpenAI's two formats have in common."""
+    """Settings that OpenAI's two formats share."""
 
     temperature: float
     """0 to 2."""

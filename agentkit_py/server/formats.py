@@ -114,7 +114,7 @@ class _VercelBody(_Body):
     trigger: str = "submit-message"
     messages: list[Any] = Field(default_factory=list[Any])
     message: _UiMessage | None = None
-    """What the page of the SDK on resuming streams sends: the last message alone."""
+    """The body that the SDK's page on resuming streams sends: the last message alone."""
 
     state: dict[str, Any] | None = None
     network: str | None = None

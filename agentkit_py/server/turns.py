@@ -31,7 +31,7 @@ class ShownTurn:
     """The time of its last row."""
 
     text: str | None = None
-    """What the user said; None: the thread begins with what agents said."""
+    """The user's message; None: the thread begins with an agent's."""
 
     parts: list[StreamedPart] = field(default_factory=list[StreamedPart])
 

@@ -56,4 +56,4 @@ def spend_in_processes(
 
 if __name__ == "__main__":
     _, kind_, where_, schema_, most_, seed_ = sys.argv
-    print(*asyncio.run(spend(budgets_at(kind_, where_, schema_, int(most_)), int(seed_))))  # noqa: T201
+    print(*asyncio.run(spend(budgets_at(kind_, where_, schema_, int(most_)), int(seed_))))  # noqa: T201 - a program that prints its figures

@@ -117,7 +117,7 @@ def test_wrong_budgets_are_refused_where_they_are_made() -> None:
     with pytest.raises(ConfigurationError, match="no plan 'tenant'"):
         budgets.of(tenant="t")
     with pytest.raises(ConfigurationError, match="Budgets"):
-        Budgets(openai("gpt-4.1"), {})  # type: ignore[arg-type]
+        Budgets(openai("gpt-4.1"), {})  # type: ignore[arg-type] - on purpose: it is refused
     assert budgets.of(user="u").scopes == {}
     assert isinstance(MemoryHistory(), SpendingStore)
 

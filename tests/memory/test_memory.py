@@ -50,7 +50,7 @@ async def test_memory_of_one_tenant_needs_no_other_and_takes_none() -> None:
 def test_settings_that_make_no_sense_are_refused() -> None:
     """Where they are given."""
     with pytest.raises(ConfigurationError, match="pass the store"):
-        Memory("threads.db")  # pyright: ignore[reportArgumentType]
+        Memory("threads.db")  # pyright: ignore[reportArgumentType] - a wrong kind of value
     with pytest.raises(ConfigurationError, match="most=0"):
         Memory(MemoryHistory(), most=0)
     with pytest.raises(ConfigurationError, match="k=0"):
@@ -120,7 +120,7 @@ async def test_facts_in_a_redacted_store_are_masked() -> None:
     """Also through a store that is one user's."""
     store = MemoryHistory()
     for wrapped in (redacted(store, ["email"]), redacted(for_user(store, "ada"), ["email"])):
-        memory = Memory(wrapped)  # pyright: ignore[reportArgumentType]
+        memory = Memory(wrapped)  # pyright: ignore[reportArgumentType] - the type of a wrapped store is HistoryStore
         await memory.of(user="ada", tenant="acme").remember("Writes as ada@example.com.")
     found = await store.list_facts("acme", "ada")
     assert [one.text for one in found] == ["Writes as [email]."] * 2

@@ -29,7 +29,7 @@ class World:
 
     def __init__(self, store: HistoryStore) -> None:
         self.store = store
-        self.memory = Memory(store, most=30)  # pyright: ignore[reportArgumentType]
+        self.memory = Memory(store, most=30)  # pyright: ignore[reportArgumentType] - each store here keeps facts
         self.known: dict[tuple[str, str], dict[str, tuple[str, str | None]]] = {}
         """By owner: text and thread of each fact that holds, by id."""
 

@@ -159,7 +159,7 @@ def test_wrong_settings_are_named_where_they_are_given(
 def test_type_checkers_know_the_names() -> None:
     """Pyright reports the comment below if it is not needed."""
     with pytest.raises(ConfigurationError, match="temperatures"):
-        openai("m", settings={"temperatures": 1})  # pyright: ignore[reportArgumentType]
+        openai("m", settings={"temperatures": 1})  # pyright: ignore[reportArgumentType] - on purpose: it is refused
 
 
 def test_pydantic_is_loaded_for_settings_only() -> None:

@@ -173,7 +173,7 @@ async def _stream(messages: Sequence[Message]) -> AsyncIterator[Message]:
 
 
 class _WithoutContext(HistoryProcessor):
-    def process(self, messages: Sequence[Message]) -> Sequence[Message]:  # type: ignore[override]
+    def process(self, messages: Sequence[Message]) -> Sequence[Message]:  # type: ignore[override] - it need not be async
         return messages
 
 
@@ -213,12 +213,12 @@ async def test_an_option_of_a_wrong_shape_is_refused() -> None:
     """The error says where it was given."""
     agent = Agent(name="a", system="S", model=ScriptedModel("ok"))
     with pytest.raises(ConfigurationError, match=r"^run\(\): processors must be a list"):
-        await agent.run("q?", processors=MessageWindow(1))  # type: ignore[arg-type]
-    agent.processors = lambda _context: MessageWindow(1)  # type: ignore[assignment,return-value]
+        await agent.run("q?", processors=MessageWindow(1))  # type: ignore[arg-type] - on purpose: it is refused
+    agent.processors = lambda _context: MessageWindow(1)  # type: ignore[assignment,return-value] - on purpose: it is refused
     with pytest.raises(ConfigurationError, match=r"<lambda> returned MessageWindow.*; return a l"):
         await agent.run("q?")
     with pytest.raises(ConfigurationError, match="own_tools"):
-        Network(name="n", agents=[agent], isolation="all")  # type: ignore[arg-type]
+        Network(name="n", agents=[agent], isolation="all")  # type: ignore[arg-type] - on purpose: it is refused
 
 
 async def test_a_process_method_may_be_sync() -> None:

@@ -500,7 +500,7 @@ async def test_a_file_keeps_a_summary_for_the_next_process(tmp_path: Any) -> Non
     path = tmp_path / "t.db"
     stores: list[HistoryStore] = [SqliteHistory(path), SqliteHistory(path)]
     for store in stores:
-        await ask(Summarize(answers.model, 3000, 2000, store=store), history(40))  # type: ignore[arg-type]
+        await ask(Summarize(answers.model, 3000, 2000, store=store), history(40))  # type: ignore[arg-type] - on purpose: it is refused
         await store.close()
     assert answers.asked == 1
 

@@ -161,7 +161,7 @@ def test_a_limit_that_is_no_positive_whole_number_is_refused(limit: object) -> N
     with pytest.raises(
         ConfigurationError, match="TokenLimiter: limit must be a whole number of at least 1"
     ):
-        TokenLimiter(limit)  # type: ignore[arg-type]
+        TokenLimiter(limit)  # type: ignore[arg-type] - on purpose: it is refused
 
 
 def test_a_tokenizer_and_an_encoding_together_are_refused() -> None:

@@ -137,7 +137,7 @@ def test_a_tokenizer_of_ones_own_needs_only_to_count() -> None:
 def test_a_value_that_cannot_count_is_refused_as_tokenizer(value: object) -> None:
     """A class is not one either, nor is a string, whose ``count`` counts something else."""
     with pytest.raises(ConfigurationError, match="count"):
-        as_tokenizer(value)  # type: ignore[arg-type]
+        as_tokenizer(value)  # type: ignore[arg-type] - on purpose: it is refused
 
 
 async def test_a_message_is_counted_once_per_tokenizer() -> None:

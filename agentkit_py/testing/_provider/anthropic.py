@@ -541,7 +541,7 @@ _SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 
 @_rule(f"{_DOCS.removesuffix('/build-with-claude')}/agents-and-tools/tool-use/server-tools")
 def unanswered_server_tool(request: Request) -> Iterator[Problem]:
-    """What a server's tool was asked comes back with its result, but for a turn that goes on.
+    """A call of a server's tool comes back with its result, but for a turn that goes on.
 
     That is one that is paused, and one that waits for results of the caller's own tools (recorded).
     """

@@ -407,7 +407,7 @@ def item_id(request: Request) -> Iterator[Problem]:
 
 @_rule("github.com/openai/openai-python/issues/2517", "observed")
 def following_without_reasoning(request: Request) -> Iterator[Problem]:
-    """What reasoning led to comes with it, or without its id."""
+    """An item that reasoning led to comes with it, or without its id."""
     before = ""
     for _, item in _items(request):
         kind, given = _kind(item), str(item.get("id") or "")

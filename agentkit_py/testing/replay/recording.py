@@ -82,7 +82,7 @@ class Conversation:
     system: str
     turns: list[RecordedTurn]
     opening: Sequence[RecordedReply] = ()
-    """What the assistant said before the first user message, as a greeting."""
+    """Replies before the first user message, as a greeting."""
 
     @property
     def replies(self) -> list[RecordedReply]:
