@@ -504,7 +504,8 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         if spec.output is None:
             return result
         if result.value is NO_VALUE:
-            raise OutputError(self.name, result.stop_reason or "earlier run", result=result)
+            reason = result.stop_reason or "earlier run"
+            raise OutputError(self.name, reason, result=result, problems=context.problems)
         results = tuple(context.transcript.results())
         return AgentRunResult(result.value, result, results, context.meter.usage)
 

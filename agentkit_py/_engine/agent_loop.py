@@ -380,7 +380,7 @@ class _AgentLoop:
             return _Inference(result, goes_on=False)
         if answer.problem is None:  # tools, or a pause
             return _Inference(result, goes_on=True, counts=bool(calls))
-        reason = result.cut.reason if result.cut else None
+        reason = answer.cut
         if reason in _FINAL or len(reader.problems) > reader.plan.spec.retries:
             return _Inference(result, goes_on=False, failed=reason or "retries")
         return _Inference(reader.corrected(result, answer), goes_on=True, counts=False)

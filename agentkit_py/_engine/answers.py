@@ -15,7 +15,7 @@ from agentkit_py._engine.output_types import Member, OutputPlan
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool_values import InvalidArguments, error_content
 from agentkit_py.errors import ConfigurationError, ModelRetry
-from agentkit_py.messages import TextMessage, ToolCall
+from agentkit_py.messages import Finish, FinishReason, TextMessage, ToolCall
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import NO_VALUE, AgentResult
 
@@ -36,6 +36,9 @@ class Answer:
     in_text: bool = False
     """True if the answer was no call, so that the problem must be said in a message."""
 
+    cut: FinishReason | None = None
+    """Why the reply was stopped before the model was done with it; None: it was not."""
+
 
 @dataclass(slots=True)
 class AnswerReader:
@@ -46,6 +49,10 @@ class AnswerReader:
     plan: OutputPlan
     problems: list[str] = field(default_factory=list[str])
 
+    def __post_init__(self) -> None:
+        """Leave the problems with the run, which may end after the turn without an output."""
+        self.run.problems = self.problems
+
     async def read(self, path: str, result: AgentResult, calls: Sequence[ToolCall]) -> Answer:
         """Return what a reply holds; a problem is added to those of the turn.
 
@@ -55,10 +62,10 @@ class AnswerReader:
             calls: Its tool calls.
         """
         own = [index for index, call in enumerate(calls) if call.name in self.plan.tools]
-        finish = result.finish
-        if finish is not None and finish.is_cut:
-            answer = Answer(in_text=not calls)
-            answer.problem = f"The reply was cut ({finish}). Answer again, with less text."
+        cut = _cut(result, calls)
+        if cut is not None:
+            answer = Answer(in_text=not calls, cut=cut.reason)
+            answer.problem = f"The reply was cut ({cut}). Answer again, with less text."
         elif own:
             answer = await self._read_calls(path, own, calls)
         elif calls or result.finish_reason == "pause":
@@ -174,6 +181,13 @@ class AnswerReader:
             f"{value!r:.80}, which does not survive JSON ({reason:.300}). Annotate what it "
             "returns, and return it."
         )
+
+
+def _cut(result: AgentResult, calls: Sequence[ToolCall]) -> Finish | None:
+    """Return why the reply is not whole; a call that its provider could not read can be mended."""
+    cut = result.cut
+    unread = cut is not None and cut.reason == "error" and any(call.malformed for call in calls)
+    return None if unread else cut
 
 
 def _malformed(call: ToolCall) -> str | None:

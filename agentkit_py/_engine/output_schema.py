@@ -227,7 +227,7 @@ def read_json(member: Member, text: str) -> Any:
     """
     found = _json_in(text)
     if found is None:
-        problem = f"it is no JSON: {text[:200]}"
+        problem = f"it is no JSON: {text[:200]}" if text.strip() else "it is empty"
         raise InvalidArguments([{"path": "(answer)", "message": problem}])
     return member.tool.arguments.validate(restore_arguments(member.spec.parameters, found[0]))
 

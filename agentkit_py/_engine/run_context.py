@@ -189,6 +189,9 @@ class RunContext:
     judged: set[int] = field(default_factory=set[int])
     """The input guardrails (by their ids in this process) that have judged its input."""
 
+    problems: Sequence[str] = ()
+    """The problems of the answers in the turn that began last; see `OutputError.problems`."""
+
     nesting: Nesting = Nesting()
     resumes: bool = False
     """True if no state was given, so that the data of the thread's previous run may be restored."""

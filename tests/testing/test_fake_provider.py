@@ -501,6 +501,19 @@ def test_a_reply_can_end_at_the_token_limit(name: ProviderName) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_a_reply_can_be_a_refusal(name: ProviderName) -> None:
+    """Formats with a place for refusals have it there; the others say so by how the reply ends."""
+    words = {
+        "anthropic": '"stop_reason": "refusal"',
+        "gemini": "PROHIBITED_CONTENT",
+        "openai_responses": '{"type": "refusal", "refusal": "No."}',
+    }
+    assert words.get(name, '"content": null, "refusal": "No."') in json.dumps(
+        answer({"text": "No.", "finish": "refusal"}, name)
+    )
+
+
 def test_ids_are_the_same_in_every_run() -> None:
     """Two providers with one script answer byte for byte the same."""
     script: list[Reply] = [tool_call("f", {"a": 1}), "Done."]

@@ -1114,7 +1114,13 @@ def _source_trouble(source: dict[str, Any], kind: str) -> str | None:
 
 # ---------------------------------------------------------------------------------------- replies
 
-_FINISH = {"stop": "end_turn", "tool": "tool_use", "length": "max_tokens", "filter": "refusal"}
+_FINISH = {
+    "stop": "end_turn",
+    "tool": "tool_use",
+    "length": "max_tokens",
+    "filter": "refusal",
+    "refusal": "refusal",
+}
 
 
 def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[str, Any]:

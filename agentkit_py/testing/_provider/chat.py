@@ -703,7 +703,13 @@ def file_part(request: Request) -> Iterator[Problem]:
 
 # ---------------------------------------------------------------------------------------- replies
 
-_FINISH = {"stop": "stop", "tool": "tool_calls", "length": "length", "filter": "content_filter"}
+_FINISH = {
+    "stop": "stop",
+    "tool": "tool_calls",
+    "length": "length",
+    "filter": "content_filter",
+    "refusal": "stop",
+}
 _AZURE_FIRST: dict[str, Any] = {
     "choices": [],
     "created": 0,
@@ -729,6 +735,8 @@ def rendered(
 ) -> dict[str, Any]:
     """Return the JSON with which chat completions would give that reply."""
     message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
+    if reply.finish == "refusal":
+        message |= {"content": None, "refusal": reply.text}
     if reply.calls:
         message["tool_calls"] = [
             {
@@ -785,8 +793,9 @@ def _deltas(message: dict[str, Any], *, whole_calls: bool) -> Iterator[dict[str,
     yield {"role": "assistant", "content": None if content is None else "", "refusal": None}
     for piece in pieces(message.get("reasoning_content") or ""):
         yield {"reasoning_content": piece}
-    for piece in pieces(content or ""):
-        yield {"content": piece}
+    for name in ("content", "refusal"):
+        for piece in pieces(message[name] or ""):
+            yield {name: piece}
     for index, call in enumerate(cast("list[dict[str, Any]]", items_of(message.get("tool_calls")))):
         if whole_calls:
             yield {"tool_calls": [{"index": index, **call}]}

@@ -816,7 +816,13 @@ def _text_in(value: Any, *names: str) -> str:
 
 # ---------------------------------------------------------------------------------------- replies
 
-_FINISH = {"stop": "STOP", "tool": "STOP", "length": "MAX_TOKENS", "filter": "SAFETY"}
+_FINISH = {
+    "stop": "STOP",
+    "tool": "STOP",
+    "length": "MAX_TOKENS",
+    "filter": "SAFETY",
+    "refusal": "PROHIBITED_CONTENT",
+}
 
 
 def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 # Answers bear one fixed time, so that a test can compare whole bodies.
 CREATED = 1_750_000_000
-FINISHES = ("stop", "tool", "length", "filter")
+FINISHES = ("stop", "tool", "length", "filter", "refusal")
 """Reasons for which a reply ends; each provider has its own words."""
 
 _PIECE = 5

@@ -615,6 +615,7 @@ _FINISH = {
     "tool": "completed",
     "length": "max_output_tokens",
     "filter": "content_filter",
+    "refusal": "completed",
 }
 _ENDS = {"completed": "response.completed", "incomplete": "response.incomplete"}
 
@@ -634,7 +635,7 @@ def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[st
         item = {"id": ids.next("rs_"), "type": "reasoning", "summary": summary}
         output.append({**item, "encrypted_content": f"gAAAAA{ids.next('')}"})
     if reply.text:
-        output.append(_message(reply.text, ids))
+        output.append(_message(reply, ids))
     output += [_call(call, ids) for call in reply.calls]
     if len(output) > 1 and output[0]["type"] == "reasoning":
         output[1]["id"] += f"{_LED_TO}{output[0]['id']}"
@@ -661,8 +662,11 @@ def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[st
     }
 
 
-def _message(text: str, ids: Ids) -> dict[str, Any]:
-    part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+def _message(reply: ReplyContent, ids: Ids) -> dict[str, Any]:
+    part: dict[str, Any] = {"type": "output_text", "text": reply.text}
+    part |= {"annotations": [], "logprobs": []}
+    if reply.finish == "refusal":
+        part = {"type": "refusal", "refusal": reply.text}
     head = {"id": ids.next("msg_"), "type": "message", "status": "completed"}
     return {**head, "role": "assistant", "content": [part]}
 
