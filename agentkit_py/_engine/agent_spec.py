@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._engine.guardrails import NO_GUARDRAILS, GuardrailSpec
 from agentkit_py._engine.handoffs import Handoff
-from agentkit_py._engine.knowledge import KnowledgeSearch
+from agentkit_py._engine.knowledge import KnowledgeFilters, KnowledgeSearch
 from agentkit_py._engine.lifecycle import AgentContext, Lifecycle
 from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.output_types import OutputPlan, OutputSpec
@@ -78,6 +78,19 @@ class AgentSpec:
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """Definitions of its own tools, for models and routers."""
         return tuple([tool.spec for tool in self.tools.values()])
+
+    def confined_to(self, filters: KnowledgeFilters) -> AgentSpec:
+        """Return the agent with more filters on its knowledge; without knowledge, as it is.
+
+        Raises:
+            ConfigurationError: A filter is none.
+        """
+        search = self.knowledge
+        if search is None:
+            return self
+        confined = search.confined_to(filters)
+        tools = {n: confined.tool if t is search.tool else t for n, t in self.tools.items()}
+        return replace(self, knowledge=confined, tools=tools)
 
     def plan_output(self, model: Model) -> OutputPlan | None:
         """Return how a model is asked for the output.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from agentkit_py._core.json import JsonObject, JsonValue
 from agentkit_py._engine.tool import Tool
@@ -18,16 +18,39 @@ class FilterLike(Protocol):
         ...
 
 
+Values: TypeAlias = Mapping[str, Any]
+"""A filter as a dict: each key has this value, or one of a list of values."""
+
+_Given: TypeAlias = FilterLike | Sequence[FilterLike | Values]
+
 FilterRule: TypeAlias = (
     FilterLike
     | Callable[
         [State[Any]],
-        "FilterLike | Sequence[FilterLike] | Awaitable[FilterLike | Sequence[FilterLike]]",
+        "_Given | Awaitable[_Given]",
     ]
 )
 """A filter, or a function of the run's state that gives one or several, sync or async."""
 
-KnowledgeFilters: TypeAlias = FilterRule | Sequence[FilterRule]
+KnowledgeFilters: TypeAlias = FilterRule | Sequence[FilterRule | Values]
+"""One or several, of which a document must pass all; in a list a filter may be a dict of values by
+key, ``[{"cuisine": "thai"}]``."""
+
+
+def described(filters: KnowledgeFilters | None) -> JsonValue:
+    """Return filters as JSON, by which a run that goes on is compared; functions by their names."""
+    given: Any = filters
+    items: list[Any] = [*given] if isinstance(given, list | tuple) else [given]
+    return [_described(one) for one in items]
+
+
+def _described(one: Any) -> JsonValue:
+    if hasattr(one, "to_dict"):
+        return one.to_dict()
+    if callable(one):
+        return f"function {getattr(one, '__name__', type(one).__name__)}"
+    return one
+
 
 FilterPrecedence: TypeAlias = Literal["both", "user"]
 """``"both"``: a document must pass the developer's filters and the model's. ``"user"``: where the
@@ -45,6 +68,14 @@ class KnowledgeSearch(Protocol):
     @property
     def agentic(self) -> bool:
         """True if its instructions are read from the store, in a step and once in a run."""
+        ...
+
+    def confined_to(self, filters: KnowledgeFilters, /) -> Self:
+        """Return the same search with more filters, all of which a document must pass.
+
+        Raises:
+            ConfigurationError: A filter is none.
+        """
         ...
 
     async def instructions(self, state: State[Any], /) -> JsonValue:

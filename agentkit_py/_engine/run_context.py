@@ -12,6 +12,7 @@ from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, NetworkSpec, 
 from agentkit_py._engine.checks import check_options
 from agentkit_py._engine.definition import definition_of
 from agentkit_py._engine.instrumentation import Instrument, Monitor, StreamingConfig, logger
+from agentkit_py._engine.knowledge import KnowledgeFilters, described
 from agentkit_py._engine.lifecycle import AgentContext
 from agentkit_py._engine.limits import NO_LIMITS, Meter, RunBudget, RunLimits
 from agentkit_py._engine.network_run import AgentLike, NetworkRun
@@ -85,6 +86,10 @@ class RunOptions(TypedDict, total=False):
     processors: Processors | None
     """Processors for this run, in addition to those that are configured; they run after these, for
     each agent."""
+
+    knowledge_filters: KnowledgeFilters | None
+    """Filters of each search of knowledge in this run, beside the agents' own; runs that are nested
+    in it have them, too."""
 
     tracing: Instrument | None
     """Measures the run, e.g. `agentkit_py.tracing.Tracing`; else whatever measures all runs."""
@@ -214,6 +219,9 @@ class RunContext:
     inherited: Sequence[tuple[Level, Sequence[HistoryProcessor]]] = ()
     """Processors of the run that this one is nested in, where it inherits them."""
 
+    knowledge_filters: KnowledgeFilters | None = None
+    """Filters of each search of knowledge, beside the agents' own."""
+
     handed: dict[str, HistoryProcessor] = field(default_factory=dict[str, HistoryProcessor])
     """The part of a handed-over conversation that agents see, by their names."""
 
@@ -245,7 +253,10 @@ class RunContext:
         """Return the agent as it was when this run first knew it."""
         known = self._specs.get(id(agent))
         if known is None:
-            known = self._specs[id(agent)] = (agent, agent.resolve())
+            spec = agent.resolve()
+            if self.knowledge_filters is not None:
+                spec = spec.confined_to(self.knowledge_filters)
+            known = self._specs[id(agent)] = (agent, spec)
         return known[1]
 
     def context_of(self, agent: AgentSpec) -> AgentContext:
@@ -338,6 +349,7 @@ class RunContext:
             dry: Save and create nothing.
         """
         specs = [self.spec_of(agent) for agent in agents]
+        self._check_filters(specs)
         chains = [(spec, self.chains_of(spec)) for spec in specs]
         self.shared = shared_prefix(chains, self.network_spec, self.mode)
         self.runtime.define(self.prefix, lambda: definition_of(specs, self.network_spec, router))
@@ -352,6 +364,20 @@ class RunContext:
             await self._release(error)
             self.raise_to_caller(error)
             raise
+
+    def _check_filters(self, specs: Sequence[AgentSpec]) -> None:
+        """Refuse filters that would filter nothing; keep them for a run that pauses."""
+        searched = any(spec.knowledge for spec in specs)
+        if self.knowledge_filters is not None and not searched and not self.nesting.depth:
+            raise ConfigurationError(
+                "run(knowledge_filters=…): no agent of this run has knowledge=… to search"
+            )
+        if searched:
+            self.runtime.decide(
+                f"{self.prefix}.knowledge_filters",
+                lambda: described(self.knowledge_filters),
+                "knowledge_filters of run() are",
+            )
 
     async def _release(self, error: Exception | CancelledError) -> None:
         """Give the thread back, as this run ends before it has begun."""
@@ -552,11 +578,17 @@ def begin_run(  # noqa: PLR0913 - by name
         mode=mode,
         prefix=prefix,
         chain=as_processors(options.get("processors"), "run()"),
+        knowledge_filters=_filters(options, nested_in),
         budget=options.get("budget") or (nested_in.budget if nested_in else None),
         approver=options.get("approver"),
         resumes=options.get("state") is None,
         masks=masks,
     )
+
+
+def _filters(options: RunOptions, nested_in: RunContext | None) -> KnowledgeFilters | None:
+    """Return the knowledge filters of a run; a nested one has those of the run around it."""
+    return options.get("knowledge_filters") if nested_in is None else nested_in.knowledge_filters
 
 
 def _masked(given: str | UserMessage, masks: Sequence[Redactor]) -> str | UserMessage:

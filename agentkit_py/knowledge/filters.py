@@ -34,6 +34,10 @@ _KEY = re.compile(r"[^\W\d][\w.-]{0,62}")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
+SOURCE = "source"
+"""The key by which a document's source is compared, unless its metadata have that key."""
+
+
 def is_storable(text: str) -> bool:
     """Return whether every database can keep the text: it has no NUL and no lone surrogate."""
     return _UNSTORABLE.search(text) is None
@@ -69,6 +73,36 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Scalar | l
         except FilterError as error:
             raise KnowledgeError(f"Metadata: {error}") from error
     return found
+
+
+def facts_of(source: str, metadata: Metadata) -> Metadata:
+    """Return all that filters compare of a document: its metadata, and its source."""
+    # A longer one could not be named in a filter, nor kept in an index.
+    return metadata if len(source) > _MAX_TEXT else {SOURCE: source, **metadata}
+
+
+def as_filter(given: object) -> FilterExpr:
+    """Return a filter that was written as one, as its JSON, or as a dict of values by key.
+
+    Raises:
+        FilterError: It is none of these.
+    """
+    if isinstance(given, FilterExpr):
+        return given
+    fields = as_object(given)
+    if fields is None:
+        raise FilterError(
+            f"{given!r:.80} is no filter; give EQ(key, value) and the like, or {{key: value}}"
+        )
+    if "op" in fields:
+        return FilterExpr.from_dict(fields)
+    if not fields:
+        raise FilterError("{} is no filter; leave it out to search everything")
+    found = [
+        IN(key, cast("list[Scalar]", value)) if isinstance(value, list) else EQ(key, value)
+        for key, value in fields.items()
+    ]
+    return found[0] if len(found) == 1 else AND(*found)
 
 
 class FilterExpr(ABC):

@@ -25,6 +25,7 @@ from agentkit_py.knowledge.filters import (
     FilterExpr,
     Scalar,
     checked_metadata,
+    facts_of,
     is_storable,
     storable,
 )
@@ -36,6 +37,7 @@ from agentkit_py.processors.vectors import Embedder, embed_all, normalized
 
 Mode: TypeAlias = Literal["vector", "keyword", "hybrid"]
 Filters: TypeAlias = FilterExpr | Sequence[FilterExpr]
+
 ProgressTo: TypeAlias = Callable[[Progress], None] | Literal["bar"] | None
 
 _BATCH = 64
@@ -180,7 +182,7 @@ class Knowledge:
         if how == "hybrid":
             found = await anyio.to_thread.run_sync(fused, query, near, worded)
         # Stores filter already; this check does not depend on any of them.
-        return [one for one in found if wanted is None or wanted.matches(one.metadata)][:count]
+        return [one for one in found if _passes(wanted, one)][:count]
 
     async def remove(self, source: str | None = None, *, filters: Filters | None = None) -> int:
         """Remove a document by its source, or all that pass filters, and return how many.
@@ -268,6 +270,10 @@ def _combined(filters: Filters | None) -> FilterExpr | None:
             "(FilterExpr.from_dict makes one of JSON)"
         )
     return AND(*filters)
+
+
+def _passes(wanted: FilterExpr | None, hit: Hit) -> bool:
+    return wanted is None or wanted.matches(facts_of(hit.source, hit.metadata))
 
 
 @contextmanager

@@ -160,7 +160,10 @@ class PostgresKnowledge(SqlStore):
             self._make_tables(run)
             return
         version = self._setting(run, "version")
-        if version != str(VERSION):
+        if version == "1":
+            self._add_sources(run)
+            run("UPDATE knowledge_facts_of_store SET value = ? WHERE name = 'version'", ["2"])
+        elif version != str(VERSION):
             raise KnowledgeError(
                 f"{database_name(self._conninfo)} has schema version {version}, this library "
                 f"knows {VERSION}."

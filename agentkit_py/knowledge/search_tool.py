@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SkipValidation
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonObject, JsonValue, as_list, as_object, dumps
@@ -23,8 +23,12 @@ from agentkit_py.knowledge.filters import (
     NOT,
     OPERATORS,
     OR,
+    SOURCE,
+    Comparison,
     FilterExpr,
     Scalar,
+    as_filter,
+    kind_of,
 )
 from agentkit_py.state import State
 from agentkit_py.tools import Tool, ToolContext, create_tool
@@ -44,6 +48,10 @@ _USE = (
     '[{"key": "KEY", "op": "EQ", "value": "VALUE"}]. Leave it out if in doubt.'
 )
 _VALUES = 5
+_KNOWN_VALUES = 50
+"""Values of a key that are looked at to tell its kind."""
+
+_KINDS = {"text": "a text", "number": "a number", "bool": "true or false"}
 _MAX_SHOWN = 40
 _OPERANDS = {"key", "value", "values"}
 _GROUPED = {"filters", "conditions", "condition"}
@@ -86,6 +94,13 @@ class _FilteredQuery(_Query):
     )
 
 
+# The same to the model; its filters are not read, where the developer's count alone.
+class _UnreadFilters(_Query):
+    filters: SkipValidation[list[_ModelFilter] | None] = Field(
+        None, description="What the documents must be like; all of these must hold."
+    )
+
+
 class SearchTool:
     """One agent's search."""
 
@@ -103,12 +118,27 @@ class SearchTool:
         self._knowledge = knowledge
         self._rules = _rules(filters)
         self._precedence: Precedence = precedence
+        ignored = precedence == "user" and bool(self._rules)
+        filtered = _UnreadFilters if ignored else _FilteredQuery
         self.tool: Tool = create_tool(
             name=NAME,
             description=_DESCRIPTION,
-            parameters=_FilteredQuery if agentic else _Query,
+            parameters=filtered if agentic else _Query,
             handler=self._handle,
             strict=False if agentic else None,
+        )
+
+    def confined_to(self, filters: Any) -> SearchTool:
+        """Return this search with more filters: a document must pass its own and these.
+
+        Raises:
+            ConfigurationError: A filter is none.
+        """
+        return SearchTool(
+            self._knowledge,
+            filters=[*self._rules, *_rules(filters)] or None,
+            agentic=self.agentic,
+            precedence=self._precedence,
         )
 
     async def instructions(self, state: State[Any]) -> JsonValue:
@@ -126,16 +156,15 @@ class SearchTool:
         if isinstance(given, _FilteredQuery) and given.filters:
             filters = [one.model_dump(exclude_none=True) for one in given.filters]
             asked = model_filter(filters, await self._knowledge.keys(own, 0))
-        hits = await self._knowledge.search(given.query, filters=self._joined(own, asked))
-        if not hits:
-            return "Nothing was found. Try other words."
-        return [hit.to_dict() for hit in hits]
-
-    def _joined(self, own: FilterExpr | None, asked: FilterExpr | None) -> FilterExpr | None:
-        if own is None or asked is None:
-            return own or asked
         # Two lists of conditions side by side: what the model says cannot reach into ours.
-        return own if self._precedence == "user" else _Confined(own, asked)
+        joined = _Confined(own, asked) if own and asked else own or asked
+        hits = await self._knowledge.search(given.query, filters=joined)
+        if hits:
+            return [hit.to_dict() for hit in hits]
+        if asked is not None:
+            known = await self._knowledge.keys(own, _KNOWN_VALUES)
+            _check_kinds(asked, {SOURCE: [f"{SOURCE}.md"], **known})
+        return "Nothing was found. Try other words."
 
     async def _own(self, state: State[Any]) -> FilterExpr | None:
         """Return the developer's filter for this state.
@@ -149,13 +178,13 @@ class SearchTool:
                 found.append(rule)
                 continue
             made = await resolve(rule(state))
-            items = cast("Sequence[Any]", made if isinstance(made, list | tuple) else [made])
-            if not items or not all(isinstance(one, FilterExpr) for one in items):
+            try:
+                found.extend(_made(made))
+            except FilterError as error:
                 raise ConfigurationError(
                     f"A function in knowledge_filters gave {made!r:.80} and no filter; nothing "
                     "was searched"
-                )
-            found.extend(items)
+                ) from error
         try:
             return AND(*found) if len(found) > 1 else found[0] if found else None
         except FilterError as error:
@@ -184,9 +213,9 @@ def model_filter(given: Sequence[Any], keys: Collection[str]) -> FilterExpr:
             is left out to make it fit.
     """
     found = AND(*(_filter_of(one, 1) for one in given))
-    unknown = sorted(found.keys - set(keys))
+    unknown = sorted(found.keys - {*keys, SOURCE})
     if unknown:
-        valid = ", ".join(sorted(keys)) or "none"
+        valid = ", ".join([*sorted(set(keys) - {SOURCE}), SOURCE])
         raise FilterError(
             f"No document has the metadata key {unknown[0]!r}; valid keys: {valid}. "
             "Nothing was searched."
@@ -234,15 +263,57 @@ def _rules(filters: Any) -> list[Rule]:
     items: list[Any] = [filters]
     if isinstance(filters, Sequence) and not isinstance(filters, str | bytes):
         items = list(cast("Sequence[Any]", filters))
-    for one in items:
-        if not isinstance(one, FilterExpr) and not callable(one):
-            raise ConfigurationError(
-                f"knowledge_filters has {one!r:.80}; a filter is EQ(key, value) and the like "
-                "(FilterExpr.from_dict makes one of JSON), or a function of the state"
-            )
+    elif isinstance(filters, Mapping):
+        raise ConfigurationError(
+            f"knowledge_filters={filters!r:.80}: put it into [ ], as one filter of several may be"
+        )
     if not items:
         raise ConfigurationError("knowledge_filters is empty; leave it out to search everything")
-    return items
+    try:
+        return [one if callable(one) else as_filter(one) for one in items]
+    except FilterError as error:
+        raise ConfigurationError(
+            f"knowledge_filters: {error}, or a function of the state"
+        ) from error
+
+
+def _made(given: object) -> list[FilterExpr]:
+    """Return the filters that a function gave: one, or a list of them.
+
+    Raises:
+        FilterError: There is none.
+    """
+    if isinstance(given, FilterExpr):
+        return [given]
+    if not isinstance(given, list | tuple) or not given:
+        raise FilterError(f"{given!r:.80} is no filter, and no list of filters")
+    return [as_filter(one) for one in cast("Sequence[object]", given)]
+
+
+def _check_kinds(filters: FilterExpr, known: Mapping[str, Sequence[Scalar]]) -> None:
+    """Say why nothing was found where a value is of a kind that its key does not have.
+
+    Raises:
+        FilterError: One is.
+    """
+    for child in filters.children:
+        _check_kinds(child, known)
+    if isinstance(filters, IN):
+        values = filters.values
+    elif isinstance(filters, Comparison):
+        values = (filters.value,)
+    else:
+        return
+    (key,) = filters.keys
+    examples = known.get(key, ())
+    kinds = {kind_of(one) for one in examples}
+    for value in values:
+        if kinds and kind_of(value) not in kinds:
+            raise FilterError(
+                f"Nothing was found: {dumps(value)} is {_KINDS[kind_of(value)]}, but {key!r} is "
+                f"{' or '.join(_KINDS[kind] for kind in sorted(kinds))} in the documents, e.g. "
+                f"{_short(examples[0])}."
+            )
 
 
 def _listed(keys: Mapping[str, Sequence[Scalar]]) -> str:
@@ -252,6 +323,7 @@ def _listed(keys: Mapping[str, Sequence[Scalar]]) -> str:
             f"- {key}: {', '.join(_short(value) for value in values)}"
             for key, values in keys.items()
         ),
+        *(() if SOURCE in keys else (f"- {SOURCE}: the document's, as results name it",)),
         _USE,
     ]
     return "\n".join(lines)

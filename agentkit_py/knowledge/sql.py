@@ -27,11 +27,14 @@ from agentkit_py.knowledge.filters import (
     NEQ,
     NOT,
     OR,
+    SOURCE,
     STARTSWITH,
     Comparison,
     FilterExpr,
+    Metadata,
     Ordered,
     Scalar,
+    facts_of,
     kind_of,
 )
 from agentkit_py.knowledge.ranking import telling
@@ -42,8 +45,8 @@ Dialect: TypeAlias = Literal["sqlite", "postgres"]
 Condition: TypeAlias = tuple[str, list[Any]]
 """A condition on ``knowledge_documents d``, and its parameters in order."""
 
-VERSION = 1
-"""The version of the tables' schema."""
+VERSION = 2
+"""The version of the tables' schema; since 2, documents can be filtered by their source."""
 
 FOUND = "c.text, c.position, d.name, d.source, d.metadata"
 """The columns of a found chunk ``c`` of a document ``d``; its score follows."""
@@ -56,6 +59,9 @@ _IDENTITY = {
 _TEXT = {"sqlite": "TEXT", "postgres": 'text COLLATE "C"'}
 _POSITION = {"sqlite": "instr", "postgres": "strpos"}
 _SIGNS = {"GT": ">", "GTE": ">=", "LT": "<", "LTE": "<="}
+_IS_METADATA = "(f.key <> ? OR f.in_list = 1 OR f.kind <> 'text' OR f.text <> d.source)"
+"""Leaves the source out, which every document has."""
+
 _HAS = "EXISTS (SELECT 1 FROM knowledge_facts f WHERE f.document = d.id AND f.key = ? AND "
 
 
@@ -221,7 +227,11 @@ class SqlStore(KnowledgeStore):
             "RETURNING id",
             values,
         )[0][0]
-        for key, value in document.metadata.items():
+        self._put_facts(run, number, facts_of(document.source, document.metadata))
+        self._add(run, number, chunks)
+
+    def _put_facts(self, run: Execute, number: int, facts: Metadata) -> None:
+        for key, value in facts.items():
             in_list = isinstance(value, list)
             for one in value if isinstance(value, list) else [value]:
                 text = one if isinstance(one, str) else None
@@ -232,7 +242,13 @@ class SqlStore(KnowledgeStore):
                     "INSERT INTO knowledge_facts VALUES (?, ?, ?, ?, ?, ?, ?)",
                     [number, key, int(in_list), kind_of(one), text, folded, size],
                 )
-        self._add(run, number, chunks)
+
+    def _add_sources(self, run: Execute) -> None:
+        """Bring a store of version 1 to version 2."""
+        for number, source, metadata in run("SELECT id, source, metadata FROM knowledge_documents"):
+            known = _metadata(metadata)
+            facts = facts_of(source, known)
+            self._put_facts(run, number, {k: facts[k] for k in facts.keys() - known.keys()})
 
     def _passing(
         self, run: Execute, filters: FilterExpr | None, ids: Sequence[str] | None = None
@@ -248,8 +264,8 @@ class SqlStore(KnowledgeStore):
         condition, values = compiled(filters, self._dialect)
         rows = run(
             "SELECT DISTINCT f.key FROM knowledge_facts f JOIN knowledge_documents d "  # noqa: S608 - parameters
-            f"ON d.id = f.document WHERE {condition} ORDER BY f.key",
-            values,
+            f"ON d.id = f.document WHERE {condition} AND {_IS_METADATA} ORDER BY f.key",
+            [*values, SOURCE],
         )
         query = (
             "SELECT f.kind, f.text, f.number FROM knowledge_facts f "  # noqa: S608 - parameters

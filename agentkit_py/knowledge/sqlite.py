@@ -145,6 +145,9 @@ class SqliteKnowledge(SqlStore):
         version = run("PRAGMA user_version")[0][0]
         if version == 0:
             self._make_tables(run)
+        elif version == 1:
+            self._add_sources(run)
+            run(f"PRAGMA user_version = {VERSION}")
         elif version != VERSION:
             raise KnowledgeError(
                 f"{self.path} has schema version {version}, this library knows {VERSION}."
