@@ -24,7 +24,7 @@ from agentkit_py._engine.guardrails import (
     InputGuardrail,
     OutputGuardrail,
 )
-from agentkit_py._engine.model_input import ModelInputBuilder
+from agentkit_py._engine.model_input import ModelInputBuilder, TurnServices
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
 from agentkit_py._engine.network_loop import NetworkLoop, RouterContext
 from agentkit_py._engine.network_run import DONE, NetworkRun, RunOutputT
@@ -47,7 +47,14 @@ from agentkit_py.runs import Runnable
 from agentkit_py.runtime.journal import RunPaused
 from agentkit_py.state import State, StateT
 
-__all__ = ["DEFAULT_MAX_ITER", "Network", "NetworkRun", "create_network", "explain"]
+__all__ = [
+    "DEFAULT_MAX_ITER",
+    "Network",
+    "NetworkRun",
+    "create_network",
+    "explain",
+    "index_thread",
+]
 
 DEFAULT_MAX_ITER = 50
 """Agent turns per run where nobody says otherwise; a run that is stopped by it is logged."""
@@ -324,14 +331,48 @@ async def explain(
     """
     own = state.clone() if isinstance(state, State) else state
     options: RunOptions = {"state": own, "thread_id": thread_id, "model": model}
-    chosen = _chosen(target, agent)
+    builder = await _input_builder(target, _chosen(target, agent), input, options)
+    return (await builder.build()).report
+
+
+async def index_thread(target: Agent[Any, Any] | Network[Any, Any], thread_id: str) -> None:
+    """Make all that the processors of an agent, or of a network's agents, keep with a thread.
+
+    `Recall` embeds older turns and `Summarize` summarises them during a run, a part at a time. This
+    does it at once, for threads that were imported or that a processor is new to. Nothing is said
+    and no answer is asked for.
+
+    Args:
+        target: The agent or network that the thread is with.
+        thread_id: The stored thread.
+
+    Raises:
+        MissingModelError: An agent has no model, whose name and window matter here.
+        ProcessorError: A model, an embedder or the store failed; what was made before is kept.
+        ThreadNotFoundError: There is no such thread.
+    """
+    for agent in target.agents if isinstance(target, Network) else [target]:
+        builder = await _input_builder(target, agent, "", {"thread_id": thread_id})
+        run, turn = builder.run, builder.turn
+        services = TurnServices(run=run, turn=turn, path="index")
+        await replace(builder, path="index", services=services, catching_up=True).build()
+
+
+async def _input_builder(
+    target: Agent[Any, Any] | Network[Any, Any],
+    chosen: Agent[Any, Any],
+    said: str | UserMessage,
+    options: RunOptions,
+) -> ModelInputBuilder:
+    """Return what builds an agent's next input, with its thread loaded and nothing saved."""
+    model = options.get("model")
     if isinstance(target, Network):
-        context = _begin(target, input, options)
+        context = _begin(target, said, options)
         agents, default = target.agents, target.default_model
         _loop(target, context, options)
     else:
         mode = target.history_mode
-        context = begin_run(target.name, input, options, history=target.history, mode=mode)
+        context = begin_run(target.name, said, options, history=target.history, mode=mode)
         agents, default = [target], None
     await context.open(agents, dry=True)
     spec = context.spec_of(chosen)
@@ -340,7 +381,7 @@ async def explain(
     turn = context.turn_of(spec, found, "explain", "explain", "explain")
     tools = await offered_tools(context, spec, "explain.tools")
     tools = tools if plan is None else {**tools, **plan.tools}
-    return (await ModelInputBuilder(run=context, turn=turn, tools=tools).build()).report
+    return ModelInputBuilder(run=context, turn=turn, tools=tools)
 
 
 def _chosen(target: Agent[Any, Any] | Network[Any, Any], name: str | None) -> Agent[Any, Any]:

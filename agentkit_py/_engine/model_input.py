@@ -122,6 +122,9 @@ class ModelInputBuilder:
     services: TurnServices | None = None
     """Services for processors; None in a rehearsal, which has no side effects."""
 
+    catching_up: bool = False
+    """The thread is indexed; see `ProcessorContext.catching_up`."""
+
     other_chains: Chains | None = None
     """Processors to try in place of those that are configured."""
 
@@ -393,6 +396,7 @@ class ModelInputBuilder:
             memory=run.memory,
             unloaded=run.not_loaded,
             dry=self.services is None,
+            catching_up=self.catching_up,
         )
 
     def _protected(self, history: Sequence[Message]) -> frozenset[int]:

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -218,16 +219,27 @@ def _found(result: AgentResult, sought: WordSearch) -> str:
 def index(
     ctx: typer.Context,
     db: _Db,
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODULE:OBJECT",
+            help="A network or an agent: also make what its Recall and Summarize keep.",
+        ),
+    ] = None,
     *,
     schema: _Schema = SCHEMA,
     prefix: _Prefix = PREFIX,
 ) -> None:
     """Add to the index of words what it lacks; searches read that message by message until then.
 
-    It lacks what a Python without SQLite's FTS5 saved, or a store with full_text=False.
+    It lacks what a Python without SQLite's FTS5 saved, or a store with full_text=False. With
+    MODULE:OBJECT, older messages of all threads are embedded and summarised now, as runs would do
+    a part at a time; this calls the embedder and the model of its processors.
     """
 
     async def work(store: HistoryStore, console: Console) -> None:
+        if target is not None:
+            await _index_turns(target, store, console)
         left = first = await store.index_words(0)
         with _progress("index", first) as advance:
             while left > 0:
@@ -236,6 +248,22 @@ def index(
         console.print(Text(f"{_count(first, 'result')} added", "dim"))
 
     StoreOptions(db, None, schema, prefix).run(ctx, work)
+
+
+async def _index_turns(target: str, store: HistoryStore, console: Console) -> None:
+    from agentkit_py.cli.target import load_target  # noqa: PLC0415 - slow to load
+    from agentkit_py.network import index_thread  # noqa: PLC0415 - slow to load
+
+    found = copy(load_target(target))
+    if found.history is not None:
+        store.processors = found.history.processors
+    found.history = store
+    threads = await store.list_threads(None)
+    with _progress("index", len(threads)) as advance:
+        for thread in threads:
+            await index_thread(found, thread.id)
+            advance(1)
+    console.print(Text(f"{_threads(len(threads))} indexed", "dim"))
 
 
 @app.command("export")

@@ -72,6 +72,9 @@ class ProcessorServices(Protocol):
 Stage: TypeAlias = Literal["started", "completed", "failed"]
 """Stage of a processor's activity."""
 
+CATCH_UP_CALLS = 2
+"""Calls of a model or embedder that one turn may make for older messages, in each processor."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
@@ -265,6 +268,11 @@ class ProcessorContext:
 
     dry: bool = False
     """A rehearsal: a processor only notes what it would do beyond its messages."""
+
+    catching_up: bool = False
+    """The thread is being indexed, for no run that waits: a processor makes all that it keeps with
+    the thread now. Else it asks a model or an embedder `CATCH_UP_CALLS` times for it at the most,
+    and leaves the rest to later turns."""
 
     notes: list[str] = field(default_factory=list[str], repr=False)
     """Notes of the processor about this call, for the report; see `note`."""

@@ -12,7 +12,7 @@ from agentkit_py._core.json import JsonValue, as_list, as_object
 from agentkit_py.errors import ConfigurationError, HistoryError, ModelError
 from agentkit_py.messages import Message, Messages, TextMessage, lineage
 from agentkit_py.processors.apply import apply_processors, as_processors
-from agentkit_py.processors.base import Processor, ProcessorContext, Tokenizer
+from agentkit_py.processors.base import CATCH_UP_CALLS, Processor, ProcessorContext, Tokenizer
 from agentkit_py.processors.cutting import fingerprint, past_length, segments
 from agentkit_py.processors.hybrid import ranked
 from agentkit_py.processors.settings import ConfiguredProcessor, number, whole
@@ -42,7 +42,10 @@ class Recall(ConfiguredProcessor):
     that are found come as one delimited message right before the user's, so that the beginning of
     the request stays as it was.
 
-    Each turn is embedded once; the vectors are stored with the thread where its store can.
+    Each turn is embedded once; the vectors are stored with the thread where its store can. One run
+    embeds 128 turns at the most, the newest first: of a longer thread that has no vectors yet, the
+    others are found by their words only, which the report says. ``agentkit threads index`` embeds
+    all of them.
 
     Args:
         embedder: Makes vectors of texts.
@@ -91,7 +94,7 @@ class Recall(ConfiguredProcessor):
         tokenizer = await prepare(context.tokenizer or default_tokenizer())
         left = await self._left(messages, context)
         turns = _turns(messages[: past_length(messages, context)], left)
-        if not turns or not context.input:
+        if not turns or not (context.input or context.catching_up):
             return messages if len(left) == len(messages) else left
         chosen = self._known(turns, context)
         if chosen is None and context.dry:
@@ -155,6 +158,11 @@ class Recall(ConfiguredProcessor):
         record = as_object(found) or {}
         if "problem" in record:
             context.note(f"nothing recalled: {record['problem']}")
+        if record.get("left"):
+            context.note(
+                f"{record['left']} older turns have no vectors yet; agentkit threads index makes "
+                "them"
+            )
         chosen = [
             (str(one), float(likeness))
             for one, likeness in as_list(record.get("found")) or ()
@@ -170,20 +178,27 @@ class Recall(ConfiguredProcessor):
         texts = {turn.id: turn.text for turn in turns}
         try:
             missing = await index.missing_vectors(thread, key, list(texts))
-            for start in range(0, len(missing), _AT_ONCE):
-                ids = missing[start : start + _AT_ONCE]
+            missing.reverse()  # what is newest is asked about most
+            now = missing if context.catching_up else missing[: CATCH_UP_CALLS * _AT_ONCE]
+            for start in range(0, len(now), _AT_ONCE):
+                ids = now[start : start + _AT_ONCE]
                 vectors = await embed_all(self.embedder, [texts[one] for one in ids])
                 await index.add_vectors(thread, key, dict(zip(ids, vectors, strict=True)))
+            if not context.input:
+                return {"found": []}
             (sought,) = await embed_all(self.embedder, [context.input])
             count = max(_CANDIDATES, self.k)
             found = await index.nearest_vectors(thread, key, sought, list(texts), count)
         except (ModelError, HistoryError) as error:
+            if context.catching_up:
+                raise
             return {"problem": str(error)}
         ids = list(texts)
         places = {one: place for place, one in enumerate(ids)}
         near = {places[one]: likeness for one, likeness in found}
         order = ranked(context.input, list(texts.values()), near)
-        return {"found": [[ids[place], near.get(place, 0.0)] for place in order[: self.k]]}
+        best = [[ids[place], near.get(place, 0.0)] for place in order[: self.k]]
+        return {"found": best, "left": len(missing) - len(now)}
 
     def _index(self, context: ProcessorContext) -> VectorIndex:
         if self.index is not None:

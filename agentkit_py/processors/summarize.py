@@ -14,6 +14,7 @@ from agentkit_py.errors import ConfigurationError, HistoryError, ModelError
 from agentkit_py.messages import Message, Messages, TextMessage, ToolCallMessage, ToolResultMessage
 from agentkit_py.models.base import Model
 from agentkit_py.processors.base import (
+    CATCH_UP_CALLS,
     ProcessorContext,
     ProcessorServices,
     Summary,
@@ -51,7 +52,9 @@ class Summarize(ConfiguredProcessor):
     again. What belongs to the current run is never summarised.
 
     Where no summary can be had (the model fails, says nothing or too much, another run is making
-    one), the older messages are left out, and the report says why.
+    one), the older messages are left out, and the report says why. One run asks the model twice at
+    the most: of a longer thread that has no summary yet, later runs take in the rest, or
+    ``agentkit threads index`` does at once.
 
     Args:
         model: Makes the summaries.
@@ -150,6 +153,8 @@ class _Known:
     """True: this run has tried to make a new one."""
 
     problem: str = ""
+    left: int = 0
+    """Messages that a new summary was not made of, since it would have taken too many calls."""
 
 
 class _Task:
@@ -252,9 +257,17 @@ class _Task:
             problem = "no model can be asked outside of a run"
             return _Known(known.summary, tried=True, problem=problem)
         writer = _Writer(
-            self._processor, self._kept, services, self._past, self._positions, self._tokenizer
+            self._processor,
+            self._kept,
+            services,
+            self._past,
+            self._positions,
+            self._tokenizer,
+            None if self._context.catching_up else CATCH_UP_CALLS,
         )
         written = await writer.write(wanted)
+        if written.problem and self._context.catching_up:
+            raise HistoryError(f"Thread {self._context.thread_id!r}: {written.problem}")
         return replace(written, summary=written.summary or known.summary)
 
     def _wanted(self, summary: Summary | None) -> tuple[_Wanted | None, str]:
@@ -290,6 +303,10 @@ class _Task:
             self._context.note("the stored summary is of other messages")
         if known.problem:
             self._context.note(known.problem)
+        if known.left:
+            more = f"{known.left} messages left out until later runs summarise them"
+            self._context.note(f"{more}, or agentkit threads index does")
+            start += known.left
         if not self._too_much(summary, start):
             return [*front, *self._past[start:]]
         first = self._window(summary, start)
@@ -367,6 +384,8 @@ class _Writer:
     messages: Messages
     positions: ThreadPositions
     tokenizer: Tokenizer
+    most_calls: int | None
+    """Calls of the model; None: as many as it takes."""
 
     async def write(self, wanted: _Wanted) -> _Known:
         """Make the summary and keep it; whatever goes wrong is reported, and never raised.
@@ -402,7 +421,8 @@ class _Writer:
         summary = wanted.earlier
         # Of a long thread, what an earlier summary stands for may not even be loaded.
         offset = 0 if summary is None else summary.covered - wanted.start
-        for start, stop in wanted.batches(self.processor.upper):
+        stop = wanted.start
+        for start, stop in wanted.batches(self.processor.upper)[: self.most_calls]:
             part = self.messages[start:stop]
             try:
                 text = await self._ask(part, summary, wanted.most)
@@ -419,7 +439,7 @@ class _Writer:
                 created_at=self.services.now("summary"),
                 place=None if position is None else position + 1,
             )
-        return _Known(summary, tried=True)
+        return _Known(summary, tried=True, left=wanted.stop - stop)
 
     async def _ask(self, messages: Messages, earlier: Summary | None, most: int) -> str:
         request = request_of(

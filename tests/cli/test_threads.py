@@ -120,6 +120,33 @@ def test_words_that_no_index_has_are_added(
     assert "0 results added" in threads("index", "--db", path)
 
 
+RECALLING = """
+from agentkit_py import Agent, openai
+from agentkit_py.processors import Recall
+from agentkit_py.testing import HashingEmbedder
+
+clerk = Agent(
+    name="clerk", system="", model=openai("gpt-4o", api_key="k"),
+    processors=[Recall(HashingEmbedder(), keep_recent=0)],
+)
+"""
+
+
+def test_older_turns_of_all_threads_are_embedded(db: Path, tmp_path: Path) -> None:
+    """With an agent or a network; what it lacks of words is added as without."""
+    (tmp_path / "recalling.py").write_text(RECALLING)
+    done = agentkit("threads", "index", "recalling:clerk", "--db", db, folder=tmp_path)
+    assert done.exit_code == 0, done.output
+    assert "3 threads indexed" in done.output
+
+    async def kept() -> list[int]:
+        async with SqliteHistory(db) as store:
+            data = [await store.thread_data(name) for name in "abc"]
+        return [len(vectors) for one in data for vectors in one.vectors.values()]
+
+    assert asyncio.run(kept()) == [1, 1, 1]
+
+
 def test_deleting_asks_first_and_takes_files_along(db: Path, tmp_path: Path) -> None:
     """Everything of a user; others keep theirs."""
     files = Workspace(tmp_path / "files")

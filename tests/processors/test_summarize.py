@@ -24,6 +24,7 @@ from agentkit_py.errors import ConfigurationError, HistoryError
 from agentkit_py.events import ContextActivity
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.models.base import ModelRequest
+from agentkit_py.network import index_thread
 from agentkit_py.processors import (
     ApproximateTokenizer,
     ProcessorContext,
@@ -252,8 +253,13 @@ async def test_a_summary_that_another_run_just_made_is_taken() -> None:
 
 async def test_a_long_history_is_summarised_in_pieces() -> None:
     """Each request has the summary so far and as much as the upper threshold."""
-    answers = Answers(lambda body: f"Summary {len(answers.bodies)}.")
-    result = await ask(summarizer(answers, store=MemoryHistory()), history(200))
+    answers, store = Answers(lambda body: f"Summary {len(answers.bodies)}."), MemoryHistory()
+    for turns in range(1, 5):
+        result = await ask(summarizer(answers, store=store), history(200))
+        if turns < 4:
+            assert answers.asked == 2 * turns  # no turn waits for more
+            assert "left out until later runs summarise them" in reason(result)
+            assert sum(map(len, sent(result))) <= 2000
     assert answers.asked == -(-(200 - (len(sent(result)) - 1)) * 100 // 3000)
     assert f"Summary {answers.asked}." in sent(result)[0]
     sizes = [sum(map(len, answers.texts(n)[1:])) for n in range(answers.asked)]
@@ -515,9 +521,11 @@ async def test_of_a_long_thread_only_what_no_summary_stands_for_is_loaded(tmp_pa
         name="clerk", system="S", model=Answers("y" * 100).model, history=store,
         processors=[summarizer(answers)], token_counter=COUNT,
     )  # fmt: skip
-    first = await agent.run("x" * 100, thread_id="t")
+    await index_thread(agent, "t")
     asked = answers.asked
     assert asked > 10
+    first = await agent.run("x" * 100, thread_id="t")
+    assert answers.asked == asked
     second = await agent.run("x" * 100, thread_id="t")
     assert answers.asked == asked
     assert second.context is not None
