@@ -189,16 +189,16 @@ class AnthropicAdapter(Adapter):
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""
-        draft = self._draft(model, request)
-        body, turns = draft.body, draft.turns
-        messages = turns.finished(draft.places)
+        draft = self._asked(model, request, take=True)
+        body = dict(draft.body)
+        messages, asked = draft.turns.finished(draft.places)
         if "messages" not in model.default_parameters:
             body["messages"] = messages
         if not body.get("tools"):
             body.pop("tool_choice", None)
         if "thinking" in body and _cannot_think(body, messages):
             del body["thinking"]
-        mark_for_claude(model, request, body, turns.asked)
+        mark_for_claude(model, request, body, asked)
         return body
 
     def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:
@@ -215,7 +215,7 @@ class AnthropicAdapter(Adapter):
         reasons = any(isinstance(message, ReasoningMessage) for message in messages)
         if not reasons and not ends_with_assistant(request):
             return tuple(messages)
-        asked, host = self._draft(model, request), host_of(model)
+        asked, host = self._asked(model, request), host_of(model)
         mark = asked.turns.closed
         made = with_turn_mark(messages, mark, host) if mark else tuple(messages)
         if not reasons:
@@ -228,7 +228,11 @@ class AnthropicAdapter(Adapter):
         """Return the thinking that is not sent, each block with why."""
         if not has_reasoning(request):
             return ()
-        return missing(request, self._draft(model, request).places)
+        return missing(request, self._asked(model, request).places)
+
+    def _asked(self, model: Model, request: ModelRequest, *, take: bool = False) -> _Draft:
+        """Return the draft of a request, made once."""
+        return request.draft_for(model, lambda: self._draft(model, request), take=take)
 
     def _draft(self, model: Model, request: ModelRequest, reply: Sequence[Message] = ()) -> _Draft:
         """Return a request's body without its messages, and these as turns.
@@ -419,16 +423,24 @@ class _Turns:
             for place in places:
                 place.reason = place.reason or "turn"
 
-    def finished(self, places: Sequence[Place]) -> list[dict[str, Any]]:
-        """Return the turns without the thinking that is not sent, with the beginning of a reply."""
+    def finished(
+        self, places: Sequence[Place]
+    ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+        """Return the turns as they are sent, and the one with which the last request ended.
+
+        That is without the thinking that is not sent, and with the beginning of a reply.
+        """
         gone = {id(place) for place in places if place.reason is not None}
+        found: list[dict[str, Any]] = []
+        asked: dict[str, Any] | None = None
         for turn in self.found:
             kept = [b for b in turn["content"] if id(self._thoughts.get(id(b))) not in gone]
-            turn["content"] = self._form(kept)
-        found = [turn for turn in self.found if turn["content"]]
+            if kept:
+                found.append({**turn, "content": self._form(kept)})
+                asked = found[-1] if turn is self.asked else asked
         if self._prefill:
             found.append({"role": "assistant", "content": self._prefill})
-        return found
+        return found, asked
 
     def _form(self, blocks: list[Block]) -> str | list[Block]:
         """Return a turn's content; one text is sent as it is.

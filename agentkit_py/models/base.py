@@ -12,12 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
 
 from agentkit_py._core.json import JsonObject, find_non_json
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Delta, Finish, FinishReason, Message, TextMessage, Usage
 from agentkit_py.models.capabilities import Capabilities, Host, capabilities_of
+
+T = TypeVar("T")
 
 ToolChoice: TypeAlias = Literal["auto", "any"] | str
 """``"auto"``: the model decides; ``"any"``: it must call a tool; else the tool's name."""
@@ -84,6 +86,37 @@ class ModelRequest:
     cache_key: str | None = None
     """A digest of the thread, under which providers cache its requests; empty: there is no thread;
     None: no later request begins like this one."""
+
+    drafts: dict[int, Draft] = field(
+        default_factory=dict[int, "Draft"], init=False, repr=False, compare=False
+    )
+    """The work of adapters on this request that is needed more than once; see `draft_for`."""
+
+    def draft_for(self, model: Model, make: Callable[[], T], *, take: bool = False) -> T:
+        """Return what an adapter makes of this request for a model, made by the first who asks.
+
+        Args:
+            model: The model.
+            make: Makes it.
+            take: It becomes a body, which its owner may change: no other body is made of it.
+        """
+        draft = self.drafts.get(id(model))
+        if draft is None:
+            draft = self.drafts[id(model)] = Draft(model, make())
+        elif take and draft.is_taken:
+            return make()
+        draft.is_taken = draft.is_taken or take
+        return draft.made
+
+
+@dataclass(slots=True)
+class Draft:
+    """The work of an adapter on a request for a model."""
+
+    model: Model
+    made: Any
+    is_taken: bool = False
+    """A body was made of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,7 +402,9 @@ class Model:
 
     def bind(self, request: ModelRequest, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Return a reply's messages, its reasoning bound to the request that it answers."""
-        return self.adapter.bind(self, request, messages)
+        made = self.adapter.bind(self, request, messages)
+        request.drafts.clear()  # the request is done with, and may be kept for long
+        return made
 
     async def respond(
         self,

@@ -109,7 +109,7 @@ class ChatAdapter(Adapter):
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""
         hosted_tools(model, request, FORMAT)  # refuses: this format has none
-        body: dict[str, Any] = {"messages": self._turns(model, request).found}
+        body: dict[str, Any] = {"messages": self._asked(model, request, take=True).found}
         if request.tools:
             body["tool_choice"] = _choice(request, model.takes)
             if model.takes.parallel_tool_calls:
@@ -143,8 +143,12 @@ class ChatAdapter(Adapter):
         """Return the reasoning that is not sent, each with why."""
         if not has_reasoning(request):
             return ()
-        reasons = self._turns(model, request).reasoning.reasons
+        reasons = self._asked(model, request).reasoning.reasons
         return [(m, reasons[id(m)]) for m in request.messages if id(m) in reasons]
+
+    def _asked(self, model: Model, request: ModelRequest, *, take: bool = False) -> _Turns:
+        """Return the turns of a request, made once."""
+        return request.draft_for(model, lambda: self._turns(model, request), take=take)
 
     def _turns(self, model: Model, request: ModelRequest) -> _Turns:
         turns = _Turns(model, self.host, ReasoningFields(model, request))

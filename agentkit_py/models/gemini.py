@@ -155,7 +155,7 @@ class GeminiAdapter(Adapter):
         The model's default parameters fill in what is not put here, as in TypeScript: they cannot
         replace the conversation or the tools.
         """
-        turns = self._turns(model, request)
+        turns = self._asked(model, request, take=True)
         body: dict[str, Any] = {}
         if turns.system:
             body["systemInstruction"] = {"parts": [{"text": "\n\n".join(turns.system)}]}
@@ -194,7 +194,7 @@ class GeminiAdapter(Adapter):
         def signed(metadata: JsonObject | None) -> JsonObject | None:
             return bound(metadata, host, made) if _signature(_own(metadata, host)) else metadata
 
-        mark = self._turns(model, request).closed if ends_with_assistant(request) else ""
+        mark = self._asked(model, request).closed if ends_with_assistant(request) else ""
         found: list[Message] = []
         for message in messages:
             kept = replace(message, provider_metadata=signed(message.provider_metadata))
@@ -210,13 +210,17 @@ class GeminiAdapter(Adapter):
         """Return what is signed and sent without its signature, with why; and others' reasoning."""
         if not has_reasoning(request) and not any(opaque_data(request.messages)):
             return ()
-        unsigned = self._turns(model, request).unsigned
+        unsigned = self._asked(model, request).unsigned
 
         def reasons(message: Message) -> list[Reason]:
             calls = message.tools if isinstance(message, ToolCallMessage) else ()
             return [unsigned[id(one)] for one in (message, *calls) if id(one) in unsigned]
 
         return [(message, why) for message in request.messages for why in reasons(message)]
+
+    def _asked(self, model: Model, request: ModelRequest, *, take: bool = False) -> _Turns:
+        """Return the turns of a request, made once."""
+        return request.draft_for(model, lambda: self._turns(model, request), take=take)
 
     def _turns(self, model: Model, request: ModelRequest) -> _Turns:
         conversation, prefill = split_prefill(request)

@@ -113,7 +113,8 @@ class ResponsesAdapter(Adapter):
 
         Nothing is stored at OpenAI: the reasoning comes encrypted and goes back with the history.
         """
-        body, items = self._draft(model, request)
+        made, items = self._asked(model, request, take=True)
+        body = dict(made)
         body.setdefault("input", items.found)
         return body
 
@@ -146,7 +147,13 @@ class ResponsesAdapter(Adapter):
         """Return the reasoning that is not sent, each item with why."""
         if not has_reasoning(request):
             return ()
-        return missing(request, self._draft(model, request)[1].places)
+        return missing(request, self._asked(model, request)[1].places)
+
+    def _asked(
+        self, model: Model, request: ModelRequest, *, take: bool = False
+    ) -> tuple[dict[str, Any], _Items]:
+        """Return the draft of a request, made once."""
+        return request.draft_for(model, lambda: self._draft(model, request), take=take)
 
     def _draft(
         self, model: Model, request: ModelRequest, reply: Sequence[Message] = ()
@@ -315,7 +322,7 @@ class _Items:
             return
         if message.role != "assistant":
             self._waiting.clear()
-        named = self._add_reasoning(own)
+        named = self._id("msg", own) if self._add_reasoning(own) else {}
         if named:
             item |= {**named, "status": "completed"}
         phase = own.get("phase")
@@ -328,7 +335,7 @@ class _Items:
         item = as_object(own.get("item"))
         if item is None or not one.is_call(item.get("name"), item.get("arguments")):
             item = {"type": "function_call", "name": one.name, "arguments": one.arguments}
-        named = self._add_reasoning(own)
+        named = self._id("fc", own) if self._add_reasoning(own) else {}
         self._put({**item, "call_id": one.id, **named})
 
     def _add_opaque(self, message: OpaqueMessage) -> None:
@@ -337,15 +344,20 @@ class _Items:
         if not _names(own) or self._add_reasoning(own):
             self._put(opaque_block(message))
 
-    def _add_reasoning(self, own: dict[str, Any]) -> dict[str, str]:
-        """Add the reasoning that led to the next item, all of it or none.
+    def _id(self, beginning: str, own: dict[str, Any]) -> dict[str, str]:
+        """Return the id of an item that follows reasoning: one is refused without the other then.
 
-        Returns the id that the item then has to have: with it, the one is refused without the
-        other, either way round.
+        "Expected an ID that begins with 'msg'": an item may as well have none.
         """
+        given = text_or_empty(own.get("id"))
+        fits = given and (_is_open(self._host) or given.startswith(beginning))
+        return {"id": given} if fits else {}
+
+    def _add_reasoning(self, own: dict[str, Any]) -> bool:
+        """Add the reasoning that led to the next item, all of it or none; return whether it did."""
         names = list(dict.fromkeys(_names(own)))
         if not names or not all(name in self._waiting for name in names):
-            return {}
+            return False
         group = [self._waiting.pop(name) for name in names]
         if self._counts and not self._is_begun:
             self._begin()
@@ -359,10 +371,10 @@ class _Items:
         if reason is not None:
             for _, place in group:
                 place.reason = place.reason or "turn"
-            return {}
+            return False
         for item, _ in group:
             self._put(item)
-        return {"id": own["id"]} if isinstance(own.get("id"), str) else {}
+        return True
 
     def _change(self, place: Place) -> Reason | None:
         """Return why a model that checks the beginning would remove the item."""

@@ -11,7 +11,7 @@ import pytest
 
 from agentkit_py import Message, TextMessage, anthropic, gemini, openai
 from agentkit_py.messages import ReasoningMessage, ToolCall, ToolCallMessage, ToolResultMessage
-from agentkit_py.models import Model, openai_responses
+from agentkit_py.models import openai_responses
 from agentkit_py.models.base import ModelRequest, ToolSpec
 
 MODELS = {
@@ -56,10 +56,10 @@ def conversation() -> list[Message]:
     ]
 
 
-def encoded(model: Model, messages: Sequence[Message], *, tools: bool) -> dict[str, Any]:
-    """The body of a request."""
+def request(messages: Sequence[Message], *, tools: bool) -> ModelRequest:
+    """A request, with or without tools."""
     specs = (ToolSpec("track"),) if tools else ()
-    return model.encode(ModelRequest(messages=tuple(messages), tools=specs))
+    return ModelRequest(messages=tuple(messages), tools=specs)
 
 
 def emptied(value: Any) -> None:
@@ -78,9 +78,11 @@ def test_a_body_that_is_changed_changes_neither_later_ones_nor_the_messages(
 ) -> None:
     """Callers mark cache points in bodies, observers see them, fakes keep them."""
     model, messages = MODELS[name], conversation()
-    first = encoded(model, messages, tools=tools)
+    asked = request(messages, tools=tools)
+    first = model.encode(asked)
     expected = json.dumps(first)
     for part in CONVERSATION & first.keys():
         emptied(first[part])
-    assert json.dumps(encoded(model, messages, tools=tools)) == expected
+    assert json.dumps(model.encode(asked)) == expected
+    assert json.dumps(model.encode(request(messages, tools=tools))) == expected
     assert messages == conversation()

@@ -246,6 +246,13 @@ def test_reasoning_between_calls_stays_between_them() -> None:
     assert [item.get("id") for item in found[1:5]] == ["rs_1", "fc_a", "rs_2", "fc_b"]
 
 
+def test_an_id_of_another_shape_is_left_out_beside_reasoning() -> None:
+    """OpenAI wants 'fc' at its beginning; an item as such may have none."""
+    made = reply(reasoning("rs_1"), {**call("a"), "id": "item_1"})
+    found = items(GPT_5, USER, *made, *answers(made[1]))
+    assert [item.get("id") for item in found[1:3]] == ["rs_1", None]
+
+
 def test_reasoning_before_an_answer_goes_back_with_it() -> None:
     """The answer then has its id, status and phase."""
     made = reply(reasoning("rs_1"), said("Hello.", phase="final_answer"))
