@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py.errors import ConfigurationError, ThreadBusyError
+from agentkit_py.errors import ConfigurationError, ThreadBusyError, ThreadNotFoundError
 from agentkit_py.history.runs import (
     LeaseClaim,
     OpenedRun,
@@ -60,7 +60,7 @@ class _Effect(Protocol):
 class HeldLease:
     """One run's lease of its thread.
 
-    Step names say "turn", as they always have: runs that wait are found by them.
+    Step names say "turn", as they always have: runs that wait find their steps by them.
     """
 
     settings: ThreadLease
@@ -87,11 +87,53 @@ class HeldLease:
         Raises:
             ThreadBusyError: Another run has it, and this one is not to wait.
         """
-        await self._acquire("turn.1", waits=self.settings.on_busy == "wait")
+        await self._acquire("turn.1", waits=self._waits)
 
-    async def open(self, store: RunOpener, limit: int) -> OpenedRun | None:
-        """Take the lease and read what a run begins with; None: another run has the lease."""
-        return await store.open_run(self.thread_id, self.claim, self.run_id, limit)
+    async def open(
+        self, store: RunOpener, create: Callable[[], Awaitable[None]], limit: int
+    ) -> OpenedRun | None:
+        """Take the lease and read what a run begins with; None: another run has the lease.
+
+        Args:
+            store: The store.
+            create: Creates the thread, if it is not there.
+            limit: The number of results to read.
+        """
+        try:
+            return await store.open_run(self.thread_id, self.claim, self.run_id, limit)
+        except ThreadNotFoundError:
+            await create()
+            return await store.open_run(self.thread_id, self.claim, self.run_id, limit)
+
+    async def open_in_step(
+        self, store: RunOpener, create: Callable[[], Awaitable[None]]
+    ) -> OpenedRun:
+        """Wait for the lease, and read what a run begins with in the step that gets it.
+
+        The step keeps no results but their number: rows never change.
+
+        Raises:
+            ThreadBusyError: Another run has it, and this one is not to wait.
+        """
+
+        async def ask() -> JsonObject | None:
+            opened = await self.open(store, create, 1)
+            if opened is None:
+                return None
+            runs = {"own": opened.own, "previous": opened.previous}
+            return {"count": opened.count, **{name: _kept(run) for name, run in runs.items()}}
+
+        tries = 0
+        while (found := await self.effect(f"open.{tries}", ask)) is None:
+            await self._wait_in_line("open", tries, waits=self._waits)
+            tries += 1
+        count = cast("int", found["count"])
+        own, previous = self._read(found["own"]), self._read(found["previous"])
+        return OpenedRun(own=own, previous=previous, count=count, page=None)
+
+    @property
+    def _waits(self) -> bool:
+        return self.settings.on_busy == "wait"
 
     @property
     def claim(self) -> LeaseClaim:
@@ -101,13 +143,17 @@ class HeldLease:
     async def _acquire(self, name: str, *, waits: bool) -> None:
         tries = 0
         while not await self.effect(f"{name}.{tries}", self._lock):
-            if not waits:
-                raise ThreadBusyError(self.thread_id)
-            step = f"{self.prefix}.history.{name}.{tries}"
-            longest = min(self.settings.seconds, _LONGEST_WAIT)
-            if await self.runtime.wait_for_signal(step, self.owner, self._enter_line, longest):
+            if await self._wait_in_line(name, tries, waits=waits):
                 return
             tries += 1
+
+    async def _wait_in_line(self, name: str, tries: int, *, waits: bool) -> bool | None:
+        """Wait for a signal, or the time to ask again; True if the lease was free after all."""
+        if not waits:
+            raise ThreadBusyError(self.thread_id)
+        step = f"{self.prefix}.history.{name}.{tries}"
+        longest = min(self.settings.seconds, _LONGEST_WAIT)
+        return await self.runtime.wait_for_signal(step, self.owner, self._enter_line, longest)
 
     async def _lock(self) -> bool:
         return await self.store.lock_thread(self.thread_id, self.owner, self.settings.seconds)
@@ -175,7 +221,7 @@ class HeldLease:
 
         async def ask() -> Any:
             runs = [await self.store.load_run(self.thread_id, one) for one in (self.run_id, None)]
-            return [None if run is None else [run.id, run.to_dict()] for run in runs]
+            return [_kept(run) for run in runs]
 
         own, newest = map(self._read, await self.effect("recall", ask))
         return own, newest
@@ -212,3 +258,8 @@ class HeldLease:
             await self.release_now()
 
         await (close() if lost else self.effect("turn.end", close))
+
+
+def _kept(run: RunRecord | None) -> list[Any] | None:
+    """Return a record as a step keeps it."""
+    return None if run is None else [run.id, run.to_dict()]

@@ -88,8 +88,8 @@ class OpenedRun:
     count: int
     """Number of results."""
 
-    page: Sequence[Any]
-    """The last results with their places, oldest first."""
+    page: Sequence[Any] | None
+    """The last results with their places, oldest first; None: a step kept the number only."""
 
 
 CLAIM_SECONDS = 30.0

@@ -171,8 +171,10 @@ class Thread:
     _sought: frozenset[str] = field(default=frozenset(), init=False)
     """Ids of results of an earlier run for the same message, which must be loaded."""
 
-    _found: tuple[int, Sequence[PagedResult]] | None = field(default=None, init=False)
-    """The number of results and the newest ones, where they were loaded to look for the thread."""
+    _found: tuple[int, Sequence[PagedResult] | None] | None = field(default=None, init=False)
+    """The number of results and the newest ones, where they were loaded to look for the thread.
+
+    A step has kept the number alone."""
 
     _refused: bool = field(default=False, init=False)
     """True if the store refused the last results."""
@@ -244,11 +246,11 @@ class Thread:
         """Wait for the lease; return the records that the run begins with."""
         opened = None
         if isinstance(config, RunOpener) and self._opens_at_once(config):
-            try:
-                opened = await lease.open(config, self._page)
-            except ThreadNotFoundError:
-                await self._create(config, look=False)
-                opened = await lease.open(config, self._page)
+            create = partial(self._make, config)
+            if self.runtime.durable:
+                opened = await lease.open_in_step(config, create)
+            else:
+                opened = await lease.open(config, create, self._page)
         if opened is None:
             await lease.acquire()
             return await lease.recorded_runs()
@@ -258,15 +260,20 @@ class Thread:
     def _opens_at_once(self, config: HistoryConfig) -> bool:
         """Return whether lease, records and results are asked for together, the thread with them.
 
-        A durable run asks in steps, each by itself.
+        Durable runs that began before this was one step go on as they began.
         """
         return (
             config.lease is not None
             and self.message_id is not None
-            and not self.runtime.durable
             and config.looks_first
             and isinstance(config, RunOpener)
+            and not self.runtime.may_remember(f"{self.prefix}.history.create-thread")
         )
+
+    async def _make(self, config: HistoryConfig) -> None:
+        """Create the thread, which has an id, inside whatever step there is."""
+        assert config.create_thread is not None
+        await self._found_or_made(config, config.create_thread, self._context())
 
     def _owner(self) -> str:
         name, execution = self.runtime.new_id(f"{self.prefix}/turn"), self.runtime.execution
@@ -386,24 +393,22 @@ class Thread:
             self.older = replace(self.older, limit=self.older.position)
             await self.load_older()
 
-    async def _create(self, config: HistoryConfig, *, look: bool = True) -> None:
-        """Create the thread.
-
-        Args:
-            config: The store.
-            look: Whether one that has an id is there, perhaps, or will be looked for.
-        """
-        if look and self.state.thread_id is not None and self._opens_at_once(config):
-            return
+    async def _create(self, config: HistoryConfig) -> None:
+        """Create the thread, unless it is created when it is opened."""
+        offer = self.runtime.new_id(f"{self.prefix}/thread")
+        if self._opens_at_once(config):
+            if self.runtime.durable:
+                self.state.thread_id = self.state.thread_id or offer
+            if self.state.thread_id is not None:
+                return
         if config.create_thread is not None:
-            offer = self.runtime.new_id(f"{self.prefix}/thread")
             context = self._context(new_thread_id=offer)
             create = partial(self._found_or_made, config, config.create_thread, context)
             created = await self._effect("create-thread", create)
             if created is not None:
                 self.state.thread_id = created
         if self.state.thread_id is None and config.get is not None:
-            self.state.thread_id = self.runtime.new_id(f"{self.prefix}/thread")
+            self.state.thread_id = offer
 
     async def _found_or_made(
         self, config: HistoryConfig, create: CreateThread, context: HistoryContext
@@ -447,17 +452,20 @@ class Thread:
 
     async def _newest(self, config: PagedStore, thread_id: str) -> list[AgentResult]:
         """Load the newest results. A step keeps only how many there were: rows never change."""
-        found: list[Sequence[PagedResult]] = []
+        known, self._found = self._found, None
+        page = None if known is None else known[1]
 
         async def ask() -> int:
-            known, self._found = self._found, None
+            nonlocal known, page
             count, page = known or await config.newest(thread_id, self._page)
-            found.append(page)
             return count
 
-        count = await self._effect("count", ask)
+        if known is not None and page is None:
+            count = known[0]
+        else:
+            count = await self._effect("count", ask)
         older = Older(config, thread_id, count, limit=self._page)
-        results, self.older = older.take(found[0]) if found else await older.load()
+        results, self.older = await older.load() if page is None else older.take(page)
         return results
 
     async def save_user_message(self, message: UserMessage, result: AgentResult | None) -> None:

@@ -238,6 +238,11 @@ class StepMemory:
         return 0 if self._remembered is None else self._remembered.size
 
     @property
+    def is_known(self) -> bool:
+        """True if the remembered steps are known."""
+        return self._remembered is not None
+
+    @property
     def record(self) -> _Record:
         """Names, decisions and size that the remembered steps hold."""
         if self._record is None:  # not before: middleware may have to decrypt them first

@@ -164,6 +164,10 @@ class InngestRuntime:
         """Return whether a step is done; with a dot at the end: one whose name begins so."""
         return self._memory.remembers(step_id)
 
+    def may_remember(self, step_id: str) -> bool:
+        """Return whether a step may be done: without middleware nobody knows."""
+        return not self._memory.is_known or self._memory.remembers(step_id)
+
     def patched(self, name: str) -> bool:
         """Return whether the run takes the new way at the patch ``name``."""
         return self._memory.patched(name)

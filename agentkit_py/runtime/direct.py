@@ -174,6 +174,10 @@ class DirectRuntime:
         """Return False: no step is done before it is asked for."""
         return False
 
+    def may_remember(self, step_id: str) -> bool:
+        """Return False: no step is done before it is asked for."""
+        return False
+
     def new_id(self, key: str) -> str:
         """Return a random UUID."""
         return str(uuid.uuid4())

@@ -166,6 +166,10 @@ class JournalRuntime:
             return any(name.startswith(step_id) for name in self._past)
         return step_id in self._past
 
+    def may_remember(self, step_id: str) -> bool:
+        """Return False: a run that goes on opens its thread again."""
+        return False
+
     def new_id(self, key: str) -> str:
         """Return a UUID computed from the run's seed and ``key``."""
         return str(uuid.uuid5(uuid.NAMESPACE_URL, f"journal:{self._seed}/{key}"))

@@ -240,6 +240,10 @@ class Runtime(Protocol):
         """Return whether a step is known to be done; with a dot at the end, one inside it."""
         ...
 
+    def may_remember(self, step_id: str) -> bool:
+        """Return whether a step may be done: what is done is not always known."""
+        ...
+
     def new_id(self, key: str) -> str:
         """Return an id for the thing called ``key``: random, or the same on each replay."""
         ...

@@ -23,11 +23,13 @@ from agentkit_py import (
     tool,
 )
 from agentkit_py.history.leases import ThreadLease
+from agentkit_py.inngest import AgentKitMiddleware
 from agentkit_py.models import Model
 from agentkit_py.processors import ApproximateTokenizer, Summarize
+from agentkit_py.results import AgentResult
 from agentkit_py.routing import together
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
-from agentkit_py.testing.executor import Wait
+from agentkit_py.testing.executor import KillAt, ReplayExecutor, Wait
 
 from .world import EVENT, INFERENCES, Inference, executor_for
 
@@ -238,15 +240,10 @@ async def test_a_thread_in_a_store() -> None:
 
 async def test_a_thread_that_runs_take_turns_on() -> None:
     """The run asks a person, and other runs may lease the thread meanwhile."""
-    store = MemoryHistory(lease=ThreadLease())
-    replies = [tool_call("refund", {"amount": 1}), "Done."]
-    agent = _agent("solo", *replies, tools=[refund], max_iter=2, history=store)
-    network = Network(name="net", agents=[agent], history=store, router=_once(agent))
+    model = ScriptedModel(*REFUNDING)
+    network = _leased(MemoryHistory(lease=ThreadLease()), model)
     assert await _steps(network, answer=_approve, turns=[{"thread_id": "t"}]) == [
-        "net.history.create-thread",
-        "net.history.turn.1.0",
-        "net.history.recall",
-        "net.history.count",
+        "net.history.open.0",
         "net.history.append-user-message",
         "net.solo.0.0.infer",
         "net.history.turn.net.solo.0.0.approve.pause",
@@ -260,6 +257,63 @@ async def test_a_thread_that_runs_take_turns_on() -> None:
         "net.history.append-results.solo.1",
         "net.history.turn.end",
     ]
+
+
+REFUNDING = [tool_call("refund", {"amount": 1}), "Done."]
+
+
+def _leased(store: MemoryHistory, model: ScriptedModel) -> Network:
+    agent = Agent(name="solo", system="S", model=model, tools=[refund], max_iter=2, history=store)
+    return Network(name="net", agents=[agent], history=store, router=_once(agent))
+
+
+class _StoreOfBefore(MemoryHistory):
+    """A store whose threads were opened in four steps."""
+
+    one_step = False
+
+    @property
+    def looks_first(self) -> bool:
+        return self.one_step
+
+
+OPENING = [f"net.history.{name}" for name in ("create-thread", "turn.1.0", "recall", "count")]
+"""The steps that opened a thread with a lease before they were one."""
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("done", range(1, 5))
+async def test_runs_that_began_to_open_their_thread_in_four_steps_go_on_so(
+    done: int, *, known: bool
+) -> None:
+    """Without middleware nobody knows, and all do. The run sees earlier messages once."""
+    store = _StoreOfBefore(lease=ThreadLease())
+    await store.append(await store.add_thread("t"), [AgentResult.from_user("before", id="b")])
+    model = ScriptedModel(*REFUNDING)
+    network = _leased(store, model)
+    workers = [False, True]
+
+    def functions() -> list[inngest.Function[Any]]:
+        store.one_step = workers.pop(0)
+        middleware: Any = [AgentKitMiddleware] if known else []
+        client = inngest.Inngest(app_id="test", is_production=False, middleware=middleware)
+
+        async def handler(ctx: inngest.Context) -> int:
+            message = UserMessage("now", "m")
+            return len((await network.run(message, thread_id="t", ctx=ctx)).results)
+
+        trigger = inngest.TriggerEvent(event=EVENT)
+        return [client.create_function(fn_id="f", trigger=trigger, retries=2)(handler)]
+
+    client = inngest.Inngest(app_id="test", is_production=False)
+    kill = KillAt(request=done, when="after")
+    executor = ReplayExecutor(client, functions, transport=model.fake.transport, kill=kill)
+    run = await executor.run(EVENT, {}, answer=_approve)
+    assert (run.status, run.error, run.differences) == ("completed", None, [])
+    assert run.names[:4] == OPENING
+    assert workers == []
+    sent = str(model.bodies[-1])
+    assert (sent.count("before"), sent.count("now")) == (1, 1)
 
 
 def _once(agent: Agent) -> Any:
