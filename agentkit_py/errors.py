@@ -17,7 +17,7 @@
     │   │   ├── BadRequestError         400, 404, 413, 422 and other 4xx
     │   │   │   └── ContextOverflowError    the request is longer than the model's window
     │   │   ├── RateLimitError          429
-    │   │   └── ProviderUnavailableError    5xx
+    │   │   └── ProviderUnavailableError    5xx, 408, 424
     │   ├── ModelTimeoutError       no answer within the model's time-out
     │   ├── ModelConnectionError    the provider could not be reached
     │   ├── ModelNotAskedError      a breaker or a limit of one's own kept the request back
@@ -261,7 +261,7 @@ class RateLimitError(ModelHTTPError):
 
 
 class ProviderUnavailableError(ModelHTTPError):
-    """The provider failed (5xx); the same request may succeed later."""
+    """The provider failed (5xx, 408, 424); the same request may succeed later."""
 
     retriable = True
 

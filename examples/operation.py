@@ -20,6 +20,14 @@ own = compatible("vllm", "qwen3-32b", base_url="http://gpu-1:8000/v1")
 again = model_named("openrouter:anthropic/claude-sonnet-4.5", timeout=30)
 # --8<-- [end:names]
 
+# --8<-- [start:clouds]
+from agentkit_py.runtime.cloud import bedrock, vertex
+
+on_aws = bedrock("us.anthropic.claude-sonnet-4-5-20250929-v1:0", region="us-east-1")
+on_google = vertex("claude-sonnet-4-5@20250929", project="acme-1", location="eu")
+gemini_there = vertex("gemini-2.5-flash", project="acme-1", location="europe-west4")
+# --8<-- [end:clouds]
+
 # --8<-- [start:fallback]
 from agentkit_py.models import FallbackModel
 

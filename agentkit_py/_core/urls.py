@@ -1,11 +1,11 @@
-"""Addresses that strangers wrote and others are to fetch: none inside of a private network."""
+"""Addresses: names as parts of them; those of strangers lead into no private network."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
 import re
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 ALLOWED_HOSTS = "AGENTKIT_ALLOWED_HOSTS"
 """Environment variable: hosts, separated by commas, that may be private all the same."""
@@ -18,6 +18,11 @@ _PRIVATE_NAMES = re.compile(
     r"localhost|[^.]+|.*\.(?:localhost|local|internal|intranet|lan|home|corp|private|arpa)"
 )
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.IGNORECASE)
+
+
+def in_path(name: str, keep: str = "") -> str:
+    """Return a name as one part of a URL's path; characters in ``keep`` stay as they are."""
+    return quote(name, safe=keep)
 
 
 def private_address(url: str) -> str | None:

@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typing_extensions import Unpack
@@ -152,14 +153,37 @@ def anthropic(
     """
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
         raise ConfigurationError(f"max_tokens={max_tokens!r}: pass tokens, 1 or more.")
-    adapter = AnthropicAdapter(ANTHROPIC, beta_headers=_checked_betas(beta_headers))
-    options = with_settings("anthropic", settings, options)
-    made = make_model(adapter, model, base_url=base_url, **options)
-    _warn_of_refused(made)
+    adapter = AnthropicAdapter(ANTHROPIC, beta_headers=checked_betas(beta_headers))
+    made = make_claude(adapter, model, base_url, settings, options)
     return made.with_parameters(**{"max_tokens": max_tokens, **made.default_parameters})
 
 
-def _checked_betas(beta_headers: Sequence[str] | None) -> tuple[str, ...]:
+def make_claude(
+    adapter: AnthropicAdapter,
+    model: str,
+    base_url: str | None,
+    settings: AnthropicSettings | None,
+    options: ModelOptions,
+    *,
+    key_required: bool = True,
+) -> Model:
+    """Return a checked Claude model, at whichever host; say which settings it does not take.
+
+    Raises:
+        ConfigurationError: A value cannot work.
+    """
+    options = with_settings("anthropic", settings, options)
+    made = make_model(adapter, model, base_url=base_url, key_required=key_required, **options)
+    _warn_of_refused(made)
+    return made
+
+
+def checked_betas(beta_headers: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of betas, which go into a header.
+
+    Raises:
+        ConfigurationError: They cannot.
+    """
     if beta_headers is None:
         return ()
     if isinstance(beta_headers, str) or not all(
@@ -342,6 +366,7 @@ class _Turns:
         """True where all agents' requests begin alike, so that anyone's last one counts."""
 
         self._restricts_tools = model.takes.restricts_tools
+        self._media = partial(_media_block, links=model.adapter.host.media_links)
         self._keep_thinking = keep_thinking
         self._standing = Standing(model, request)
         self._prefill = prefill
@@ -480,7 +505,7 @@ class _Turns:
             self.add("assistant", [opaque_block(message)])
         elif message.role == "system":
             self._instruct(message)
-        elif blocks := _text_blocks(message, self.host):
+        elif blocks := self._text_blocks(message):
             self.add(message.role, blocks)
             self._author = message.agent
 
@@ -518,6 +543,14 @@ class _Turns:
             self.add("user", results)
         self._waits = False
 
+    def _text_blocks(self, message: TextMessage) -> list[Block]:
+        if message.role == "user" and has_media(message):
+            return encoded_parts(message, _text, self._media)
+        block = own_block(message.provider_metadata, FORMAT, self.host)
+        if block is not None and block.get("text") == message.content and message.text.strip():
+            return [block]
+        return [_text(piece) for piece in texts(message)]
+
     def _call(self, one: ToolExchange) -> Block:
         if not self._request.tools and not self._request.hosted:
             # "Requests which include `tool_use` or `tool_result` blocks must define tools."
@@ -531,7 +564,7 @@ class _Turns:
     def _result(self, one: ToolExchange) -> Block:
         if not self._request.tools and not self._request.hosted:
             return _text(clean(f"[Result of tool {one.call.name}: {one.output}]"))
-        content = result_content(one, _text, _media_block)
+        content = result_content(one, _text, self._media)
         failed = {"is_error": True} if one.is_error else {}
         return {"type": "tool_result", "tool_use_id": one.id, "content": content, **failed}
 
@@ -551,21 +584,12 @@ def _tool_change(kind: str, name: str) -> Block:
     return {"type": kind, "tool": {"type": "tool_reference", "name": name}}
 
 
-def _text_blocks(message: TextMessage, host: str) -> list[Block]:
-    if message.role == "user" and has_media(message):
-        return encoded_parts(message, _text, _media_block)
-    block = own_block(message.provider_metadata, FORMAT, host)
-    if block is not None and block.get("text") == message.content and message.text.strip():
-        return [block]
-    return [_text(piece) for piece in texts(message)]
-
-
-def _media_block(part: MediaContent) -> Block | None:
+def _media_block(part: MediaContent, *, links: bool) -> Block | None:
     """Return an image or document block; Anthropic takes four kinds of images, PDF and texts."""
     is_image = isinstance(part, ImageContent)
     kind = "image" if is_image else "document"
     if part.url is not None:
-        return {"type": kind, "source": {"type": "url", "url": part.url}}
+        return {"type": kind, "source": {"type": "url", "url": part.url}} if links else None
     titled = {} if isinstance(part, ImageContent) or not part.name else {"title": part.name}
     text = None if is_image else text_in_file(part)
     if text is not None:

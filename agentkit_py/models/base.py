@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypedDict, TypeVar
 
 from agentkit_py._core.json import JsonObject, find_non_json
 from agentkit_py.errors import ConfigurationError
@@ -207,8 +207,20 @@ class Signer(Protocol):
         ...
 
 
+class Decoder(Protocol):
+    """Cuts the bytes of a stream into its events. Pure."""
+
+    def feed(self, piece: bytes) -> Iterator[str]:
+        """Take bytes as they arrive; yields the data of the events that are complete.
+
+        Raises:
+            ModelError: They are no such stream.
+        """
+        ...
+
+
 class Assembler(Protocol):
-    """Puts one streamed reply together from its server-sent events. Pure."""
+    """Puts one streamed reply together from its events. Pure."""
 
     @property
     def ended(self) -> bool:
@@ -240,6 +252,9 @@ class Adapter(ABC):
     host: Host
     path: str = ""
     """The end of the URL, behind the model's `base_url`."""
+
+    stream_type: ClassVar[str] = "text/event-stream"
+    """The media type of streamed replies."""
 
     @property
     def provider(self) -> str:
@@ -320,6 +335,10 @@ class Adapter(ABC):
 
     def assembler(self, model: Model) -> Assembler | None:
         """Return the assembler of one streamed reply; None: replies are not streamed."""
+        return None
+
+    def decoder(self, model: Model) -> Decoder | None:
+        """Return the decoder of one stream of `stream_type`; None: server-sent events."""
         return None
 
     def stream_url(self, model: Model) -> str:

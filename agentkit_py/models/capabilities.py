@@ -45,6 +45,9 @@ class Host:
 
     image_types: frozenset[str] = IMAGE_TYPES
     pdf_files: bool = True
+    media_links: bool = True
+    """It fetches images and files from addresses."""
+
     key_required: bool = True
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Capabilities that hold for every model there."""
@@ -391,20 +394,25 @@ _MAKERS = ("api.anthropic.com", "api.openai.com", "openai.azure.com", "api.x.ai"
 and keys of caches; gateways and clouds may not let them through."""
 
 
-# On Bedrock structured outputs are missing for Claude 5.x, and caching before 3.7 and Haiku 3.5.
-# Sources: platform.claude.com, structured-outputs; docs.aws.amazon.com/bedrock, prompt-caching.
-_BEDROCK = "bedrock-runtime."
-_BEDROCK_FACTS: Sequence[tuple[re.Pattern[str], Mapping[str, Any]]] = (
-    (re.compile(r"claude-[a-z]+-5(?!\d)"), {"structured_output": False}),
-    (re.compile(r"claude-(?:3-(?!7|5-haiku)|2|instant)"), {"cache_minimum": 0}),
+# On Bedrock structured outputs are missing for Claude 5.x, and caching before 3.7 and Haiku 3.5. On
+# Vertex an organization has to allow structured outputs of Claude before anyone may ask for them.
+# Sources: platform.claude.com, structured-outputs; docs.aws.amazon.com/bedrock, prompt-caching;
+# docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/structured_outputs.
+_BEDROCK = re.compile(r"bedrock-runtime\.")
+_VERTEX = re.compile(r"(?:[a-z0-9-]+-)?aiplatform\.(?:[a-z]+\.rep\.)?googleapis\.com")
+_CLOUD_FACTS: Sequence[tuple[re.Pattern[str], re.Pattern[str], Mapping[str, Any]]] = (
+    (_BEDROCK, re.compile(r"claude-[a-z]+-5(?!\d)"), {"structured_output": False}),
+    (_BEDROCK, re.compile(r"claude-(?:3-(?!7|5-haiku)|2|instant)"), {"cache_minimum": 0}),
+    (_VERTEX, re.compile("claude"), {"structured_output": False}),
 )
+"""Capabilities of models in clouds, by host and name."""
 
 
-def _on_bedrock(found: Capabilities, name: str) -> Capabilities:
-    for pattern, facts in _BEDROCK_FACTS:
-        if pattern.search(name):
-            return replace(found, **facts)
-    return found
+def _in_cloud(host: str, name: str) -> Mapping[str, Any]:
+    for cloud, models, facts in _CLOUD_FACTS:
+        if cloud.match(host) and models.search(name):
+            return facts
+    return {}
 
 
 def capabilities_of(model: str, base_url: str = "") -> Capabilities:
@@ -417,9 +425,7 @@ def capabilities_of(model: str, base_url: str = "") -> Capabilities:
     found, host = _capabilities_by_name(model.lower()), host_of(base_url)
     if host and not host.endswith(_MAKERS):
         found = replace(found, system_inside=False, restricts_tools=False, cache_key=False)
-    if host.startswith(_BEDROCK):
-        found = _on_bedrock(found, model.lower())
-    facts = _HOST_FACTS.get(host)
+    facts = _HOST_FACTS.get(host) or _in_cloud(host, model.lower())
     return replace(found, **facts) if facts else found
 
 

@@ -29,10 +29,13 @@ _SHORTEST_SECRET = 6
 _TOO_MANY_REQUESTS = 429
 _FORBIDDEN = frozenset({401, 403})
 _SERVER_ERROR = 500
+_UNFINISHED = frozenset({408, 424})
+"""It took too long, or what the server asked in turn failed: Bedrock's for a model of its own."""
 
 # OpenAI echoes a masked key ("sk-abc***xyz"), proxies whole ones. Shapes of the five providers.
 _KEY_SHAPES = re.compile(
-    r"\b(?:sk|xai|gsk|pk)-[A-Za-z0-9_*.\-]{6,}|\bAIza[A-Za-z0-9_\-*]{10,}|(?<=Bearer )[^\s\"',;]+"
+    r"\b(?:sk|xai|gsk|pk|bedrock-api-key)-[A-Za-z0-9_*.\-]{6,}|\bAIza[A-Za-z0-9_\-*]{10,}"
+    r"|\bABSK[A-Za-z0-9+/=]{20,}|(?<=Bearer )[^\s\"',;]+"
 )
 _OVERFLOW = re.compile(
     r"context_length_exceeded|maximum context length|context window|prompt is too long"
@@ -40,7 +43,13 @@ _OVERFLOW = re.compile(
     r"|maximum prompt length|too many (?:input )?tokens|input is too long",
     re.IGNORECASE,
 )
-_REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-goog-request-id")
+_REQUEST_IDS = (
+    "x-request-id",
+    "request-id",
+    "apim-request-id",
+    "x-goog-request-id",
+    "x-amzn-requestid",
+)
 
 # What providers call an error in an event, where the status has been sent already.
 _STATUS = {
@@ -66,6 +75,13 @@ _STATUS = {
     "timeout_error": 504,
     "DEADLINE_EXCEEDED": 504,
     "overloaded_error": 529,
+    # Bedrock; a model that took too long or broke off may be asked again.
+    "validationException": 400,
+    "throttlingException": 429,
+    "internalServerException": 500,
+    "modelStreamErrorException": 500,
+    "modelTimeoutException": 504,
+    "serviceUnavailableException": 503,
 }
 _ERROR_STATUS = range(400, 600)
 _THREE_DIGITS = re.compile(r"[0-9]{3}")
@@ -161,7 +177,7 @@ def _class(status: int, code: str, detail: str) -> type[ModelHTTPError]:
         return AuthenticationError
     if status == _TOO_MANY_REQUESTS:
         return RateLimitError
-    if status >= _SERVER_ERROR:
+    if status >= _SERVER_ERROR or status in _UNFINISHED:
         return ProviderUnavailableError
     if _OVERFLOW.search(code) or _OVERFLOW.search(detail):
         return ContextOverflowError

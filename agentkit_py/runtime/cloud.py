@@ -1,40 +1,29 @@
-"""Models in clouds that want signed requests: Claude on AWS Bedrock, Gemini on Google Vertex.
+"""Models in clouds: Claude on AWS Bedrock, Claude and Gemini on Google Vertex.
 
 Requests are signed by the clouds' own SDKs (extras ``bedrock`` and ``vertex``), which also find the
-credentials: environment, profiles, instance metadata. Replies of Bedrock come whole: its streams
-are in a binary format.
+credentials: environment, profiles, instance metadata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, cast
 
 from anyio import to_thread
 from typing_extensions import Unpack
 
 from agentkit_py.errors import ConfigurationError, MissingDependencyError
-from agentkit_py.models.anthropic import AnthropicAdapter
-from agentkit_py.models.base import (
-    Model,
-    ModelOptions,
-    ModelRequest,
-    copy_model,
-    make_model,
-    with_settings,
-)
-from agentkit_py.models.capabilities import ANTHROPIC, GEMINI
+from agentkit_py.models.anthropic import checked_betas, make_claude
+from agentkit_py.models.base import Model, ModelOptions, copy_model, make_model, with_settings
+from agentkit_py.models.capabilities import GEMINI
+from agentkit_py.models.clouds import BEDROCK, VERTEX_CLAUDE, BedrockAdapter, VertexClaudeAdapter
 from agentkit_py.models.gemini import GeminiAdapter
 
 if TYPE_CHECKING:
     from agentkit_py.models.settings import AnthropicSettings, GeminiSettings
 
-_BEDROCK = replace(
-    ANTHROPIC, provider="bedrock", base_url="", key_variable="", key_header="", headers={}
-)
 _VERTEX = replace(GEMINI, provider="vertex", base_url="", key_variable="")
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
@@ -45,6 +34,7 @@ def bedrock(
     region: str,
     profile: str | None = None,
     credentials: Any = None,
+    beta_headers: Sequence[str] | None = None,
     settings: AnthropicSettings | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
@@ -55,19 +45,24 @@ def bedrock(
         region: The AWS region, e.g. ``"us-east-1"``.
         profile: A profile of the AWS configuration; None: the default one.
         credentials: botocore's credentials; None: those that it finds.
+        beta_headers: Betas to take part in, sent as ``anthropic_beta``.
         settings: Settings under Anthropic's names, checked here.
-        options: See `ModelOptions`; there is no API key.
+        options: See `ModelOptions`. ``api_key`` is a Bedrock API key, sent instead of a signature;
+            its environment variable is ``AWS_BEARER_TOKEN_BEDROCK``, which counts where neither
+            ``profile`` nor ``credentials`` is given.
 
     Raises:
         ConfigurationError: A value cannot work.
         MissingDependencyError: The extra ``bedrock`` is not installed.
     """
     base_url = f"https://bedrock-runtime.{_checked('region', region)}.amazonaws.com"
-    options = with_settings("anthropic", settings, options)
+    signs = profile is not None or credentials is not None
+    if signs and options.get("api_key") is not None:
+        raise ConfigurationError("bedrock(): pass api_key=…, or a profile or credentials.")
+    host = replace(BEDROCK, key_variable="") if signs else BEDROCK
+    adapter = BedrockAdapter(host, beta_headers=checked_betas(beta_headers))
     signer = AwsSigner(region, profile=profile, credentials=credentials)
-    made = make_model(
-        BedrockAdapter(_BEDROCK), model, base_url=base_url, key_required=False, **options
-    )
+    made = make_claude(adapter, model, base_url, settings, options, key_required=False)
     return copy_model(made, signer=signer)
 
 
@@ -77,54 +72,51 @@ def vertex(
     project: str,
     location: str = "global",
     credentials: Any = None,
-    settings: GeminiSettings | None = None,
+    beta_headers: Sequence[str] | None = None,
+    settings: GeminiSettings | AnthropicSettings | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
-    """Return a Gemini model on Google Vertex.
+    """Return a Gemini or Claude model on Google Vertex.
 
     Args:
-        model: The model's name, e.g. ``"gemini-2.5-flash"``.
+        model: The model's name, e.g. ``"gemini-2.5-flash"`` or ``"claude-sonnet-4-5@20250929"``.
         project: The Google Cloud project.
-        location: The region, or ``"global"``.
+        location: The region, ``"global"``, or ``"us"`` or ``"eu"`` for all of its regions.
         credentials: google-auth's credentials; None: the application's default ones.
-        settings: Settings under Google's names, checked here.
+        beta_headers: Claude: betas to take part in, sent as ``anthropic-beta``.
+        settings: Settings under the names of the model's maker, checked here.
         options: See `ModelOptions`; there is no API key.
 
     Raises:
         ConfigurationError: A value cannot work.
         MissingDependencyError: The extra ``vertex`` is not installed.
     """
+    is_claude = isinstance(model, str) and model.startswith("claude")
     where = _checked("location", location)
-    host = "" if where == "global" else f"{where}-"
-    path = f"projects/{_checked('project', project)}/locations/{where}/publishers/google"
-    made = make_model(
-        GeminiAdapter(_VERTEX),
-        model,
-        base_url=f"https://{host}aiplatform.googleapis.com/v1/{path}",
-        key_required=False,
-        **with_settings("gemini", settings, options),
-    )
+    path = f"projects/{_checked('project', project)}/locations/{where}"
+    maker = "anthropic" if is_claude else "google"
+    base_url = f"https://{_vertex_host(where)}/v1/{path}/publishers/{maker}"
+    betas = checked_betas(beta_headers)
+    if options.get("api_key") is not None:
+        raise ConfigurationError("vertex() takes no api_key: pass credentials=… of google-auth.")
+    if is_claude:
+        given = cast("AnthropicSettings | None", settings)  # checked there
+        claude = VertexClaudeAdapter(VERTEX_CLAUDE, beta_headers=betas)
+        made = make_claude(claude, model, base_url, given, options, key_required=False)
+    elif betas:
+        raise ConfigurationError(f"vertex({model!r}): beta_headers are for Claude.")
+    else:
+        options = with_settings("gemini", settings, options)
+        adapter = GeminiAdapter(_VERTEX)
+        made = make_model(adapter, model, base_url=base_url, key_required=False, **options)
     return copy_model(made, signer=GoogleSigner(credentials))
 
 
-@dataclass(frozen=True, slots=True)
-class BedrockAdapter(AnthropicAdapter):
-    """The Messages API as InvokeModel takes it: the model stands in the URL."""
-
-    def url(self, model: Model) -> str:
-        """Return the request's URL."""
-        return f"{model.base_url}/model/{quote(model.model, safe='')}/invoke"
-
-    def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
-        """Return the body."""
-        body = AnthropicAdapter.encode(self, model, request)
-        del body["model"]
-        betas = {"anthropic_beta": list(self.beta_headers)} if self.beta_headers else {}
-        return {"anthropic_version": "bedrock-2023-05-31", **betas, **body}
-
-    def assembler(self, model: Model) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as `Adapter` allows
-        """Return None: replies are not streamed."""
-        return
+def _vertex_host(location: str) -> str:
+    """Return the host of a location, as Google's and Anthropic's own SDKs choose it."""
+    if location in ("us", "eu"):
+        return f"aiplatform.{location}.rep.googleapis.com"
+    return f"{'' if location == 'global' else f'{location}-'}aiplatform.googleapis.com"
 
 
 class AwsSigner:
@@ -156,7 +148,9 @@ class AwsSigner:
     async def headers(
         self, method: str, url: str, headers: Mapping[str, str], content: bytes, /
     ) -> Mapping[str, str]:
-        """Return the headers with date, token and signature."""
+        """Return the headers with date, token and signature; as they are if they hold a key."""
+        if "authorization" in headers:
+            return headers
         return await to_thread.run_sync(self._signed, method, url, dict(headers), content)
 
     def _signed(
@@ -176,8 +170,8 @@ class AwsSigner:
             self._credentials = session.get_credentials()
         if self._credentials is None:
             raise ConfigurationError(
-                "No AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, configure a "
-                "profile, or pass credentials=…"
+                "No AWS credentials: set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY, configure a profile, or pass credentials=… or api_key=…"
             )
         return self._credentials
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -115,7 +115,8 @@ class ModelRequest:
         assembler = model.adapter.assembler(copy_model(model, api_key=self.key))
         assert assembler is not None
         url = model.adapter.stream_url(model)
-        headers = await self._signed(url, {**headers, "accept": "text/event-stream"}, content)
+        accept = {"accept": model.adapter.stream_type}
+        headers = await self._signed(url, {**accept, **headers}, content)
         request = self.client.stream(
             "POST",
             url,
@@ -125,8 +126,8 @@ class ModelRequest:
         )
         try:
             async with request as response:
-                is_stream = response.is_success and _is_stream(response)
-                bound(response, lines=is_stream)
+                is_stream = response.is_success and _is_stream(model, response)
+                bound(response, lines=is_stream and model.adapter.decoder(model) is None)
                 if is_stream:
                     return await read_stream(model, response, assembler, pieces)
                 await self._read(response)
@@ -228,16 +229,28 @@ class StreamedPieces:
         )
 
 
-def _is_stream(response: httpx.Response) -> bool:
+def _is_stream(model: Model, response: httpx.Response) -> bool:
     # Some servers answer with one piece of JSON all the same.
     kind = response.headers.get("content-type", "").partition(";")[0]
-    return bool(kind.strip().lower() == "text/event-stream")
+    return bool(kind.strip().lower() == model.adapter.stream_type)
+
+
+async def _events(model: Model, response: httpx.Response) -> AsyncGenerator[tuple[str, str]]:
+    """Yield the events of a stream: their kinds, where the format names them, and their data."""
+    decoder = model.adapter.decoder(model)
+    if decoder is None:
+        async for event in httpx_sse.EventSource(response).aiter_sse():
+            yield event.event, event.data
+        return
+    async for piece in response.aiter_bytes():
+        for data in decoder.feed(piece):
+            yield "", data
 
 
 async def read_stream(
     model: Model, response: httpx.Response, assembler: Assembler, pieces: StreamedPieces
 ) -> object:
-    """Read a stream of server-sent events to its end, passing the pieces on.
+    """Read a stream of events to its end, passing the pieces on.
 
     Raises:
         ModelError: The stream ended too early, or holds an error.
@@ -262,10 +275,10 @@ async def _read_events(
     # A connection that is read to its end can be used again, but nobody waits for that long.
     patience = PATIENCE * model.timeout
     with anyio.CancelScope(deadline=anyio.current_time() + patience) as scope:
-        async for event in httpx_sse.EventSource(response).aiter_sse():
+        async for kind, data in _events(model, response):
             if assembler.ended:
                 continue
-            deltas = assembler.feed(event.event, event.data)
+            deltas = assembler.feed(kind, data)
             if deltas:  # pings and the like are no progress
                 scope.deadline = anyio.current_time() + patience
             for delta in deltas:

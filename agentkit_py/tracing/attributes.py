@@ -37,9 +37,11 @@ OPERATION = "gen_ai.operation.name"
 ERROR = "error.type"
 PROVIDERS: Mapping[str, str] = {
     "azure-openai": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
     "gemini": "gcp.gemini",
     "grok": "x_ai",
     "openai-responses": "openai",
+    "vertex": "gcp.vertex_ai",
 }
 """The conventions' names of providers, where ours differ."""
 

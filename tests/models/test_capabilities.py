@@ -229,3 +229,11 @@ def test_bedrock_has_fewer_structured_outputs_and_caches(
     there = capabilities_of(model, "https://bedrock-runtime.us-east-1.amazonaws.com")
     assert (there.structured_output, there.cache_minimum) == (structured, least)
     assert capabilities_of(model).cache_minimum >= 512
+
+
+@pytest.mark.parametrize("host", ["aiplatform", "us-east5-aiplatform", "aiplatform.eu.rep"])
+def test_vertex_has_structured_outputs_of_gemini_only(host: str) -> None:
+    """Those of Claude have to be allowed by an organization first."""
+    base_url = f"https://{host}.googleapis.com/v1/projects/p"
+    assert not capabilities_of("claude-opus-4-6", base_url).structured_output
+    assert capabilities_of("gemini-3-pro", base_url).structured_output

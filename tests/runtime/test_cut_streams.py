@@ -22,6 +22,7 @@ from agentkit_py.models import (
     openai,
     openai_responses,
 )
+from agentkit_py.runtime.cloud import bedrock
 from agentkit_py.testing import FakeProvider
 
 ONCE = RetryPolicy(attempts=1)
@@ -30,11 +31,10 @@ MODELS: dict[str, Model] = {
     "responses": openai_responses("gpt-4.1", api_key="k", retry=ONCE),
     "anthropic": anthropic("claude-sonnet-4-5", api_key="k", retry=ONCE),
     "gemini": gemini("gemini-2.5-flash", api_key="k", retry=ONCE),
+    "bedrock": bedrock("anthropic.claude-opus-4-6-v1", region="us-east-1", api_key="k", retry=ONCE),
 }
 STRIDE = int(os.environ.get("CUT_STRIDE", "97"))
 """Bytes between two cuts; 1: every byte is one (five minutes)."""
-
-EVENTS = {"content-type": "text/event-stream"}
 
 
 async def stream_of(model: Model) -> bytes:
@@ -57,6 +57,7 @@ async def test_a_stream_cut_at_any_byte_loses_nothing_in_silence(kind: str, brea
     """The connection is closed there, or breaks: the tool runs once with all, or not at all."""
     model = MODELS[kind]
     whole = await stream_of(model)
+    events = {"content-type": model.adapter.stream_type}
     ran: list[str] = []
 
     @tool
@@ -76,7 +77,7 @@ async def test_a_stream_cut_at_any_byte_loses_nothing_in_silence(kind: str, brea
         store = MemoryHistory()
         await store.add_thread("t")
         transport = httpx.MockTransport(
-            lambda _, n=length: httpx.Response(200, headers=EVENTS, content=part(n))
+            lambda _, n=length: httpx.Response(200, headers=events, content=part(n))
         )
         agent = Agent(
             name="a",

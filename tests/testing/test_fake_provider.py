@@ -208,6 +208,9 @@ SIGNED = {
     # tests/testing/test_compatible_hosts.py: each of another host.
     *("compatible.missing_reasoning_content", "compatible.unknown_reasoning_member"),
     "compatible.short_call_id",
+    # tests/testing/test_clouds.py
+    *("anthropic.version_in_body", "anthropic.key_of_the_url", "anthropic.linked_media"),
+    "anthropic.format_in_cloud",
 }
 
 

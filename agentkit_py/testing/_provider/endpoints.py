@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from agentkit_py.models.capabilities import COMPATIBLE, host_of
 
@@ -33,6 +34,17 @@ _ROUTES: tuple[tuple[ProviderName, re.Pattern[str]], ...] = (
     ("openai", _CHAT),
     ("anthropic", re.compile(r"(?:/anthropic)?/v1/messages")),
     (
+        "anthropic",
+        re.compile(
+            r"/v1/projects/[^/]+/locations/[^/]+/publishers/anthropic/models/(?P<model>[^/:]+)"
+            r":(?P<vertex>rawPredict|streamRawPredict)"
+        ),
+    ),
+    (
+        "anthropic",
+        re.compile(r"/model/(?P<model>[^/]+)/(?P<bedrock>invoke(?:-with-response-stream)?)"),
+    ),
+    (
         "gemini",
         re.compile(
             r"(?:/gemini)?/v1(?:beta1?|alpha)?"
@@ -52,6 +64,8 @@ _COMPATIBLE = re.compile(
     r"(?:.+\.)?(?:crusoecloud\.com|heroku\.com|minimaxi\.com|moonshot\.cn|novita\.ai|ollama\.com"
     r"|snowflakecomputing\.com|together\.ai|z\.ai)"
 )
+_VERTEX = re.compile(r"(?:.+-)?aiplatform\.(?:[a-z]+\.rep\.)?googleapis\.com")
+_CLOUDS = ("vertex", "bedrock")
 _NAMED = frozenset(host_of(host.base_url) for host in COMPATIBLE.values())
 _COMPATIBLE_CHAT = re.compile(r"/(?:.+/)?chat/completions")
 
@@ -63,11 +77,13 @@ class Route:
     Attributes:
         model: The model or deployment in the path, or empty.
         streams: Whether the path itself asks for a stream (Gemini has a verb for it).
+        cloud: The cloud that has the model, where that has a form of its own of the API.
     """
 
     provider: ProviderName
     model: str = ""
     streams: bool = False
+    cloud: str = ""
 
 
 def route(host: str, path: str) -> Route | None:
@@ -84,14 +100,23 @@ def route(host: str, path: str) -> Route | None:
         return Route(owner)
     for provider, pattern in _ROUTES:
         found = pattern.fullmatch(clean)
-        if found is not None and owner in _owners_of(provider):
-            groups = found.groupdict()
-            verb = groups.get("verb") or ""
-            return Route(provider, groups.get("model") or "", verb.startswith("stream"))
+        if found is not None and owner in _owners_of(provider, found):
+            return _named(provider, found.groupdict())
     return None
 
 
-def _owners_of(provider: ProviderName) -> tuple[ProviderName | None, ...]:
+def _named(provider: ProviderName, groups: dict[str, str | None]) -> Route:
+    """Return the route of a path with these parts."""
+    cloud = next((name for name in _CLOUDS if groups.get(name)), "")
+    verb = groups.get(cloud or "verb") or ""
+    return Route(provider, unquote(groups.get("model") or ""), "stream" in verb, cloud)
+
+
+def _owners_of(
+    provider: ProviderName, found: re.Match[str]
+) -> tuple[ProviderName | str | None, ...]:
+    if "vertex" in found.groupdict():
+        return (None, "gemini")
     if provider == "openai_responses":  # a second API at the same hosts
         return (None, "openai", "azure_openai", "grok")
     return (None, provider)
@@ -112,7 +137,7 @@ def _owner(host: str) -> ProviderName | None:
     name = host.split(":", 1)[0].lower()
     if name.endswith((".openai.azure.com", ".cognitiveservices.azure.com")):
         return "azure_openai"
-    if name.endswith("aiplatform.googleapis.com"):
+    if _VERTEX.fullmatch(name):
         return "gemini"
     if host.lower() in _NAMED or name in _NAMED:
         return "compatible"

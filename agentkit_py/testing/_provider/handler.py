@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from . import anthropic, chat, gemini, hosts, openai, responses, signing
+from . import anthropic, chat, clouds, gemini, hosts, openai, responses, signing
 from .caching import ClaudeCache
 from .endpoints import Route, provider_of, route
 from .replies import Ids, ReplyContent, Usage
@@ -29,7 +29,8 @@ from .types import (
     SseEvent,
 )
 
-StreamKind: TypeAlias = Literal["events", "list"]
+StreamKind: TypeAlias = Literal["events", "list", "messages"]
+"""Server-sent events, a list of JSON, or the messages of AWS's event stream."""
 
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
@@ -172,7 +173,11 @@ class Handler:
             model=(where.model if where else "") or (named if isinstance(named, str) else ""),
             host=host.lower(),
             signing=self.signing,
+            cloud=where.cloud if where else "",
+            sent=body,
         )
+        if request.cloud:
+            clouds.as_messages(request)
         request.expected_key = self.api_keys.get(request.provider)
         received = ReceivedRequest(
             provider=request.provider,
@@ -245,6 +250,8 @@ class Handler:
         if stream is None:
             return _JSON, (json.dumps(plain).encode(),)
         events = streamed(received.provider, plain, received.body)
+        if stream == "messages":
+            return clouds.EVENT_STREAM, tuple(map(clouds.event_message, events))
         if stream == "list":  # Gemini without alt=sse
             return _JSON, (json.dumps(list(events)).encode(),)
         return _EVENTS, tuple(map(encoded, events))
@@ -258,7 +265,9 @@ def _parse(content: bytes) -> Any:
 
 
 def _stream_kind(where: Route | None, request: Request) -> StreamKind | None:
-    if where is not None and where.streams:
+    if where is not None and where.cloud == "bedrock":
+        return "messages" if where.streams else None
+    if where is not None and where.streams and not where.cloud:
         return "events" if request.query.get("alt") == "sse" else "list"
     asked = fields_of(request.body).get("stream") is True
     return "events" if asked and request.provider != "gemini" else None

@@ -57,6 +57,8 @@ class Request:
         expected_key: The only accepted API key, or `None` to accept any.
         signing: How signed reasoning is checked.
         views: Views of the body that several rules share, by the function that makes them.
+        cloud: The cloud that is asked for Claude, ``"bedrock"`` or ``"vertex"``; empty: none.
+        sent: The body as it came; a cloud's is judged as one to Anthropic's own API.
     """
 
     provider: ProviderName
@@ -69,6 +71,8 @@ class Request:
     expected_key: str | None = None
     signing: Signing = field(default_factory=Signing)
     views: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    cloud: str = ""
+    sent: Any = None
 
 
 Check: TypeAlias = Callable[[Request], Iterator[Problem]]
@@ -292,11 +296,16 @@ _azure_rule = rules_of("azure_openai")
 
 
 def sent_key(request: Request) -> str:
-    """Return the API key of a request, wherever its provider takes it from."""
-    if request.provider == "anthropic":
+    """Return the API key of a request, wherever its provider takes it from.
+
+    In clouds that is the token or the signature.
+    """
+    if request.provider == "anthropic" and not request.cloud:
         return request.headers.get("x-api-key", "")
+    if request.cloud:
+        return request.headers.get("authorization", "").removeprefix("Bearer ")
     if request.provider == "gemini":
-        on_vertex = request.host.endswith("aiplatform.googleapis.com")
+        on_vertex = "aiplatform." in request.host
         given = request.headers.get("x-goog-api-key", "") or request.query.get("key", "")
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
         return given or (bearer if on_vertex else "")
