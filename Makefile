@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test attacks parity-mutants soak durable-recorded lint types docs bench bench-peers check constraints clean setup-demo setup-dev
+.PHONY: help demo test attacks parity-mutants parity-fresh soak durable-recorded lint types docs bench bench-peers check constraints clean setup-demo setup-dev
 
 PYTHON := .venv/bin/python
 ARGS ?=
@@ -19,6 +19,10 @@ test: setup-dev  ## Run the tests
 parity-mutants: setup-dev  ## Change recorded values one at a time: are the changes noticed?
 	@$(PYTHON) scripts/tiktoken_cache.py
 	@TIKTOKEN_CACHE_DIR=$(CURDIR)/.cache/tiktoken $(PYTHON) -m tests.parity.mutants $(ARGS)
+
+parity-fresh: setup-dev  ## Record random scenarios with the npm package (needs Node), and compare
+	@$(PYTHON) scripts/tiktoken_cache.py
+	@TIKTOKEN_CACHE_DIR=$(CURDIR)/.cache/tiktoken $(PYTHON) -m tests.parity.fresh $(ARGS)
 
 soak: setup-dev  ## Try a million random histories and processors (an hour or two)
 	@$(PYTHON) tests/soak/run.py $(ARGS)

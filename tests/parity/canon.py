@@ -62,6 +62,7 @@ _OUR_ERRORS = (
     "LookupError",
 )
 _OUR_ENDING = _PROMPT.rsplit("{agents}", maxsplit=1)[1]
+_TOLD = re.compile(r"\[Result of tool [^\]]*?: (?={)")
 _NAMED = re.compile(r"<name>(.*?)</name>\s*<description>(.*?)</description>", re.DOTALL)
 
 
@@ -284,6 +285,8 @@ def _without_our_words(value: Json) -> Json:
         return [_without_our_words(item) for item in value]
     if isinstance(value, str) and value.startswith('{"error":{"name":"'):
         return _json_without_our_words(value)
+    if isinstance(value, str) and "[Result of tool " in value:
+        return _text_without_our_words(value)
     return value
 
 
@@ -293,3 +296,17 @@ def _json_without_our_words(text: str) -> str:
     except ValueError:
         return text
     return json.dumps(_without_our_words(read), separators=(",", ":"), ensure_ascii=False)
+
+
+def _text_without_our_words(text: str) -> str:
+    """The same for results that stand in a text, which models without tools are sent."""
+    done: list[str] = []
+    end = 0
+    for told in _TOLD.finditer(text):
+        try:
+            _, after = json.JSONDecoder().raw_decode(text, told.end())
+        except ValueError:
+            continue
+        done += [text[end : told.end()], _json_without_our_words(text[told.end() : after])]
+        end = after
+    return "".join([*done, text[end:]])

@@ -289,6 +289,24 @@ ENGINE: tuple[Divergence, ...] = (
         "a network with two agents of one name",
     ),
     Divergence(
+        "scheduled-agents-run",
+        "What a router schedules runs, also if it returns nobody.",
+        "TypeScript ends there in the first round, and runs it in later ones.",
+        "a router that schedules and returns nothing",
+    ),
+    Divergence(
+        "tool-choice-names-a-tool",
+        "A tool choice that names no tool of the agent is refused.",
+        "Providers refuse the request.",
+        "a tool choice without its tool",
+    ),
+    Divergence(
+        "agents-without-model-do-not-start",
+        "An agent of a network that has no model fails before its run is announced.",
+        "TypeScript announces the run and never its end.",
+        "an agent without a model in a streamed network",
+    ),
+    Divergence(
         "tools-schedule",
         "schedule() in a tool has an effect.",
         "In TypeScript it changes a copy of the run that nobody looks at.",

@@ -142,6 +142,12 @@ MODELS: tuple[Divergence, ...] = (
         "Its results have a field for it, `is_error`, which TypeScript does not set.",
     ),
     Divergence(
+        "forced-choices-where-taken",
+        "Models that refuse a forced tool choice, and of no known version, are asked in words.",
+        "Claude that thinks refuses the request; TypeScript knows no such models.",
+        "a forced choice for a Claude of no version",
+    ),
+    Divergence(
         "anthropic-signed-texts",
         "Models that sign their thinking, and of no known version, get their texts as blocks.",
         "Their form must stay where thinking is left out; TypeScript knows no such models.",

@@ -170,16 +170,24 @@ def _throw_value(handler: dict[str, Json], given: Any, context: ToolContext) -> 
     raise thrown_value(handler.get("value"))
 
 
-def _set_state(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
+def _value(handler: dict[str, Json], given: Any) -> Any:
     name = handler.get("fromInput")
-    value = handler.get("value") if name is None else (given if name is True else given.get(name))
+    if name is None or name is True:
+        return handler.get("value") if name is None else given
+    if given is None:
+        said = f"Cannot read properties of null (reading '{name}')"
+        raise error_of({"name": "TypeError", "message": said})
+    return given.get(name) if isinstance(given, dict) else None
+
+
+def _set_state(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
+    value = _value(handler, given)
     context.state.data[handler["key"]] = value
     return handler.get("returns")
 
 
 def _append_state(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
-    name = handler.get("fromInput")
-    value = handler.get("value") if name is None else (given if name is True else given.get(name))
+    value = _value(handler, given)
     context.state.data.setdefault(handler["key"], []).append(value)
     return handler.get("returns")
 

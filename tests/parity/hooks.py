@@ -17,6 +17,7 @@ from agentkit_py.lifecycle import AgentContext, ResultContext, Start, StartConte
 
 from .handlers import error_of
 from .journal import Journal, message_record, result_record, short_result, snapshot
+from .reference.js import truthy
 from .vectors import Json
 
 _ONLY_OURS = {"system": {"agent", "state"}, "hook": {"state", "processing"}, "router": {"state"}}
@@ -148,7 +149,7 @@ def _enabled(spec: dict[str, Json], agent: str, journal: Journal) -> Callable[[A
         if "throw" in spec:
             raise error_of(spec["throw"])
         if "stateKey" in spec:
-            return bool(context.state.data.get(spec["stateKey"]))
+            return truthy(context.state.data.get(spec["stateKey"]))
         return spec["const"]
 
     return enabled
@@ -225,7 +226,10 @@ def _changed(result: AgentResult, op: dict[str, Json]) -> AgentResult:
         case "dropToolCalls":
             return result.with_messages([m for m in output if m.type != "tool_call"])
         case "replaceLastText":
-            last = max(i for i, message in enumerate(output) if message.type == "text")
+            texts = [i for i, message in enumerate(output) if message.type == "text"]
+            if not texts:
+                return result
+            last = texts[-1]
             text = output[last]
             assert isinstance(text, TextMessage)
             output[last] = dataclasses.replace(text, content=op["text"])
@@ -330,8 +334,8 @@ def _holds(when: dict[str, Json], context: RouterContext) -> bool:
     tests: dict[str, Callable[[Json], bool]] = {
         "callCount": lambda value: context.call_count == value,
         "callCountLt": lambda value: context.call_count < value,
-        "stateTruthy": lambda key: bool(data.get(key)),
-        "stateFalsy": lambda key: not data.get(key),
+        "stateTruthy": lambda key: truthy(data.get(key)),
+        "stateFalsy": lambda key: not truthy(data.get(key)),
         "lastResultAgent": lambda name: last is not None and last.agent_name == name,
         "lastToolCalled": lambda name: name in called,
     }

@@ -23,7 +23,8 @@ A recording is never waved through. `tests/parity/reference` describes TypeScrip
 program with one switch for each entry. Switched off, it says what the recordings say; switched on,
 what we must do. Where the two differ, the recording has to say the one and we have to do the other;
 everything else is compared as it stands. `make parity-mutants` changes one recorded value at a time
-and counts how many of the changes are noticed.
+and counts how many of the changes are noticed. `make parity-fresh ARGS="--count 1000 --seed mine"`
+makes scenarios that nobody has recorded, plays them on the npm package in Node, and compares.
 
 Each recording runs three times: with `history_mode="typescript"`, which puts the history after the
 new question as TypeScript does and keeps no user turns in the state; through `create_agent` and

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from .reference.js import stringify
 from .vectors import Json
 
 BASE = "http://parity.invalid"
@@ -98,5 +99,5 @@ def _response(reply: Json, request: httpx.Request) -> httpx.Response:
         )
     status = reply.get("status", 200)
     kind = reply.get("contentType", "application/json")
-    content = reply["text"] if "text" in reply else json.dumps(reply.get("json"))
+    content = reply["text"] if "text" in reply else stringify(reply.get("json"))
     return httpx.Response(status, content=content.encode(), headers={"content-type": kind})

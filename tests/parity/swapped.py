@@ -48,7 +48,7 @@ def _translated(reply: Json, provider: str) -> Json:
     if set(reply) - {"json"} or not isinstance(reply["json"], dict):
         return reply if "json" not in reply or "error" in reply["json"] else None
     said = _read(reply["json"])
-    return None if said is None else {"json": _WRITERS[provider](*said)}
+    return None if said is None else {"json": WRITERS[provider](*said)}
 
 
 def _read(body: dict[str, Json]) -> tuple[str, list[tuple[str, str, Json]]] | None:
@@ -99,7 +99,7 @@ def _gemini(text: str, calls: list[tuple[str, str, Json]]) -> Json:
     return {"candidates": [{"content": content, "finishReason": "STOP"}]}
 
 
-_WRITERS = {
+WRITERS = {
     "openai": _chat,
     "grok": _chat,
     "azure-openai": _chat,

@@ -14,7 +14,7 @@ from ..vectors import Json
 from . import anthropic, chat, gemini
 from .core import UNDEFINED, Result, State, Switches, own_failure, public, read
 from .history import processed
-from .js import stringify
+from .js import stringify, written
 from .stream import Speaker, Stream
 from .tools import Calling, result_message, result_of_call
 from .turns import marked, whole
@@ -237,7 +237,7 @@ class Turn:
             [],
             public(prompt),
             public(history),
-            body if isinstance(body, str) else stringify(body),
+            body if isinstance(body, str) else written(body, self.on),
         )
         made = self._result_id(iteration)
         if made is not UNDEFINED and self.on("results-have-ids"):
@@ -384,9 +384,10 @@ def _changed(result: Result, op: dict[str, Json], on: Switches) -> Result:
         case "dropToolCalls":
             result.output = [m for m in result.output if m["type"] != "tool_call"]
         case "replaceLastText":
-            last = max(i for i, m in enumerate(result.output) if m["type"] == "text")
+            texts = [i for i, m in enumerate(result.output) if m["type"] == "text"]
             result.output = list(result.output)
-            result.output[last] = {**result.output[last], "content": op["text"]}
+            for last in texts[-1:]:
+                result.output[last] = {**result.output[last], "content": op["text"]}
         case _:
             return Result.of(op, on)
     return result

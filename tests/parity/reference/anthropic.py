@@ -61,6 +61,13 @@ def encode(
     body: dict[str, Json] = theirs
     if theirs != ours and all_on(on, _causes(messages, prefill)):
         body = ours
+    forced = bool(tools) and choice != "auto" and _signs(options["model"])
+    forced = forced and on("forced-choices-where-taken")
+    if forced:
+        words = "one of your tools" if choice == "any" else f"the tool {choice}"
+        asked = f"Answer by calling {words}, not with text."
+        body["system"] = f"{body['system']}\n\n{asked}" if body["system"] else asked
+        choice = "auto"
     if _signs(options["model"]) and on("anthropic-signed-texts"):
         _put_in_blocks([(body, "system"), *((m, "content") for m in body["messages"])])
     failed = [block for block in _results_in(body) if _is_failure(block["content"])]
@@ -237,7 +244,7 @@ def _exchange(unit: Exchange) -> list[tuple[str, list[Json]]]:
 
 def _told(unit: Exchange) -> list[tuple[str, list[Json]]]:
     calls = [
-        f"[Called tool {call['name']} with {stringify(arguments_object(call))}]"
+        f"[Called tool {call['name']} with {stringify(call.get('input', {}))}]"
         for call in unit.calls
     ]
     for place, message in reversed(unit.said):

@@ -241,7 +241,7 @@ def _part(part: Json, content: Json, on: Switches) -> list[Json]:
     if "functionCall" in part:
         asked = part["functionCall"]
         given = asked.get("args", UNDEFINED)
-        if given is UNDEFINED and on("missing-arguments"):
+        if given in (UNDEFINED, None) and on("missing-arguments"):
             given = {}
         read: dict[str, Json] = {"input": given}
         if isinstance(given, str) and on("arguments-are-read-as-json-first"):

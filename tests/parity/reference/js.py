@@ -11,7 +11,7 @@ import re
 from decimal import Decimal
 
 from ..vectors import Json
-from .core import Switches
+from .core import UNDEFINED, Switches
 
 _LONE = re.compile("[\ud800-\udfff]")
 _BIG = 1e21
@@ -80,3 +80,8 @@ def whole_pieces(text: str, size: int) -> list[str]:
         piece += character
         used += units
     return [*pieces, piece] if piece else pieces
+
+
+def truthy(value: Json) -> bool:
+    """Return what JavaScript's ``!!value`` gives: arrays and objects are true, empty or not."""
+    return value is not UNDEFINED and (isinstance(value, list | dict) or bool(value))

@@ -14,6 +14,7 @@ from ..vectors import Json
 from .agents import Turn
 from .core import UNDEFINED, USER, Failure, Result, State, our_failure, own_failure, prose_failure
 from .history import heard, open_thread
+from .js import truthy
 from .routing import DEFAULT_ROUTING, default_route
 from .stream import Speaker, Stream
 
@@ -53,6 +54,7 @@ class NetworkRun:
 
     def add(self, agent: dict[str, Json]) -> None:
         """An agent joins."""
+        self.play.check_agent(agent)
         self.agents.setdefault(agent["name"], agent)
 
     @property
@@ -125,9 +127,10 @@ class NetworkRun:
 
     def _loop(self) -> str:
         """Run agents; why the run ended."""
-        self.stack += self.next_names()
-        if not self.stack:
-            return "at once"
+        found = self.next_names()
+        self.stack += found
+        if not found and not (self.stack and self.on("scheduled-agents-run")):
+            return "at once"  # network.ts looks at what the router returned, not at the stack
         limit = self.spec.get("maxIter", 0)
         while self.stack and (limit >= 0):
             agent = self._startable(self.stack.pop(0))
@@ -178,9 +181,16 @@ class NetworkRun:
 
     def run_agent(self, agent: dict[str, Json]) -> None:
         """One agent's turn."""
-        model = self.play.model_for(agent, self.options, self.spec)
         self.play.step_for_ids(f"generate-agent-ids-{self.counter}")
         message_id, run_id = self.play.ids.new(), self.play.ids.new("gen")
+        who = Speaker(agent["name"], run_id, message_id)
+        try:
+            model = self.play.model_for(agent, self.options, self.spec)
+        except Failure:
+            # network.ts announces the agent; agent.ts `run` then misses the model.
+            if self.stream is not None and not self.on("agents-without-model-do-not-start"):
+                self.stream.started(who, self.run_id)
+            raise
         if not self.play.has_user_messages and not self.on("results-have-ids"):
             message_id = UNDEFINED  # the older branch has no streaming, and no ids
         turn_of_agent = self.turns[agent["name"]]
@@ -198,7 +208,6 @@ class NetworkRun:
             path=f"{self.spec['name']}.{agent['name']}.{turn_of_agent}",
             first=self.first,
         )
-        who = Speaker(agent["name"], run_id, message_id)
         if self.stream is not None:
             self.stream.started(who, self.run_id)
         try:
@@ -245,7 +254,9 @@ class NetworkRun:
         self.play.log(f"enabled:{name}", "enabled", agent=name, **facts)
         if "throw" in rule:
             raise own_failure(rule["throw"])
-        return bool(self.state.data.get(rule["stateKey"])) if "stateKey" in rule else rule["const"]
+        return (
+            truthy(self.state.data.get(rule["stateKey"])) if "stateKey" in rule else rule["const"]
+        )
 
     def enabled_agents(self) -> list[dict[str, Json]]:
         """Those that may run now."""
@@ -340,8 +351,8 @@ class NetworkRun:
         tests: dict[str, Any] = {
             "callCount": lambda value: self.counter == value,
             "callCountLt": lambda value: self.counter < value,
-            "stateTruthy": lambda key: bool(data.get(key)),
-            "stateFalsy": lambda key: not data.get(key),
+            "stateTruthy": lambda key: truthy(data.get(key)),
+            "stateFalsy": lambda key: not truthy(data.get(key)),
             "lastResultAgent": lambda name: last is not None and last.agent == name,
             "lastToolCalled": lambda name: name in called,
         }

@@ -116,6 +116,7 @@ class Play:
         self._counts: dict[int, int] = {}
         self._states: dict[str, State] = {}
         self._own: dict[str, State] = {}
+        self._refused: set[str] = set()
         self._adapters: dict[str, Adapter] = {}
 
     # ------------------------------------------------------------------ notes
@@ -305,7 +306,7 @@ class Play:
             record["agentTools"] = kept(offered)
         kv = not self.on("no-kv")
         if "network" in run["target"]:
-            record["networkOwnState"] = self.own_state(run["target"]["network"]).record(kv=kv)
+            record["networkOwnState"] = self._own_record(run["target"]["network"], kv=kv)
         if self._states:
             record["statesAfter"] = {n: s.record(kv=kv) for n, s in self._states.items()}
         if not isinstance(run["input"], str):
@@ -319,11 +320,23 @@ class Play:
             return run["input"]
         return {**run["input"], "clientTimestamp": {"$date": time}}
 
+    def _own_record(self, name: str, *, kv: bool) -> dict[str, Json]:
+        """The network's own state; a network that was refused has none."""
+        try:
+            own = State() if name in self._refused else self.own_state(name)
+        except Failure:
+            own = State()
+        return own.record(kv=kv)
+
     def _run_network(self, run: dict[str, Json], given: Input) -> dict[str, Json]:
         name, options = run["target"]["network"], run.get("options", {})
-        state = self._state_of(options.get("state"), name)
         spec = self.spec["networks"][name]
+        if isinstance(options.get("state"), str):
+            self._state(options["state"])
+        self._refused.add(name)
         self._check_network(spec)
+        self._refused.remove(name)
+        state = self._state_of(options.get("state"), name)
         network = NetworkRun(self, spec, state, given, options)
         network.play_out()
         return {
@@ -338,18 +351,26 @@ class Play:
     def _check_network(self, spec: dict[str, Json]) -> None:
         agents = [self.agent(name) for name in spec["agents"]]
         for agent in agents:
-            self._check_agent(agent)
+            self.check_agent(agent)
         names = [agent["name"] for agent in agents]
         if len(set(names)) < len(names) and self.on("names-are-unique"):
             raise our_failure("ConfigurationError")
         if spec.get("maxIter", 0) < 0 and self.on("negative-limits-are-refused"):
             raise our_failure("ConfigurationError")
 
-    def _check_agent(self, agent: dict[str, Json]) -> None:
+    def check_agent(self, agent: dict[str, Json]) -> None:
+        """Refuse what we refuse in an agent.
+
+        Raises:
+            Failure: It is refused.
+        """
         for name in filter(None, (agent.get("model"), agent.get("withModel"))):
             check_address(self.spec["models"][name], self.on)
         names = [tool["name"] for tool in self.tools_of(agent)]
         if len(set(names)) < len(names) and self.on("names-are-unique"):
+            raise our_failure("ConfigurationError")
+        unnamed = agent.get("toolChoice", "auto") not in ("auto", "any", *names)
+        if unnamed and not agent.get("mcpServers") and self.on("tool-choice-names-a-tool"):
             raise our_failure("ConfigurationError")
 
     def _state_of(self, given: Json, network: str) -> State:
@@ -376,7 +397,7 @@ class Play:
         network = self.spec["networks"][options["network"]] if "network" in options else {}
         own = self.own_state(options["network"]) if network else State()
         state = self._state_of(options["state"], "") if "state" in options else own
-        self._check_agent(agent)
+        self.check_agent(agent)
         model = self.model_for(agent, options, network)
         return StandaloneRun(self, agent, model, state, given, options).play_out()
 

@@ -86,9 +86,8 @@ class Stream:
             if m["type"] == "opaque"
             or (m["type"] in ("text", "reasoning") and _text(m) and m.get("role") == "assistant")
         ]
-        plain = [m for m in output if m["type"] == "text"]
-        last = [plain[-1]] if plain and isinstance(plain[-1]["content"], str) else []
-        last = [m for m in last if m["content"]]
+        plain = [m for m in output if m["type"] == "text" and m.get("role") == "assistant"]
+        last = [m for m in plain[-1:] if _text(m)]
         if texts != last:
             last = texts if self._play.on("all-texts-are-streamed") else last
         for message in last:

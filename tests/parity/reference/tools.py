@@ -200,7 +200,19 @@ def _value(handler: dict[str, Json], given: Json) -> Json:
     name = handler.get("fromInput")
     if name is None:
         return handler.get("value")
-    return given if name is True else given.get(name)
+    return given if name is True else member(given, name)
+
+
+def member(given: Json, name: str) -> Json:
+    """Return JavaScript's ``given[name]``.
+
+    Raises:
+        _Thrown: There is nothing to look into.
+    """
+    if given is None:
+        said = f"Cannot read properties of null (reading '{name}')"
+        raise _Thrown({"name": "TypeError", "message": said}, at_once=False)
+    return given.get(name, UNDEFINED) if isinstance(given, dict) else UNDEFINED
 
 
 def _append_state(handler: dict[str, Json], given: Json, calling: Calling) -> Json:

@@ -1,0 +1,25 @@
+"""Random scenarios: what the npm package does in Node, and what ours does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from .fresh import NodeMissingError, problem_of, recorded
+
+COUNT = int(os.environ.get("PARITY_FRESH", "40"))
+SEED = os.environ.get("PARITY_SEED", "ci")
+
+
+def test_fresh_recordings_of_typescript_agree(tmp_path: Path) -> None:
+    """But for the differences that the manifest names."""
+    try:
+        found = recorded(SEED, COUNT, tmp_path)
+    except NodeMissingError as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+    problems = {vector.name: problem for vector in found if (problem := problem_of(vector))}
+    assert problems == {}
