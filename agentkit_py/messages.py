@@ -18,6 +18,7 @@ makes a rewritten message once, so that it is counted once.
 
 from __future__ import annotations
 
+import marshal
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -44,6 +45,7 @@ __all__ = [
     "OpaqueMessage",
     "ReasoningDelta",
     "ReasoningMessage",
+    "Sealed",
     "StopReason",
     "TextContent",
     "TextDelta",
@@ -61,9 +63,11 @@ __all__ = [
     "medium_in",
     "part_to_json",
     "result_parts",
+    "seal",
     "text_of",
     "text_of_parts",
     "token_memo",
+    "unseal",
     "with_media",
     "without_ciphers",
 ]
@@ -695,6 +699,53 @@ def _countable(message: Message) -> str:
             return message.content
         case "opaque":
             return dumps(without_ciphers(message.content))
+
+
+Sealed: TypeAlias = "tuple[Message, list[bytes]]"
+"""A message with its JSON as it was."""
+
+
+def seal(message: Message) -> Sealed:
+    """Return what `unseal` needs to undo changes that are made in place."""
+    return message, [_written(value) for value in _json_in(message)]
+
+
+def unseal(sealed: Sealed) -> bool:
+    """Undo changes that were made in place since `seal`; return whether there were any."""
+    message, written = sealed
+    was_changed = False
+    for value, before in zip(_json_in(message), written, strict=True):
+        if before and _written(value) != before:
+            was_changed = True
+            if isinstance(value, dict):
+                value.clear()
+                value.update(marshal.loads(before))  # noqa: S302 - written here a moment ago
+            else:
+                value[:] = marshal.loads(before)  # noqa: S302 - written here a moment ago
+    return was_changed
+
+
+def _json_in(message: Message) -> list[dict[str, Any] | list[Any]]:
+    """Return the objects and arrays of a message that can be changed in place."""
+    calls: Sequence[ToolCall] = ()
+    found: list[object] = [message.provider_metadata]
+    if isinstance(message, ToolCallMessage):
+        calls = message.tools
+    elif isinstance(message, ToolResultMessage):
+        calls = (message.tool,)
+    if isinstance(message, ToolResultMessage | OpaqueMessage):
+        found.append(message.content)
+    for call in calls:
+        found += (call.arguments, call.provider_metadata)
+    return [cast("dict[str, Any]", one) for one in found if isinstance(one, dict | list)]
+
+
+def _written(value: dict[str, Any] | list[Any]) -> bytes:
+    """Return JSON in the quickest form there is; empty: it is none."""
+    try:
+        return marshal.dumps(value, 2)  # later versions depend on who else holds its parts
+    except ValueError:
+        return b""
 
 
 _CIPHERS = frozenset({"encrypted_content", "encrypted_index", "signature", "thoughtSignature"})

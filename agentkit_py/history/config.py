@@ -108,8 +108,11 @@ class HistoryConfig:
         self.get = get
         self.append_user_message = append_user_message
         self.append_results = append_results
-        self.processors: Processors = processors if callable(processors) else tuple(processors)
         self.chain: tuple[HistoryProcessor, ...] = as_processors(processors, type(self).__name__)
+        # A function chooses anew in each run; of a list, what is appended later does not count.
+        self.processors: Processors = (
+            processors if callable(processors) else tuple(processors or ())
+        )
         self.save_each = save_each
         self.lease = lease
         self.lazy = lazy

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from agentkit_py.processors.tokenizers import (
         ApproximateTokenizer,
         TiktokenTokenizer,
+        TokenizerInfo,
         default_tokenizer,
     )
     from agentkit_py.processors.tool_results import (
@@ -94,6 +95,7 @@ __all__ = [
     "TiktokenTokenizer",
     "TokenLimiter",
     "Tokenizer",
+    "TokenizerInfo",
     "ToolCallFilter",
     "TruncateToolResults",
     "VectorIndex",
@@ -122,7 +124,7 @@ __getattr__: _Finder = _lazily(
         "agentkit_py.processors.summarize": "Summarize",
         "agentkit_py.processors.tables": "TableResults",
         "agentkit_py.processors.tokenizers": "ApproximateTokenizer TiktokenTokenizer "
-        "default_tokenizer",
+        "TokenizerInfo default_tokenizer",
         "agentkit_py.processors.tool_results": "ClearToolResults CompressToolResults Deduplicate "
         "ToolCallFilter TruncateToolResults",
         "agentkit_py.processors.validity": "ensure_valid",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import pairwise
@@ -19,10 +19,13 @@ from agentkit_py.errors import ConfigurationError, ProcessorError, is_control_er
 from agentkit_py.messages import (
     Message,
     Messages,
+    Sealed,
     TextMessage,
     ToolCallMessage,
     ToolResultMessage,
     lineage,
+    seal,
+    unseal,
 )
 from agentkit_py.processors.base import (
     HistoryProcessor,
@@ -35,6 +38,9 @@ from agentkit_py.processors.pairing import key_of
 from agentkit_py.processors.report import ReportEntry
 from agentkit_py.processors.tokenizers import default_tokenizer
 from agentkit_py.processors.validity import is_valid
+
+_OURS = "agentkit_py."
+"""Where processors come from that change nothing in place."""
 
 LevelChain: TypeAlias = tuple[Level, Sequence[Processor]]
 """The processors of one level."""
@@ -177,16 +183,33 @@ async def _run_one(
     level: Level,
     context: ProcessorContext,
 ) -> tuple[Message, ...]:
+    is_ours = type(processor).__module__.startswith(_OURS)
+    is_trusted = is_ours and not isinstance(processor, _FunctionProcessor)
+    sealed = [] if is_trusted else [seal(message) for message in messages]
     try:
         returned: object = await resolve(processor.process(messages, context))
+        _check_unchanged(sealed, processor.name, level)
         return messages if returned is messages else _checked(returned, processor.name, level)
     except ProcessorError:
         raise
     except Exception as error:
         if is_control_error(error):
             raise
+        _check_unchanged(sealed, processor.name, level)
         message = f"it failed with {type(error).__name__}: {error}"
         raise ProcessorError(message, processor=processor.name, level=level) from error
+
+
+def _check_unchanged(sealed: Sequence[Sealed], name: str, level: Level) -> None:
+    """Undo what a processor changed in place, which would else be saved, and say so."""
+    edited = [one[0].type for one in sealed if unseal(one)]
+    if edited:
+        raise ProcessorError(
+            f"it changed JSON of a {edited[0]} in place. That is undone, since it is what the "
+            "thread holds; return another message: dataclasses.replace(message, content=…)",
+            processor=name,
+            level=level,
+        )
 
 
 def _checked(returned: object, name: str, level: Level) -> tuple[Message, ...]:
@@ -222,18 +245,32 @@ def as_processors(processors: Processors | None, where: str = "") -> tuple[Histo
         return ()
     if callable(given) and not isinstance(given, HistoryProcessor | type):
         return (ChosenProcessors(given, before),)
-    if isinstance(given, str | bytes | Mapping | HistoryProcessor) or not isinstance(
+    if isinstance(given, Mapping):
+        given = [given]  # what to write in its place is said of each
+    if isinstance(given, str | bytes | HistoryProcessor | Iterator | type) or not isinstance(
         given, Iterable
     ):
-        name = f"{given.__name__}(…)" if isinstance(given, type) else f"{given!r:.80}"
         raise ConfigurationError(
             f"{before}processors must be a list, or a function of the run's context that gives "
-            f"one, not {name}; put it into [ ]: processors=[{name}]."
+            f"one, not {_name(given)}; {_advice(given)}."
         )
     try:
         return tuple(as_processor(one) for one in cast("Iterable[Processor]", given))
     except ConfigurationError as error:
         raise ConfigurationError(f"{before}{error}") from error
+
+
+def _name(given: Any) -> str:
+    return f"{given.__name__}(…)" if isinstance(given, type) else f"{given!r:.80}"
+
+
+def _advice(given: Any) -> str:
+    """Return what to write in place of something that is no list."""
+    if isinstance(given, Iterator):
+        return "it can be read only once: write a list, [*…]"
+    if isinstance(given, HistoryProcessor | type):
+        return f"put it into [ ]: processors=[{_name(given)}]"
+    return "write processors=[…] with processors in it, e.g. [ToolCallFilter()]"
 
 
 def as_processor(value: Processor) -> HistoryProcessor:

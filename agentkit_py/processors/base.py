@@ -110,6 +110,11 @@ class Summary:
             "place": self.place,
         }
 
+    @property
+    def compression_rate(self) -> float:
+        """The share of the tokens that the summary saves: 0.875 where 12,000 became 1,500."""
+        return 1 - self.tokens / self.original_tokens if self.original_tokens else 0.0
+
     @classmethod
     def from_dict(cls, record: Mapping[str, Any] | JsonObject) -> Summary:
         """Return the summary that `to_dict` gave."""

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from agentkit_py._core.json import dumps
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.messages import Messages
+from agentkit_py.messages import Message, Messages
 from agentkit_py.models.base import Model, ToolSpec
 from agentkit_py.models.capabilities import window_of
 from agentkit_py.processors.apply import apply_processors
@@ -52,9 +52,6 @@ UNKNOWN_WINDOW = 128_000
 _KEPT = 0.7
 """Part that is left of an exceeded share, so that it is not exceeded again at the next turn."""
 
-_UNTOUCHED = 5
-"""Tool results that are never shortened."""
-
 _BLOCK = 40
 """Messages whose tool results are shortened at the same time."""
 
@@ -88,6 +85,9 @@ class Budget(ConfiguredProcessor):
         model: Makes summaries; None: older messages are left out.
         compress_tool_output: Whether older tool results are shortened first.
         tool_output_max_tokens: Tokens of such a result.
+        keep_recent_results: How many of the newest results are never shortened.
+        skip_calls: Whether calls that are, with their results, longer than the history may be are
+            left out alone where there is no ``model``; else, what is older goes with them.
         method: Count by tiktoken, or by an estimate, which takes no time.
         windows: Windows by the beginning of a model's name, in place of the table's.
         store: Where summaries are kept; None: with the thread.
@@ -105,6 +105,8 @@ class Budget(ConfiguredProcessor):
     model: Model | None = None
     compress_tool_output: Annotated[bool, flag] = True
     tool_output_max_tokens: Annotated[int, whole(30)] = 200
+    keep_recent_results: Annotated[int, whole()] = 5
+    skip_calls: Annotated[bool, flag] = False
     method: Annotated[Method, _method] = "tiktoken"
     windows: Annotated[Mapping[str, int] | None, optional(limits)] = None
     store: SummaryStore | None = None
@@ -134,7 +136,7 @@ class Budget(ConfiguredProcessor):
         """Processors that shorten results and fit the history into its shares."""
         if not self.enabled:
             return ()
-        first = [_Shorten(self.tool_output_max_tokens)] if self.compress_tool_output else []
+        first = [_Shorten(self)] if self.compress_tool_output else []
         return (*first, _Fit(self))
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
@@ -205,8 +207,9 @@ class _Shorten(HistoryProcessor):
 
     looks_back: ClassVar[bool] = False
 
-    def __init__(self, max_tokens: int) -> None:
-        self._max_tokens = max_tokens
+    def __init__(self, budget: Budget) -> None:
+        self._max_tokens = budget.tool_output_max_tokens
+        self._newest = budget.keep_recent_results
 
     @property
     def name(self) -> str:
@@ -217,13 +220,16 @@ class _Shorten(HistoryProcessor):
         """Return the messages with short results, but for the newest."""
         older = older_results(messages, context.held, 0)
         keep = len(older)
-        if keep > _UNTOUCHED:
+        if not self._newest:
+            keep = 0
+        elif keep > self._newest:
             positions = ThreadPositions(messages, context)
-            block = (positions.position(messages[older[_UNTOUCHED - 1]]) or 0) // _BLOCK * _BLOCK
+            first = messages[older[self._newest - 1]]
+            block = (positions.position(first) or 0) // _BLOCK * _BLOCK
             found = (positions.position(messages[index]) for index in older)
             # A position is not known where a processor of the user's made a new message.
             keep = sum(position is None or position >= block for position in found)
-        compress = CompressToolResults(self._max_tokens, keep_recent=max(keep, _UNTOUCHED))
+        compress = CompressToolResults(self._max_tokens, keep_recent=max(keep, self._newest))
         context.note(compress.reason)
         return await compress.process(messages, context)
 
@@ -249,6 +255,9 @@ class _Fit(HistoryProcessor):
         limit = shares.summary + shares.recent
         if not exceeds(past, limit, tokenizer):
             return messages
+        if self._skips:
+            past = _without_long_calls(past, limit, context.held, tokenizer)
+            messages = [*past, *present]
         if self._budget.model is not None and shares.summary and limit > 1:
             summarize = self._summarize(shares)
             return await summarize.process(messages, replace(context, tokenizer=tokenizer))
@@ -266,11 +275,17 @@ class _Fit(HistoryProcessor):
         past = newest[: past_length(newest, context)]
         shares = self._budget.shares(context, newest[len(past) :])
         limit = shares.summary + shares.recent
+        if self._skips:
+            past = _without_long_calls(past, limit, context.held, tokenizer)
         if not exceeds(past, limit, tokenizer):
             return False
         if self._budget.model is None or not shares.summary or limit <= 1:
             return True
         return await self._summarize(shares).enough(newest, replace(context, tokenizer=tokenizer))
+
+    @property
+    def _skips(self) -> bool:
+        return self._budget.skip_calls and self._budget.model is None
 
     def _summarize(self, shares: Shares) -> Summarize:
         budget = self._budget
@@ -284,6 +299,19 @@ class _Fit(HistoryProcessor):
             summary_tokens=shares.summary,
             store=budget.store,
         )
+
+
+def _without_long_calls(
+    messages: Messages, limit: float, held: frozenset[int], tokenizer: Tokenizer
+) -> Messages:
+    """Return the messages without segments of calls that are by themselves too long."""
+    left: list[Message] = []
+    for segment in counted_segments(messages, 0, len(messages), tokenizer):
+        part = messages[segment.start : segment.stop]
+        has_calls = any(message.type not in ("text", "reasoning") for message in part)
+        if segment.tokens <= limit or not has_calls or any(id(m) in held for m in part):
+            left += part
+    return left
 
 
 _ESTIMATE = ApproximateTokenizer()

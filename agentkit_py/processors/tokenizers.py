@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count as counting
 from math import ceil
-from typing import Protocol, TypeAlias, cast
+from typing import Literal, Protocol, TypeAlias, cast
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import (
@@ -198,6 +198,33 @@ def as_tokenizer(value: CustomTokenizer) -> Tokenizer:
     raise ConfigurationError(
         f"A tokenizer is an object with count(text), or a function of a text, not {value!r}."
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizerInfo:
+    """A limit of tokens, and how they are counted."""
+
+    limit: int
+    kind: Literal["tiktoken", "approximate", "custom", "auto"]
+    """``"auto"``: tiktoken if its encoding can be loaded, which nobody has tried yet."""
+
+    encoding: str | None
+    """The encoding that is counted or estimated; None: a custom tokenizer's."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, limit: int) -> TokenizerInfo:
+        """Return the facts about a tokenizer; nothing is loaded for it."""
+        if isinstance(tokenizer, AutoTokenizer):
+            if not is_ready(tokenizer):
+                return cls(limit=limit, kind="auto", encoding=tokenizer.encoding)
+            tokenizer = tokenizer.chosen
+        match tokenizer:
+            case TiktokenTokenizer():
+                return cls(limit=limit, kind="tiktoken", encoding=tokenizer.encoding)
+            case ApproximateTokenizer():
+                return cls(limit=limit, kind="approximate", encoding=tokenizer.encoding)
+            case _:
+                return cls(limit=limit, kind="custom", encoding=None)
 
 
 def chars_per_token(tokenizer: Tokenizer) -> float:

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, ClassVar, Literal, cast
 
 from agentkit_py._core.json import JsonValue, dumps
@@ -559,9 +559,12 @@ class Deduplicate(ConfiguredProcessor):
     neither replace nor are replaced. This agent's own calls of the current run, and pinned ones,
     stay.
 
+    With ``texts``, so is a text of the user's: a long document that was pasted twice.
+
     Args:
         reads: Tools that read something: a newer result for the same arguments replaces an older.
         min_chars: Shorter results stay, since a reference would be no shorter.
+        texts: Whether texts of the user are replaced, too, where the user sent the same again.
 
     Raises:
         ConfigurationError: A setting is not of its kind.
@@ -569,11 +572,13 @@ class Deduplicate(ConfiguredProcessor):
 
     reads: Annotated[Iterable[str], names] = ()
     min_chars: Annotated[int, whole(1)] = 200
+    texts: Annotated[bool, flag] = False
 
     @property
     def reason(self) -> str:
         """The results it replaces, for reports."""
-        return "results that stand further down again"
+        what = "results and texts" if self.texts else "results"
+        return f"{what} that stand further down again"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with references in place of older equal results."""
@@ -582,8 +587,12 @@ class Deduplicate(ConfiguredProcessor):
         held = context.held
         seen: set[Hashable] = set()
         rewrites: dict[int, Message] = {}
+        for message in context.prompt if self.texts else ():
+            self._is_repeated(message, seen)
         for index in range(len(messages) - 1, -1, -1):
             message = messages[index]
+            if self.texts and self._is_repeated(message, seen) and id(message) not in held:
+                rewrites[index] = derived(message, "same text", partial(_same_text, message))
             if not isinstance(message, ToolResultMessage) or message.is_error:
                 continue
             call = message.tool
@@ -595,6 +604,17 @@ class Deduplicate(ConfiguredProcessor):
                 content = {"data": reference}
                 rewrites[index] = _with_content(message, ("duplicate", reference), content)
         return rewritten(messages, rewrites)
+
+    def _is_repeated(self, message: Message, seen: set[Hashable]) -> bool:
+        """Return whether a user's text is there again further down; record that it is."""
+        if not isinstance(message, TextMessage) or message.role != "user":
+            return False
+        content = message.content
+        if not isinstance(content, str) or len(content) < self.min_chars:
+            return False
+        is_seen = (message.role, content) in seen
+        seen.add((message.role, content))
+        return is_seen
 
     def _reference(
         self, message: ToolResultMessage, call: ToolCall, seen: set[Hashable]
@@ -615,6 +635,13 @@ class Deduplicate(ConfiguredProcessor):
             return None
         short = head_and_tail(dumps(call.arguments), _ARGUMENTS)
         return template.format(name=call.name, arguments=short)
+
+
+SAME_TEXT = "[The same text as in a newer message of the user, further down]"
+
+
+def _same_text(message: Message) -> Message:
+    return TextMessage("user", SAME_TEXT, from_history=message.from_history)
 
 
 LEFT_OUT = " … [{count} characters left out] … "

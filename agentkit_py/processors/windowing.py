@@ -27,6 +27,7 @@ from agentkit_py.processors.settings import (
 from agentkit_py.processors.tokenizers import (
     DEFAULT_ENCODING,
     CustomTokenizer,
+    TokenizerInfo,
     as_tokenizer,
     count_text,
     default_tokenizer,
@@ -194,7 +195,8 @@ class TokenLimiter(ConfiguredProcessor):
 
     Calls are not parted from their results: a segment of them stays or goes as a whole. The first
     segment that does not fit ends it, so that what is left has no gap. If the newest alone is too
-    long, nothing is left.
+    long, nothing is left. With ``skip_calls`` calls that do not fit leave a gap, and what is older
+    has the room.
 
     Messages that are protected (this agent's own calls of the current run) or pinned always stay
     and are counted first.
@@ -204,6 +206,7 @@ class TokenLimiter(ConfiguredProcessor):
         encoding: Count by this encoding of tiktoken; None: as the run does.
         tokenizer: Count by this: an object with ``count(text)``, or a function of a text.
         use_tiktoken: False: estimate by length.
+        skip_calls: Whether calls that do not fit, with their results, are left out alone.
 
     Raises:
         ConfigurationError: ``limit`` is no positive whole number, the tokenizer cannot count, or
@@ -217,6 +220,7 @@ class TokenLimiter(ConfiguredProcessor):
     encoding: Annotated[str | None, optional(text)] = None
     tokenizer: CustomTokenizer | None = None
     use_tiktoken: Annotated[bool, flag] = True
+    skip_calls: Annotated[bool, flag] = False
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -231,8 +235,20 @@ class TokenLimiter(ConfiguredProcessor):
         """The limit, for reports."""
         return f"limit of {self.limit} tokens"
 
+    @property
+    def info(self) -> TokenizerInfo:
+        """The limit and the way of counting, without loading anything.
+
+        Without an encoding or tokenizer of its own it counts as the run does; this says how that is
+        for agents without a `token_counter`.
+        """
+        return TokenizerInfo.of(self._tokenizer_in(ProcessorContext()), self.limit)
+
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the newest messages that fit."""
+        if self.skip_calls:
+            kept, _ = await self._with_gaps(messages, context)
+            return messages if len(kept) == len(messages) else kept
         fitting = await self._first_fitting(messages, context)
         if fitting == 0:
             return messages
@@ -243,6 +259,8 @@ class TokenLimiter(ConfiguredProcessor):
 
     async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
         """Return whether the limit is exceeded: what is older goes."""
+        if self.skip_calls:
+            return (await self._with_gaps(newest, context))[1]
         return await self._first_fitting(newest, context) > 0
 
     def _tokenizer_in(self, context: ProcessorContext) -> Tokenizer:
@@ -253,6 +271,25 @@ class TokenLimiter(ConfiguredProcessor):
                 self.encoding or DEFAULT_ENCODING, use_tiktoken=self.use_tiktoken
             )
         return context.tokenizer or default_tokenizer()
+
+    async def _with_gaps(
+        self, messages: Messages, context: ProcessorContext
+    ) -> tuple[Messages, bool]:
+        """Return what fits when calls that do not are left out, and whether a text did not fit."""
+        tokenizer, held = await prepare(self._tokenizer_in(context)), context.held
+        room = self.limit - sum(count_text(m, tokenizer) for m in messages if id(m) in held)
+        taken: set[int] = set()
+        is_full = False
+        for segment in reversed(list(segments(messages))):
+            others = [i for i in segment if id(messages[i]) not in held]
+            tokens = sum(count_text(messages[i], tokenizer) for i in others)
+            if tokens <= room:
+                room -= tokens
+                taken.update(others)
+            elif all(messages[i].type in ("text", "reasoning") for i in others):
+                is_full = True
+                break
+        return [m for i, m in enumerate(messages) if i in taken or id(m) in held], is_full
 
     async def _first_fitting(self, messages: Messages, context: ProcessorContext) -> int:
         """Return the index of the oldest message from which on everything still fits.
