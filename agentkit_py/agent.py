@@ -54,6 +54,7 @@ from agentkit_py._engine.tool_sources import (
 )
 from agentkit_py.errors import ConfigurationError, MissingModelError, OutputError
 from agentkit_py.history.config import HistoryConfig
+from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
 from agentkit_py.models.base import HostedTool, ToolChoice, ToolSpec
 from agentkit_py.processors.apply import as_processors
@@ -466,10 +467,18 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         answered = await take_answered(self.history, pending)
         if answered is not None:
             return await self.go_on(answered, options)
-        key = f"{context.prefix}/pending"
+        return self._ended(context, context.spec_of(self), self._nothing(context, PENDING))
+
+    def _nothing(self, context: RunContext, stop_reason: str) -> AgentResult:
+        """Return the result of a run in which the agent has nothing to say."""
+        key = f"{context.prefix}/{stop_reason}"
         when, new_id = context.runtime.now(key), context.runtime.new_id(key)
-        waiting = AgentResult(self.name, (), (), when, id=new_id, stop_reason=PENDING)
-        return self._ended(context, context.spec_of(self), waiting)
+        return AgentResult(self.name, (), (), when, id=new_id, stop_reason=stop_reason)
+
+    async def _taken_over(self, context: RunContext, spec: AgentSpec) -> Any:
+        """End a run in a thread that a person has taken over."""
+        await context.thread.end(stop_reason=TAKEN_OVER)
+        return self._ended(context, spec, self._nothing(context, TAKEN_OVER))
 
     async def _run_to_end(self, context: RunContext, options: RunOptions) -> Any:
         turn = TurnOptions(context.prefix, options.get("model"), max_iter=options.get("max_iter"))
@@ -477,8 +486,11 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             raise MissingModelError(self.name)  # before a thread is made for nothing
         await context.open([self])
         spec = context.spec_of(self)
-        if context.thread.outcome is not None:
+        outcome = context.thread.outcome
+        if outcome is not None and outcome.stop_reason != TAKEN_OVER:
             return self._ended(context, spec, context.earlier_result())
+        if outcome is not None or context.thread.is_taken_over:
+            return await self._taken_over(context, spec)
         try:
             result = await run_agent(context, spec, turn)
             ended = self._ended(context, spec, result)

@@ -41,6 +41,7 @@
     │   ├── ThreadNotFoundError
     │   ├── ThreadBusyError         another run is working on the thread
     │   ├── NotPendingError         nobody waits for this answer
+    │   ├── NotOnThreadError        a person writes in a thread without having joined it
     │   ├── StoreVersionError       the database was written by a newer version
     │   └── InvalidRecordError      stored or imported JSON does not hold what it should
     ├── KnowledgeError              documents could not be read, stored or searched
@@ -668,6 +669,18 @@ class NotPendingError(HistoryError):
         self.thread_id = thread_id
         self.question_id = question_id
         self.status = status
+
+
+class NotOnThreadError(HistoryError):
+    """The person `person_id` has not joined the thread `thread_id`."""
+
+    def __init__(self, thread_id: str, person_id: str) -> None:
+        super().__init__(
+            f"{person_id!r} is not on thread {thread_id!r}: join it before you write in it or hand "
+            "it back."
+        )
+        self.thread_id = thread_id
+        self.person_id = person_id
 
 
 class StoreVersionError(HistoryError):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, Generic, cast, get_args
+from typing import Any, Generic, Literal, cast, get_args
 
 from typing_extensions import TypeVar
 
@@ -50,10 +50,29 @@ USER = "user"
 
 
 @dataclass(frozen=True, slots=True)
+class StaffAuthor:
+    """The person of the staff who wrote an entry of a thread."""
+
+    id: str
+    """The id by which the application knows the person; users of the HTTP API do not get it."""
+
+    name: str
+    """The name that the user and agents read."""
+
+    to: Literal["user", "agents"] = "user"
+    """``"agents"``: a note that the user does not get."""
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the author as JSON."""
+        return {"id": self.id, "name": self.name, "to": self.to}
+
+
+@dataclass(frozen=True, slots=True)
 class AgentResult:
     """The result of one inference, or (with agent name ``"user"``) a user's message.
 
-    Messages without an author get the agent's name, so that histories say who wrote what.
+    Messages without an author get the agent's name, so that histories say who wrote what. What a
+    person of the staff wrote has the person's name, and ``staff``.
     """
 
     agent_name: str
@@ -82,6 +101,9 @@ class AgentResult:
     """Which limit ended the agent's turn after this result, or why its last reply was cut
     (``"length"``, ``"refusal"``, …); None: it ended by itself."""
 
+    staff: StaffAuthor | None = field(default=None, kw_only=True)
+    """The person of the staff who wrote it; None: an agent or the user did."""
+
     context: ContextReport | None = field(default=None, repr=False, kw_only=True, compare=False)
     """The changes of each level of processors to the messages sent to the model."""
 
@@ -109,6 +131,25 @@ class AgentResult:
         """Return a user's message as an entry of a state or thread."""
         message = TextMessage("user", content if isinstance(content, str) else tuple(content))
         return cls(USER, (message,), (), created_at or datetime.now(UTC), id=id)
+
+    @classmethod
+    def from_staff(
+        cls,
+        author: StaffAuthor,
+        text: str,
+        *,
+        id: str | None = None,  # noqa: A002 - the field's name
+        created_at: datetime | None = None,
+    ) -> AgentResult:
+        """Return what a person of the staff wrote as an entry of a state or thread."""
+        message = TextMessage("assistant", text)
+        when = created_at or datetime.now(UTC)
+        return cls(author.name, (message,), (), when, id=id, staff=author)
+
+    @property
+    def by_agent(self) -> bool:
+        """True if an agent gave it; False: the user or a person of the staff wrote it."""
+        return self.agent_name != USER and self.staff is None
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -223,6 +264,8 @@ class AgentResult:
         }
         if self.id is not None:
             record["id"] = self.id
+        if self.staff is not None:
+            record["staff"] = self.staff.to_dict()
         if self.usage is not None:
             record["usage"] = _usage_to_dict(self.usage)
         if self.finish is not None:
@@ -258,6 +301,7 @@ class AgentResult:
             id=None if fields.get("id") is None else _string(fields, "id", where),
             usage=None if usage is None else _usage_from_dict(usage, where),
             finish=_finish_from_dict(fields, where) if "finishReason" in fields else None,
+            staff=_staff_from_dict(fields["staff"], where) if "staff" in fields else None,
         )
 
     export = to_dict
@@ -354,6 +398,15 @@ def _finish_from_dict(fields: Mapping[str, Any], where: str) -> Finish:
         raise InvalidRecordError(problem, where=where, field="finishDetails")
     word = _string(fields, "providerReason", where) if "providerReason" in fields else ""
     return Finish(reason, word, cast("JsonObject | None", details))
+
+
+def _staff_from_dict(given: object, where: str) -> StaffAuthor:
+    fields = as_object(given) or {}
+    key, name, to = [fields.get(one) for one in ("id", "name", "to")]
+    if not (isinstance(key, str) and isinstance(name, str) and to in ("user", "agents")):
+        problem = f"expected id, name and to ('user' or 'agents'), got {given!r:.80}"
+        raise InvalidRecordError(problem, where=where, field="staff")
+    return StaffAuthor(key, name, "user" if to == "user" else "agents")
 
 
 def _line_of(message: Message) -> str:

@@ -96,17 +96,18 @@ class State(Generic[D]):
     def transcript(self) -> list[AgentResult]:
         """User turns and agents' results, in order (a copy of the list).
 
-        A user turn is a result of the author ``"user"``. Each message of a run says whether it is
-        from before that run (``from_history``). Of a thread in a store that loads lazily these are
-        the newest entries, as many as processors have wanted to see: ``not_loaded`` more stand
-        before them. All are there where no processor bounds the history, or with ``lazy=False``.
+        A user turn is a result of the author ``"user"``; what staff wrote stands among them. Each
+        message of a run says whether it is from before that run (``from_history``). Of a thread in
+        a store that loads lazily these are the newest entries, as many as processors have wanted
+        to see: ``not_loaded`` more stand before them. All are there where no processor bounds the
+        history, or with ``lazy=False``.
         """
         return list(self._transcript)
 
     @property
     def results(self) -> list[AgentResult]:
         """The results of agents so far (a copy of the list); see `transcript` for user turns."""
-        return [entry for entry in self._transcript if entry.agent_name != USER]
+        return [e for e in self._transcript if e.agent_name != USER and e.staff is None]
 
     @property
     def result_count(self) -> int:
@@ -133,7 +134,7 @@ class State(Generic[D]):
         own replace the whole transcript.
         """
         new = list(results)
-        if any(result.agent_name == USER for result in new):
+        if any(not result.by_agent for result in new):
             self.set_transcript(new)
             return
         kept = set(map(_identity, new))
@@ -153,7 +154,7 @@ class State(Generic[D]):
         found: list[tuple[list[AgentResult], list[AgentResult]]] = [([], [])]
         for entry in self._transcript:
             asked, answers = found[-1]
-            if entry.agent_name != USER:
+            if entry.by_agent:
                 answers.append(entry)
             elif answers:
                 found.append(([entry], []))

@@ -22,6 +22,7 @@ from agentkit_py._engine.tool import (
 )
 
 if TYPE_CHECKING:
+    from agentkit_py._engine.ask_person import ask_person
     from agentkit_py._engine.todos import Todo, todo_write, todos_of
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "ToolSchemas",
     "ToolTraits",
     "as_tool",
+    "ask_person",
     "create_tool",
     "create_tool_manifest",
     "todo_write",
@@ -42,7 +44,13 @@ __all__ = [
     "tool",
 ]
 
-__getattr__: _Finder = _lazily(__name__, {"agentkit_py._engine.todos": "Todo todo_write todos_of"})
+__getattr__: _Finder = _lazily(
+    __name__,
+    {
+        "agentkit_py._engine.ask_person": "ask_person",
+        "agentkit_py._engine.todos": "Todo todo_write todos_of",
+    },
+)
 
 
 class ToolSchemas(TypedDict):

@@ -25,9 +25,11 @@ from agentkit_py import (
     TokenLimiter,
     tool,
 )
+from agentkit_py.history.runs import LeaseClaim
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.models import Model
 from agentkit_py.stores import StoredResult
+from agentkit_py.stores.rows import Row
 from agentkit_py.testing import ScriptedModel, tool_call
 
 ROUNDS = 10
@@ -62,9 +64,13 @@ class CountingStore(SqliteHistory):
         count, found = await super().newest(thread_id, limit)
         return count, self._counted(found)
 
-    async def append_rows(self, thread_id: str, rows: Sequence[Any]) -> None:
-        self.written += len(rows)
-        await super().append_rows(thread_id, rows)
+    async def append(self, thread_id: str, results: Sequence[AgentResult]) -> None:
+        self.written += len(results)
+        await super().append(thread_id, results)
+
+    async def append_user_row(self, thread_id: str, row: Row, claim: LeaseClaim | None) -> bool:
+        self.written += 1
+        return await super().append_user_row(thread_id, row, claim)
 
     def _counted(self, rows: list[StoredResult]) -> list[StoredResult]:
         self.read += len(rows)

@@ -26,6 +26,7 @@ from agentkit_py._engine.tool_values import error_content
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.events.types import HitlRequested, HitlResolved
+from agentkit_py.history.staff import Takeover
 from agentkit_py.history.thread import QuestionRecord
 from agentkit_py.messages import ToolCall
 
@@ -54,6 +55,10 @@ class CallDesk:
         """Ask a person for a tool's handler."""
         step_id = self.steps.full_id(self.steps.next_id("approve"))
         return await self.ask(step_id, message=message, timeout=timeout)
+
+    async def ask_for_person(self, reason: str) -> Takeover:
+        """Ask for a person who takes the conversation over."""
+        return await self.run.thread.ask_for_person(reason, self.turn.agent.name)
 
     async def ask(
         self,

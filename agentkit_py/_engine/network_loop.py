@@ -36,6 +36,7 @@ from agentkit_py.events.types import (
     RunStarted,
 )
 from agentkit_py.history.runs import RunRecord
+from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.results import AgentResult
@@ -166,7 +167,7 @@ class NetworkLoop:
             await monitor.emit_now(RunStarted(**facts, thread_id=run.thread_id, user_id=user_id))
         try:
             with monitor.inside(run.run_id) if monitor.is_active else nullcontext():
-                run.stop_reason = await self._loop()
+                run.stop_reason = TAKEN_OVER if thread.is_taken_over else await self._loop()
             await thread.save_results()
             await thread.end(stop_reason=run.stop_reason)
         except CancelledError as error:

@@ -78,9 +78,9 @@ class NetworkRun(Generic[StateT, RunOutputT]):
             several run at the same time.
         call_count: How many agent turns there were.
         stop_reason: Why the run ended: ``"done"`` (the router had nobody), ``"pending"`` (it waits
-            for a person), ``"max_iter"``, ``"unknown_agent"``, ``"disabled_agent"``, the name of a
-            limit, or why the last reply was cut (``"length"``, ``"refusal"``, …); None while it
-            runs.
+            for a person), ``"taken_over"`` (a person of the staff answers), ``"max_iter"``,
+            ``"unknown_agent"``, ``"disabled_agent"``, the name of a limit, or why the last reply
+            was cut (``"length"``, ``"refusal"``, …); None while it runs.
         pending: The questions that it waits for; `Network.resume` takes the answers.
         limit_reached: The limit because of which a routing agent was not asked, or why its reply
             was cut before it chose.

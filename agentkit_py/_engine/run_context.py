@@ -18,6 +18,7 @@ from agentkit_py._engine.limits import NO_LIMITS, Meter, RunBudget, RunLimits
 from agentkit_py._engine.network_run import AgentLike, NetworkRun
 from agentkit_py._engine.prompt import HistoryMode, assemble
 from agentkit_py._engine.shared_prefix import SharedPrefix, shared_prefix
+from agentkit_py._engine.staff_words import users_words
 from agentkit_py._engine.state_changes import StateChanges
 from agentkit_py._engine.tool import Approver
 from agentkit_py._engine.tool_sources import SourceBook
@@ -148,7 +149,8 @@ class RunInput:
         parts = (system, assistant)
         if parts != self._parts:
             addition = self.message.system_prompt
-            self._prompt = assemble(system, self.said, assistant, addition=addition)
+            said = None if self.said is None else users_words(self.said)
+            self._prompt = assemble(system, said, assistant, addition=addition)
             self._parts = parts
         return self._prompt
 
@@ -405,8 +407,11 @@ class RunContext:
         if self.mode == "chronological" and said is not None and not again:
             user = self.input.user_turn(said)
             self.state.append_result(user)
-        if said is not None and thread.config is not None and not dry:
-            await thread.save_user_message(self.input.message, user)
+        if thread.config is not None and not dry:
+            if said is None:
+                await thread.look_for_staff()
+            else:
+                await thread.save_user_message(self.input.message, user)
 
     def earlier_result(self) -> AgentResult:
         """Return the result of an earlier run for the same user message.

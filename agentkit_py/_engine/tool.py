@@ -28,6 +28,7 @@ from agentkit_py._engine.network_run import AgentLike, NetworkRun
 from agentkit_py._engine.tool_values import Arguments
 from agentkit_py.errors import ConfigurationError, ToolDefinitionError
 from agentkit_py.events.approvals import Answered, ApprovalAnswer, ApprovalRequest
+from agentkit_py.history.staff import Takeover
 from agentkit_py.messages import ToolCall
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.models.schema import restore_arguments
@@ -61,6 +62,10 @@ class CallServices(Protocol):
 
     async def ask_from_tool(self, message: str, timeout: timedelta) -> ApprovalAnswer | None:
         """Ask a person."""
+        ...
+
+    async def ask_for_person(self, reason: str) -> Takeover:
+        """Ask for a person who takes the conversation over."""
         ...
 
 
@@ -116,6 +121,20 @@ class ToolContext(Generic[StateT]):
             ConfigurationError: The tool is not made for steps, or there is nobody to ask.
         """
         return await self.services.ask_from_tool(message, timeout)
+
+    async def ask_for_person(self, reason: str) -> Takeover:
+        """Ask for a person of the staff to take the conversation over; agents answer meanwhile.
+
+        Args:
+            reason: Why, as staff read it.
+
+        Returns:
+            Who is on the thread, and who asked first.
+
+        Raises:
+            ConfigurationError: The run has no store that keeps who is on a thread.
+        """
+        return await self.services.ask_for_person(reason)
 
     async def wait_for_event(
         self, event: str, *, if_exp: str | None = None, timeout: timedelta

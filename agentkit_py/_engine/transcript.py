@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
+from agentkit_py._engine.staff_words import read_by_models, users_words
 from agentkit_py.messages import Message, TextMessage, derived
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.state import State
@@ -52,7 +53,11 @@ class Transcript:
 
     def results(self) -> list[AgentResult]:
         """Return the results of this run that are in the state, in order."""
-        return [entry for entry in self.of_this_run() if entry.agent_name != USER]
+        return [
+            entry
+            for entry in self.of_this_run()
+            if entry.agent_name != USER and entry.staff is None
+        ]
 
     def of_this_run(self) -> list[AgentResult]:
         """Return the user turn and the results of this run, in order."""
@@ -70,7 +75,7 @@ class Transcript:
         older = [
             message
             for e in self.older
-            for message in (_hidden(e) if id(e) in withheld else (*e.output, *e.tool_calls))
+            for message in (_hidden(e) if id(e) in withheld else read_by_models(e))
         ]
         return (*self.state.messages, *older, *self._past, *self._present)
 
@@ -89,8 +94,16 @@ class Transcript:
             self._past, self._present = [], []
         withheld = _withheld(entries[max(0, count - 1) :])
         for entry in entries[count:]:
-            said = (*entry.output, *entry.tool_calls)
-            for message in _hidden(entry) if id(entry) in withheld else said:
+            said: Sequence[Message] = (*entry.output, *entry.tool_calls)
+            if id(entry) in withheld:
+                said = _hidden(entry)
+            elif entry.staff is not None:
+                said = read_by_models(entry)
+            # A call for each message would cost more than all else here.
+            by_user = entry.agent_name == USER
+            for one in said:
+                text = one.content if by_user and one.type == "text" else ""
+                message = one if isinstance(text, str) and "<" not in text else users_words(one)
                 self._is_present = message.from_history is False
                 # The user message of this run stands in the prompt.
                 if entry.agent_name != USER or entry.id != self.question:

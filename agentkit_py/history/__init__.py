@@ -2,5 +2,17 @@
 
 from agentkit_py.history.config import HistoryConfig, HistoryContext
 from agentkit_py.history.mail import MailStore, deliver
+from agentkit_py.history.staff import StaffDesk, StaffMember, Takeover, TakeoverStore
+from agentkit_py.results import StaffAuthor
 
-__all__ = ["HistoryConfig", "HistoryContext", "MailStore", "deliver"]
+__all__ = [
+    "HistoryConfig",
+    "HistoryContext",
+    "MailStore",
+    "StaffAuthor",
+    "StaffDesk",
+    "StaffMember",
+    "Takeover",
+    "TakeoverStore",
+    "deliver",
+]

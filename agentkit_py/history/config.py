@@ -70,8 +70,9 @@ GetResults: TypeAlias = Callable[
 ]
 """Loads the thread's results, user turns among them, oldest first."""
 
-Append: TypeAlias = Callable[[HistoryContext], "Awaitable[None] | None"]
-"""Saves the message or the results in the context."""
+Append: TypeAlias = Callable[[HistoryContext], "Awaitable[str | None] | str | None"]
+"""Saves the message or the results in the context; ``"taken_over"`` for a message: a person of the
+staff answers it, and agents pause."""
 
 
 class HistoryConfig:

@@ -25,6 +25,14 @@ from agentkit_py.history.mail import MailStore, mail_store
 from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore, is_paged
 from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.history.runs import RunOpener, RunRecord, RunStore
+from agentkit_py.history.staff import (
+    TAKEN_OVER,
+    StaffDesk,
+    Takeover,
+    TakeoverStore,
+    note_user_message,
+    staff_store,
+)
 from agentkit_py.history.stopping import NoteKeeper, late_reply
 from agentkit_py.messages import UserMessage
 from agentkit_py.results import AgentResult
@@ -81,6 +89,10 @@ async def _results(get: GetResults, context: HistoryContext) -> Sequence[AgentRe
                 "AgentResult.from_dict(row) reads what to_dict() or TypeScript's export() wrote."
             )
     return cast("Sequence[AgentResult]", found)
+
+
+def _if_taken_over(returned: object) -> str | None:
+    return TAKEN_OVER if returned == TAKEN_OVER else None
 
 
 def _is_same(one: AgentResult | None, other: AgentResult | None) -> bool:
@@ -150,6 +162,9 @@ class Thread:
 
     outcome: RunRecord | None = field(default=None, init=False)
     """The record of an earlier run for the same user message that completed."""
+
+    is_taken_over: bool = field(default=False, init=False)
+    """True if a person of the staff is on the thread, so that agents pause."""
 
     load_all: bool = field(default=True, init=False)
     """True if all of the thread is loaded at once."""
@@ -312,6 +327,18 @@ class Thread:
             ConfigurationError: The run's store keeps none.
         """
         return mail_store(self.config) if self.outer_thread is None else self.outer_thread.mail
+
+    async def ask_for_person(self, reason: str, agent: str) -> Takeover:
+        """Ask for a person of the staff.
+
+        Raises:
+            ConfigurationError: The run has no thread in a store that keeps who is on it.
+        """
+        if self.outer_thread is not None:
+            return await self.outer_thread.ask_for_person(reason, agent)
+        store, thread_id = staff_store(self.config), self.state.thread_id
+        assert thread_id is not None, "a run with a store has a thread"
+        return await StaffDesk(store).ask(thread_id, reason, agent=agent)
 
     async def released_while(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
         """Wait for a person, an event or a time, the lease released meanwhile."""
@@ -485,7 +512,14 @@ class Thread:
             )
             context = self._context(user_message=message, user_result=stored)
             append = partial(self._append, self.config.append_user_message, context)
-            await self._effect("append-user-message", append)
+            found = await self._effect("append-user-message", append)
+            self.is_taken_over = found == TAKEN_OVER
+
+    async def look_for_staff(self) -> None:
+        """Look whether agents pause, where the user has said nothing."""
+        if isinstance(self.config, TakeoverStore):
+            look = partial(note_user_message, self.config, self.state.thread_id)
+            self.is_taken_over = await self._effect("staff", look)
 
     async def result_done(self) -> None:
         """Save a completed result now if the store wants each at once."""
@@ -518,19 +552,21 @@ class Thread:
 
     async def _append(
         self, function: Callable[[HistoryContext], Any], context: HistoryContext
-    ) -> None:
+    ) -> str | None:
+        """Append; return `TAKEN_OVER` if the store says so; nothing else returned matters."""
         if self.lease is not None:
             try:
                 if self.config is not None and self.config.renews_leases:
-                    await resolve(function(replace(context, claim=self.lease.claim)))
-                    return
+                    return _if_taken_over(
+                        await resolve(function(replace(context, claim=self.lease.claim)))
+                    )
                 await self.lease.renew()
             except ThreadBusyError:
                 if not context.new_results or not await self.lease.was_stopped():
                     raise
                 late = [late_reply(result) for result in context.new_results]
                 context = replace(context, new_results=late)
-        await resolve(function(context))  # what an append returns does not matter
+        return _if_taken_over(await resolve(function(context)))
 
     async def _effect(
         self, name: str, call: Callable[[], Awaitable[T]], codec: Codec[T] | None = None

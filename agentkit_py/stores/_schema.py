@@ -261,5 +261,17 @@ STEPS: tuple[tuple[Change, ...], ...] = (
         "{INDEX_WORDS}",
         words.fill,
     ),
+    # Who of the staff is on a thread, or wanted.
+    (
+        """
+        CREATE TABLE {takeovers} (
+            thread_id  {KEY} PRIMARY KEY NOT NULL REFERENCES {threads} (id) ON DELETE CASCADE,
+            status     text NOT NULL,   -- asked, taken
+            since      {TIME} NOT NULL,
+            json       {JSON} NOT NULL  -- people, reason, times
+        )
+        """,
+        "CREATE INDEX {index:takeovers_by_time} ON {takeovers} (since)",
+    ),
 )
 """Each step leads from one version to the next. Steps are only ever added."""

@@ -24,12 +24,13 @@ from anyio.lowlevel import RunVar
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py._core.untrusted import get_logger
-from agentkit_py.errors import HistoryError, ThreadNotFoundError
+from agentkit_py.errors import HistoryError, ThreadBusyError, ThreadNotFoundError
 from agentkit_py.history.facts import Fact
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import Question, QuestionFilter
 from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, Unfinished
 from agentkit_py.history.spending import Refused, Spending
+from agentkit_py.history.staff import Takeover, TakeoverStatus
 from agentkit_py.processors.base import Extent, Processors, Summary
 from agentkit_py.processors.vectors import Vector, nearest
 from agentkit_py.results import USER
@@ -38,6 +39,7 @@ from agentkit_py.stores import _sql_leasing as leasing
 from agentkit_py.stores import _sql_mail as mail
 from agentkit_py.stores import _sql_questions as asking
 from agentkit_py.stores import _sql_spending as spending
+from agentkit_py.stores import _sql_staff as staff
 from agentkit_py.stores import _sql_words as indexing
 from agentkit_py.stores._sql_session import Database, FreeText, JsonText, Session
 from agentkit_py.stores.base import HistoryStore
@@ -330,6 +332,25 @@ class SqlHistory(HistoryStore):
             return await super().append_held(thread_id, rows, claim)
         return await self._add_rows(thread_id, rows, claim)
 
+    async def append_user_row(self, thread_id: str, row: Row, claim: LeaseClaim | None) -> bool:
+        own = self._does("append_rows", "append_held", "lock_thread", "change_takeover")
+        if not own:
+            return await super().append_user_row(thread_id, row, claim)
+
+        def append(session: Session) -> bool | None:
+            if claim is not None and not _lock(session, thread_id, claim):
+                return None
+            with session.pipeline():
+                _append(session, thread_id, [row])
+            return staff.heard(session, thread_id=thread_id)
+
+        found = await self._transact(
+            append, thread_id=thread_id, write=True, repeatable=row.id is not None
+        )
+        if found is None:
+            raise ThreadBusyError(thread_id)
+        return found
+
     async def _add_rows(
         self, thread_id: str, rows: Sequence[Row], claim: LeaseClaim | None
     ) -> bool:
@@ -582,6 +603,26 @@ class SqlHistory(HistoryStore):
         facts: dict[str, Any] = {"thread_id": thread_id, "user_id": user_id}
         return await self._transact(partial(asking.find, **facts, status=status, limit=limit))
 
+    async def load_takeover(self, thread_id: str) -> Takeover | None:
+        read = partial(staff.load, thread_id=thread_id)
+        return await self._transact(read, thread_id=thread_id)
+
+    async def change_takeover(
+        self, thread_id: str, change: Callable[[Takeover], Takeover | None]
+    ) -> Takeover:
+        made = partial(staff.change, thread_id=thread_id, make=change)
+        return await self._transact(made, thread_id=thread_id, write=True)
+
+    async def list_takeovers(
+        self,
+        *,
+        status: TakeoverStatus | None = None,
+        user_id: str | None = None,
+        limit: int | None = 50,
+    ) -> list[Takeover]:
+        which: dict[str, Any] = {"status": status, "user_id": user_id, "limit": limit}
+        return await self._transact(partial(staff.find, **which))
+
     async def spend(self, spendings: Sequence[Spending]) -> Refused | None:
         """Add amounts to counters of budgets, or none where one has no room."""
         work = partial(spending.spend, spendings=spendings)
@@ -612,6 +653,7 @@ class SqlHistory(HistoryStore):
                 questions=tuple(
                     asking.find(session, thread_id=thread_id, user_id=None, status=None, limit=None)
                 ),
+                takeover=staff.load(session, thread_id=thread_id),
             )
 
         return await self._transact(read, thread_id=thread_id)

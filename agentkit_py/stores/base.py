@@ -19,6 +19,7 @@ from agentkit_py.history.config import HistoryConfig, HistoryContext
 from agentkit_py.history.facts import FactStore
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, RunStore
+from agentkit_py.history.staff import TAKEN_OVER, note_user_message
 from agentkit_py.messages import Message
 from agentkit_py.processors.base import Extent, Processors, extent_of
 from agentkit_py.processors.tokenizers import count_text, default_tokenizer, is_ready, prepare
@@ -198,6 +199,20 @@ class HistoryStore(HistoryConfig, ABC):
         if held:
             await self.append_rows(thread_id, rows)
         return held
+
+    async def append_user_row(self, thread_id: str, row: Row, claim: LeaseClaim | None) -> bool:
+        """Add what the user said; return True if a person of the staff is to answer, not an agent.
+
+        The default asks for staff after it; override it where one transaction can do both.
+
+        Raises:
+            ThreadBusyError: The lease is another's.
+        """
+        if claim is None:
+            await self.append_rows(thread_id, [row])
+        elif not await self.append_held(thread_id, [row], claim):
+            raise ThreadBusyError(thread_id)
+        return await note_user_message(self, thread_id)
 
     async def open_run(
         self, thread_id: str, claim: LeaseClaim, run_id: str, limit: int
@@ -415,14 +430,16 @@ class HistoryStore(HistoryConfig, ABC):
     async def _load_for_run(self, context: HistoryContext) -> list[AgentResult]:
         return await self.load(_thread_of(context))
 
-    async def _append_users_turn(self, context: HistoryContext) -> None:
+    async def _append_users_turn(self, context: HistoryContext) -> str | None:
         if context.user_result is None:
             raise HistoryError("There is no user message to save; user_result is not set.")
         state = context.user_message.state if context.user_message else None
         thread_id = _thread_of(context)
         metadata = None if state is None else {"state": state}
         await self._count([context.user_result])
-        await self._save(context, [encode_row(context.user_result, thread_id, metadata)])
+        row = encode_row(context.user_result, thread_id, metadata)
+        is_taken_over = await self.append_user_row(thread_id, row, context.claim)
+        return TAKEN_OVER if is_taken_over else None
 
     async def _append_new_results(self, context: HistoryContext) -> None:
         await self._count(context.new_results)
@@ -431,14 +448,8 @@ class HistoryStore(HistoryConfig, ABC):
             await self.append(thread_id, context.new_results)
         else:
             rows = [encode_row(one, thread_id) for one in context.new_results]
-            await self._save(context, rows)
-
-    async def _save(self, context: HistoryContext, rows: Sequence[Row]) -> None:
-        thread_id = _thread_of(context)
-        if context.claim is None:
-            await self.append_rows(thread_id, rows)
-        elif not await self.append_held(thread_id, rows, context.claim):
-            raise ThreadBusyError(thread_id)
+            if not await self.append_held(thread_id, rows, context.claim):
+                raise ThreadBusyError(thread_id)
 
     async def _count(self, results: Sequence[AgentResult]) -> None:
         """Count tokens before saving: the counts are stored, so that later loads need not count."""

@@ -22,6 +22,7 @@ from agentkit_py.history.runs import (
     execution_of,
 )
 from agentkit_py.history.spending import Refused, Spending
+from agentkit_py.history.staff import Takeover, TakeoverStatus
 from agentkit_py.processors.base import Extent, Processors, Summary
 from agentkit_py.processors.vectors import MemoryIndex, Vector
 from agentkit_py.results import USER
@@ -36,6 +37,7 @@ from agentkit_py.stores.rows import (
     encode_json,
     encode_metadata,
     encode_run,
+    encode_takeover,
     first_title,
     new_rows,
     now,
@@ -118,6 +120,7 @@ class MemoryHistory(HistoryStore):
         self._data: dict[str, _Data] = {}
         self._stopped: set[str | None] = set()
         self._questions: dict[str, Question] = {}
+        self._takeovers: dict[str, Takeover] = {}
         self._spent: dict[tuple[str, str, str], float] = {}
         self._mail: dict[str, dict[str, list[str | None]]] = {}
         self._facts: list[tuple[Fact, str]] = []
@@ -201,6 +204,7 @@ class MemoryHistory(HistoryStore):
             self._facts = [one for one in self._facts if one[0].thread_id != thread_id]
             for question in [q for q in self._questions.values() if q.thread_id == thread_id]:
                 del self._questions[question.id]
+            self._takeovers.pop(thread_id, None)
             return self._threads.pop(thread_id, None) is not None
 
     async def thread_data(self, thread_id: str) -> ThreadData:
@@ -212,6 +216,7 @@ class MemoryHistory(HistoryStore):
                 runs=tuple(decode_run(thread_id, one, text) for one, text in data.runs.items()),
                 vectors=self._vectors.of_thread(thread_id),
                 questions=tuple(q for q in self._asked() if q.thread_id == thread_id),
+                takeover=self._takeover(thread_id),
             )
 
     async def set_times(self, thread_id: str, created_at: datetime, updated_at: datetime) -> None:
@@ -389,6 +394,49 @@ class MemoryHistory(HistoryStore):
     def _asked(self) -> Iterator[Question]:
         for question in self._questions.values():
             yield replace(question, user_id=self._threads[question.thread_id].info.user_id)
+
+    def _takeover(self, thread_id: str) -> Takeover | None:
+        found = self._takeovers.get(thread_id)
+        owner = None if found is None else self._threads[thread_id].info.user_id
+        return None if found is None else replace(found, user_id=owner)
+
+    async def load_takeover(self, thread_id: str) -> Takeover | None:
+        """Return who of the staff is on a thread or wanted; None: nobody."""
+        with self._lock:
+            return self._takeover(thread_id)
+
+    async def change_takeover(
+        self, thread_id: str, change: Callable[[Takeover], Takeover | None]
+    ) -> Takeover:
+        """Change who is on a thread; return it as it is then."""
+        with self._lock:
+            owner = self._thread(thread_id).info.user_id
+            known = self._takeover(thread_id) or Takeover(thread_id=thread_id, user_id=owner)
+            made = change(known)
+            if made is None:
+                return known
+            self._takeovers.pop(thread_id, None)
+            if made.status is not None:
+                text = encode_takeover(made)
+                self._takeovers[thread_id] = Takeover.from_dict(json.loads(text), where=thread_id)
+            return replace(made, thread_id=thread_id, user_id=owner)
+
+    async def list_takeovers(
+        self,
+        *,
+        status: TakeoverStatus | None = None,
+        user_id: str | None = None,
+        limit: int | None = 50,
+    ) -> list[Takeover]:
+        """Return threads that a person is on or wanted in, the oldest first."""
+        with self._lock:
+            known = [one for one in map(self._takeover, self._takeovers) if one is not None]
+        found = [
+            (one.since, one.thread_id, one)
+            for one in known
+            if status in (None, one.status) and user_id in (None, one.user_id)
+        ]
+        return [one for *_, one in sorted(found, key=lambda one: (str(one[0]), one[1]))][:limit]
 
     async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
         """Add mail to a box; one of its id that was there already stays as it is."""

@@ -14,6 +14,7 @@ from agentkit_py._core.untrusted import clean
 from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import HistoryError, InvalidRecordError
 from agentkit_py.history.runs import RunRecord
+from agentkit_py.history.staff import Takeover
 from agentkit_py.messages import text_of, token_memo
 from agentkit_py.processors.base import Extent, extent_of
 from agentkit_py.results import USER, AgentResult
@@ -300,6 +301,16 @@ def encode_json(value: object, what: str) -> str:
         raise HistoryError(f"{what}, it is not plain JSON: {error}") from error
 
 
+def encode_takeover(takeover: Takeover) -> str:
+    """Return who is on a thread as stored JSON; the owner is kept with the thread.
+
+    Raises:
+        HistoryError: It is not JSON.
+    """
+    what = f"Thread {takeover.thread_id!r}: who is on it cannot be saved"
+    return encode_json({**takeover.to_dict(), "userId": None}, what)
+
+
 def from_json(text: str | bytes, where: str, name: str) -> Any:
     """Return the value of a stored JSON text.
 
@@ -314,7 +325,10 @@ def from_json(text: str | bytes, where: str, name: str) -> Any:
 
 
 def find_words(stored: StoredResult, thread_id: str, search: WordSearch) -> Match | None:
-    """Return the first message of a result that a search finds."""
+    """Return the first message of a result that a search finds; notes of staff are none."""
+    staff = stored.result.staff
+    if staff is not None and staff.to == "agents":
+        return None
     texts = (text_of(message) for message in stored.result.messages)
     text = next((text for text in texts if search.find(text) is not None), None)
     return None if text is None else Match(thread_id, stored.position, text)

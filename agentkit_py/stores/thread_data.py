@@ -1,4 +1,4 @@
-"""ThreadData: summaries, vectors, run records and questions of a thread, as exports carry them."""
+"""ThreadData: what is kept beside a thread (summaries, questions, staff …), as exports carry it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from agentkit_py._core.json import JsonObject, as_list, as_object
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.history.runs import RunRecord, RunStore
+from agentkit_py.history.staff import Takeover, TakeoverStore
 from agentkit_py.processors.base import Summary, SummaryStore
 from agentkit_py.processors.vectors import Vector, VectorIndex, normalized
 
@@ -35,6 +36,9 @@ class ThreadData:
     questions: tuple[Question, ...] = ()
     """Questions to people, in the order in which they were asked."""
 
+    takeover: Takeover | None = None
+    """Who of the staff is on the thread, or wanted."""
+
     vectors: Mapping[str, Mapping[str, Vector]] = field(
         default_factory=dict[str, Mapping[str, Vector]]
     )
@@ -46,6 +50,7 @@ class ThreadData:
             "summaries": {key: one.to_dict() for key, one in self.summaries.items()},
             "runs": [{"id": run.id, **run.to_dict()} for run in self.runs],
             "questions": [question.to_dict() for question in self.questions],
+            "takeover": self.takeover and self.takeover.to_dict(),
             "vectors": {
                 key: {one: b64encode(pack_vector(v)).decode() for one, v in known.items()}
                 for key, known in self.vectors.items()
@@ -80,7 +85,9 @@ class ThreadData:
             ) from error
         runs = [as_object(one) or {} for one in as_list(record.get("runs")) or ()]
         asked = as_list(record.get("questions")) or ()
+        staff = record.get("takeover")
         return cls(
+            takeover=None if staff is None else Takeover.from_dict(staff, where=where),
             questions=tuple(Question.from_dict(one, where=where) for one in asked),
             summaries=summaries,
             vectors=vectors,
@@ -100,12 +107,20 @@ async def restore(store: object, thread_id: str, data: ThreadData) -> None:
         for run in data.runs:
             if await store.load_run(thread_id, run.id) is None:
                 await store.save_run(thread_id, run)
-    if isinstance(store, QuestionStore):
-        for question in data.questions:
-            await store.save_question(replace(question, thread_id=thread_id))
     if isinstance(store, VectorIndex):
         for key, vectors in data.vectors.items():
             await store.add_vectors(thread_id, key, vectors)
+    await _restore_people(store, thread_id, data)
+
+
+async def _restore_people(store: object, thread_id: str, data: ThreadData) -> None:
+    """Add questions to people, and who is on the thread."""
+    if isinstance(store, QuestionStore):
+        for question in data.questions:
+            await store.save_question(replace(question, thread_id=thread_id))
+    if isinstance(store, TakeoverStore) and data.takeover is not None:
+        there = replace(data.takeover, thread_id=thread_id)
+        await store.change_takeover(thread_id, lambda known: None if known.status else there)
 
 
 async def _restore_summary(store: SummaryStore, thread_id: str, key: str, summary: Summary) -> None:

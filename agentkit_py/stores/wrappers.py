@@ -16,6 +16,7 @@ from agentkit_py.history.config import HistoryContext
 from agentkit_py.history.facts import Fact
 from agentkit_py.history.questions import Question, QuestionFilter
 from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, RunStore, Unfinished
+from agentkit_py.history.staff import Takeover, TakeoverStatus, TakeoverStore
 from agentkit_py.processors.base import Summary, SummaryStore
 from agentkit_py.processors.vectors import Vector, VectorIndex
 from agentkit_py.results import AgentResult
@@ -145,6 +146,9 @@ class _WrappedThreads(HistoryStore):
 
     async def append_held(self, thread_id: str, rows: Sequence[Row], claim: LeaseClaim) -> bool:
         return await (await self._own(thread_id)).append_held(thread_id, rows, claim)
+
+    async def append_user_row(self, thread_id: str, row: Row, claim: LeaseClaim | None) -> bool:
+        return await (await self._own(thread_id)).append_user_row(thread_id, row, claim)
 
     async def open_run(
         self, thread_id: str, claim: LeaseClaim, run_id: str, limit: int
@@ -277,6 +281,25 @@ class _WrappedStore(_WrappedThreads):
         return await self._store.list_questions(
             thread_id=thread_id, user_id=user_id, status=status, limit=limit
         )
+
+    async def load_takeover(self, thread_id: str) -> Takeover | None:
+        if not isinstance(self._store, TakeoverStore):  # each run asks
+            return None
+        return await (await self._own(thread_id)).load_takeover(thread_id)
+
+    async def change_takeover(
+        self, thread_id: str, change: Callable[[Takeover], Takeover | None]
+    ) -> Takeover:
+        return await (await self._own(thread_id)).change_takeover(thread_id, change)
+
+    async def list_takeovers(
+        self,
+        *,
+        status: TakeoverStatus | None = None,
+        user_id: str | None = None,
+        limit: int | None = 50,
+    ) -> list[Takeover]:
+        return await self._store.list_takeovers(status=status, user_id=user_id, limit=limit)
 
     async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
         await self._store.put_mail(box, mail_id, content)
@@ -423,6 +446,17 @@ class _UserStore(_UserThreads, _WrappedStore):
             thread_id=thread_id, user_id=self._user_id, status=status, limit=limit
         )
 
+    async def list_takeovers(
+        self,
+        *,
+        status: TakeoverStatus | None = None,
+        user_id: str | None = None,
+        limit: int | None = 50,
+    ) -> list[Takeover]:
+        if user_id not in (None, self._user_id):
+            return []
+        return await super().list_takeovers(status=status, user_id=self._user_id, limit=limit)
+
     async def add_fact(self, fact: Fact) -> bool:
         """Add a fact of this user.
 
@@ -501,6 +535,10 @@ class _RedactedThreads(_WrappedThreads):
         masked = [await self._row(thread_id, row) for row in rows]
         return await super().append_held(thread_id, masked, claim)
 
+    async def append_user_row(self, thread_id: str, row: Row, claim: LeaseClaim | None) -> bool:
+        """Add what the user said, masked."""
+        return await super().append_user_row(thread_id, await self._row(thread_id, row), claim)
+
     async def _row(self, thread_id: str, row: Row) -> Row:
         metadata = None if row.metadata is None else json.loads(row.metadata)
         kept = self._redactor.value(metadata)
@@ -552,6 +590,17 @@ class _RedactedStore(_RedactedThreads, _WrappedStore):
             return None if made is None else self._question(made)
 
         return await super().change_question(question_id, masked)
+
+    async def change_takeover(
+        self, thread_id: str, change: Callable[[Takeover], Takeover | None]
+    ) -> Takeover:
+        """Change who is on a thread, with a masked reason."""
+
+        def masked(known: Takeover) -> Takeover | None:
+            made = change(known)
+            return None if made is None else replace(made, reason=self._redactor.text(made.reason))
+
+        return await super().change_takeover(thread_id, masked)
 
     async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
         """Keep mail, masked."""

@@ -11,7 +11,7 @@ not keep a promise. With pytest::
             await check(store)
 
 A store has to be a `HistoryStore`. Thread data is optional: summaries, vectors, leases, runs,
-questions, mail and facts are checked if the store's class has the methods.
+questions, staff, mail and facts are checked if the store's class has the methods.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from agentkit_py.history.facts import FactStore
 from agentkit_py.history.mail import MailStore
 from agentkit_py.history.questions import QuestionStore
 from agentkit_py.history.runs import RunStore
+from agentkit_py.history.staff import TakeoverStore
 from agentkit_py.processors.base import SummaryStore
 from agentkit_py.processors.vectors import VectorIndex
 from agentkit_py.stores import HistoryStore
@@ -75,6 +76,8 @@ def checks_for(kind: type[HistoryStore]) -> list[Check]:
         found += thread_data.RUNS
     if issubclass(kind, QuestionStore):
         found += thread_data.QUESTIONS
+    if issubclass(kind, TakeoverStore):
+        found += thread_data.STAFF
     if issubclass(kind, MailStore):
         found += thread_data.MAIL
     if issubclass(kind, FactStore):

@@ -12,6 +12,7 @@ from agentkit_py.events.approvals import ApprovalAnswer, Decision
 from agentkit_py.history.facts import Fact
 from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunRecord
+from agentkit_py.history.staff import StaffDesk, Takeover
 from agentkit_py.messages import ToolCall
 from agentkit_py.processors.base import Summary
 from agentkit_py.stores import HistoryStore, for_user
@@ -219,6 +220,68 @@ async def questions_are_found_by_thread_user_and_status(given: HistoryStore) -> 
     same(await ids(status=None), ["q-u", "q-v"], "without a deleted thread")
 
 
+def _unchanged(_: Takeover) -> Takeover | None:
+    return None
+
+
+async def staff_on_a_thread_are_kept_until_they_leave(given: HistoryStore) -> None:
+    """Of several changes each sees the one before; nobody on a thread leaves no row."""
+    store: Any = given
+    desk = StaffDesk(given)
+    await raises(ThreadNotFoundError, desk.ask("t\0", "help"), "ask")
+    await store.add_thread("t\0", user_id="ada")
+    same(await store.load_takeover("t\0"), None, "nobody is wanted")
+    asked = await desk.ask("t\0", "a\0🐟", agent="clerk")
+    same((asked.user_id, asked.status, asked.reason), ("ada", "asked", "a\0🐟"), "asked")
+    same(await desk.ask("t\0", "again"), asked, "asked for once")
+    for number in range(2):
+        await desk.join("t\0", f"p\x00{number}", name=f"Mia {number}")
+        await desk.join("t\0", f"p\x00{number}", name="again")
+    found: Any = await store.load_takeover("t\0")
+    same([one.name for one in found.people], ["Mia 0", "Mia 1"], "who is on it")
+    same((found.asked_by, found.asked_at), ("clerk", asked.asked_at), "who asked, and when")
+    same((await store.thread_data("t\0")).takeover, found, "thread_data")
+    same(await store.change_takeover("t\0", _unchanged), found, "no change")
+    said = await desk.say("t\0", "Hello", by="p\x000", message_id="s1")
+    await desk.say("t\0", "Hello", by="p\x000", message_id="s1")
+    note = "He may keep it."
+    await desk.hand_back("t\0", by="p\x000", note=note)
+    await desk.hand_back("t\0", by="p\x001")
+    same(await store.load_takeover("t\0"), None, "handed back")
+    kept = await store.load("t\0")
+    same([one.staff and one.staff.to for one in kept], ["user", "agents", "agents"], "entries")
+    same((kept[0].staff, kept[0].text), (said.staff, "Hello"), "what was said")
+    same(len(await store.search("hello")), 1, "the search for what was said")
+    same(await store.search("keep"), [], "the search for a note")
+
+
+async def staff_are_found_by_state_and_user_and_go_with_the_thread(given: HistoryStore) -> None:
+    """The oldest comes first; another user's are not found."""
+    store: Any = given
+    desk = StaffDesk(given)
+    for thread, user in (("t", "ada"), ("u", "bob"), ("v", None)):
+        await store.add_thread(thread, user_id=user)
+        await desk.ask(thread, "help")
+    await desk.join("u", "mia")
+
+    async def ids(**filters: Any) -> list[str]:
+        return [one.thread_id for one in await store.list_takeovers(**filters)]
+
+    same(await ids(), ["t", "u", "v"], "all")
+    same(await ids(limit=2), ["t", "u"], "the oldest")
+    same((await ids(status="asked"), await ids(status="taken")), (["t", "v"], ["u"]), "by state")
+    same(await ids(user_id="bob"), ["u"], "those of a user")
+    mine: Any = for_user(given, "bob")
+    same([one.thread_id for one in await mine.list_takeovers()], ["u"], "for_user")
+    same((await mine.load_takeover("u")).people[0].id, "mia", "for_user and one's own")
+    await raises(ThreadNotFoundError, mine.load_takeover("t"), "for_user and another's")
+    await store.delete_thread("t")
+    await store.delete_user("bob")
+    same(await ids(), ["v"], "without deleted threads")
+    await store.add_thread("t", user_id="ada")
+    same(await store.load_takeover("t"), None, "a thread that is made anew")
+
+
 async def mail_is_taken_once_and_again_by_who_took_it(given: HistoryStore) -> None:
     """`take_mail` gives the oldest mail of a box that nobody else took."""
     store: Any = given
@@ -384,6 +447,10 @@ QUESTIONS = [
     questions_are_kept_with_their_answers,
     questions_are_found_by_thread_user_and_status,
     paused_runs_go_on_once,
+]
+STAFF = [
+    staff_on_a_thread_are_kept_until_they_leave,
+    staff_are_found_by_state_and_user_and_go_with_the_thread,
 ]
 MAIL = [mail_is_taken_once_and_again_by_who_took_it]
 FACTS = [

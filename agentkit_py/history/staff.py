@@ -1,0 +1,384 @@
+"""Staff on a thread: people who take a conversation over, write in it, and hand it back.
+
+While a person is on a thread, agents pause: a run stores the user's message, and ends with the
+stop reason `TAKEN_OVER` before any model is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from uuid import uuid4
+
+from agentkit_py._core.json import as_list, as_object
+from agentkit_py.errors import ConfigurationError, InvalidRecordError, NotOnThreadError
+from agentkit_py.results import AgentResult, StaffAuthor
+
+TAKEN_OVER = "taken_over"
+"""The stop reason of a run in a thread that a person has taken over."""
+
+TakeoverStatus: TypeAlias = Literal["asked", "taken"]
+"""``"asked"``: a person is wanted, and agents answer meanwhile; ``"taken"``: a person is on it."""
+
+HANDED_BACK = "I have handed the conversation back to you."
+"""The note of a person who hands a thread back without one."""
+
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class StaffMember:
+    """A person who is on a thread."""
+
+    id: str
+    name: str
+    """The name that the user and agents read."""
+
+    joined_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Takeover:
+    """The people who are on a thread, and why a person is wanted; kept beside the thread."""
+
+    thread_id: str
+    user_id: str | None = None
+    """The owner of the thread; stores fill it in."""
+
+    people: tuple[StaffMember, ...] = ()
+    """Who is on the thread, the first to join first."""
+
+    reason: str = ""
+    """Why a person is wanted."""
+
+    asked_by: str | None = None
+    """The agent that asked for a person; None: nobody, or the application did."""
+
+    asked_at: datetime | None = None
+    """When a person was first asked for; None: nobody asked."""
+
+    waiting_since: datetime | None = None
+    """The time of the user's first message that no person has answered yet."""
+
+    @property
+    def status(self) -> TakeoverStatus | None:
+        """The state of the thread; None: agents answer, and nobody is wanted."""
+        if self.people:
+            return "taken"
+        return None if self.asked_at is None else "asked"
+
+    @property
+    def since(self) -> datetime | None:
+        """The time from which a person is wanted, or the first one is on the thread."""
+        return self.asked_at or (self.people[0].joined_at if self.people else None)
+
+    def member(self, person_id: str) -> StaffMember | None:
+        """Return a person who is on the thread; None: they are not."""
+        return next((one for one in self.people if one.id == person_id), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON (camelCase)."""
+        return {
+            "threadId": self.thread_id,
+            "userId": self.user_id,
+            "people": [
+                {"id": one.id, "name": one.name, "joinedAt": one.joined_at.isoformat()}
+                for one in self.people
+            ],
+            "reason": self.reason,
+            "askedBy": self.asked_by,
+            "askedAt": self.asked_at and self.asked_at.isoformat(),
+            "waitingSince": self.waiting_since and self.waiting_since.isoformat(),
+        }
+
+    @classmethod
+    def from_dict(cls, record: object, *, where: str) -> Takeover:
+        """Read what `to_dict` gave.
+
+        Raises:
+            InvalidRecordError: It holds none.
+        """
+        fields: Mapping[str, Any] = as_object(record) or {}
+        try:
+            people = [as_object(one) or {} for one in as_list(fields.get("people")) or ()]
+            return cls(
+                thread_id=str(fields["threadId"]),
+                user_id=fields.get("userId"),
+                people=tuple(
+                    StaffMember(str(p["id"]), str(p["name"]), _time(p["joinedAt"])) for p in people
+                ),
+                reason=str(fields.get("reason") or ""),
+                asked_by=fields.get("askedBy"),
+                asked_at=_time_or_none(fields.get("askedAt")),
+                waiting_since=_time_or_none(fields.get("waitingSince")),
+            )
+        except (KeyError, ValueError) as error:
+            text = f"cannot be read: {error!r:.200}"
+            raise InvalidRecordError(text, where=where, field="takeover") from error
+
+    # Changes. Each returns the takeover as it is to be; None: it stays as it is.
+
+    def asked(self, reason: str, agent: str | None, at: datetime) -> Takeover | None:
+        """Ask for a person, unless one is there or asked for already."""
+        if self.status is not None:
+            return None
+        return replace(self, reason=reason, asked_by=agent, asked_at=at)
+
+    def joined(self, member: StaffMember) -> Takeover | None:
+        """Let a person join."""
+        known = self.member(member.id)
+        return None if known is not None else replace(self, people=(*self.people, member))
+
+    def left(self, person_id: str) -> Takeover:
+        """Let a person leave; when nobody is left, agents answer again."""
+        people = tuple(one for one in self.people if one.id != person_id)
+        if people:
+            return replace(self, people=people)
+        return Takeover(thread_id=self.thread_id, user_id=self.user_id)
+
+    def heard(self, at: datetime) -> Takeover | None:
+        """Note that the user waits for a person's answer."""
+        waits = self.people and self.waiting_since is None
+        return replace(self, waiting_since=at) if waits else None
+
+    def answered(self) -> Takeover | None:
+        """Note that a person has answered the user."""
+        return None if self.waiting_since is None else replace(self, waiting_since=None)
+
+
+def _time(given: object) -> datetime:
+    return datetime.fromisoformat(str(given)).astimezone(UTC)
+
+
+def _time_or_none(given: object) -> datetime | None:
+    return None if given is None else _time(given)
+
+
+Change: TypeAlias = Callable[[Takeover], Takeover | None]
+
+
+@runtime_checkable
+class TakeoverStore(Protocol):
+    """Keeps for each thread who of the staff is on it, or wanted. It goes with its thread."""
+
+    async def load_takeover(self, thread_id: str) -> Takeover | None:
+        """Return who is on a thread or wanted; None: nobody."""
+        ...
+
+    async def change_takeover(self, thread_id: str, change: Change) -> Takeover:
+        """Change who is on a thread in one transaction.
+
+        Args:
+            thread_id: The thread.
+            change: Gets it as it is, empty where nobody is on the thread, and returns it as it is
+                to be, None where it stays; it may be called again.
+
+        Returns:
+            The takeover as it is then.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+        """
+        ...
+
+    async def list_takeovers(
+        self,
+        *,
+        status: TakeoverStatus | None = None,
+        user_id: str | None = None,
+        limit: int | None = 50,
+    ) -> list[Takeover]:
+        """Return threads that a person is on or wanted in, the oldest first.
+
+        Args:
+            status: Only those in this state; None: all.
+            user_id: Only threads of this user.
+            limit: The most to return; None: all.
+        """
+        ...
+
+
+class StaffStore(TakeoverStore, Protocol):
+    """A store of threads in which staff may write."""
+
+    async def append(self, thread_id: str, results: Sequence[AgentResult]) -> None:
+        """Add entries to a thread."""
+        ...
+
+
+class StaffDesk:
+    """The place of staff in a store: to join threads, write in them, and hand them back.
+
+    It does not ask whether somebody may: that is for the program that calls it, as the HTTP API
+    does by its ``staff`` and ``may_take_over``.
+
+    Example:
+        ::
+
+            desk = StaffDesk(store)
+            await desk.join(thread_id, "mia@shop.example", name="Mia")
+            await desk.say(thread_id, "I am looking at it.", by="mia@shop.example")
+            await desk.hand_back(thread_id, by="mia@shop.example", note="Offer a return label.")
+    """
+
+    def __init__(self, store: object) -> None:
+        """Begin.
+
+        Args:
+            store: The store of the threads: `MemoryHistory`, `SqliteHistory`, `PostgresHistory`, or
+                one of these restricted to a user.
+
+        Raises:
+            ConfigurationError: It does not keep who is on a thread.
+        """
+        self._store: StaffStore = staff_store(store)
+
+    async def of(self, thread_id: str) -> Takeover | None:
+        """Return who is on a thread or wanted; None: agents answer."""
+        return await self._store.load_takeover(thread_id)
+
+    async def queue(
+        self, *, status: TakeoverStatus | None = None, limit: int | None = 50
+    ) -> list[Takeover]:
+        """Return the threads that a person is on or wanted in, the oldest first."""
+        return await self._store.list_takeovers(status=status, limit=limit)
+
+    async def ask(self, thread_id: str, reason: str, *, agent: str | None = None) -> Takeover:
+        """Ask for a person; agents go on answering until one joins.
+
+        Nothing changes where a person is on the thread or was asked for already.
+
+        Args:
+            thread_id: The thread.
+            reason: Why, as staff read it.
+            agent: The agent that asks.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+        """
+        change = partial(Takeover.asked, reason=reason, agent=agent, at=datetime.now(UTC))
+        return await self._store.change_takeover(thread_id, change)
+
+    async def join(self, thread_id: str, person_id: str, *, name: str = "") -> Takeover:
+        """Let a person join: from now on agents pause.
+
+        A reply that is under way comes to its end.
+
+        Args:
+            thread_id: The thread.
+            person_id: The id of the person.
+            name: The name that the user and agents read; the id unless given.
+
+        Raises:
+            ConfigurationError: The name cannot be shown as one.
+            ThreadNotFoundError: There is no such thread.
+        """
+        member = StaffMember(person_id, checked_name(name or person_id), datetime.now(UTC))
+        return await self._store.change_takeover(thread_id, partial(Takeover.joined, member=member))
+
+    async def say(
+        self, thread_id: str, text: str, *, by: str, message_id: str | None = None
+    ) -> AgentResult:
+        """Write to the user as a person who is on the thread.
+
+        Args:
+            thread_id: The thread.
+            text: The text.
+            by: The id of the person.
+            message_id: An id: the same again changes nothing.
+
+        Returns:
+            The entry of the thread.
+
+        Raises:
+            NotOnThreadError: The person has not joined.
+            ConfigurationError: The text is empty.
+            ThreadNotFoundError: There is no such thread.
+        """
+        if not text.strip():
+            raise ConfigurationError("say() got no text")
+        author = StaffAuthor(by, (await self._member(thread_id, by)).name)
+        said = AgentResult.from_staff(author, text, id=message_id or uuid4().hex)
+        await self._store.append(thread_id, [said])
+        await self._store.change_takeover(thread_id, Takeover.answered)
+        return said
+
+    async def hand_back(
+        self, thread_id: str, *, by: str, name: str = "", note: str = ""
+    ) -> Takeover:
+        """Leave a thread with a note; when nobody is left on it, agents answer again.
+
+        Where a person is only asked for, nobody is any more: so staff decline.
+
+        Args:
+            thread_id: The thread.
+            by: The id of the person.
+            name: The name of a person who has not joined; the id unless given.
+            note: What agents are to know. The user does not get it.
+
+        Raises:
+            NotOnThreadError: Others are on the thread, or nobody is and none was asked for.
+            ThreadNotFoundError: There is no such thread.
+        """
+        found = await self._store.load_takeover(thread_id)
+        member = None if found is None else found.member(by)
+        if found is None or (member is None and found.people):
+            raise NotOnThreadError(thread_id, by)
+        called = checked_name(name or by) if member is None else member.name
+        text = note if note.strip() else HANDED_BACK
+        # The note comes first: agents that answer again have read it.
+        if member is not None or note.strip():
+            author = StaffAuthor(by, called, "agents")
+            entry = AgentResult.from_staff(author, text, id=uuid4().hex)
+            await self._store.append(thread_id, [entry])
+        return await self._store.change_takeover(thread_id, partial(Takeover.left, person_id=by))
+
+    async def _member(self, thread_id: str, person_id: str) -> StaffMember:
+        found = await self._store.load_takeover(thread_id)
+        member = None if found is None else found.member(person_id)
+        if member is None:
+            raise NotOnThreadError(thread_id, person_id)
+        return member
+
+
+def staff_store(store: object) -> Any:
+    """Return a store that keeps who is on a thread.
+
+    Raises:
+        ConfigurationError: It does not, or there is no store.
+    """
+    if isinstance(store, TakeoverStore):
+        return store
+    raise ConfigurationError(
+        "Staff need a store that keeps who is on a thread (MemoryHistory, SqliteHistory, "
+        f"PostgresHistory), not {store!r:.80}"
+    )
+
+
+def checked_name(name: str) -> str:
+    """Return a person's name.
+
+    Raises:
+        ConfigurationError: It is empty, too long, or holds what is no part of a name.
+    """
+    fits = 0 < len(name) <= _LONGEST_NAME and name.isprintable() and not set(name) & set('<>"')
+    if not fits or not name.strip():
+        raise ConfigurationError(
+            f"name={name!r:.120}: a person's name has 1 to {_LONGEST_NAME} printable characters, "
+            'without <, > and "'
+        )
+    return name
+
+
+async def note_user_message(store: object, thread_id: str | None) -> bool:
+    """Note that the user has written; return True if a person is to answer, not an agent."""
+    if thread_id is None or not isinstance(store, TakeoverStore):
+        return False
+    found = await store.load_takeover(thread_id)
+    if found is None or not found.people:
+        return False
+    heard = partial(Takeover.heard, at=datetime.now(UTC))
+    return bool((await store.change_takeover(thread_id, heard)).people)
