@@ -30,7 +30,7 @@ from agentkit_py._engine.guardrails import (
     InputGuardrail,
     OutputGuardrail,
 )
-from agentkit_py._engine.handoffs import Handoff, handoff_map
+from agentkit_py._engine.handoffs import Handoff, handoff_facts, handoff_map
 from agentkit_py._engine.knowledge import (
     FilterPrecedence,
     KnowledgeBase,
@@ -183,6 +183,9 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     """Counts tokens for reports and limits; None: tiktoken's o200k_base, or an estimate."""
 
     _opened: list[AsyncExitStack] = field(init=False, repr=False)
+    _made: dict[str, tuple[object, Any]] = field(init=False, repr=False)
+    """Output and handoffs as they were made last, with what they were made of: schemas take longer
+    than all else that a run resolves."""
 
     def __post_init__(self) -> None:
         """Check what was given."""
@@ -190,7 +193,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             raise ConfigurationError(
                 f"An agent's name must be a non-empty string, got {self.name!r}"
             )
-        self._opened = []
+        self._opened, self._made = [], {}
         self.resolve()
 
     @property
@@ -261,9 +264,19 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             hosted_tools=tuple(self.hosted_tools),
             stream_before_response=self.stream_before_response,
             output=self._output(tools),
-            handoffs=handoff_map(self.name, self.handoffs),
+            handoffs=self._kept(
+                "handoffs",
+                (self.name, [handoff_facts(one) for one in self.handoffs]),
+                lambda: handoff_map(self.name, self.handoffs),
+            ),
             guardrails=self._guardrails(),
         )
+
+    def _kept(self, what: str, given: object, make: Callable[[], T]) -> T:
+        """Return what was made of the same before, or make it."""
+        if what not in self._made or self._made[what][0] != given:
+            self._made[what] = given, make()
+        return cast("T", self._made[what][1])
 
     def _guardrails(self) -> GuardrailSpec:
         return GuardrailSpec.of(
@@ -291,7 +304,10 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     def _output(self, tools: Mapping[str, Tool]) -> OutputSpec | None:
         if self.output_type is None:
             return None
-        from agentkit_py._engine.output_schema import output_spec  # noqa: PLC0415 - loads pydantic
+        from agentkit_py._engine.output_schema import (  # noqa: PLC0415 - loads pydantic
+            fixed_type,
+            output_spec,
+        )
 
         where = f"Agent {self.name!r}"
         expect_count(where, "output_retries", self.output_retries)
@@ -299,13 +315,14 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             raise ConfigurationError(
                 f"{where}: end_strategy must be 'early' or 'exhaustive', got {self.end_strategy!r}"
             )
-        found = output_spec(
+        given = (
             self.name,
-            self.output_type,
-            self.output_validators,
+            fixed_type(self.output_type),
+            tuple(self.output_validators),
             self.output_retries,
             self.end_strategy,
         )
+        found = self._kept("output", given, lambda: output_spec(*given))
         for member in found.members:
             if member.tool.name in tools:
                 raise ConfigurationError(

@@ -302,11 +302,7 @@ class Guards:
         verdict: Any
         if judge is not None:
             output = await self._ask(step_id, judge, asked)
-            assert guardrail.trips is not None
-            verdict = guardrail.trips(output)
-            if isinstance(verdict, bool):
-                verdict = f"{guardrail.label} tripped" if verdict else None
-            verdict = _plain(guardrail, stage, verdict, _json(output))
+            verdict = self._verdict(f"{step_id}.trips", guardrail, stage, output)
         else:
             function: Any = guardrail.check
 
@@ -316,6 +312,24 @@ class Guards:
 
             verdict = await self.run.runtime.effect(step_id, call, changes or self.run.changes)
         return Tripwire(**cast("Any", verdict)) if isinstance(verdict, dict) else verdict
+
+    def _verdict(
+        self, key: str, guardrail: Guardrail[Any], stage: GuardrailStage, output: Any
+    ) -> JsonValue:
+        """Return what ``trips`` says of an agent's output; once a step keeps it, that counts."""
+        known = self.run.runtime.recorded(key)
+        if isinstance(known, dict):
+            verdict = known["verdict"]
+        else:
+            assert guardrail.trips is not None
+            said = guardrail.trips(output)
+            if isinstance(said, bool):
+                said = f"{guardrail.label} tripped" if said else None
+            verdict = _plain(guardrail, stage, said, _json(output))
+        self.run.runtime.decide(
+            key, lambda: {"verdict": verdict}, f"Guardrail {guardrail.label!r}, trips="
+        )
+        return verdict
 
     async def _ask(self, step_id: str, agent: AgentLike[Any], asked: Any) -> Any:
         """Run an agent that judges, on a copy of the state; return its output.

@@ -105,6 +105,14 @@ HandoffLike: TypeAlias = AgentLike[Any] | Handoff[Any]
 """A handoff, or the agent to hand over to."""
 
 
+def handoff_facts(given: object) -> tuple[object, ...]:
+    """Return a handoff with what its tool is made of, which may change later."""
+    agent: object = cast("Handoff[Any]", given).agent if isinstance(given, Handoff) else given
+    if isinstance(agent, AgentLike):
+        return cast("object", given), agent.name, agent.description
+    return cast("object", given), agent
+
+
 def handoff_map(agent: str, given: Sequence[object]) -> dict[str, tuple[Handoff[Any], Tool]]:
     """Return an agent's handoffs and their tools, by the tools' names.
 

@@ -6,7 +6,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeGuard, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, create_model
@@ -105,6 +105,14 @@ def output_spec(
     if text is not None:
         whole = None
     return OutputSpec(agent, members, whole, text, way, tuple(validators), retries, end_strategy)
+
+
+def fixed_type(given: object) -> object:
+    """Return an ``output_type`` whose lists are tuples, which cannot change later."""
+    if isinstance(given, ToolOutput | NativeOutput | PromptedOutput):
+        marker = cast("_Marker", given)
+        return replace(marker, type=cast("Any", fixed_type(marker.type)))
+    return tuple(cast("list[Any]", given)) if isinstance(given, list) else given
 
 
 _Marker: TypeAlias = ToolOutput[Any] | NativeOutput[Any] | PromptedOutput[Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,38 +9,10 @@ from typing import Any
 import pytest
 
 from agentkit_py.stores import SqliteHistory
-from agentkit_py.testing.executor import KillAt, kill_points
+from agentkit_py.testing.executor import KillAt
 
 from .conftest import FAN_OUT, fan_out
-from .world import INFERENCES, Inference, Outcome, Scenario
-
-
-def extra(outcome: Outcome, reference: Outcome) -> Counter[str]:
-    """Side effects that happened more often than in the reference."""
-    assert set(outcome.effects) == set(reference.effects)
-    return outcome.effects - reference.effects
-
-
-async def sweep(
-    scenario: Scenario, inference: Inference, record: Callable[[str, object], None]
-) -> tuple[int, int]:
-    """Kill at every point; gives the number of points and of side effects that came twice."""
-    reference = await scenario.durable(inference, check=False)
-    assert reference.error is None
-    assert reference.run is not None
-    points = list(kill_points(reference.run.requests))
-    doubled = 0
-    for point in points:
-        outcome = await scenario.durable(inference, kill=point, check=False)
-        twice = extra(outcome, reference)
-        # Only the step that was killed while it ran may have run twice.
-        assert twice.total() <= (point.when == "inside"), point
-        doubled += twice.total()
-        outcome.effects, outcome.requests = reference.effects, reference.requests
-        assert outcome == reference, point
-    figures = {"runs": len(points) + 1, "kill points": len(points), "effects doubled": doubled}
-    record("figures: workers killed", figures)
-    return len(points), doubled
+from .world import INFERENCES, Inference, Scenario, sweep
 
 
 @pytest.mark.parametrize("inference", INFERENCES)

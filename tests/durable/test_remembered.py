@@ -8,6 +8,7 @@ import inngest
 import pytest
 
 from agentkit_py import Agent, AgentResult, State, ToolContext, tool
+from agentkit_py.guardrails import Guardrail
 from agentkit_py.processors import ApproximateTokenizer
 from agentkit_py.testing import ScriptedModel, tool_call
 
@@ -16,7 +17,7 @@ from .world import EVENT, executor_for
 SCRIPT = (tool_call("count", {"by": 2}), tool_call("count", {"by": 3}), "Five.")
 
 
-def counter(**options: Any) -> tuple[Agent, ScriptedModel]:
+def counter(*script: Any, **options: Any) -> tuple[Agent, ScriptedModel]:
     """An agent that counts, and its model."""
 
     @tool
@@ -25,7 +26,7 @@ def counter(**options: Any) -> tuple[Agent, ScriptedModel]:
         ctx.state.data["count"] = ctx.state.data.get("count", 0) + by
         return ctx.state.data["count"]
 
-    model = ScriptedModel(*SCRIPT)
+    model = ScriptedModel(*script or SCRIPT)
     how: dict[str, Any] = {"model": model, "tools": [count], "max_iter": 3, **options}
     return Agent(name="counter", system="S", **how), model
 
@@ -73,3 +74,17 @@ async def test_results_of_remembered_calls_say_what_these_saw(token_counter: Any
     assert reported == [figures(result) for result in state.results]
     assert [len(one["history"]) for one in reported] == [0, 2, 4]
     assert [len(one["sent"]) for one in reported] == [2, 4, 6]
+
+
+@pytest.mark.parametrize("stage", ["input", "beside", "output", "tool_input", "tool_output"])
+async def test_what_trips_said_counts_once_a_step_was_done_under_it(stage: str) -> None:
+    """A function that would say otherwise later, after a deploy, is not asked."""
+    agent, model = counter({"text": "Wait.", **tool_call("count", {"by": 5})}, "Five.")
+    judge = Agent(name="judge", system="J", model=ScriptedModel("fine", "the end"))
+    guardrail = Guardrail(
+        judge,
+        trips=lambda text: text == "fine" and len(model.requests) > 1,
+        run_in_parallel=stage == "beside",
+    )
+    setattr(agent, f"{'input' if stage == 'beside' else stage}_guardrails", [guardrail])
+    assert [result.text for result in await durably(agent)] == ["Wait.", "Five."]

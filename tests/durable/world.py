@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import inngest
+from pydantic_core import to_jsonable_python
 
-from agentkit_py import Network, State, openai
+from agentkit_py import Network, NetworkRun, State, openai
 from agentkit_py._core.json import as_object
+from agentkit_py.errors import OutputError
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.inngest import AgentKitMiddleware, runtime_of
 from agentkit_py.models import Model, RetryPolicy
@@ -22,7 +24,7 @@ from agentkit_py.runs import StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores import HistoryStore, MemoryHistory
 from agentkit_py.testing import FakeProvider, ReceivedRequest
-from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run
+from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, kill_points
 
 Inference: TypeAlias = Literal["offload", "local"]
 INFERENCES: list[Inference] = ["offload", "local"]
@@ -97,6 +99,8 @@ class Outcome:
     error: str | None
     text: str | None
     stop_reason: str | None
+    output: Any
+    handoffs: Any
     state: Any
     results: list[Any]
     rows: list[Any]
@@ -150,6 +154,8 @@ class Scenario:
         return {
             "text": run.text,
             "stop": run.stop_reason,
+            "output": _output_of(run),
+            "handoffs": [f"{one.source} {one.target} {one.input}" for one in run.handoffs],
             "state": run.state.dump(),
             "thread": run.thread_id,
             "results": [result.to_dict() for result in run.state.transcript],
@@ -206,6 +212,41 @@ class Scenario:
         return await _outcome(stage, run.output or {}, error, run)
 
 
+def _output_of(run: NetworkRun[Any, Any]) -> Any:
+    try:
+        return to_jsonable_python(run.output)
+    except OutputError:
+        return None
+
+
+def extra(outcome: Outcome, reference: Outcome) -> Counter[str]:
+    """Side effects that happened more often than in the reference."""
+    assert set(outcome.effects) == set(reference.effects)
+    return outcome.effects - reference.effects
+
+
+async def sweep(
+    scenario: Scenario, inference: Inference, record: Callable[[str, object], None]
+) -> tuple[int, int]:
+    """Kill at every point; gives the number of points and of side effects that came twice."""
+    reference = await scenario.durable(inference, check=False)
+    assert reference.error is None
+    assert reference.run is not None
+    points = list(kill_points(reference.run.requests))
+    doubled = 0
+    for point in points:
+        outcome = await scenario.durable(inference, kill=point, check=False)
+        twice = extra(outcome, reference)
+        # Only the step that was killed while it ran may have run twice.
+        assert twice.total() <= (point.when == "inside"), point
+        doubled += twice.total()
+        outcome.effects, outcome.requests = reference.effects, reference.requests
+        assert outcome == reference, point
+    figures = {"runs": len(points) + 1, "kill points": len(points), "effects doubled": doubled}
+    record("figures: workers killed", figures)
+    return len(points), doubled
+
+
 def client_with(inference: Inference = "offload", stage: Stage | None = None) -> inngest.Inngest:
     """A client whose functions find their runtime by themselves."""
     local = None if stage is None else DirectRuntime(transport=stage.fake.transport)
@@ -243,6 +284,8 @@ async def _outcome(
         error=error,
         text=output.get("text"),
         stop_reason=output.get("stop"),
+        output=output.get("output"),
+        handoffs=output.get("handoffs"),
         state=output.get("state"),
         results=[_plain(result) for result in output.get("results", [])],
         rows=await _rows(stage),

@@ -312,6 +312,22 @@ def test_what_cannot_be_an_output_is_refused_at_once() -> None:
         agent(ScriptedModel(), end_strategy="late")
 
 
+async def test_an_output_type_that_is_changed_counts_from_the_next_run_on(runner: Runner) -> None:
+    """Also one more type in the same list, and another name of who is handed over to."""
+    kinds: list[Any] = [Ticket]
+    one = agent(ScriptedModel(as_json(GOOD), "Which phone?", '{"reason":"x"}'), output_type=kinds)
+    assert (await run(runner, one)).output == TICKET
+    kinds.append(str)
+    assert (await run(runner, one)).output == "Which phone?"
+    one.output_type = NativeOutput(Refusal)
+    assert (await run(runner, one)).output == Refusal("x")
+    other = agent(ScriptedModel())
+    one.handoffs = [other]
+    assert [*one.resolve().handoffs] == ["transfer_to_desk"]
+    other.name = "till"
+    assert [*one.resolve().handoffs] == ["transfer_to_till"]
+
+
 def test_state_type_makes_and_checks_the_state() -> None:
     """A client's dict becomes the type; another type is an error that names both."""
     made: list[Any] = []

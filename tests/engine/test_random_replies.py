@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from os import environ
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import pytest
 from pydantic import BaseModel, Field
@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 from agentkit_py import Agent, tool
 from agentkit_py.errors import OutputError
 from agentkit_py.events import OutputDelta
-from agentkit_py.output import AgentRunResult, NativeOutput, PromptedOutput, ToolOutput
+from agentkit_py.output import NativeOutput, PromptedOutput, ToolOutput
 from agentkit_py.runs import StreamingConfig
 from agentkit_py.testing import EventLog, ScriptedModel
 
@@ -249,8 +249,8 @@ async def ended(
     if not streamed:
         options = {}
     try:
-        found = cast("AgentRunResult[Any]", await runner.run(agent, "Hi", observer=log, **options))
-        end = Ended("object", found.output, 0, len(model.requests))
+        result: Any = await runner.run(agent, "Hi", model=model, observer=log, **options)
+        end = Ended("object", result.output, 0, len(model.requests))
     except OutputError as error:
         how = "refused" if error.reason in ("refusal", "content_filter") else error.reason
         end = Ended(how, None, len(error.problems), len(model.requests))
@@ -269,17 +269,19 @@ async def test_random_replies_end_as_the_rules_say(
     """Never a placeholder, at most so many retries, and no request that the provider refuses."""
     chance = random.Random(f"{wire} {streamed}")  # noqa: S311 - replies of a test
     figures, kinds = Counter[str](), Counter[str]()
+    agents = {
+        name: Agent[Any, Any](name="desk", system="S", tools=[ping], output_type=way.kind)
+        for name, way in WAYS.items()
+    }
     for _ in range(max(1, SEQUENCES // 10)):
         name = chance.choice([*WAYS])
         way, retries, max_iter = WAYS[name], chance.randrange(4), chance.randrange(1, 4)
         drawn = [draw(chance, way, wire) for _ in range(retries + max_iter + 1)]
         due = expected(drawn, retries, max_iter)
         model = ScriptedModel(*[one.reply for one in drawn], provider=wire)
-        agent = Agent[Any, Any](
-            name="desk", system="S", model=model, tools=[ping], output_type=way.kind,
-            output_retries=retries, max_iter=max_iter,
-            end_strategy=chance.choice(["early", "exhaustive"]),
-        )  # fmt: skip
+        agent = agents[name]
+        agent.output_retries, agent.max_iter = retries, max_iter
+        agent.end_strategy = chance.choice(["early", "exhaustive"])
         found, grown = await ended(runner, agent, model, streamed=streamed)
         shown = (name, retries, max_iter, drawn[: due.requests])
         assert not model.fake.rejections, (model.fake.rejections, shown)
