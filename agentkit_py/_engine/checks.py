@@ -73,7 +73,7 @@ def expect_count(where: str, name: str, value: object) -> None:
         ConfigurationError: It is none.
     """
     expect(where, name, value, int, "a whole number")
-    if isinstance(value, int) and value < 0:
+    if isinstance(value, bool) or (isinstance(value, int) and value < 0):
         raise ConfigurationError(f"{where}: {name} must be 0 or more, got {value}")
 
 

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from agentkit_py._core.numbers import wrong_number
 from agentkit_py.errors import ConfigurationError, EmptyReplyError
 from agentkit_py.messages import Usage
 from agentkit_py.models.base import CallGuard, Model, ModelReply
 
 LIMITS = frozenset({"max_inferences", "max_tokens", "max_cost", "max_steps", "deadline"})
 """Names of the limits that end a run."""
+
+_WHOLE = frozenset({"max_inferences", "max_tokens", "max_steps"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +52,13 @@ class RunLimits:
         """Refuse limits that cannot be meant."""
         for name in ("tool_timeout", "max_inferences", "max_tokens", "max_cost", "max_steps"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ConfigurationError(f"RunLimits({name}={value!r}): must be positive, or None")
-        if self.deadline is not None and _span(self.deadline) < timedelta(0):
-            raise ConfigurationError(
-                f"RunLimits(deadline={self.deadline!r}): must be 0 or more, or None"
-            )
+            wrong = wrong_number(value, whole=name in _WHOLE, above=True)
+            if value is not None and wrong:
+                raise ConfigurationError(f"RunLimits({name}={value!r}): {wrong}, or None.")
+        given = self.deadline
+        wrong = wrong_number(given.total_seconds() if isinstance(given, timedelta) else given)
+        if given is not None and wrong:
+            raise ConfigurationError(f"RunLimits(deadline={given!r}): {wrong}, or None.")
         if self.max_cost is not None and self.price is None:
             raise ConfigurationError(
                 "RunLimits(max_cost=…) needs price=…, a function of (model, usage)"

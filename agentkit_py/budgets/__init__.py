@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
+from agentkit_py._core.numbers import wrong_number
 from agentkit_py.budgets.prices import Price, Prices
 from agentkit_py.errors import BudgetExceededError, ConfigurationError, HistoryError, ModelHTTPError
 from agentkit_py.history.spending import Refused, Spending, SpendingStore
@@ -40,8 +41,9 @@ class Budget:
         """Refuse a budget that cannot be meant."""
         given = {"tokens": self.tokens, "cost": self.cost, "runs": self.runs}
         for name, value in given.items():
-            if value is not None and value < 0:
-                raise ConfigurationError(f"Budget({name}={value!r}): pass 0 or more, or None.")
+            wrong = wrong_number(value, whole=name != "cost")
+            if value is not None and wrong:
+                raise ConfigurationError(f"Budget({name}={value!r}): {wrong}, or None.")
         if all(value is None for value in given.values()):
             raise ConfigurationError("Budget(): pass tokens=…, cost=… or runs=….")
         if self.per not in _FORMATS:

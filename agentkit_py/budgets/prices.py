@@ -10,6 +10,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from agentkit_py._core.numbers import wrong_number
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Usage
 
@@ -33,6 +34,15 @@ class Price:
 
     written: Amount | None = None
     """The price of input that is written to the provider's cache; None: that of other input."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no price."""
+        given = {"input": self.input, "output": self.output}
+        beside = {"cached": self.cached, "written": self.written}
+        given |= {name: value for name, value in beside.items() if value is not None}
+        for name, value in given.items():
+            if wrong := wrong_number(value):
+                raise ConfigurationError(f"Price({name}={value!r}): {wrong}.")
 
 
 class _File(TypedDict):

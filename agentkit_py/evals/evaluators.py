@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from agentkit_py._core.numbers import wrong_number
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.evals.cases import Check, Evaluator, Outcome, Saw, Verdict
 from agentkit_py.messages import ToolCallMessage, ToolResultMessage, text_of_parts
@@ -44,6 +45,9 @@ def contains(*texts: str) -> Evaluator:
 
 def called(tool: str, *, times: int | None = None, **arguments: Any) -> Evaluator:
     """The tool was called with at least these arguments, so often or at least once."""
+    wrong = wrong_number(times, whole=True)
+    if times is not None and wrong:
+        raise ConfigurationError(f"called({tool!r}, times={times!r}): {wrong}, or None.")
 
     def check(outcome: Outcome) -> str:
         own = [call for call in outcome.calls if call.name == tool]
@@ -133,6 +137,10 @@ def within(
     }
     if all(most is None for most in limits.values()):
         raise ConfigurationError("within(): pass tokens=…, seconds=… or inferences=….")
+    for name, most in limits.items():
+        wrong = wrong_number(most, whole=name != "seconds")
+        if most is not None and wrong:
+            raise ConfigurationError(f"within({name}={most!r}): {wrong}, or None.")
 
     def check(outcome: Outcome) -> str:
         took = {

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypedDict, TypeVar
 
 from agentkit_py._core.json import JsonObject, find_non_json
+from agentkit_py._core.numbers import wrong_number
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Delta, Finish, FinishReason, Message, TextMessage, Usage
 from agentkit_py.models.capabilities import Capabilities, Host, capabilities_of
@@ -560,7 +561,7 @@ def make_model(  # noqa: PLR0913 - ModelOptions, by name
         capabilities=capabilities,
         account=account,
         prompt_cache=prompt_cache,
-        guards=tuple(guards),
+        guards=_checked_guards(guards),
     )
 
 
@@ -617,16 +618,20 @@ def _check_key(provider: str, api_key: object) -> None:
 
 
 def _check_numbers(timeout: object, retry: object, context_window: object) -> None:
-    if not isinstance(timeout, int | float) or not 0 < timeout < float("inf"):
-        raise ConfigurationError(f"timeout={timeout!r}: pass seconds, more than 0.")
     if not isinstance(retry, RetryPolicy):
         raise ConfigurationError(f"retry={retry!r}: pass a RetryPolicy.")
-    if retry.attempts < 1:
-        raise ConfigurationError(f"retry.attempts={retry.attempts!r}: 1 means no retry.")
-    if context_window is None:
-        return
-    if not isinstance(context_window, int) or context_window < 1:
-        raise ConfigurationError(f"context_window={context_window!r}: pass tokens, 1 or more.")
+    found: dict[str, tuple[object, str | None]] = {
+        "timeout": (timeout, wrong_number(timeout, above=True)),
+        "retry.attempts": (retry.attempts, wrong_number(retry.attempts, whole=True, least=1)),
+        "retry.min_wait": (retry.min_wait, wrong_number(retry.min_wait)),
+        "retry.max_wait": (retry.max_wait, wrong_number(retry.max_wait)),
+    }
+    if context_window is not None:
+        wrong = wrong_number(context_window, whole=True, least=1)
+        found["context_window"] = (context_window, wrong)
+    for name, (value, wrong) in found.items():
+        if wrong:
+            raise ConfigurationError(f"{name}={value!r}: {wrong}.")
 
 
 def _check_facts(capabilities: object, account: object, prompt_cache: object) -> None:
@@ -648,6 +653,13 @@ def _checked_parameters(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
     if where is not None:
         raise ConfigurationError(f"{where}: JSON cannot carry this value.")
     return copied
+
+
+def _checked_guards(guards: Sequence[CallGuard]) -> tuple[CallGuard, ...]:
+    found = tuple(guards)
+    if not all(callable(getattr(one, name, None)) for one in found for name in ("enter", "leave")):
+        raise ConfigurationError(f"guards={list(found)!r:.200}: pass guards, e.g. RateLimits(…).")
+    return found
 
 
 def _checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
+from agentkit_py._core.numbers import wrong_number
 from agentkit_py.errors import (
     BadRequestError,
     ConfigurationError,
@@ -28,6 +29,24 @@ def _by_default(error: ModelError) -> bool:
     if isinstance(error, BadRequestError) and error.status in (400, 422):
         return isinstance(error, ContextOverflowError)
     return True
+
+
+def _check(on: object, attempts: object, breaker: object, check: object) -> None:
+    if wrong := wrong_number(attempts, whole=True, least=1):
+        raise ConfigurationError(f"FallbackModel(attempts={attempts!r}): {wrong}.")
+    kinds = cast("Sequence[object]", on if isinstance(on, list | tuple) else ())
+    classes = kinds and all(isinstance(one, type) and issubclass(one, ModelError) for one in kinds)
+    if on is not None and not classes and not callable(cast("object", on)):
+        raise ConfigurationError(
+            f"FallbackModel(on={on!r:.200}): pass classes of ModelError, or a function of one."
+        )
+    guards = all(callable(getattr(breaker, name, None)) for name in ("enter", "leave"))
+    if breaker not in (None, "shared") and not guards:
+        raise ConfigurationError(
+            f"FallbackModel(breaker={breaker!r:.80}): pass a Breaker, 'shared' or None."
+        )
+    if check is not None and not callable(check):
+        raise ConfigurationError(f"FallbackModel(check={check!r:.80}): pass a function.")
 
 
 class FallbackModel(Model):
@@ -86,8 +105,7 @@ class FallbackModel(Model):
             raise ConfigurationError(
                 "FallbackModel: its models cannot be FallbackModels; join them."
             )
-        if attempts < 1:
-            raise ConfigurationError(f"FallbackModel(attempts={attempts}): pass 1 or more.")
+        _check(on, attempts, breaker, check)
         for item in fields(Model):
             object.__setattr__(self, item.name, getattr(found[0], item.name))
         windows = [one.context_window or window_of(one.model) for one in found]

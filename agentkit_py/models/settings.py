@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
 from agentkit_py.errors import ConfigurationError
@@ -28,14 +28,28 @@ Verbosity: TypeAlias = Literal["low", "medium", "high"]
 ServiceTier: TypeAlias = Literal["auto", "default", "flex", "scale", "priority"]
 
 
+Count: TypeAlias = Annotated[int, Field(ge=1)]
+"""A whole number, 1 or more."""
+
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+"""0 to 1."""
+
+Temperature: TypeAlias = Annotated[float, Field(ge=0, le=2)]
+"""0 to 2."""
+
+Penalty: TypeAlias = Annotated[float, Field(ge=-2, le=2)]
+"""-2 to 2."""
+
+Logprobs: TypeAlias = Annotated[int, Field(ge=0, le=20)]
+"""0 to 20."""
+
+
 class _OpenAI(TypedDict, total=False):
     """Settings that OpenAI's two formats share."""
 
-    temperature: float
-    """0 to 2."""
-
-    top_p: float
-    top_logprobs: int
+    temperature: Temperature
+    top_p: Share
+    top_logprobs: Logprobs
     parallel_tool_calls: bool
     service_tier: ServiceTier
     store: bool
@@ -57,19 +71,15 @@ class ChatSettings(_OpenAI, total=False):
     Models that are asked by the Responses API get them under that API's names.
     """
 
-    max_tokens: int
-    max_completion_tokens: int
+    max_tokens: Count
+    max_completion_tokens: Count
     """Tokens of a reply, those of its reasoning included."""
 
     stop: str | list[str]
     seed: int
-    presence_penalty: float
-    """-2 to 2."""
-
-    frequency_penalty: float
-    """-2 to 2."""
-
-    logit_bias: dict[str, float]
+    presence_penalty: Penalty
+    frequency_penalty: Penalty
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]]
     logprobs: bool
     reasoning_effort: Effort
     verbosity: Verbosity
@@ -87,9 +97,11 @@ class CompatibleSettings(ChatSettings, total=False):
     No host takes all of them; what one refuses, its 400 names.
     """
 
-    top_k: int
-    min_p: float
-    repetition_penalty: float
+    top_k: Annotated[int, Field(ge=-1)]
+    """-1: no limit, at some hosts."""
+
+    min_p: Share
+    repetition_penalty: Annotated[float, Field(gt=0)]
     random_seed: int
     """Mistral's ``seed``."""
 
@@ -132,10 +144,10 @@ class TextSettings(TypedDict, total=False):
 class ResponsesSettings(_OpenAI, total=False):
     """Settings of OpenAI's Responses API: `openai_responses`."""
 
-    max_output_tokens: int
-    """Tokens of a reply, those of its reasoning included."""
+    max_output_tokens: Annotated[int, Field(ge=16)]
+    """Tokens of a reply, those of its reasoning included; at least 16."""
 
-    max_tool_calls: int
+    max_tool_calls: Count
     """Calls of hosted tools in one reply."""
 
     reasoning: ReasoningSettings
@@ -150,7 +162,7 @@ class ThinkingSettings(TypedDict, total=False):
     """``thinking`` of Claude."""
 
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
-    budget_tokens: int
+    budget_tokens: Annotated[int, Field(ge=1024)]
     """For ``enabled``: at least 1024, and less than ``max_tokens``."""
 
     display: Literal["summarized", "omitted"]
@@ -168,12 +180,12 @@ class OutputSettings(TypedDict, total=False):
 class AnthropicSettings(TypedDict, total=False):
     """Settings of Claude: `anthropic`, and `agentkit_py.runtime.cloud`."""
 
-    max_tokens: int
-    temperature: float
-    """0 to 1."""
+    max_tokens: Annotated[int, Field(ge=0)]
+    """0: the prompt goes into the cache, and there is no reply."""
 
-    top_p: float
-    top_k: int
+    temperature: Share
+    top_p: Share
+    top_k: Annotated[int, Field(ge=0)]
     stop_sequences: list[str]
     thinking: ThinkingSettings
     output_config: OutputSettings
@@ -192,7 +204,7 @@ class AnthropicSettings(TypedDict, total=False):
 class GeminiThinking(TypedDict, total=False):
     """``generationConfig.thinkingConfig`` of Gemini."""
 
-    thinkingBudget: int
+    thinkingBudget: Annotated[int, Field(ge=-1)]
     """Gemini 2.5: tokens; 0: none, -1: as the model thinks fit."""
 
     thinkingLevel: Literal["minimal", "low", "medium", "high", "MINIMAL", "LOW", "MEDIUM", "HIGH"]
@@ -205,23 +217,21 @@ class GeminiThinking(TypedDict, total=False):
 class GenerationConfig(TypedDict, total=False):
     """``generationConfig`` of Gemini."""
 
-    temperature: float
-    """0 to 2."""
-
-    topP: float
-    topK: int
-    maxOutputTokens: int
+    temperature: Temperature
+    topP: Share
+    topK: Count
+    maxOutputTokens: Count
     stopSequences: list[str]
     seed: int
-    presencePenalty: float
-    frequencyPenalty: float
+    presencePenalty: Penalty
+    frequencyPenalty: Penalty
     thinkingConfig: GeminiThinking
     responseMimeType: str
     responseSchema: dict[str, Any]
     responseJsonSchema: dict[str, Any]
     responseModalities: list[str]
     responseLogprobs: bool
-    logprobs: int
+    logprobs: Logprobs
     mediaResolution: str
     speechConfig: dict[str, Any]
     imageConfig: dict[str, Any]

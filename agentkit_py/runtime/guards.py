@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import anyio
 
+from agentkit_py._core.numbers import wrong_number
 from agentkit_py.errors import (
     AgentKitError,
     ConfigurationError,
@@ -90,10 +91,10 @@ class Breaker:
         seconds: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if failures < 1 or seconds <= 0:
-            raise ConfigurationError(
-                f"Breaker(failures={failures}, seconds={seconds}): pass 1 or more, and more than 0."
-            )
+        if wrong := wrong_number(failures, whole=True, least=1):
+            raise ConfigurationError(f"Breaker(failures={failures!r}): {wrong}.")
+        if wrong := wrong_number(seconds, above=True):
+            raise ConfigurationError(f"Breaker(seconds={seconds!r}): {wrong}.")
         self.failures = failures
         self.seconds = seconds
         self._clock = clock
@@ -192,8 +193,11 @@ class RateLimits:
     ) -> None:
         given = {"requests": requests, "tokens": tokens, "concurrency": concurrency}
         for name, value in given.items():
-            if value is not None and value < 1:
-                raise ConfigurationError(f"RateLimits({name}={value!r}): pass 1 or more, or None.")
+            wrong = wrong_number(value, whole=True, least=1)
+            if value is not None and wrong:
+                raise ConfigurationError(f"RateLimits({name}={value!r}): {wrong}, or None.")
+        if wrong := wrong_number(max_wait):
+            raise ConfigurationError(f"RateLimits(max_wait={max_wait!r}): {wrong}.")
         self.requests = requests
         self.tokens = tokens
         self.concurrency = concurrency

@@ -20,6 +20,7 @@ from agentkit_py.errors import (
     ConfigurationError,
     ModelConnectionError,
     ModelError,
+    ModelNotAskedError,
     ModelResponseError,
     ModelStreamError,
     ModelTimeoutError,
@@ -332,6 +333,8 @@ class _Wait(tenacity.wait.wait_base):
 def _may_succeed(error: BaseException, policy: RetryPolicy) -> bool:
     if not isinstance(error, ModelError) or not error.retriable:
         return False
+    if isinstance(error, ModelNotAskedError):
+        return False  # a guard has waited as long as it may, or leaves the model alone
     asked = getattr(error, "retry_after", None)
     # Waiting longer than the user allows is worse than an error that says how long it would take.
     return asked is None or asked <= policy.max_wait

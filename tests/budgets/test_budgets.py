@@ -110,6 +110,7 @@ async def test_unreachable_store_fails_closed_or_open(mode: Any, caplog: Any) ->
 def test_wrong_budgets_are_refused_where_they_are_made() -> None:
     """The errors name the value."""
     wrongs: list[dict[str, Any]] = [{}, {"tokens": -1}, {"runs": 1, "per": "week"}]
+    wrongs += [{"tokens": float("nan")}, {"cost": "5"}, {"runs": True}]
     for wrong in wrongs:
         with pytest.raises(ConfigurationError, match="Budget"):
             Budget(**wrong)
@@ -118,6 +119,8 @@ def test_wrong_budgets_are_refused_where_they_are_made() -> None:
         budgets.of(tenant="t")
     with pytest.raises(ConfigurationError, match="Budgets"):
         Budgets(openai("gpt-4.1"), {})  # type: ignore[arg-type] - on purpose: it is refused
+    with pytest.raises(ConfigurationError, match="Price\\(output=-1\\)"):
+        Price(2, -1)
     assert budgets.of(user="u").scopes == {}
     assert isinstance(MemoryHistory(), SpendingStore)
 

@@ -212,6 +212,24 @@ def test_fallback_needs_two_models(models: list[Model]) -> None:
         FallbackModel(models)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"attempts": 0},
+        {"attempts": 1.5},
+        {"on": [ValueError]},
+        {"on": 3},
+        {"breaker": 3},
+        {"check": 1},
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any]) -> None:
+    """The error names option and value."""
+    [name] = options
+    with pytest.raises(ConfigurationError, match=rf"FallbackModel\({name}="):
+        FallbackModel([openai("gpt-4.1"), anthropic("claude-opus-5")], **options)
+
+
 def test_smallest_window_counts() -> None:
     """Processors shorten the history so that each of the models can take it."""
     model = FallbackModel([openai("gpt-4.1"), anthropic("claude-sonnet-4-5")])

@@ -198,12 +198,14 @@ async def test_on_finish_is_called_when_a_limit_ends_the_turn(runner: Runner) ->
 
 
 @pytest.mark.parametrize("name", ["tool_timeout", "max_inferences", "max_tokens", "max_cost"])
-@pytest.mark.parametrize("value", [0, -1])
-def test_a_limit_that_cannot_be_meant_is_refused(name: str, value: int) -> None:
+@pytest.mark.parametrize("value", [0, -1, float("nan"), True, "5"])
+def test_a_limit_that_cannot_be_meant_is_refused(name: str, value: Any) -> None:
     """None is no limit."""
     options: dict[str, Any] = {name: value}
-    with pytest.raises(ConfigurationError, match=f"{name}={value}"):
+    with pytest.raises(ConfigurationError, match=f"{name}={value!r}"):
         RunLimits(**options)
+    with pytest.raises(ConfigurationError, match="deadline='soon'"):
+        RunLimits(deadline="soon")  # type: ignore[arg-type] - on purpose: it is refused
 
 
 def test_a_cost_needs_a_price() -> None:

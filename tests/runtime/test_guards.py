@@ -9,10 +9,11 @@ import pytest
 from agentkit_py import Agent
 from agentkit_py.errors import ConfigurationError, ModelNotAskedError, ProviderUnavailableError
 from agentkit_py.messages import Usage
-from agentkit_py.models import FallbackModel, openai
+from agentkit_py.models import FallbackModel, RetryPolicy, anthropic, openai
 from agentkit_py.models.base import GuardedCall
+from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.runtime.guards import Breaker, RateLimits
-from agentkit_py.testing import ScriptedModel, error
+from agentkit_py.testing import FakeProvider, ScriptedModel, error, text
 
 
 def both(*first: Any, second: list[Any], **options: Any) -> FallbackModel:
@@ -50,6 +51,26 @@ async def test_open_breaker_asks_the_second_at_once() -> None:
     now[0] = 31.0
     assert (await agent.run("Hi")).text == "Back."
     assert (await agent.run("Hi")).text == "Still."
+
+
+async def test_open_breaker_costs_neither_a_request_nor_a_wait() -> None:
+    """The first model has retries with pauses; once left alone, the second is asked alone."""
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    fake = FakeProvider(lambda r: error(503, "down") if r.provider == "openai" else text("Yes."))
+    policy = RetryPolicy(attempts=3, min_wait=5)
+    models = [openai("gpt-4.1", api_key="k", retry=policy), anthropic("claude-opus-5", api_key="k")]
+    model = FallbackModel(models, attempts=3, breaker=Breaker(failures=3, seconds=30))
+    runtime = DirectRuntime(transport=fake.transport, sleep=sleep)
+    agent = Agent(name="a", system="", model=model)
+    for _ in range(3):
+        assert (await agent.run("Hi", runtime=runtime)).text == "Yes."
+    asked = [request.provider for request in fake.requests]
+    assert asked == ["openai"] * 3 + ["anthropic"] * 3
+    assert len(waits) == 2  # between the first three
 
 
 async def test_breaker_of_one_model_is_an_error_that_says_when() -> None:
@@ -131,5 +152,9 @@ def test_wrong_guards_are_refused() -> None:
     """The error names the value."""
     with pytest.raises(ConfigurationError, match="requests=0"):
         RateLimits(requests=0)
+    with pytest.raises(ConfigurationError, match="max_wait=nan"):
+        RateLimits(max_wait=float("nan"))
     with pytest.raises(ConfigurationError, match="failures=0"):
         Breaker(failures=0)
+    with pytest.raises(ConfigurationError, match="seconds='5'"):
+        Breaker(seconds="5")  # type: ignore[arg-type] - on purpose: it is refused

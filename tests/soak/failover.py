@@ -83,6 +83,7 @@ class Pair:
                 await self._go_on(whole.copied(), rest[:end], tools)
                 self.is_down = False
             await self._go_on(whole, [message], tools)
+            await asyncio.sleep(0)  # the fakes never wait: only now the loop drops its old timers
         return failovers
 
     async def _go_on(self, played: Played, recorded: Recorded, tools: tuple[ToolSpec, ...]) -> None:

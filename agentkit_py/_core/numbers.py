@@ -1,0 +1,24 @@
+"""Numbers that users pass: what is wrong with one, in words."""
+
+from __future__ import annotations
+
+import math
+
+
+def wrong_number(
+    value: object, *, whole: bool = False, least: float = 0, above: bool = False
+) -> str | None:
+    """Return what to pass instead of a value that is no number in a range; None: it is one.
+
+    Args:
+        value: The value as it was given.
+        whole: Only whole numbers will do.
+        least: The least number.
+        above: It must be more than that.
+    """
+    is_kind = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+    number = float(value) if is_kind and isinstance(value, int | float) else math.nan
+    if math.isfinite(number) and (number > least or (number == least and not above)):
+        return None
+    kind = "a whole number" if whole else "a number"
+    return f"pass {kind}, {f'more than {least:g}' if above else f'{least:g} or more'}"
