@@ -20,6 +20,7 @@ from agentkit_py.events.replies import (
     ReplyChange,
     ReplyEnd,
     Waiting,
+    author_of,
     part_id,
     text_of_output,
 )
@@ -193,7 +194,12 @@ def _opened(name: str, part: StreamedPart) -> dict[str, Any]:
         return {**about, "toolCallName": part.tool, "parentMessageId": name, **author}
     if part.type == "reasoning":
         return {**about, "role": "reasoning", "metadata": {"agent": part.agent}}
-    return {**about, "role": "assistant", "name": part.agent}
+    return {**about, "role": "assistant", **_named(part)}
+
+
+def _named(part: StreamedPart) -> dict[str, Any]:
+    about = author_of(part)
+    return {"name": part.agent, **({"metadata": about} if about else {})}
 
 
 def _result(name: str) -> str:
@@ -244,7 +250,7 @@ def messages_of(name: str, part: StreamedPart) -> list[dict[str, Any]]:
     if part.type == "reasoning":
         return [{"id": name, "role": "reasoning", "content": part.text, **agent}]
     if part.type != "tool-call":
-        return [{"id": name, "role": "assistant", "content": part.text, "name": part.agent}]
+        return [{"id": name, "role": "assistant", "content": part.text, **_named(part)}]
     arguments = part.text if part.status == "open" else dumps(part.input)
     function = {"name": part.tool, "arguments": arguments}
     call = {"id": name, "type": "function", "function": function, **agent}

@@ -215,6 +215,9 @@ class StreamedPart:
     error: str | None = None
     """Why it failed, e.g. since the connection to the provider broke."""
 
+    by_staff: bool = False
+    """True if a person of the staff wrote it; ``agent`` is the person's name."""
+
     approval: PartApproval | None = None
     """The question to a person about this call, where the front end asks it (`Reply`)."""
 

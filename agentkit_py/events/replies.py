@@ -120,7 +120,7 @@ class OwnWriter:
 
 def part_to_dict(part: StreamedPart) -> dict[str, Any]:
     """Return a part as JSON."""
-    found: dict[str, Any] = {"type": part.type, "agentName": part.agent}
+    found: dict[str, Any] = {"type": part.type, "agentName": part.agent, **author_of(part)}
     if part.type in ("text", "reasoning"):
         return {**found, "text": part.text}
     if part.type == "tool-call":
@@ -129,6 +129,11 @@ def part_to_dict(part: StreamedPart) -> dict[str, Any]:
         asked = part.approval
         found["approval"] = {"id": asked.id, "approved": asked.approved, "reason": asked.reason}
     return {**found, "output": part.output}
+
+
+def author_of(part: StreamedPart) -> dict[str, Any]:
+    """Return what says that no agent wrote a part: nothing where one did."""
+    return {"byStaff": True} if part.by_staff else {}
 
 
 def reply_id(message_id: str) -> str:
@@ -333,7 +338,7 @@ def is_same_reply(one: Sequence[StreamedPart], other: Sequence[StreamedPart]) ->
 def _shown(part: StreamedPart) -> tuple[Any, ...]:
     text = part.text if part.type in ("text", "reasoning") else ""
     approval = part.approval and (part.approval.id, part.approval.approved, part.approval.reason)
-    return part.type, part.agent, part.tool, text, part.input, part.output, approval
+    return part.type, part.agent, part.by_staff, part.tool, text, part.input, part.output, approval
 
 
 def error_of(part: StreamedPart) -> tuple[str, str] | None:

@@ -20,6 +20,7 @@ from agentkit_py.events.replies import (
     ReplyChange,
     ReplyEnd,
     Waiting,
+    author_of,
     data_of,
     error_of,
     part_id,
@@ -116,7 +117,7 @@ def _changed(reply: str, change: Change) -> list[dict[str, Any]]:
 
 
 def _author(part: StreamedPart) -> dict[str, Any]:
-    return {"agentkit": {"agent": part.agent}}
+    return {"agentkit": {"agent": part.agent, **author_of(part)}}
 
 
 def _call(change: Change, name: str) -> list[dict[str, Any]]:

@@ -63,6 +63,9 @@ class Takeover:
     waiting_since: datetime | None = None
     """The time of the user's first message that no person has answered yet."""
 
+    spoke_at: datetime | None = None
+    """The time of the last message of a person."""
+
     @property
     def status(self) -> TakeoverStatus | None:
         """The state of the thread; None: agents answer, and nobody is wanted."""
@@ -92,6 +95,7 @@ class Takeover:
             "askedBy": self.asked_by,
             "askedAt": self.asked_at and self.asked_at.isoformat(),
             "waitingSince": self.waiting_since and self.waiting_since.isoformat(),
+            "spokeAt": self.spoke_at and self.spoke_at.isoformat(),
         }
 
     @classmethod
@@ -114,6 +118,7 @@ class Takeover:
                 asked_by=fields.get("askedBy"),
                 asked_at=_time_or_none(fields.get("askedAt")),
                 waiting_since=_time_or_none(fields.get("waitingSince")),
+                spoke_at=_time_or_none(fields.get("spokeAt")),
             )
         except (KeyError, ValueError) as error:
             text = f"cannot be read: {error!r:.200}"
@@ -144,9 +149,9 @@ class Takeover:
         waits = self.people and self.waiting_since is None
         return replace(self, waiting_since=at) if waits else None
 
-    def answered(self) -> Takeover | None:
-        """Note that a person has answered the user."""
-        return None if self.waiting_since is None else replace(self, waiting_since=None)
+    def answered(self, at: datetime) -> Takeover | None:
+        """Note that a person has written to the user."""
+        return replace(self, waiting_since=None, spoke_at=at) if self.people else None
 
 
 def _time(given: object) -> datetime:
@@ -303,7 +308,8 @@ class StaffDesk:
         author = StaffAuthor(by, (await self._member(thread_id, by)).name)
         said = AgentResult.from_staff(author, text, id=message_id or uuid4().hex)
         await self._store.append(thread_id, [said])
-        await self._store.change_takeover(thread_id, Takeover.answered)
+        answered = partial(Takeover.answered, at=said.created_at)
+        await self._store.change_takeover(thread_id, answered)
         return said
 
     async def hand_back(

@@ -16,6 +16,7 @@ from agentkit_py.server.auth import LOCAL_USER, Auth
 from agentkit_py.server.config import ServerLimits, ServerOptions
 from agentkit_py.server.formats import FormatName
 from agentkit_py.server.hub import Batch, Entry, Hub, HubLimits, Subscription
+from agentkit_py.server.notices import Notice
 from agentkit_py.server.responses import stream_response
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "FormatName",
     "Hub",
     "HubLimits",
+    "Notice",
     "ServerLimits",
     "ServerOptions",
     "Subscription",

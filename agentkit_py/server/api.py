@@ -21,6 +21,8 @@ from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.server.auth import Authenticator, StreamTokens
 from agentkit_py.server.config import Settings
 from agentkit_py.server.hub import Hub, OpenStreams
+from agentkit_py.server.notices import Notifier
+from agentkit_py.server.people import StaffNews
 from agentkit_py.server.runs import Backend
 from agentkit_py.server.schemas import (
     ApiError,
@@ -52,6 +54,8 @@ class Api:
     hub: Hub
     tokens: StreamTokens
     streams: OpenStreams
+    notifier: Notifier
+    news: StaffNews
 
     def threads_of(self, user_id: str) -> HistoryStore:
         """Return the store as this user may see it."""
@@ -208,7 +212,7 @@ _STATUSES = {
     401: "Nobody is signed in.",
     403: "A page of another host sent it, or somebody else has to decide.",
     404: "There is no such thing, or it is somebody else's.",
-    409: "It was answered already.",
+    409: "It was answered already, or cannot be done now.",
     413: "It is too long.",
     429: "A limit of the user's is reached.",
     500: "The server failed; its log says why.",
@@ -223,6 +227,7 @@ def openapi_document(endpoints: tuple[Endpoint[Any], ...]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {
         "/api/stream": {"get": _describe_stream()},
         "/api/approvals/stream": {"get": _STREAM_OF_QUESTIONS},
+        "/api/takeovers/stream": {"get": _STREAM_OF_TAKEOVERS},
         "/health/live": {"get": _LIVE},
         "/health/ready": {"get": _READY},
         "/api/vercel": {"post": _reply_to("Vercel AI SDK", "a UI message stream")},
@@ -302,6 +307,13 @@ _STREAM_OF_QUESTIONS = {
     "summary": "Stream the questions that the user may answer, each when it changes",
     "responses": _responses(_EVENT_STREAM, (404, 429)),
     "description": "Events: `ready` first; then `approval`, a question as in `GET /api/approvals`.",
+}
+
+_STREAM_OF_TAKEOVERS = {
+    "summary": "Stream the threads that a person is on or wanted in, each when it changes",
+    "responses": _responses(_EVENT_STREAM, (404, 429)),
+    "description": "Events: `ready` first; then `takeover`, a thread as in `GET /api/takeovers`, "
+    "and `left` where it is in the queue no more.",
 }
 
 _HEALTHY = {

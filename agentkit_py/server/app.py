@@ -20,7 +20,7 @@ from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.network import Network
 from agentkit_py.runtime.current import close_shared_runtime
-from agentkit_py.server import chat, frontends, streams, threads
+from agentkit_py.server import chat, frontends, staff, streams, threads
 from agentkit_py.server.api import Api, Endpoint, guarded, http_error, openapi_document, respond
 from agentkit_py.server.approvals import (
     answer_approval,
@@ -34,6 +34,8 @@ from agentkit_py.server.formats import AG_UI, VERCEL
 from agentkit_py.server.health import Readiness, live
 from agentkit_py.server.hub import Hub, OpenStreams
 from agentkit_py.server.local import LocalRuns
+from agentkit_py.server.notices import Notifier
+from agentkit_py.server.people import StaffNews
 from agentkit_py.server.runs import Backend
 from agentkit_py.server.schemas import invalid
 from agentkit_py.stores import HistoryStore, MemoryHistory
@@ -51,6 +53,12 @@ ENDPOINTS: tuple[Endpoint[Any], ...] = (
     approve_tool,
     list_approvals,
     answer_approval,
+    staff.list_takeovers,
+    staff.staff_thread,
+    staff.explain_thread,
+    staff.join_thread,
+    staff.say_in_thread,
+    staff.hand_back_thread,
     threads.list_threads,
     threads.search_threads,
     threads.create_thread,
@@ -91,6 +99,8 @@ def create_app(
     """
     if auth == "local" and options.get("may_answer") is None:
         options.setdefault("approvers", (OWNER,))  # there is nobody else
+    if auth == "local" and options.get("may_take_over") is None:
+        options.setdefault("staff", (OWNER,))
     return _app(api_of(_targets(networks, agents), auth, options, history, client))
 
 
@@ -109,13 +119,17 @@ def api_of(
     settings = Settings(targets=targets, store=_store(history, targets), **options)
     hub = Hub(settings.hub_limits)
     tokens = StreamTokens(settings.secret, settings.limits.token_seconds)
+    open_streams = OpenStreams(settings.limits.streams_per_user)
+    notifier = Notifier(settings.notify, settings.thread_url, open_streams)
     return Api(
         settings=settings,
         authenticator=authenticator,
-        backend=_backend(settings, hub, tokens, client),
+        backend=_backend(settings, hub, tokens, notifier, client),
         hub=hub,
         tokens=tokens,
-        streams=OpenStreams(settings.limits.streams_per_user),
+        streams=open_streams,
+        notifier=notifier,
+        news=StaffNews(settings.store, hub),
     )
 
 
@@ -153,9 +167,11 @@ def _store(history: HistoryStore | None, targets: Mapping[tuple[str, str], Targe
     return found[0]
 
 
-def _backend(settings: Settings, hub: Hub, tokens: StreamTokens, client: Client | None) -> Backend:
+def _backend(
+    settings: Settings, hub: Hub, tokens: StreamTokens, notifier: Notifier, client: Client | None
+) -> Backend:
     if client is None:
-        return LocalRuns(settings, hub, tokens)
+        return LocalRuns(settings, hub, tokens, notifier)
     from agentkit_py.server.durable import InngestRuns  # noqa: PLC0415 - needs the Inngest SDK
 
     return InngestRuns(settings, client)
@@ -170,7 +186,13 @@ def _app(api: Api) -> Starlette:
 
     app = Starlette(
         routes=[
+            Route(
+                "/api/takeovers/stream",
+                guarded(partial(staff.takeovers_stream, api)),
+                methods=["GET"],
+            ),
             *(endpoint.route(api) for endpoint in ENDPOINTS),
+            staff.page(),
             Route(
                 "/api/approvals/stream",
                 guarded(partial(approvals_stream, api)),
@@ -263,9 +285,13 @@ async def lifespan(app: Starlette) -> AsyncGenerator[None]:
                 await stack.enter_async_context(target)
         await api.settings.store.setup()
         api.backend.open()
+        if api.backend.streams:
+            api.news.open()
         stack.push_async_callback(api.settings.store.close)
         stack.push_async_callback(close_shared_runtime)
         stack.push_async_callback(api.backend.close)
+        stack.push_async_callback(api.notifier.idle)
+        stack.push_async_callback(api.news.close)
         yield
 
 

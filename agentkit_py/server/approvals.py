@@ -180,10 +180,13 @@ async def answer_question(
             raise not_found("question")
         raise ApiError(403, "not_allowed", "Somebody else has to decide this.")
     try:
-        await change_open(question_store(api), question.id, decide, tell=api.backend.go_on)
+        done = await change_open(question_store(api), question.id, decide, tell=api.backend.go_on)
     except NotPendingError:
         raise ApiError(409, "already_answered", "This was answered already.") from None
     api.hub.publish(APPROVALS, {"event": "approval.changed", "data": {"id": question.id}})
+    if done.status == "answered" and done.user_id != user_id:
+        about = (done.user_id, "question_answered", done.thread_id)
+        api.notifier.tell(*about, text=done.reason, question=done)
     return {"success": True}
 
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 from agentkit_py._core.json import dumps, find_non_json
+from agentkit_py._engine.staff_words import users_words
 from agentkit_py.errors import StateError
 from agentkit_py.messages import TextMessage, UserMessage, text_of_parts
 from agentkit_py.server.api import Api, ApiRequest, endpoint
@@ -124,7 +125,7 @@ def _text_of(item: object) -> TextMessage | None:
     if role not in ("user", "assistant"):
         return None
     try:
-        return TextMessage(role, check_unicode(content))
+        return users_words(TextMessage(role, check_unicode(content)))
     except ValueError:
         return None
 

@@ -9,9 +9,11 @@ from typing import Any, TypeAlias, TypedDict
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.questions import Question
+from agentkit_py.history.staff import Takeover
 from agentkit_py.network import Network
 from agentkit_py.runs import RunLimits
 from agentkit_py.server.hub import HubLimits
+from agentkit_py.server.notices import Notify
 from agentkit_py.server.schemas import invalid
 from agentkit_py.stores import HistoryStore
 from agentkit_py.tools import Tool
@@ -77,6 +79,10 @@ MayAnswer: TypeAlias = Callable[[str, Question], "bool | Awaitable[bool]"]
 """Says whether the user with this id may answer a question."""
 
 
+MayTakeOver: TypeAlias = Callable[[str, Takeover], "bool | Awaitable[bool]"]
+"""Says whether the user with this id may read a thread as staff, and take it over."""
+
+
 class ServerOptions(TypedDict, total=False):
     """Options of `create_app`; all may be left out."""
 
@@ -86,6 +92,19 @@ class ServerOptions(TypedDict, total=False):
 
     may_answer: MayAnswer
     """Says who may answer which question, in place of ``approvers``."""
+
+    staff: Collection[str]
+    """Ids of the users who may take over threads of others; ``"owner"`` lets users take over their
+    own, for trying it out."""
+
+    may_take_over: MayTakeOver
+    """Says who may take over which thread, in place of ``staff``; nobody may their own."""
+
+    notify: Notify
+    """Tells a user who has no stream open what has happened: see `Notice`."""
+
+    thread_url: str
+    """The page of a thread, for notices: ``"https://shop.example/chat/{thread_id}"``."""
 
     client_state: Collection[str]
     """Keys of the state that clients may set; none unless given."""
@@ -132,6 +151,10 @@ class Settings:
     store: HistoryStore
     approvers: Collection[str] = ()
     may_answer: MayAnswer | None = None
+    staff: Collection[str] = ()
+    may_take_over: MayTakeOver | None = None
+    notify: Notify | None = None
+    thread_url: str = ""
     client_state: Collection[str] = ()
     client_history: bool = False
     user_key: str = "user_id"
@@ -145,8 +168,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse clients that could name another user, and approvals that nobody could give."""
-        if isinstance(self.approvers, str):
-            raise ConfigurationError(f"approvers is a list of users' ids, not {self.approvers!r}")
+        for name in ("approvers", "staff"):
+            if isinstance(getattr(self, name), str):
+                given = getattr(self, name)
+                raise ConfigurationError(f"{name} is a list of users' ids, not {given!r}")
         if not self.approvers and self.may_answer is None:
             self._check_approvers()
         for key in sorted({self.user_key, "user_id", "userId"}.intersection(self.client_state)):

@@ -46,6 +46,7 @@ from agentkit_py.server.approvals import answer_question, decided, may_answer
 from agentkit_py.server.chat import job_of, make_thread
 from agentkit_py.server.formats import AG_UI, VERCEL, Asked, Format
 from agentkit_py.server.hub import Entry, Subscription
+from agentkit_py.server.people import staff_on
 from agentkit_py.server.runs import channel_of, previous_data
 from agentkit_py.server.schemas import (
     AgUiThread,
@@ -53,6 +54,7 @@ from agentkit_py.server.schemas import (
     ChatMessage,
     ChatRequest,
     FrontEndQuery,
+    StaffOnThread,
     VercelThread,
     not_found,
     parse,
@@ -83,6 +85,7 @@ async def vercel_thread(request: ApiRequest[FrontEndQuery]) -> VercelThread:
     return {
         "id": request.params.thread_id,
         "messages": VERCEL.messages(view.turns),
+        "staff": await _staff(request),
         "hasMore": view.has_more,
         "position": _first(view),
     }
@@ -96,6 +99,7 @@ async def ag_ui_thread(request: ApiRequest[FrontEndQuery]) -> AgUiThread:
     return {
         "threadId": request.params.thread_id,
         "messages": AG_UI.messages(view.turns),
+        "staff": await _staff(request),
         "interrupts": [
             i for one in last for i in interrupts_of(reply_id(one.message_id), one.parts)
         ],
@@ -103,6 +107,10 @@ async def ag_ui_thread(request: ApiRequest[FrontEndQuery]) -> AgUiThread:
         "hasMore": view.has_more,
         "position": _first(view),
     }
+
+
+async def _staff(request: ApiRequest[FrontEndQuery]) -> StaffOnThread:
+    return await staff_on(request.threads, request.params.thread_id)
 
 
 def _first(view: ThreadView) -> int:

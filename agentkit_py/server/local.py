@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -42,6 +42,7 @@ from agentkit_py.runs import RunOptions, StreamingConfig
 from agentkit_py.server.auth import StreamTokens, is_same_host
 from agentkit_py.server.config import Settings
 from agentkit_py.server.hub import Hub
+from agentkit_py.server.notices import Notifier
 from agentkit_py.server.runs import (
     APPROVALS,
     TOPIC,
@@ -189,6 +190,9 @@ class LocalRun:
     pending: bool = False
     """True once it has ended waiting for a person."""
 
+    questions: list[Question] = field(default_factory=list[Question])
+    """The questions that it waits for."""
+
     _stopped: str | None = None
     """Why it was stopped."""
 
@@ -216,6 +220,8 @@ class LocalRun:
             else:
                 found = await target.go_on(self.taken, options)
             self.pending = found.stop_reason == PENDING
+            if self.pending:
+                self.questions = await target.pending(job.thread_id)
 
     async def _state(self, settings: Settings, store: HistoryStore) -> State[Any]:
         job = self.job
@@ -316,9 +322,12 @@ class LocalRuns(Backend):
 
     streams = True
 
-    def __init__(self, settings: Settings, hub: Hub, tokens: StreamTokens) -> None:
+    def __init__(
+        self, settings: Settings, hub: Hub, tokens: StreamTokens, notifier: Notifier
+    ) -> None:
         self._settings = settings
         self._hub = hub
+        self._notifier = notifier
         self._tokens = tokens
         self._runs: dict[str, list[LocalRun]] = {}
         self._paused: OrderedDict[tuple[str, str], LocalRun] = OrderedDict()
@@ -410,6 +419,9 @@ class LocalRuns(Backend):
         if len(self._paused) > _MOST_PAUSED:
             self._paused.popitem(last=False)
         self._hub.publish(APPROVALS, {"event": "approval.changed", "data": {}})
+        for question in run.questions:
+            about = (run.job.user_id, "question_open", question.thread_id)
+            self._notifier.tell(*about, text=question.message, question=question)
         self._watch_expiry()
 
     async def go_on(self, question: Question) -> None:
@@ -474,6 +486,8 @@ class LocalRuns(Backend):
             return  # its function knows the time itself
         closed = await store.change_question(question.id, expire)
         if closed is not None and closed.status == "expired":
+            about = (closed.user_id, "question_expired", closed.thread_id)
+            self._notifier.tell(*about, question=closed)
             await self.go_on(closed)
 
     async def cancel(self, user_id: str, thread_id: str) -> int:

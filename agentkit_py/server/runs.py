@@ -27,6 +27,10 @@ APPROVALS = "approvals"
 """The hub's channel that says that questions have changed."""
 
 
+TAKEOVERS = "takeovers"
+"""The hub's channel that says that staff have joined, written or left."""
+
+
 def channel_of(user_id: str) -> str:
     """Return the name of one user's channel."""
     return f"user:{user_id}"

@@ -229,6 +229,51 @@ class ApprovalsQuery(_Fields):
     limit: Whole = Field(50, ge=1, le=200, description="Number of questions.")
 
 
+class TakeoversQuery(_Fields):
+    """`GET /api/takeovers`."""
+
+    status: Literal["asked", "taken", "all"] = Field(
+        "all", description="Threads in which a person is wanted, or those that have one."
+    )
+    limit: Whole = Field(50, ge=1, le=200, description="Number of threads.")
+
+
+class JoinBody(_Fields):
+    """`POST /api/takeovers/{threadId}/join`."""
+
+    thread_id: Id
+    name: Annotated[Text, StringConstraints(max_length=100)] | None = None
+    """The name that the user and agents read; the id of the person unless given."""
+
+    stop: bool = False
+    """Stop what agents are doing; else a reply that is under way comes to its end."""
+
+
+class SayBody(_Fields):
+    """`POST /api/takeovers/{threadId}/say`."""
+
+    thread_id: Id
+    text: Annotated[Text, StringConstraints(min_length=1, max_length=32_000)]
+    message_id: Id | None = None
+    """The same again is stored once."""
+
+
+class HandBackBody(_Fields):
+    """`POST /api/takeovers/{threadId}/hand-back`."""
+
+    thread_id: Id
+    note: Annotated[Text, StringConstraints(max_length=8000)] = ""
+    """What agents are to know; the user does not get it."""
+
+
+class ExplainQuery(_Fields):
+    """`GET /api/takeovers/{threadId}/explain`."""
+
+    thread_id: str = Field(description="The thread.")
+    agent: str = Field(description="The agent.")
+    network: str | None = Field(None, description="Its network, if not the first.")
+
+
 class TokenRequest(_Fields):
     """`POST /api/realtime/token`. The channel is that of the user known from `auth`."""
 
@@ -380,6 +425,23 @@ class NewThreadResponse(TypedDict):
     createdAt: str
 
 
+class StaffWriter(TypedDict):
+    """The person of the staff who wrote a message."""
+
+    name: str
+    to: Literal["user", "agents"]
+    """``"agents"``: a note, which the user does not get."""
+
+
+class StaffOnThread(TypedDict):
+    """Who of the staff is on a thread."""
+
+    state: Literal["none", "asked", "taken"]
+    """``"asked"``: agents answer until a person joins; ``"taken"``: the people answer."""
+
+    names: list[str]
+
+
 class StoredMessage(TypedDict):
     """A message of the user, or the result of one model call of an agent."""
 
@@ -394,6 +456,9 @@ class StoredMessage(TypedDict):
 
     clientState: NotRequired[dict[str, Any]]
     """The client state of a user's message."""
+
+    staff: NotRequired[StaffWriter]
+    """A person wrote it, no agent."""
 
     agentName: NotRequired[str]
     data: NotRequired[dict[str, Any]]
@@ -449,12 +514,74 @@ class ThreadResponse(TypedDict):
     pending: list[ApprovalItem]
     """The open questions of the thread."""
 
+    staff: StaffOnThread
+
+
+class TakeoverPerson(TypedDict):
+    """A person who is on a thread."""
+
+    id: str
+    name: str
+    joinedAt: str
+
+
+class TakeoverItem(TypedDict):
+    """A thread that a person is on, or wanted in."""
+
+    threadId: str
+    userId: str | None
+    title: str
+    status: str | None
+    people: list[TakeoverPerson]
+    reason: str
+    askedBy: str | None
+    askedAt: str | None
+    waitingSince: str | None
+    """The time of the user's first message that no person has answered."""
+
+    mine: bool
+    """True if the one who asks is on the thread."""
+
+
+class TakeoversPage(TypedDict):
+    """Threads, the oldest first."""
+
+    takeovers: list[TakeoverItem]
+    hasMore: bool
+
+
+class AgentName(TypedDict):
+    """An agent that may answer in a thread."""
+
+    network: str | None
+    agent: str
+
+
+class StaffThread(TypedDict):
+    """A thread as staff see it, notes included: its last messages, oldest first."""
+
+    thread: ThreadSummary
+    takeover: TakeoverItem
+    messages: list[StoredMessage]
+    hasMore: bool
+    pending: list[ApprovalItem]
+    agents: list[AgentName]
+
+
+class Explained(TypedDict):
+    """What an agent would be sent now."""
+
+    agent: str
+    summary: str
+    messages: list[dict[str, Any]]
+
 
 class VercelThread(TypedDict):
     """A thread as messages of ``useChat``."""
 
     id: str
     messages: list[dict[str, Any]]
+    staff: StaffOnThread
     hasMore: bool
     """True if the thread has turns before these."""
 
@@ -467,6 +594,7 @@ class AgUiThread(TypedDict):
 
     threadId: str
     messages: list[dict[str, Any]]
+    staff: StaffOnThread
     interrupts: list[dict[str, Any]]
     """The questions that wait for an answer."""
 

@@ -11,6 +11,7 @@ from agentkit_py._core.json import as_object
 from agentkit_py.results import USER
 from agentkit_py.server.api import ApiRequest, endpoint
 from agentkit_py.server.approvals import open_questions, visible
+from agentkit_py.server.people import staff_on
 from agentkit_py.server.schemas import (
     Done,
     FoundMessage,
@@ -27,6 +28,7 @@ from agentkit_py.server.schemas import (
     ThreadSummary,
     not_found,
 )
+from agentkit_py.server.turns import is_note
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.rows import StoredResult, ThreadInfo, title_of
 from agentkit_py.stores.words import WordSearch
@@ -52,7 +54,7 @@ async def list_threads(request: ApiRequest[ThreadsQuery]) -> ThreadPage:
     page = found[: query.limit]
     last = page[-1] if len(found) > len(page) and page else None
     return {
-        "threads": [await _summary(store, info) for info in page],
+        "threads": [await summary_of(store, info) for info in page],
         "hasMore": len(found) > len(page),
         "total": total,
         "nextCursorTimestamp": _iso(last.updated_at) if last is not None else None,
@@ -74,7 +76,7 @@ async def search_threads(request: ApiRequest[SearchQuery]) -> FoundMessages:
         info = match.thread or await store.get_thread(match.thread_id)
         begin = max(0, (sought.find(match.text) or 0) - _EXCERPT_BEFORE)
         text = match.text[begin : begin + _EXCERPT]
-        summary = await _summary(store, info)
+        summary = await summary_of(store, info)
         matches.append({"thread": summary, "position": match.position, "text": text})
     return {"matches": matches, "hasMore": len(found) > query.limit}
 
@@ -110,13 +112,15 @@ async def get_thread(request: ApiRequest[ThreadQuery]) -> ThreadResponse:
     before = count if query.before is None else min(count, query.before)
     records = await store.page(query.thread_id, before, query.limit)
     asked = await open_questions(store, info.id)
+    shown = [one for one in records if not is_note(one.result)]
     running = request.api.backend.replayed(request.user_id, query.thread_id)
     return {
-        "thread": await _summary(store, info),
-        "messages": [message_of(record) for record in _without_replayed(records, running)],
+        "thread": await summary_of(store, info),
+        "messages": [message_of(record) for record in _without_replayed(shown, running)],
         "hasMore": before > query.limit,
         "running": running,
         "pending": await visible(request.api, request.user_id, asked),
+        "staff": await staff_on(store, info.id),
     }
 
 
@@ -144,7 +148,8 @@ async def delete_thread(request: ApiRequest[ThreadPath]) -> Done:
     return {"success": True}
 
 
-async def _summary(store: HistoryStore, info: ThreadInfo) -> ThreadSummary:
+async def summary_of(store: HistoryStore, info: ThreadInfo) -> ThreadSummary:
+    """Return a thread without its messages."""
     count = info.result_count
     if count is None:
         count = await store.count_results(info.id)
@@ -163,7 +168,7 @@ async def _summary(store: HistoryStore, info: ThreadInfo) -> ThreadSummary:
 async def _first_words(store: HistoryStore, thread_id: str) -> str:
     """Return a title made of the first message, for threads that were created before it."""
     first = await store.page(thread_id, 1, 1)
-    messages = first[0].result.output if first else ()
+    messages = first[0].result.output if first and not is_note(first[0].result) else ()
     return title_of(next((m.text for m in messages if m.type == "text"), ""))
 
 
@@ -178,6 +183,9 @@ def message_of(record: StoredResult) -> StoredMessage:
     }
     if result.agent_name != USER:
         data = _without_provider_metadata(result.to_dict())
+        if result.staff is not None:
+            del data["staff"]  # the person's id is nobody's business
+            found["staff"] = {"name": result.staff.name, "to": result.staff.to}
         return {**found, "agentName": result.agent_name, "data": data}
     state = as_object(record.metadata.get("state"))
     if state is not None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from agentkit_py.events.consume import PartApproval, StreamedPart
 from agentkit_py.events.replies import approval_id, parts_of
 from agentkit_py.history.questions import Question
-from agentkit_py.results import USER
+from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.rows import StoredResult
 
@@ -87,11 +87,21 @@ def turns_of(records: Iterable[StoredResult]) -> list[ShownTurn]:
             text = "".join(one.text for one in result.output if one.type == "text")
             found.append(ShownTurn(known, record.position, result.created_at, text))
             continue
+        if is_note(result):
+            continue
         if not found:
             found.append(ShownTurn(known, record.position, result.created_at))
         found[-1].changed_at = result.created_at
-        found[-1].parts += parts_of(result.agent_name, result.output, result.tool_calls)
+        parts = list(parts_of(result.agent_name, result.output, result.tool_calls))
+        for part in parts:
+            part.by_staff = result.staff is not None
+        found[-1].parts += parts
     return found
+
+
+def is_note(result: AgentResult) -> bool:
+    """Return whether an entry is a note of staff, which users do not get."""
+    return result.staff is not None and result.staff.to == "agents"
 
 
 def show_questions(turn: ShownTurn, questions: Sequence[Question]) -> None:

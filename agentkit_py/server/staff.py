@@ -1,0 +1,272 @@
+"""Staff: the queue of threads that want a person, reading one, taking it over, handing it back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Mount, Route
+
+from agentkit_py._core.awaiting import resolve
+from agentkit_py._core.json import dumps
+from agentkit_py.codec import message_to_dict
+from agentkit_py.errors import AgentKitError, ConfigurationError, NotOnThreadError
+from agentkit_py.history.staff import StaffDesk, Takeover, TakeoverStore
+from agentkit_py.messages import UserMessage
+from agentkit_py.network import Network, explain
+from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint
+from agentkit_py.server.approvals import open_questions, visible
+from agentkit_py.server.config import OWNER
+from agentkit_py.server.runs import TAKEOVERS, Job, begin_state, previous_data
+from agentkit_py.server.schemas import (
+    AgentName,
+    ApiError,
+    Done,
+    Explained,
+    ExplainQuery,
+    HandBackBody,
+    JoinBody,
+    SayBody,
+    StaffThread,
+    TakeoverItem,
+    TakeoversPage,
+    TakeoversQuery,
+    ThreadQuery,
+    invalid,
+    not_found,
+    too_many,
+)
+from agentkit_py.server.threads import message_of, summary_of
+from agentkit_py.stores import HistoryStore
+from agentkit_py.stores.wrappers import for_user
+
+_MOST = 1000
+"""Threads that one request looks at."""
+
+_POLL_SECONDS = 2.0
+
+
+async def may_take_over(api: Api, user_id: str, takeover: Takeover) -> bool:
+    """Return whether a user may read a thread as staff, and take it over.
+
+    The application's rule decides, where it has one, and else its list; a thread's own user may
+    not, unless the list has ``"owner"``.
+    """
+    settings = api.settings
+    if takeover.user_id == user_id:
+        return settings.may_take_over is None and OWNER in settings.staff
+    if settings.may_take_over is not None:
+        return bool(await resolve(settings.may_take_over(user_id, takeover)))
+    return user_id != OWNER and user_id in settings.staff
+
+
+def _store(api: Api) -> Any:
+    store: object = api.settings.store
+    if not isinstance(store, TakeoverStore):
+        raise not_found()
+    return store
+
+
+async def _allowed(request: ApiRequest[Any], thread_id: str) -> tuple[HistoryStore, Takeover]:
+    """Return the store, and who is on a thread; refuse who is no staff as if there were none."""
+    store: HistoryStore = _store(request.api)
+    info = await store.get_thread(thread_id)
+    found = await _store(request.api).load_takeover(thread_id)
+    takeover: Takeover = found or Takeover(thread_id=thread_id, user_id=info.user_id)
+    if not await may_take_over(request.api, request.user_id, takeover):
+        raise not_found()
+    return store, takeover
+
+
+async def _visible(api: Api, user_id: str, takeovers: list[Takeover]) -> list[TakeoverItem]:
+    allowed = [one for one in takeovers if await may_take_over(api, user_id, one)]
+    return [await _item(api, user_id, one) for one in allowed]
+
+
+async def _item(api: Api, user_id: str, takeover: Takeover) -> TakeoverItem:
+    info = await api.settings.store.get_thread(takeover.thread_id)
+    fields: Any = takeover.to_dict()
+    del fields["spokeAt"]
+    own = {"title": info.title, "status": takeover.status}
+    item: Any = {**fields, **own, "mine": takeover.member(user_id) is not None}
+    return item
+
+
+@endpoint("GET", "/api/takeovers", 404)
+async def list_takeovers(request: ApiRequest[TakeoversQuery]) -> TakeoversPage:
+    """List the threads that a person is on or wanted in, as far as the user is staff of them."""
+    query = request.params
+    status = None if query.status == "all" else query.status
+    found = await _store(request.api).list_takeovers(status=status, limit=_MOST)
+    items = await _visible(request.api, request.user_id, found)
+    return {"takeovers": items[: query.limit], "hasMore": len(items) > query.limit}
+
+
+@endpoint("GET", "/api/takeovers/{threadId}", 404)
+async def staff_thread(request: ApiRequest[ThreadQuery]) -> StaffThread:
+    """Read a thread as staff, notes included: its last messages, oldest first."""
+    query = request.params
+    store, takeover = await _allowed(request, query.thread_id)
+    info = await store.get_thread(query.thread_id)
+    count = await store.count_results(query.thread_id)
+    before = count if query.before is None else min(count, query.before)
+    records = await store.page(query.thread_id, before, query.limit)
+    asked = await open_questions(store, query.thread_id)
+    return {
+        "thread": await summary_of(store, info),
+        "takeover": await _item(request.api, request.user_id, takeover),
+        "messages": [message_of(record) for record in records],
+        "hasMore": before > query.limit,
+        "pending": await visible(request.api, request.user_id, asked),
+        "agents": _agents(request.api),
+    }
+
+
+def _agents(api: Api) -> list[AgentName]:
+    found: list[AgentName] = []
+    for (_, name), target in api.settings.targets.items():
+        if isinstance(target, Network):
+            found += [AgentName(network=name, agent=agent.name) for agent in target.agents]
+        else:
+            found.append(AgentName(network=None, agent=name))
+    return found
+
+
+@endpoint("GET", "/api/takeovers/{threadId}/explain", 404, 409)
+async def explain_thread(request: ApiRequest[ExplainQuery]) -> Explained:
+    """Show what an agent would be sent now, as processors leave it."""
+    api, query = request.api, request.params
+    store, takeover = await _allowed(request, query.thread_id)
+    owner = takeover.user_id
+    target = copy(api.settings.target(query.network, None if query.network else query.agent))
+    target.history = store if owner is None else for_user(store, owner)
+    job = Job(
+        user_id=owner or "", thread_id=query.thread_id, target=target, message=UserMessage("")
+    )
+    state = begin_state(job, api.settings, await previous_data(store, query.thread_id))
+    try:
+        report = await explain(target, query.agent, thread_id=query.thread_id, state=state)
+    except ConfigurationError as error:
+        raise invalid("agent: there is no such agent") from error
+    except AgentKitError as error:
+        raise ApiError(409, "not_explained", "This cannot be shown.") from error
+    sent = [message_to_dict(message) for message in report.sent]
+    for message in sent:
+        message.pop("providerMetadata", None)
+    return {"agent": query.agent, "summary": str(report), "messages": sent}
+
+
+@endpoint("POST", "/api/takeovers/{threadId}/join", 404, 502)
+async def join_thread(request: ApiRequest[JoinBody]) -> Done:
+    """Join a thread: agents pause, and the user sees who is there."""
+    api, body = request.api, request.params
+    store, takeover = await _allowed(request, body.thread_id)
+    try:
+        await StaffDesk(store).join(body.thread_id, request.user_id, name=body.name or "")
+    except ConfigurationError as error:
+        raise invalid("name: is not the name of a person") from error
+    if body.stop and takeover.user_id is not None:
+        await api.backend.cancel(takeover.user_id, body.thread_id)
+    _changed(api)
+    return {"success": True}
+
+
+@endpoint("POST", "/api/takeovers/{threadId}/say", 404, 409)
+async def say_in_thread(request: ApiRequest[SayBody]) -> Done:
+    """Write to the user, as a person who has joined the thread."""
+    api, body = request.api, request.params
+    store, takeover = await _allowed(request, body.thread_id)
+    try:
+        said = await StaffDesk(store).say(
+            body.thread_id, body.text, by=request.user_id, message_id=body.message_id
+        )
+    except NotOnThreadError:
+        raise _not_joined() from None
+    except ConfigurationError as error:
+        raise invalid("text: is empty") from error
+    _changed(api)
+    name = said.agent_name
+    api.notifier.tell(takeover.user_id, "staff_wrote", body.thread_id, text=body.text, name=name)
+    return {"success": True}
+
+
+@endpoint("POST", "/api/takeovers/{threadId}/hand-back", 404, 409)
+async def hand_back_thread(request: ApiRequest[HandBackBody]) -> Done:
+    """Hand a thread back to agents, with a note for them; or decline to take it over."""
+    body = request.params
+    store, _ = await _allowed(request, body.thread_id)
+    try:
+        await StaffDesk(store).hand_back(body.thread_id, by=request.user_id, note=body.note)
+    except NotOnThreadError:
+        raise _not_joined() from None
+    _changed(request.api)
+    return {"success": True}
+
+
+def _not_joined() -> ApiError:
+    return ApiError(409, "not_joined", "Join the conversation first.")
+
+
+def _changed(api: Api) -> None:
+    api.news.look()
+    api.hub.publish(TAKEOVERS, {"event": "takeover.changed", "data": {}})
+
+
+async def takeovers_stream(api: Api, request: Request) -> Response:
+    """`GET /api/takeovers/stream`: the queue, each thread when it changes."""
+    api.authenticator.check_page(request)
+    user_id = await api.authenticator.user_of(request)
+    store: TakeoverStore = _store(api)
+    if not api.streams.has_room(user_id):
+        raise too_many(f"At most {api.streams.most} streams can be open.", "too_many_streams")
+    return EventSourceResponse(_changes(api, store, user_id), headers=HEADERS, ping=15, sep="\n")
+
+
+async def _changes(api: Api, store: TakeoverStore, user_id: str) -> AsyncGenerator[ServerSentEvent]:
+    """Yield each thread of the queue, again when it changes, and when it leaves the queue."""
+    known: dict[str, str] = {}
+    with api.streams.opened(user_id), api.hub.subscribe(TAKEOVERS) as news:
+        yield ServerSentEvent(event="ready", data="{}")
+        while True:
+            found = await store.list_takeovers(limit=_MOST)
+            items = {i["threadId"]: dumps(i) for i in await _visible(api, user_id, found)}
+            for gone in known.keys() - items.keys():
+                yield ServerSentEvent(event="left", data=dumps({"threadId": gone}))
+            for key, text in items.items():
+                if known.get(key) != text:
+                    yield ServerSentEvent(event="takeover", data=text)
+            known = items
+            with suppress(TimeoutError):  # other processes say nothing to this one
+                async with asyncio.timeout(_POLL_SECONDS):
+                    await news.next()
+
+
+_STATIC = Path(__file__).parent / "static"
+_PAGE_HEADERS: Mapping[str, str] = {
+    **HEADERS,
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "object-src 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+}
+
+
+def page() -> Mount:
+    """Return the page of staff; it holds no data, and the API says who may what."""
+
+    def file(name: str) -> Any:
+        async def serve(_request: Request) -> Response:
+            return FileResponse(_STATIC / name, headers=_PAGE_HEADERS)
+
+        return serve
+
+    names = {"/": "staff.html", "/staff.js": "staff.js", "/staff.css": "staff.css"}
+    return Mount("/staff", routes=[Route(path, file(name)) for path, name in names.items()])
