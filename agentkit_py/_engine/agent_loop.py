@@ -519,9 +519,10 @@ class _AgentLoop:
 
     async def _send(self, builder: ModelInputBuilder, made: ModelInput, step_id: str) -> object:
         run, model, on_delta = self.run, builder.turn.model, self._on_delta()
+        asked = model.for_request(made.request)
         if not run.monitor.is_active:
             return await run.runtime.infer(
-                step_id, model, lambda: model.encode(made.request), on_delta
+                step_id, asked, lambda: model.encode(made.request), on_delta
             )
         call = builder.model_call(step_id, made)
 
@@ -530,7 +531,7 @@ class _AgentLoop:
             return model.encode(made.request)
 
         with run.monitor.model_call(call):
-            return await run.runtime.infer(step_id, model, make_body, on_delta)
+            return await run.runtime.infer(step_id, asked, make_body, on_delta)
 
     def _on_delta(self) -> _Deltas | None:
         agent = self.turn.agent

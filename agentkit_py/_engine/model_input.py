@@ -17,15 +17,19 @@ from agentkit_py._engine.lifecycle import Start, StartContext
 from agentkit_py._engine.overflow import NAME as OVERFLOW
 from agentkit_py._engine.overflow import halved
 from agentkit_py._engine.prompt import join
-from agentkit_py._engine.reasoning import LEVEL as REASONING
-from agentkit_py._engine.reasoning import reasoning_left_out, refused_reasoning, without_reasoning
+from agentkit_py._engine.reasoning import (
+    LEVELS,
+    refused_reasoning,
+    with_adapters_word,
+    without_reasoning,
+)
 from agentkit_py._engine.run_context import RunContext, RunInput
 from agentkit_py._engine.shared_prefix import SYSTEM, SharedPrefix
 from agentkit_py._engine.state_changes import NoChanges
 from agentkit_py._engine.tool import Tool
 from agentkit_py.events.types import ContextActivity
 from agentkit_py.messages import Message
-from agentkit_py.models.base import Model, ModelReply, ModelRequest, ToolSpec
+from agentkit_py.models.base import Compaction, Model, ModelReply, ModelRequest, ToolSpec
 from agentkit_py.models.binding import digest_of
 from agentkit_py.models.capabilities import window_of
 from agentkit_py.processors.apply import Restored, is_enough, put_back, run_chain
@@ -167,7 +171,7 @@ class ModelInputBuilder:
             history, entries = outcome.messages, [*entries, *outcome.entries]
             context = replace(context, protected=outcome.protected)
         if agent.lifecycle.on_start is None:
-            return self._input(prompt, history, entries, full)
+            return self._input(prompt, history, entries, full, wishes=context.wishes)
         before = history = _valid(history, entries, agent)
         start = await self._on_start(prompt, history, context)
         prompt, history = tuple(start.prompt), tuple(start.history)
@@ -184,7 +188,7 @@ class ModelInputBuilder:
         if restored.count or history != tuple(before):
             entry = _entry("on_start", "on_start", before, history, agent)
             entries.append(replace(entry, kept_back=restored.count))
-        return self._input(prompt, history, entries, full, stop=start.stop)
+        return self._input(prompt, history, entries, full, stop=start.stop, wishes=context.wishes)
 
     async def build_shorter(self, refused: ModelInput) -> ModelInput:
         """Return about half of an input that a provider refused as too long."""
@@ -211,14 +215,12 @@ class ModelInputBuilder:
             entries: What the report says besides.
         """
         own = replace(self, turn=replace(self.turn, model=model))
-        kept = [entry for entry in made.report.entries if entry.level != REASONING]
+        kept = [entry for entry in made.report.entries if entry.level not in LEVELS]
         report = replace(made.report, entries=(*kept, *entries))
         account = self.run.runtime.account(model)
         refused = refused_reasoning(self.run, model)
         request = replace(made.request, account=account, refused=refused)
-        left_out = reasoning_left_out(model, request, report)
-        if left_out:
-            report = replace(report, entries=(*report.entries, left_out))
+        report = with_adapters_word(model, request, report)
         return own, replace(made, request=request, report=report, healed=False)
 
     def build_unsigned(self, refused: ModelInput) -> ModelInput:
@@ -240,7 +242,7 @@ class ModelInputBuilder:
             run_id=self.turn.run_id,
             message_id=self.turn.message_id,
             step_id=step_id,
-            model=self.turn.model,
+            model=self.turn.model.for_request(made.request),
             request=made.request,
             report=made.report,
             state=(self if kept is None else kept).run.state,
@@ -269,6 +271,7 @@ class ModelInputBuilder:
         full: Sequence[Message],
         *,
         stop: bool = False,
+        wishes: Sequence[Compaction] = (),
     ) -> ModelInput:
         agent = self.agent
         joined, prefill = join(prompt, history, self.run.mode)
@@ -299,13 +302,12 @@ class ModelInputBuilder:
             refused=refused_reasoning(self.run, self.turn.model),
             output=None if plan is None else plan.format,
             cache_key=self._cache_key,
+            compaction=wishes[-1] if wishes else None,
         )
         if self._shared is not None:
             request = self._shared.share(request)
             report = replace(report, sent=request.messages)
-        left_out = reasoning_left_out(self.turn.model, request, report)
-        if left_out:
-            report = replace(report, entries=(*report.entries, left_out))
+        report = with_adapters_word(self.turn.model, request, report)
         return ModelInput(prompt=prompt, history=history, report=report, request=request, stop=stop)
 
     @property

@@ -12,9 +12,14 @@ from agentkit_py.messages import Message
 from agentkit_py.models.base import Model, ModelRequest
 from agentkit_py.models.binding import WORDS, digests_of, mark_refused, refuses_reasoning
 from agentkit_py.models.blocks import host_of
+from agentkit_py.models.compaction import is_compaction
 from agentkit_py.processors.report import ContextReport, ReportEntry
 
 LEVEL = NAME = "reasoning"
+COMPACTION = "compaction"
+LEVELS = (LEVEL, COMPACTION)
+"""Levels of the entries that tell what an adapter does with a request."""
+
 _CHANGES = ("messages", "gap", "head")
 
 
@@ -25,6 +30,30 @@ def refused_reasoning(run: RunContext, model: Model) -> frozenset[str]:
 
 def _refused_by(model: Model) -> str:
     return f"reasoning refused by {host_of(model)}"
+
+
+def with_adapters_word(model: Model, request: ModelRequest, report: ContextReport) -> ContextReport:
+    """Return a report with what the model's adapter does: summaries used, reasoning left out."""
+    found = (_summed_up(model, request, report), reasoning_left_out(model, request, report))
+    entries = [entry for entry in found if entry is not None]
+    return replace(report, entries=(*report.entries, *entries)) if entries else report
+
+
+def _summed_up(model: Model, request: ModelRequest, report: ContextReport) -> ReportEntry | None:
+    """Return what a report says of the model's own summary; None: there is none, nor a wish."""
+    there = [m for m in request.messages if is_compaction(m) and m.agent == request.agent]
+    if not there and (request.compaction is None or model.takes.compaction):
+        return None
+    sent = {id(message) for message in model.adapter.sent(model, request)}
+    if any(id(message) in sent for message in there):
+        count = sum(id(message) not in sent for message in request.messages)
+        reason = f"the model's own summary stands for {count} messages"
+    elif there:
+        reason = "the model's own summary is not used: it was made of other messages or elsewhere"
+    else:
+        reason = f"{model.model} does not sum up conversations here, so all messages are sent"
+    gone = {id(message) for message in request.messages if id(message) not in sent}
+    return replace(_entry(report, reason, gone), level=COMPACTION, name=COMPACTION)
 
 
 def reasoning_left_out(

@@ -281,7 +281,6 @@ class RunContext:
         shared, plan = self.shared, agent.plan_output(model)
         if shared is None or plan is not None or not shared.takes_in(agent, model):
             return Turn(agent, model, path, run_id, message_id, plan)
-        model = copy_model(model, adapter=model.adapter.for_shared_prefix())
         return Turn(agent, model, path, run_id, message_id, shares_prefix=True)
 
     def chains_of(self, agent: AgentSpec) -> list[tuple[Level, Sequence[HistoryProcessor]]]:

@@ -24,6 +24,7 @@ from agentkit_py.models.base import Model, ModelRequest, ToolSpec
 from agentkit_py.models.encoding import role_message
 from agentkit_py.models.fallback import FallbackModel
 from agentkit_py.processors.base import HistoryProcessor, Level
+from agentkit_py.processors.compaction import ProviderCompaction
 
 SYSTEM = (
     "Several agents take turns in this conversation. System messages say which of them you are "
@@ -156,7 +157,9 @@ def shared_prefix(
 def _why_apart(agent: AgentSpec, chains: Chains) -> str:
     """Return what keeps an agent from sharing; empty: nothing."""
     hiding = next((p.name for _, chain in chains for p in chain if not p.same_for_all), "")
+    sums_up = any(isinstance(p, ProviderCompaction) for _, chain in chains for p in chain)
     facts = {
+        "the model sums up its conversation for itself": sums_up,
         f"{hiding} may hide something from it": bool(hiding),
         "its system prompt is a function": not isinstance(agent.system, str),
         "its on_start may change what it sees": agent.lifecycle.on_start is not None,

@@ -34,6 +34,7 @@ from agentkit_py.messages import (
 )
 from agentkit_py.models.base import (
     Adapter,
+    Compaction,
     Model,
     ModelOptions,
     ModelReply,
@@ -74,6 +75,8 @@ from agentkit_py.models.blocks import (
 )
 from agentkit_py.models.caching import MARK, mark_for_claude
 from agentkit_py.models.capabilities import ANTHROPIC, IMAGE_TYPES, Capabilities, reads_thinking
+from agentkit_py.models.compaction import KIND as COMPACTION
+from agentkit_py.models.compaction import compacted, is_compaction, with_compactions_bound
 from agentkit_py.models.encoding import (
     OPENING_TURN,
     PREFILL,
@@ -124,6 +127,15 @@ TOOL_CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
 
 Source: platform.claude.com/docs/en/build-with-claude/change-tools-or-instructions (October 2026).
 """
+
+COMPACTION_BETA = "compact-2026-01-12"
+"""The beta in which Claude sums up a conversation that has grown too long.
+
+Source: platform.claude.com/docs/en/build-with-claude/compaction-threshold (November 2026).
+"""
+
+LEAST_COMPACTION = 50_000
+"""The least tokens from which on it does so."""
 
 FORMAT = "anthropic"
 """The name of this format: of its opaque messages, and the key of its data in messages."""
@@ -206,10 +218,20 @@ class AnthropicAdapter(Adapter):
         betas = {"anthropic-beta": ",".join(self.beta_headers)} if self.beta_headers else {}
         return {**betas, **Adapter.headers(self, model, api_key)}
 
-    def for_shared_prefix(self) -> AnthropicAdapter:
-        """Return the adapter of requests in which system messages add and remove tools."""
-        betas = dict.fromkeys((*self.beta_headers, TOOL_CHANGES_BETA))
-        return replace(self, beta_headers=tuple(betas))
+    def for_request(self, model: Model, request: ModelRequest) -> AnthropicAdapter:
+        """Return the adapter with the betas of what a request holds."""
+        messages = request.messages
+        needed = {
+            TOOL_CHANGES_BETA: any(tool_changes(message) is not None for message in messages),
+            COMPACTION_BETA: (request.compaction is not None and model.takes.compaction)
+            or any(is_compaction(message) for message in messages),
+        }
+        missing = [b for b, is_needed in needed.items() if is_needed and b not in self.beta_headers]
+        return replace(self, beta_headers=(*self.beta_headers, *missing)) if missing else self
+
+    def sent(self, model: Model, request: ModelRequest) -> Sequence[Message]:
+        """Return the messages without those for which Claude's summary stands."""
+        return compacted(model, request, FORMAT).request.messages
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""
@@ -236,6 +258,7 @@ class AnthropicAdapter(Adapter):
         self, model: Model, request: ModelRequest, messages: Sequence[Message]
     ) -> tuple[Message, ...]:
         """Return a reply's messages, its thinking bound to all before it."""
+        messages = with_compactions_bound(model, request, FORMAT, messages)
         reasons = any(isinstance(message, ReasoningMessage) for message in messages)
         if not reasons and not ends_with_assistant(request):
             return tuple(messages)
@@ -252,7 +275,8 @@ class AnthropicAdapter(Adapter):
         """Return the thinking that is not sent, each block with why."""
         if not has_reasoning(request):
             return ()
-        return missing(request, self._asked(model, request).places)
+        draft = self._asked(model, request)
+        return missing(draft.request, draft.places)
 
     def _asked(self, model: Model, request: ModelRequest, *, take: bool = False) -> _Draft:
         """Return the draft of a request, made once."""
@@ -267,6 +291,7 @@ class AnthropicAdapter(Adapter):
             reply: What was answered, to see where its thinking stands.
         """
         takes = model.takes
+        request, reply, _ = compacted(model, request, FORMAT, reply)
         parameters = _taken(model.default_parameters, takes)
         hosted = hosted_tools(model, request, FORMAT)
         conversation, prefill = split_prefill(request)
@@ -295,10 +320,12 @@ class AnthropicAdapter(Adapter):
         if request.tools:
             auto = replace(request, tool_choice="auto")
             body["tool_choice"] = _choice(request if takes.forced_choice else auto)
+        if request.compaction is not None and takes.compaction:
+            body["context_management"] = {"edits": [_compaction(request.compaction)]}
         body.update(parameters)
         body = self.with_output(model, request, body)
         head = [_in_short(body.get("system")), body.get("tools")]
-        return _Draft(body, turns, *turns.places(head, reply))
+        return _Draft(request, body, turns, *turns.places(head, reply))
 
     def decode(self, model: Model, body: object) -> ModelReply:
         """Return the reply's messages: one per block, in their order.
@@ -334,6 +361,7 @@ class AnthropicAdapter(Adapter):
 class _Draft(NamedTuple):
     """A request's body before its messages are written."""
 
+    request: ModelRequest
     body: dict[str, Any]
     turns: _Turns
     places: list[Place]
@@ -387,7 +415,7 @@ class _Turns:
                 self._say(entry)
         if not self.found:
             self.add("user", [_text(OPENING_TURN)])
-        elif self.found[0]["role"] == "assistant":
+        elif self.found[0]["role"] == "assistant" and not _is_summary(self.found[0]["content"][0]):
             self.found.insert(0, {"role": "user", "content": [_text(OPENING_TURN)]})
         continued = goes_on or is_continued(conversation, self._request.agent)
         if self._ends_with_assistant and not continued:
@@ -574,6 +602,17 @@ def _in_short(content: Any) -> Any:
     blocks = as_list(content) or []
     text = (as_object(blocks[0]) or {}).get("text") if len(blocks) == 1 else None
     return text if isinstance(text, str) and blocks[0] == _text(text) else content
+
+
+def _is_summary(block: Block) -> bool:
+    """Return whether a block may be the first of all, since it stands for what was before it."""
+    return block.get("type") == COMPACTION
+
+
+def _compaction(wanted: Compaction) -> Block:
+    trigger = {"type": "input_tokens", "value": max(LEAST_COMPACTION, wanted.tokens)}
+    own = {} if wanted.instructions is None else {"instructions": wanted.instructions}
+    return {"type": "compact_20260112", "trigger": trigger, **own}
 
 
 def _text(text: str) -> Block:
@@ -806,10 +845,14 @@ def _usage(usage: dict[str, Any] | None) -> Usage | None:
     if usage is None:
         return None
     # Anthropic counts cached tokens apart from the other input tokens; Usage includes them.
-    cached = count(usage, "cache_read_input_tokens")
-    written = count(usage, "cache_creation_input_tokens")
-    asked = count(usage, "input_tokens") + cached + written
-    return Usage(asked, count(usage, "output_tokens"), cached, cache_write_tokens=written)
+    # What a summary took is said beside the message's own tokens only.
+    summaries = [one for one in objects(usage.get("iterations")) if one.get("type") == COMPACTION]
+    tokens = [usage, *summaries]
+    cached = sum(count(one, "cache_read_input_tokens") for one in tokens)
+    written = sum(count(one, "cache_creation_input_tokens") for one in tokens)
+    asked = sum(count(one, "input_tokens") for one in tokens) + cached + written
+    answered = sum(count(one, "output_tokens") for one in tokens)
+    return Usage(asked, answered, cached, cache_write_tokens=written)
 
 
 # The reply as a stream.

@@ -55,6 +55,17 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """A wish that the provider sums up a conversation that has grown too long."""
+
+    tokens: int
+    """The length of a request from which on it does so."""
+
+    instructions: str | None = None
+    """What the summary has to hold, in place of the provider's own instructions; Claude only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     """One inference, in our own message types."""
 
@@ -87,6 +98,9 @@ class ModelRequest:
     cache_key: str | None = None
     """A digest of the thread, under which providers cache its requests; empty: there is no thread;
     None: no later request begins like this one."""
+
+    compaction: Compaction | None = None
+    """When the provider is to sum up the conversation, if it can; None: never."""
 
     drafts: dict[int, Draft] = field(
         default_factory=dict[int, "Draft"], init=False, repr=False, compare=False
@@ -330,9 +344,13 @@ class Adapter(ABC):
             body[name] = {**own, **value} if isinstance(own, dict) else value
         return body
 
-    def for_shared_prefix(self) -> Adapter:
-        """Return the adapter of requests that begin alike for several agents."""
+    def for_request(self, model: Model, request: ModelRequest) -> Adapter:
+        """Return the adapter whose headers allow what a request holds."""
         return self
+
+    def sent(self, model: Model, request: ModelRequest) -> Sequence[Message]:
+        """Return the request's messages without those for which the provider's summary stands."""
+        return request.messages
 
     def assembler(self, model: Model) -> Assembler | None:
         """Return the assembler of one streamed reply; None: replies are not streamed."""
@@ -411,6 +429,11 @@ class Model:
     def with_parameters(self, **parameters: Any) -> Model:
         """Return a copy of the model with further default parameters."""
         return replace(self, default_parameters={**self.default_parameters, **parameters})
+
+    def for_request(self, request: ModelRequest) -> Model:
+        """Return the model with the headers that a request needs, for sending it."""
+        adapter = self.adapter.for_request(self, request)
+        return self if adapter is self.adapter else copy_model(self, adapter=adapter)
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
         """Return the JSON body of ``request`` for this model."""

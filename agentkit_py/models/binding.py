@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from agentkit_py._core.json import JsonObject, as_list, as_object
-from agentkit_py.messages import Message, ReasoningMessage, ToolCallMessage
+from agentkit_py.messages import Message, OpaqueMessage, ReasoningMessage, ToolCallMessage
 from agentkit_py.models.base import Model, ModelRequest
 from agentkit_py.models.blocks import ORIGIN, host_of
 
@@ -343,6 +343,8 @@ def opaque_data(messages: Iterable[Message]) -> Iterator[JsonObject]:
     for message in messages:
         if message.provider_metadata and message.role != "system":
             yield message.provider_metadata
+        if isinstance(message, OpaqueMessage) and message.kind == "compaction":
+            yield message.content
         if isinstance(message, ToolCallMessage):
             yield from [c.provider_metadata for c in message.tools if c.provider_metadata]
 

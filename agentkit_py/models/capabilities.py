@@ -144,6 +144,9 @@ class Capabilities:
     """Anthropic: tokens that a beginning must have to be kept where it is marked; 0: takes no
     marks."""
 
+    compaction: bool = False
+    """Sums up a conversation that has grown too long, if the request asks for it."""
+
     cache_key: bool = False
     """Takes ``prompt_cache_key``, which leads a thread's requests to the server that has them."""
 
@@ -185,6 +188,7 @@ _CLAUDE_3 = replace(_CLAUDE, cache_minimum=2048)  # the Haikus; the others 1024
 _CLAUDE_4_6 = Capabilities(
     thinking_types=frozenset({"enabled", "disabled", "adaptive"}),
     structured_output=True,
+    compaction=True,
     cache_minimum=1024,
 )
 _CLAUDE_4_7 = Capabilities(
@@ -192,6 +196,7 @@ _CLAUDE_4_7 = Capabilities(
     sampling=False,
     cache_minimum=2048,
     structured_output=True,
+    compaction=True,
 )
 _OPUS_4_8 = replace(_CLAUDE_4_7, system_inside=True, restricts_tools=True, cache_minimum=1024)
 _OPUS_5 = replace(_OPUS_4_8, cache_minimum=512)
@@ -218,6 +223,7 @@ _GPT_5 = Capabilities(
     structured_output=True,
     system_inside=True,
     restricts_tools=True,
+    compaction=True,
     cache_key=True,
 )
 _GPT_5_6 = replace(_GPT_5, chat_tools="not_reasoning")
@@ -394,6 +400,11 @@ _MAKERS = ("api.anthropic.com", "api.openai.com", "openai.azure.com", "api.x.ai"
 and keys of caches; gateways and clouds may not let them through."""
 
 
+_COMPACTING = ("api.anthropic.com", "api.openai.com")
+"""Hosts that are known to sum up conversations in the request that needs it. xAI does so by a
+request of its own (docs.x.ai, context-compaction); of Azure and the clouds it is not known."""
+
+
 # On Bedrock structured outputs are missing for Claude 5.x, and caching before 3.7 and Haiku 3.5. On
 # Vertex an organization has to allow structured outputs of Claude before anyone may ask for them.
 # Sources: platform.claude.com, structured-outputs; docs.aws.amazon.com/bedrock, prompt-caching;
@@ -425,6 +436,8 @@ def capabilities_of(model: str, base_url: str = "") -> Capabilities:
     found, host = _capabilities_by_name(model.lower()), host_of(base_url)
     if host and not host.endswith(_MAKERS):
         found = replace(found, system_inside=False, restricts_tools=False, cache_key=False)
+    if host and host not in _COMPACTING:
+        found = replace(found, compaction=False)
     facts = _HOST_FACTS.get(host) or _in_cloud(host, model.lower())
     return replace(found, **facts) if facts else found
 

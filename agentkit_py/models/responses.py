@@ -55,6 +55,8 @@ from agentkit_py.models.blocks import (
 )
 from agentkit_py.models.caching import cache_key
 from agentkit_py.models.capabilities import IMAGE_TYPES, Capabilities, Host
+from agentkit_py.models.compaction import KIND as COMPACTION
+from agentkit_py.models.compaction import compacted, with_compactions_bound
 from agentkit_py.models.encoding import (
     OPENING_TURN,
     PREFILL,
@@ -91,6 +93,9 @@ from agentkit_py.models.schema import openai_form
 
 METADATA = "openai-responses"
 """The key of this format's opaque data in `provider_metadata`."""
+
+LEAST_COMPACTION = 1000
+"""The least tokens from which on the server sums up a conversation."""
 
 _ENCRYPTED = "reasoning.encrypted_content"
 _SUMMARY_GAP = "\n\n"
@@ -130,8 +135,9 @@ class ResponsesAdapter(Adapter):
         self, model: Model, request: ModelRequest, messages: Sequence[Message]
     ) -> tuple[Message, ...]:
         """Return a reply's messages, its reasoning bound to all before it."""
+        messages = with_compactions_bound(model, request, METADATA, messages)
         if not any(isinstance(message, ReasoningMessage) for message in messages):
-            return tuple(messages)
+            return messages
         _, items = self._draft(model, request, messages)
         account = account_of(model, request)
         found = {
@@ -147,7 +153,12 @@ class ResponsesAdapter(Adapter):
         """Return the reasoning that is not sent, each item with why."""
         if not has_reasoning(request):
             return ()
-        return missing(request, self._asked(model, request)[1].places)
+        items = self._asked(model, request)[1]
+        return missing(items.request, items.places)
+
+    def sent(self, model: Model, request: ModelRequest) -> Sequence[Message]:
+        """Return the messages without those for which the model's summary stands."""
+        return compacted(model, request, METADATA).request.messages
 
     def _asked(
         self, model: Model, request: ModelRequest, *, take: bool = False
@@ -166,6 +177,7 @@ class ResponsesAdapter(Adapter):
             reply: What was answered, to see where its reasoning stands.
         """
         takes = model.takes
+        request, reply, _ = compacted(model, request, METADATA, reply)
         reasons = takes.reasoning_items if self.keep_reasoning is None else self.keep_reasoning
         body: dict[str, Any] = {"model": self.deployment or model.model, "store": False}
         if reasons:
@@ -181,6 +193,9 @@ class ResponsesAdapter(Adapter):
         effort = reasoning.get("effort")
         if key := cache_key(model, request):
             body["prompt_cache_key"] = key
+        if request.compaction is not None and takes.compaction:
+            limit = max(LEAST_COMPACTION, request.compaction.tokens)
+            body["context_management"] = [{"type": COMPACTION, "compact_threshold": limit}]
         body.update(without_sampling(dict(model.default_parameters), takes, effort))
         if not body.get("tools"):
             body.pop("tool_choice", None)
@@ -248,7 +263,7 @@ class _Items:
         self._model = model.model
         self._checks = model.takes.checks_prefix
         self._keep_reasoning = keep_reasoning
-        self._request = request
+        self.request = request
         self._standing = Standing(model, request)
         self._waiting: dict[str, tuple[Encoded, Place]] = {}
         self._counts = False
@@ -256,10 +271,10 @@ class _Items:
 
     def add(self, reply: Sequence[Message]) -> None:
         """Add the request's conversation, and what was replied."""
-        messages = self._request.messages
+        messages = self.request.messages
         if self._checks:
             # A prefill at the end would go with the next request, and all reasoning with it.
-            messages, prefill = split_prefill(self._request)
+            messages, prefill = split_prefill(self.request)
             if prefill:
                 words = TextMessage("system", PREFILL.format(text=prefill))
                 messages = [words, *messages]
@@ -283,7 +298,7 @@ class _Items:
     def _put(self, item: Encoded) -> None:
         role = item.get("role")
         if not self._is_begun and role not in ("system", "developer"):
-            if role != "user":
+            if role != "user" and item.get("type") != COMPACTION:
                 self._begin()
             self._is_begun = True
         self.found.append(item)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Tokenizer,
     )
     from agentkit_py.processors.budget import Budget
+    from agentkit_py.processors.compaction import ProviderCompaction
     from agentkit_py.processors.compose import (
         Chain,
         Threshold,
@@ -80,6 +81,7 @@ __all__ = [
     "ProcessorFunction",
     "ProcessorParts",
     "Processors",
+    "ProviderCompaction",
     "Recall",
     "RecentToolCalls",
     "Redact",
@@ -114,6 +116,7 @@ __getattr__: _Finder = _lazily(
         "ProcessorFunction Processors Summary SummaryStore "
         "Tokenizer",
         "agentkit_py.processors.budget": "Budget",
+        "agentkit_py.processors.compaction": "ProviderCompaction",
         "agentkit_py.processors.compose": "Chain Threshold processor_from_settings "
         "processors_from_env",
         "agentkit_py.processors.policy": "ContextPolicy",

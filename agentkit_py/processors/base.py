@@ -12,7 +12,7 @@ from agentkit_py._core.json import JsonObject, JsonValue
 from agentkit_py.messages import Message, Messages, text_of
 
 if TYPE_CHECKING:
-    from agentkit_py.models.base import Model, ModelReply, ToolSpec
+    from agentkit_py.models.base import Compaction, Model, ModelReply, ToolSpec
     from agentkit_py.processors.vectors import VectorIndex
     from agentkit_py.runtime.port import StepTools
 
@@ -278,6 +278,9 @@ class ProcessorContext:
     """The thread is being indexed, for no run that waits: a processor makes all that it keeps with
     the thread now. Else it asks a model or an embedder `CATCH_UP_CALLS` times for it at the most,
     and leaves the rest to later turns."""
+
+    wishes: list[Compaction] = field(default_factory=list["Compaction"], repr=False)
+    """Wishes for the provider's own compaction; the last one counts."""
 
     notes: list[str] = field(default_factory=list[str], repr=False)
     """Notes of the processor about this call, for the report; see `note`."""

@@ -12,6 +12,7 @@ from agentkit_py.messages import Message, Messages
 from agentkit_py.processors.apply import apply_processors, as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext
 from agentkit_py.processors.budget import Budget
+from agentkit_py.processors.compaction import ProviderCompaction
 from agentkit_py.processors.pairing import is_same
 from agentkit_py.processors.recall import Recall
 from agentkit_py.processors.redaction import Redact
@@ -179,6 +180,7 @@ PROCESSORS: Mapping[str, type[ConfiguredProcessor | Pin]] = {
         KeepImages,
         MessageWindow,
         Pin,
+        ProviderCompaction,
         Recall,
         RecentToolCalls,
         Redact,

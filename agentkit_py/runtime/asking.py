@@ -131,7 +131,8 @@ async def respond(model: Model, request: ModelRequest, step_id: str) -> ModelRep
     name = runtime.claim(step_id)
 
     async def ask(one: Model, step: str) -> Replied:
-        body = await runtime.infer(f"{name}{step}", one, lambda: one.encode(request))
+        asked = one.for_request(request)
+        body = await runtime.infer(f"{name}{step}", asked, lambda: one.encode(request))
         reply = one.decode(body)
         return Replied(replace(reply, messages=one.bind(request, reply.messages)))
 

@@ -63,7 +63,7 @@ REPLIES: list[tuple[Model, Form, list[dict[str, Any]]]] = [
     (MISTRAL, chat, [{"type": "reference", "reference_ids": [7]}]),
     (CHAT, chat, [{"type": "hologram", "hologram": {"data": "x"}}]),
     (CLAUDE, claude, [SEARCH, FOUND]),
-    (CLAUDE, claude, [{"type": "compaction", "content": "sum"}]),
+    (CLAUDE, claude, [{"type": "container_upload", "file_id": "f"}]),
     (GEMINI, google, [CODE, RAN]),
     (GEMINI, google, [CODE]),  # of a file search, which writes no result
     (GEMINI, google, [{"inlineData": {"mimeType": "image/png", "data": "aGk="}}]),

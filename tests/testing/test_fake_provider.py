@@ -204,6 +204,7 @@ def test_a_good_request_is_answered(example: Example) -> None:
 SIGNED = {
     *("anthropic.damaged_signature", "anthropic.changed_prefix", "anthropic.thinking_lost"),
     *("anthropic.binding_without_beta", "gemini.foreign_thought_signature"),
+    *("anthropic.compaction_of_others", "openai_responses.compaction_item_of_others"),
     *("openai_responses.foreign_encrypted_content", "openai_responses.reasoning_lost"),
     # tests/testing/test_compatible_hosts.py: each of another host.
     *("compatible.missing_reasoning_content", "compatible.unknown_reasoning_member"),

@@ -288,3 +288,54 @@ def test_gemini_refuses_signatures_of_another_account_or_family() -> None:
     assert ask("gemini-3-flash").status_code == 200
     for other in (ask("gemini-3-pro", "sk-b"), ask("gemini-4-argon")):
         assert "Corrupted thought signature" in other.text
+
+
+# ------------------------------------------------------------------------------------- summaries
+
+COMPACT = {"anthropic-beta": "compact-2026-01-12"}
+WORDS = "word " * 50_000
+EDITS = {
+    "edits": [{"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 50_000}}]
+}
+WISH = [{"type": "compaction", "compact_threshold": 1000}]
+
+
+def summed_up(kind: str) -> tuple[FakeProvider, Body, list[Any]]:
+    """Return a request that wishes for a summary and is long enough, and what was replied."""
+    reply = {"reasoning": "Hm.", "text": "Yes."}
+    fake = FakeProvider(lambda _: reply, signing=Signing(fail_on_loss=True))
+    if kind == "claude":
+        body = {**claude(), "context_management": EDITS}
+        body["messages"] = [{"role": "user", "content": WORDS}]
+        return fake, body, post(fake, body, **COMPACT).json()["content"]
+    body = {"model": "gpt-6.2-sol", "store": False, "context_management": WISH}
+    body["input"] = [{"role": "user", "content": WORDS}]
+    return fake, body, post(fake, body).json()["output"]
+
+
+@pytest.mark.parametrize("kind", ["claude", "gpt"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_reasoning_behind_a_summary_holds_with_and_without_what_it_sums_up(
+    kind: str, whole: bool
+) -> None:
+    """Both APIs take either; with the summary, what counts as the beginning begins."""
+    fake, body, reply = summed_up(kind)
+    assert reply[0]["type"] == "compaction"
+    name = "messages" if kind == "claude" else "input"
+    said = [{"role": "assistant", "content": reply}] if kind == "claude" else reply
+    body[name] = [*(body[name] if whole else ()), *said, {"role": "user", "content": "And?"}]
+    again = post(fake, body, **COMPACT)
+    assert again.status_code == 200, again.text
+    assert "compaction" not in again.text, "it is short again"
+
+
+@pytest.mark.parametrize("kind", ["claude", "gpt"])
+def test_nobody_knows_how_a_summary_of_another_account_is_taken(kind: str) -> None:
+    """The stand-in says that it does not know, in its own voice."""
+    fake, body, reply = summed_up(kind)
+    name = "messages" if kind == "claude" else "input"
+    said = [{"role": "assistant", "content": reply[:1]}] if kind == "claude" else reply[:1]
+    body[name] = [*said, {"role": "user", "content": "And?"}]
+    refused = post(fake, body, key="sk-b", **COMPACT)
+    assert "FakeProvider does not know how a summary is taken" in refused.text
+    assert fake.rejections[-1].unknown

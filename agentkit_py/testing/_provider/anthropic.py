@@ -1183,6 +1183,8 @@ def _block_deltas(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str,
     if block["type"] == "text":
         found = [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
         return {**block, "text": ""}, found
+    if block["type"] == "compaction":
+        return {**block, "content": ""}, [{"type": "compaction_delta", "content": block["content"]}]
     if block["type"] == "thinking":
         thought = pieces(block["thinking"])
         found = [{"type": "thinking_delta", "thinking": piece} for piece in thought]

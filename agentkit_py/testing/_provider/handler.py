@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from . import anthropic, chat, clouds, gemini, hosts, openai, responses, signing
+from . import anthropic, chat, clouds, compaction, gemini, hosts, openai, responses, signing
 from .caching import ClaudeCache
 from .endpoints import Route, provider_of, route
 from .replies import Ids, ReplyContent, Usage
@@ -246,7 +246,7 @@ class Handler:
         if raw.json is not MISSING:
             return _JSON, (json.dumps(raw.json).encode(),)
         plain = rendered(request, received, raw.reply or "", self._ids, self._cache)
-        plain = signing.sign(request, plain)
+        plain = signing.sign(request, compaction.added(request, plain, self._ids))
         if stream is None:
             return _JSON, (json.dumps(plain).encode(),)
         events = streamed(received.provider, plain, received.body)

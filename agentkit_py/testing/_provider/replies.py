@@ -111,7 +111,7 @@ class Usage:
         reasoning = _first(given, "reasoning_tokens")
         thought = len((reply.reasoning or "").split())
         if prompt is None:
-            prompt = sum(len(text.split()) for text in _strings(body))
+            prompt = sum(len(text.split()) for text in strings_in(body))
         if completion is None:
             written = [reply.text or "", *(call.arguments for call in reply.calls)]
             completion = thought + len(reply.calls) + sum(len(text.split()) for text in written)
@@ -125,7 +125,7 @@ def _first(given: Mapping[str, int], *names: str) -> int | None:
     return next((given[name] for name in names if name in given), None)
 
 
-def _strings(value: Any) -> Sequence[str]:
+def strings_in(value: Any) -> Sequence[str]:
     """Return every string inside a JSON value, without recursion (bodies can be deep)."""
     found: list[str] = []
     todo: list[Any] = [value]

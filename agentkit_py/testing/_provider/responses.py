@@ -698,7 +698,8 @@ def _events(plain: Mapping[str, Any]) -> Iterator[NamedEvent]:
 def _item_events(index: int, item: dict[str, Any]) -> Iterator[NamedEvent]:
     where = {"output_index": index}
     listed = {"message": "content", "reasoning": "summary"}.get(item["type"])
-    begun: dict[str, Any] = {**item, listed or "arguments": [] if listed else ""}
+    grows = {listed: []} if listed else {"arguments": ""} if "arguments" in item else {}
+    begun: dict[str, Any] = {**item, **grows}
     if "status" in item:
         begun["status"] = "in_progress"
     if item["type"] == "reasoning":

@@ -24,6 +24,7 @@ from typing import Any
 
 from agentkit_py.models.capabilities import capabilities_of, reads_thinking
 
+from .replies import strings_in
 from .rules import Problem, Request, fields_of, items_of, numbered, rules_of, sent_key, view
 
 _SECRET = b"FakeProvider signs with this"
@@ -133,18 +134,43 @@ def _claude_prefix(before: str, blocks: list[Any]) -> str:
     return _digest([before, _said(blocks)])
 
 
+def is_summary(given: Any) -> bool:
+    """Return whether a block or an item stands for everything before it."""
+    found = fields_of(given)
+    kept = found.get("content") or found.get("encrypted_content")
+    return found.get("type") == "compaction" and bool(kept)
+
+
+def words_since_summary(request: Request) -> int:
+    """Return the number of words from the newest summary on."""
+    body = request.body
+    said: list[Any] = items_of(body.get("messages"))
+    said = [b for m in said for b in (items_of(m.get("content")) or [m.get("content")])]
+    said = [*said, *items_of(body.get("input"))]
+    start = max((index for index, one in enumerate(said) if is_summary(one)), default=0)
+    return sum(len(text.split()) for text in strings_in(said[start:]))
+
+
+def summary_token(request: Request) -> str:
+    """Return what tells a summary's maker."""
+    return _token(request, "", [])
+
+
 @view
 def _claude_places(request: Request) -> list[Place]:
-    """Return the thinking of a request."""
-    before = _digest(_claude_head(request.body))
+    """Return the thinking of a request; with a summary, all begins anew."""
+    head = before = _digest(_claude_head(request.body))
     found: list[Place] = []
     for where, message in numbered("messages", request.body["messages"]):
+        start = 0
         for number, (place, block) in enumerate(numbered(f"{where}.content", message["content"])):
-            if block["type"] in _THINKING:
-                prefix = _claude_prefix(before, message["content"][:number])
+            if is_summary(block):
+                before, start, found = head, number, []
+            elif block["type"] in _THINKING:
+                prefix = _claude_prefix(before, message["content"][start:number])
                 signature = str(block.get("signature") or block.get("data") or "")
                 found.append(Place(place, block, signature, prefix))
-        before = _chained(before, message)
+        before = _chained(before, {**message, "content": message["content"][start:]})
     return found
 
 
@@ -155,14 +181,21 @@ def sign_claude(request: Request, plain: dict[str, Any]) -> None:
     if messages[-1]["role"] == "assistant":  # a reply that goes on
         begun, messages = items_of(messages[-1]["content"]), messages[:-1]
     before = [place.signature for place, fate in _fates(request) if not fate]
-    asked = _digest(_claude_head(request.body))
+    head = asked = _digest(_claude_head(request.body))
     for message in messages:
+        content = message["content"]
+        starts = [n for n, block in enumerate(items_of(content)) if is_summary(block)]
+        if starts:
+            asked, message = head, {**message, "content": content[starts[-1] :]}  # noqa: PLW2901 - as it counts
         asked = _chained(asked, message)
     content = plain["content"]
     for index, block in enumerate(content):
+        if is_summary(block):
+            asked, before, begun = head, [], []
         if block["type"] not in _THINKING:
             continue
-        prefix = _claude_prefix(asked, [*begun, *content[:index]])
+        start = max((n for n in range(index) if is_summary(content[n])), default=0)
+        prefix = _claude_prefix(asked, [*begun, *content[start:index]])
         token = _token(request, prefix, before, block.get("thinking"))
         block["signature" if block["type"] == "thinking" else "data"] = token
         before.append(token)
@@ -313,7 +346,8 @@ def _written_item(item: Any) -> Any:
     given = {k: v for k, v in fields_of(item).items() if k != "status"}
     given.setdefault("type", "message")
     if given["type"] == "message" and isinstance(given.get("content"), list):
-        given["content"] = [[p.get("type"), p.get("text")] for p in given["content"]]
+        parts = map(fields_of, items_of(given["content"]))
+        given["content"] = [[part.get("type"), part.get("text")] for part in parts]
     if given["type"] in ("message", "function_call"):
         given.pop("id", None)
     return given
@@ -327,6 +361,8 @@ def _item_places(request: Request) -> list[Place]:
         if fields_of(item).get("type") == "reasoning" and item.get("encrypted_content"):
             place = Place(f"input[{index}]", item, str(item["encrypted_content"]), prefix)
             found.append(place)
+        elif is_summary(item):
+            found, prefix = [], _item_head(request)
         prefix = _digest([prefix, _written_item(item)])
     return found
 
@@ -335,10 +371,12 @@ def sign_items(request: Request, plain: dict[str, Any]) -> None:
     """Encrypt the reasoning of a response."""
     prefix = _item_head(request)
     for item in _items_of(request):
-        prefix = _digest([prefix, _written_item(item)])
+        prefix = _digest([_item_head(request) if is_summary(item) else prefix, _written_item(item)])
     count = len(_item_places(request))
     for item in plain["output"]:
-        if item["type"] == "reasoning":
+        if is_summary(item):
+            prefix, count = _item_head(request), 0
+        elif item["type"] == "reasoning":
             token = _token(request, prefix, [""] * count)
             item["encrypted_content"] = token
             count += 1
