@@ -17,6 +17,7 @@ from pydantic_core import to_jsonable_python
 from agentkit_py import Network, NetworkRun, State, openai
 from agentkit_py._core.json import as_object
 from agentkit_py.errors import OutputError
+from agentkit_py.events import ApprovalRequest
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.inngest import AgentKitMiddleware, runtime_of
 from agentkit_py.models import Model, RetryPolicy
@@ -24,7 +25,7 @@ from agentkit_py.runs import StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores import HistoryStore, MemoryHistory
 from agentkit_py.testing import FakeProvider, ReceivedRequest
-from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, kill_points
+from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, Wait, kill_points
 
 Inference: TypeAlias = Literal["offload", "local"]
 INFERENCES: list[Inference] = ["offload", "local"]
@@ -112,7 +113,11 @@ class Outcome:
 
 @dataclass(kw_only=True)
 class Scenario:
-    """A network with a script, to be run in all ways."""
+    """A network with a script, to be run in all ways.
+
+    Attributes:
+        answer: A person's answers to what a durable run waits for; a direct one is told yes.
+    """
 
     network: Callable[[Stage], Network]
     replies: Mapping[str, Sequence[Any]]
@@ -122,6 +127,7 @@ class Scenario:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     retries: int = 4
     tokens: bool = False
+    answer: Callable[[Wait], Mapping[str, Any] | None] | None = None
     base: Path = Path()
 
     _count: int = 0
@@ -167,8 +173,9 @@ class Scenario:
         error = None
         output: dict[str, Any] = {}
         try:
-            runtime = DirectRuntime(transport=stage.fake.transport)
-            output = await self._run(stage, self.network(stage), runtime=runtime)
+            how: dict[str, Any] = {} if self.answer is None else {"approver": _says_yes}
+            how["runtime"] = DirectRuntime(transport=stage.fake.transport)
+            output = await self._run(stage, self.network(stage), **how)
         except Exception as found:  # noqa: BLE001 - compared with the durable run's
             error = f"{type(found).__name__}: {found}"
         return await _outcome(stage, output, error, None)
@@ -206,10 +213,14 @@ class Scenario:
             check=check,
             discovery=discovery,
         )
-        run = await executor.run(EVENT)
+        run = await executor.run(EVENT, answer=self.answer)
         assert run.differences == []
         error = None if run.error is None else str(run.error["message"])
         return await _outcome(stage, run.output or {}, error, run)
+
+
+def _says_yes(_: ApprovalRequest) -> bool:
+    return True
 
 
 def _output_of(run: NetworkRun[Any, Any]) -> Any:
@@ -226,13 +237,16 @@ def extra(outcome: Outcome, reference: Outcome) -> Counter[str]:
 
 
 async def sweep(
-    scenario: Scenario, inference: Inference, record: Callable[[str, object], None]
+    scenario: Scenario,
+    inference: Inference,
+    record: Callable[[str, object], None],
+    among: slice = slice(None),
 ) -> tuple[int, int]:
     """Kill at every point; gives the number of points and of side effects that came twice."""
     reference = await scenario.durable(inference, check=False)
     assert reference.error is None
     assert reference.run is not None
-    points = list(kill_points(reference.run.requests))
+    points = list(kill_points(reference.run.requests))[among]
     doubled = 0
     for point in points:
         outcome = await scenario.durable(inference, kill=point, check=False)
@@ -330,7 +344,7 @@ def _chunks(chunks: list[dict[str, Any]]) -> list[Any]:
     def named(value: Any, key: str = "") -> Any:
         fields = as_object(value)
         if fields is not None:
-            return {k: named(v, k) for k, v in fields.items()}
+            return {k: named(v, k) for k, v in fields.items() if k != "expiresAt"}
         if key in ("runId", "parentRunId", "messageId", "threadId", "partId", "callPartId"):
             return names.setdefault(value, f"{key}-{len(names)}")
         return value
