@@ -22,7 +22,7 @@ from typing import (
 )
 
 from agentkit_py._engine.agent_loop import TurnOptions, run_agent, warn_of_unread_results
-from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, System
+from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, System, with_instructions
 from agentkit_py._engine.checks import HISTORY, expect, expect_count, expect_list, expect_model
 from agentkit_py._engine.guardrails import (
     Guardrail,
@@ -82,8 +82,15 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     name: str
     """Unique within a network; routers and histories call the agent by it."""
 
-    system: System[StateT]
-    """The system prompt, or a function of the context that gives it."""
+    system: System[StateT] | None = None
+    """The system prompt, or a function of the context that gives it; not needed where there are
+    ``instructions``."""
+
+    instructions: str | Sequence[str] = ()
+    """What comes after the system prompt; several are a list there."""
+
+    markdown: bool = False
+    """Tell the model, at the end of the system prompt, to format its answers as markdown."""
 
     description: str = ""
     """The agent's purpose, as routing agents read it."""
@@ -247,7 +254,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         return AgentSpec(
             agent=self,
             name=self.name,
-            system=self.system,
+            system=with_instructions(self.system, self.instructions, markdown=self.markdown),
             assistant=self.assistant,
             lifecycle=self.lifecycle,
             model=self.model,
@@ -340,7 +347,8 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
                 f"{where}: hosted_tools must be a list of names and dicts, "
                 f"got {self.hosted_tools!r:.80}"
             )
-        if not isinstance(self.system, str) and not callable(self.system):
+        self._check_instructions(where)
+        if self.system is not None and not isinstance(self.system, str | Callable):
             raise ConfigurationError(
                 f"{where}: system must be a text or a function that gives one, "
                 f"got {self.system!r:.80}"
@@ -351,6 +359,20 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         expect_list(where, "tools", self.tools)
         expect_list(where, "handoffs", self.handoffs)
         expect_count(where, "max_iter", self.max_iter)
+
+    def _check_instructions(self, where: str) -> None:
+        given: object = self.instructions
+        items = [given] if isinstance(given, str) else given
+        if not isinstance(items, list | tuple) or not all(
+            isinstance(one, str) and one for one in cast("Sequence[object]", items)
+        ):
+            raise ConfigurationError(
+                f"{where}: instructions must be a text or a list of texts, got {given!r:.80}"
+            )
+        if self.system is None and not items:
+            raise ConfigurationError(f"{where} needs system=…, or instructions=[…]")
+        if not isinstance(self.markdown, bool):
+            raise ConfigurationError(f"{where}: markdown must be True or False")
 
     def _knowledge_search(self) -> KnowledgeSearch | None:
         filters = self.knowledge_filters

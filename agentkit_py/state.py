@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import logging
+import re
 import sys
 from collections.abc import (
     Callable,
@@ -24,7 +25,7 @@ from agentkit_py._core.json import JsonValue, find_non_json
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import InvalidRecordError, StateConflictError, StateError
-from agentkit_py.messages import Message
+from agentkit_py.messages import MediaContent, Message, TextContent, TextMessage
 from agentkit_py.results import USER, AgentResult, sided
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ _PLAIN_KEYS = frozenset(
     | {"notLoaded"}
 )
 """The keys of a plain state, in the TypeScript package's spellings too."""
+
+_MENTION = re.compile(r"(?<![\w@.])@(\w(?:[\w-]*\w)?)(?!\.\w)")
 
 D = TypeVar("D", default=dict[str, Any])
 
@@ -52,6 +55,8 @@ class State(Generic[D]):
             read and change it.
         thread_id: The thread this state belongs to, once there is one.
         not_loaded: How many older entries the thread has that are not in `transcript`.
+        context_id: Name of the run that the state is of: ``"main"``, or that of a run nested in it.
+        parent_context: Name of the run that this one is nested in; None: none.
     """
 
     def __init__(
@@ -79,6 +84,8 @@ class State(Generic[D]):
         self.data: D = start
         self.thread_id = thread_id
         self.not_loaded: int = 0
+        self.context_id: str = "main"
+        self.parent_context: str | None = None
         self._messages = tuple(messages)
         self._transcript = list(results)
 
@@ -113,6 +120,35 @@ class State(Generic[D]):
     def result_count(self) -> int:
         """The number of results."""
         return len(self.results)
+
+    @property
+    def loops(self) -> int:
+        """The number of inferences that the current (or last) run has made with this state."""
+        return sum(any(m.from_history is False for m in e.messages) for e in self.results)
+
+    @property
+    def todos(self) -> list[dict[str, Any]]:
+        """The list that `agentkit_py.tools.todo_write` keeps in the data (a copy)."""
+        return [dict(item) for item in self.kv.get("todos") or ()]
+
+    @property
+    def mentions(self) -> list[str]:
+        """The names after ``@`` in the user's newest message, in order, each once."""
+        said = next((e.messages for e in reversed(self._transcript) if e.agent_name == USER), ())
+        text = " ".join(m.text for m in said if isinstance(m, TextMessage))
+        return list(dict.fromkeys(_MENTION.findall(text)))
+
+    @property
+    def uploaded_files(self) -> list[MediaContent]:
+        """The images and files that the user sent, in order, as far as they are in `transcript`."""
+        said = (m for e in self._transcript if e.agent_name == USER for m in e.messages)
+        return [
+            part
+            for message in said
+            if isinstance(message, TextMessage) and not isinstance(message.content, str)
+            for part in message.content
+            if not isinstance(part, TextContent)
+        ]
 
     @property
     def is_seeded(self) -> bool:
@@ -239,6 +275,7 @@ class State(Generic[D]):
             thread_id=self.thread_id,
         )
         found.not_loaded = self.not_loaded
+        found.context_id, found.parent_context = self.context_id, self.parent_context
         return found
 
     fork = clone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,42 @@ System: TypeAlias = (
     | Callable[[AgentContext[StateT]], str | Awaitable[str]]
 )
 """A system prompt, or a function that gives one at every inference, with or without context."""
+
+_MARKDOWN = """\
+<additional_information>
+- Use markdown to format your answers.
+</additional_information>"""
+
+
+def with_instructions(
+    system: System[Any] | None, instructions: str | Sequence[str], *, markdown: bool
+) -> System[Any]:
+    """Return a system prompt with what comes after it: instructions, and to write markdown.
+
+    Args:
+        system: The prompt, or a function that gives it; None: there is none.
+        instructions: One stands as it is, several as a list.
+        markdown: Whether answers are to be in markdown.
+    """
+    items = [instructions] if isinstance(instructions, str) else list(instructions)
+    listed = "\n".join(f"- {one}" for one in items)
+    after = (
+        items if len(items) == 1 else [f"<instructions>\n{listed}\n</instructions>"] * bool(items)
+    )
+    if markdown:
+        after = [*after, _MARKDOWN]
+    if not callable(system):
+        return "\n\n".join(filter(None, [system, *after]))
+    if not after:
+        return system
+    given: Any = system
+
+    @functools.wraps(given)  # it takes what the given one does
+    async def composed(*context: AgentContext) -> str:
+        return "\n\n".join(filter(None, [await resolve(given(*context)), *after]))
+
+    return composed
+
 
 PrefixMode: TypeAlias = Literal["auto", "shared", "own"]
 """The sharing of requests' beginnings by a network's agents; see `Network.prefix`."""

@@ -180,7 +180,8 @@ def _begin(nested: Nested, options: AsToolOptions, task: str, parent: RunContext
     run.nesting = Nesting(
         parent.nesting.depth + 1, f"subagent-{identity[:16]}", parent.nesting.context_id
     )
-    run.state.thread_id = run.nesting.context_id
+    run.state.thread_id = run.state.context_id = run.nesting.context_id
+    run.state.parent_context = run.nesting.parent_context
     data: Any = run.state.data
     if isinstance(data, dict):
         place = {"context_id": run.nesting.context_id, "parent_context": run.nesting.parent_context}

@@ -52,10 +52,11 @@ def target_json(playground: Playground) -> dict[str, Any]:
 
 def _agent(agent: Agent[Any, Any], default: object) -> dict[str, Any]:
     model = agent.model or default
+    system = agent.resolve().system
     return {
         "name": agent.name,
         "description": agent.description,
-        "system": agent.system if isinstance(agent.system, str) else None,
+        "system": system if isinstance(system, str) else None,
         "model": model.model if isinstance(model, Model) else None,
         "provider": model.provider if isinstance(model, Model) else None,
         "tools": [{"name": spec.name, "description": spec.description} for spec in agent.specs],

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         MessageWindow,
         Pin,
         RecentToolCalls,
+        RecentTurns,
         TokenLimiter,
     )
 
@@ -84,6 +85,7 @@ __all__ = [
     "ProviderCompaction",
     "Recall",
     "RecentToolCalls",
+    "RecentTurns",
     "Redact",
     "RedactingFilter",
     "Redactor",
@@ -134,7 +136,7 @@ __getattr__: _Finder = _lazily(
         "agentkit_py.processors.vectors": "Embedder MemoryIndex VectorIndex",
         "agentkit_py.processors.views": "ByAuthor HandoffView KeepImages StripImages",
         "agentkit_py.processors.windowing": "DropUnanswered MessageWindow Pin RecentToolCalls "
-        "TokenLimiter",
+        "RecentTurns TokenLimiter",
     },
 )
 

@@ -40,6 +40,7 @@ from agentkit_py.processors.windowing import (
     MessageWindow,
     Pin,
     RecentToolCalls,
+    RecentTurns,
     TokenLimiter,
 )
 from agentkit_py.runtime.environment import environment as process_environment
@@ -183,6 +184,7 @@ PROCESSORS: Mapping[str, type[ConfiguredProcessor | Pin]] = {
         ProviderCompaction,
         Recall,
         RecentToolCalls,
+        RecentTurns,
         Redact,
         StripImages,
         Summarize,

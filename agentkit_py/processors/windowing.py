@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeAlias
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, Messages, OpaqueMessage, ToolCallMessage, text_of
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, Tokenizer
-from agentkit_py.processors.cutting import ThreadPositions, next_cut, segments
+from agentkit_py.processors.cutting import ThreadPositions, next_cut, past_length, segments
 from agentkit_py.processors.pairing import pair, tool_exchanges, without_calls
 from agentkit_py.processors.settings import (
     NO_PARTS,
@@ -165,6 +165,51 @@ class MessageWindow(ConfiguredProcessor):
             return -(-self.max_messages // 3)
         whole_window = self.max_messages < _WORTHWHILE
         return self.max_messages if whole_window else -(-self.max_messages * 3 // 4)
+
+
+@dataclass(frozen=True)
+class RecentTurns(ConfiguredProcessor):
+    """Keeps what was said in the newest ``turns`` turns of the past, and in this run.
+
+    A turn is what the user said with all that followed. 0: nothing of the past is sent; a thread is
+    stored and not replayed. Pinned messages stay in addition.
+
+    Args:
+        turns: How many.
+
+    Raises:
+        ConfigurationError: It is no whole number of at least 0.
+    """
+
+    same_for_all: ClassVar[bool] = True
+
+    turns: Annotated[int, whole()]
+
+    aliases: ClassVar[Mapping[str, str]] = {"num_history_runs": "turns"}
+
+    @property
+    def reason(self) -> str:
+        """The limit, for reports."""
+        return f"the newest {self.turns} turns"
+
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
+        """Return the newest turns."""
+        end, starts = self._turns(messages, context)
+        start = starts[-self.turns] if 0 < self.turns <= len(starts) else 0 if self.turns else end
+        if start == 0:
+            return messages
+        held = context.held
+        return [*(m for m in messages[:start] if id(m) in held), *messages[start:]]
+
+    async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
+        """Return whether so many turns are there."""
+        return len(self._turns(newest, context)[1]) >= self.turns
+
+    def _turns(self, messages: Messages, context: ProcessorContext) -> tuple[int, list[int]]:
+        """Return the length of the past, and where turns begin in it."""
+        end = past_length(messages, context)
+        users = (i for i, m in enumerate(messages[:end]) if m.type == "text" and m.role == "user")
+        return end, list(users)
 
 
 def _turn_before(messages: Messages, index: int, most: int) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self, cast
 
 from agentkit_py._core.json import JsonObject
@@ -18,6 +19,7 @@ from agentkit_py.errors import (
 from agentkit_py.history.config import HistoryConfig, HistoryContext
 from agentkit_py.history.facts import FactStore
 from agentkit_py.history.leases import ThreadLease
+from agentkit_py.history.questions import QuestionStore
 from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, RunStore
 from agentkit_py.history.staff import TAKEN_OVER, note_user_message
 from agentkit_py.messages import Message
@@ -44,6 +46,10 @@ if TYPE_CHECKING:
     from agentkit_py.processors.redaction import Redactor
 
 
+_PAGE, _AT_ONCE, _PAUSE = 100, 20, 60.0
+"""Threads that are looked at together, and those and seconds of `HistoryStore.keep`."""
+
+
 class HistoryStore(HistoryConfig, ABC):
     """A database of threads, usable as ``history=…`` of agents and networks.
 
@@ -54,6 +60,10 @@ class HistoryStore(HistoryConfig, ABC):
 
     workspace: Workspace | None = None
     """Files that tools keep for threads; they are deleted with their threads."""
+
+    keep: timedelta | None = None
+    """Threads that have not changed for so long are removed when a new one begins, see `clean`: at
+    most 20 then, and nobody looks for them more than once a minute. None: they stay."""
 
     counts_tokens: bool
     """Count tokens at each save; if False, only where their encoding is loaded anyway."""
@@ -85,6 +95,7 @@ class HistoryStore(HistoryConfig, ABC):
             lazy=lazy is not False,
         )
         self.counts_tokens = lazy is True
+        self._cleaned_at = -_PAUSE
 
     @property
     def redactor(self) -> Redactor | None:
@@ -366,6 +377,40 @@ class HistoryStore(HistoryConfig, ABC):
             self.workspace.remove(thread_id)
         return found
 
+    async def clean(self, older_than: timedelta, *, most: int | None = None) -> int:
+        """Delete threads that have not changed for some time; return their number.
+
+        Those in which a question waits for a person stay.
+
+        Args:
+            older_than: How long they have not changed.
+            most: Delete about so many; None: all that are so old.
+        """
+        now = datetime.now(UTC)
+        before, gone = (now - older_than, ""), 0
+        while most is None or gone < most:
+            threads, _ = await self.thread_page(_PAGE if most is None else most, before=before)
+            if not threads:
+                break
+            before = (threads[-1].updated_at, threads[-1].id)
+            for thread in threads:
+                if not await self._is_waiting(thread.id):
+                    gone += await self.delete_thread(thread.id)
+        return gone
+
+    async def clean_sometimes(self) -> None:
+        """Do what `keep` says; runs that begin a thread call it."""
+        now = time.monotonic()
+        if self.keep is None or now - self._cleaned_at < _PAUSE:
+            return
+        self._cleaned_at = now
+        await self.clean(self.keep, most=_AT_ONCE)
+
+    async def _is_waiting(self, thread_id: str) -> bool:
+        if not isinstance(self, QuestionStore):
+            return False
+        return bool(await self.list_questions(thread_id=thread_id, limit=1))
+
     async def delete_user(self, user_id: str) -> int:
         """Remove all threads of a user with all data and files; return their number.
 
@@ -380,11 +425,14 @@ class HistoryStore(HistoryConfig, ABC):
     async def load(self, thread_id: str) -> list[AgentResult]:
         """Return the results of a thread, user turns included, oldest first.
 
+        Their messages are from before any run: ``from_history`` is True.
+
         Raises:
             ThreadNotFoundError: There is no such thread.
             InvalidRecordError: A stored row is damaged.
         """
-        return [record.result for record in await self.stored_results(thread_id)]
+        stored = await self.stored_results(thread_id)
+        return [record.result.on_side(past=True) for record in stored]
 
     async def messages(self, thread_id: str) -> list[Message]:
         """Return all messages of a thread in the order a model would see them.
@@ -425,7 +473,9 @@ class HistoryStore(HistoryConfig, ABC):
 
     async def _create_for_run(self, context: HistoryContext) -> str:
         thread_id = context.thread_id or context.new_thread_id or None
-        return await self.add_thread(thread_id, title=title_of(context.input))
+        made = await self.add_thread(thread_id, title=title_of(context.input))
+        await self.clean_sometimes()
+        return made
 
     async def _load_for_run(self, context: HistoryContext) -> list[AgentResult]:
         return await self.load(_thread_of(context))

@@ -105,6 +105,10 @@ class _WrappedThreads(HistoryStore):
         own = self.create_thread == self._create_for_run
         return own and self._store.looks_first
 
+    async def clean_sometimes(self) -> None:
+        """Let the other store do it."""
+        await self._store.clean_sometimes()
+
     async def _own(self, thread_id: str) -> Any:
         """Return the store to ask for this thread."""
         del thread_id

@@ -84,7 +84,8 @@ async def test_a_processor_that_edits_json_in_place_cannot_change_what_is_stored
     with pytest.raises(ProcessorError, match=r"'in_place'.* in place.*dataclasses\.replace"):
         await agent.run("q?", state=state)
     for result in (state.results[0], saved[0]):
-        call, answer = result.output[0], result.tool_calls[0]
+        call: Any = result.output[0]
+        answer = result.tool_calls[0]
         assert call.tools[0].arguments == {"city": "Linz"}
         assert answer.content == {"data": {"city": "Linz", "days": [{"degrees": 7}]}}
 
