@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, Network, State, tool
+from agentkit_py import Agent, MemoryHistory, Network, State, tool
 from agentkit_py.errors import AuthenticationError, ConfigurationError
 from agentkit_py.lifecycle import AgentContext
 from agentkit_py.models import FallbackModel, Model, RetryPolicy, anthropic, openai
@@ -148,3 +148,38 @@ async def test_key_function_without_its_run_is_refused() -> None:
     empty: Any = openai("gpt-4o", api_key=lambda: "")
     with pytest.raises(ConfigurationError, match="gave no text"):
         await empty.respond("Hi")
+
+
+async def test_key_that_changes_in_the_middle_of_a_conversation() -> None:
+    """Rotated while a tool runs, it goes on with the new key; revoked, what was done stays."""
+    vault = Vault()
+    provider = FakeProvider(vault.reply)
+    vault.valid["t"] = vault.current["t"] = 0
+    ran: list[str] = []
+
+    @tool
+    def look_up(order: str) -> str:
+        """Look an order up, while the tenant gets another key."""
+        ran.append(order)
+        vault.valid["t"] += 1
+        if len(ran) == 1:
+            vault.current["t"] += 1
+        return order
+
+    store = MemoryHistory()
+    agent = Agent(name="a", system="Help.", tools=[look_up], model=models(vault)[0], history=store)
+    runtime = DirectRuntime(transport=provider.transport)
+    options: Any = {"runtime": runtime}
+    state: Any = State({"tenant": "t"})
+    assert (await agent.run("I am tenant t.", state=state, **options)).text == "Done."
+    await store.add_thread("b")
+    options["thread_id"] = "b"
+    state = State({"tenant": "t"})
+    with pytest.raises(AuthenticationError) as caught:
+        await agent.run("I am tenant t.", state=state, **options)
+    assert "secret-" not in str(caught.value)
+    vault.current["t"] = vault.valid["t"]
+    state = State({"tenant": "t"})
+    assert (await agent.run("And now?", state=state, **options)).text == "Done."
+    assert ran == ["7", "7"]  # the one before the key was refused was not made again
+    assert [key[-5] for _, key in vault.used] == ["0", "1", "1", "1", "2"]
