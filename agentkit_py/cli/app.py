@@ -128,6 +128,10 @@ _LATER: Mapping[str, tuple[str, str]] = {
         "memory:app",
         "What is remembered of a user across threads: list, correct and forget it.",
     ),
+    "staff": (
+        "staff:app",
+        "Threads that people take over from agents: list, join, write, hand back.",
+    ),
     "threads": ("threads:app", "Look at stored threads, move them, and delete them."),
 }
 """Commands by name: where each is, as its module is loaded when it is called, and its help."""

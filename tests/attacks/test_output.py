@@ -85,6 +85,7 @@ failures = Suite(target=failing, cases=[case], evaluators=[contains("x" + EVIL)]
 
 if __name__ == "__main__":
     import asyncio
+    from agentkit_py.history import StaffDesk
     from agentkit_py.results import AgentResult
     async def fill():
         store = desk.history
@@ -94,6 +95,8 @@ if __name__ == "__main__":
             AgentResult(
                 agent_name="who" + EVIL, output=[TextMessage("assistant", "words " + EVIL)])])
         await Memory(store).of(user="u" + EVIL, tenant="of" + EVIL).remember("a fact " + EVIL)
+        await StaffDesk(store).ask("t" + EVIL, "why " + EVIL, agent="who" + EVIL)
+        await StaffDesk(store).join("t" + EVIL, EVIL, name="M")
         run = await counter.run("Pay " + EVIL, thread_id="asked")
         pathlib.Path("question").write_text(run.pending[0].id)
         await store.close()
@@ -152,6 +155,11 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "threads without a file": (["threads", "stats", "--db", f"no{EVIL}"], ""),
     "threads clean": (["threads", "clean", "--db", "desk.db", "--older-than", EVIL], ""),
     "threads delete": (["threads", "delete", "--db", "desk.db", f"no{EVIL}", "-y"], ""),
+    "staff queue": (["staff", "queue", "--db", "desk.db"], ""),
+    "staff join": (["staff", "join", THREAD, "--db", "desk.db", "--by", EVIL, "--name", "M"], ""),
+    "staff join as nobody": (["staff", "join", THREAD, "--db", "desk.db", "--by", EVIL], ""),
+    "staff say": (["staff", "say", THREAD, EVIL, "--db", "desk.db", "--by", EVIL], ""),
+    "staff hand-back": (["staff", "hand-back", THREAD, "--db", "desk.db", "--by", EVIL], ""),
     "explain": (["explain", "hostile:desk", "--thread", THREAD, "--diff"], ""),
     "explain as JSON": (["explain", "hostile:desk", "--thread", THREAD, "--diff", "--json"], ""),
     "explain an agent": (["explain", "hostile:desk", "--agent", f"no{EVIL}"], ""),
