@@ -6,7 +6,7 @@ import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +33,9 @@ from agentkit_py.processors.tokenizers import default_tokenizer
 from agentkit_py.stores.sqlite import SqliteHistory
 
 if TYPE_CHECKING:
+    from agentkit_py.agent import Agent
+    from agentkit_py.network import Network
     from agentkit_py.testing.replay import Conversation, Figures, Outcome, Pass, Replay
-    from agentkit_py.testing.replay.survival import Policy
 
 WRONG, UNUSABLE, INTERRUPTED = 1, 2, 130
 
@@ -95,7 +96,8 @@ def replay(  # noqa: PLR0913 - the options of the command
         typer.Option(
             "--survival",
             help="Run nothing; measure what policies keep of the values that later calls and "
-            "answers needed, and list the calls that lost some. With --network: its processors.",
+            "answers needed, and list the calls that lost some. With --network: its processors "
+            "and its agents' own.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
@@ -111,13 +113,13 @@ def replay(  # noqa: PLR0913 - the options of the command
     1; 2 if nothing could be replayed; 130 if interrupted.
     """
     from agentkit_py.cli.survival import print_survival  # noqa: PLC0415 - slow to load
-    from agentkit_py.testing.replay import Replay, read_conversations  # noqa: PLC0415 - slow to load
+    from agentkit_py.testing.replay import STOCK, Replay, read_conversations  # noqa: PLC0415 - slow to load
 
     _check_file(file)
     if survival:
-        policies = _policies(network)
+        own = None if network is None else _target(network)
         feed = _limited(read_conversations(file), limit)
-        if not print_survival(ctx.obj.console, feed, policies, as_json=as_json):
+        if not print_survival(ctx.obj.console, feed, STOCK, own, as_json=as_json):
             _stop(f"{file} holds no conversation that could be read")
         return
     passes = _passes(network, live_tools=live_tools, once=processors == "none")
@@ -171,26 +173,17 @@ def _passes(network: str | None, *, live_tools: bool, once: bool) -> Sequence[Pa
         plain = Pass("none", RecordedNetwork())
         default = Pass("default", RecordedNetwork.with_default_processors())
         return [plain] if once else [plain, default]
-    try:
-        given = load_target(network)
-    except AgentKitError as error:
-        _stop(f"--network {error}")
+    given = _target(network)
     own = OwnNetwork(given, live_tools=live_tools)
     plain = Pass("none", OwnNetwork(given, strip=True, live_tools=live_tools))
     return [plain] if once or not own.has_processors else [plain, Pass("own", own)]
 
 
-def _policies(network: str | None) -> Mapping[str, Policy]:
-    """Return the policies to compare: those of the library, or a network's own."""
-    from agentkit_py.testing.replay import STOCK  # noqa: PLC0415 - slow to load
-
-    if network is None:
-        return STOCK
+def _target(network: str) -> Network[Any, Any] | Agent[Any, Any]:
     try:
-        chain = load_target(network).chain
+        return load_target(network)
     except AgentKitError as error:
         _stop(f"--network {error}")
-    return {"its processors": lambda: chain}
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -12,7 +13,9 @@ from rich.text import Text
 
 from agentkit_py._core.interrupting import run_interruptibly
 from agentkit_py._core.untrusted import clean
+from agentkit_py.agent import Agent
 from agentkit_py.errors import InvalidRecordError
+from agentkit_py.network import Network
 from agentkit_py.testing.replay import Conversation, Survival, survival
 from agentkit_py.testing.replay.survival import Policy
 
@@ -24,23 +27,25 @@ def print_survival(
     console: Console,
     feed: Iterable[Conversation | InvalidRecordError],
     policies: Mapping[str, Policy],
+    network: Network[Any, Any] | Agent[Any, Any] | None,
     *,
     as_json: bool,
 ) -> bool:
-    """Measure the policies and print the figures; False: there was no conversation."""
-    read: list[Conversation] = []
-    for item in feed:
-        if isinstance(item, Conversation):
-            read.append(item)
-        else:
-            typer.echo(str(item), err=True)
+    """Measure policies, or a network's own, and print the figures; False: nothing could be read."""
+    read = _readable(feed)
     if not read:
         return False
 
     async def measure() -> dict[str, Survival]:
+        if network is not None:
+            return {"its processors": await survival(read, network=network)}
         return {name: await survival(read, policy) for name, policy in policies.items()}
 
     found = run_interruptibly(measure())
+    for tool in sorted({tool for one in found.values() for tool in one.unknown_tools}):
+        typer.echo(
+            f"No agent has the tool {clean(tool)!r}; its calls count as the last one's.", err=True
+        )
     if as_json:
         typer.echo(json.dumps({name: one.to_dict() for name, one in found.items()}, indent=2))
         return True
@@ -55,6 +60,17 @@ def print_survival(
     for name, one in found.items():
         _list_losses(console, name, one)
     return True
+
+
+def _readable(feed: Iterable[Conversation | InvalidRecordError]) -> list[Conversation]:
+    """Return the conversations; say what is wrong with the others."""
+    read: list[Conversation] = []
+    for item in feed:
+        if isinstance(item, Conversation):
+            read.append(item)
+        else:
+            typer.echo(str(item), err=True)
+    return read
 
 
 def _list_losses(console: Console, name: str, found: Survival) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from agentkit_py import Message, ToolCallFilter
+from agentkit_py import Agent, MemoryHistory, Message, Network, ToolCallFilter, tool
 from agentkit_py.cli.app import app
+from agentkit_py.lifecycle import AgentContext
 from agentkit_py.messages import ToolResultMessage
 from agentkit_py.processors import ContextPolicy, TableResults
 from agentkit_py.testing.replay import Conversation, read_conversations, survival
@@ -129,3 +130,45 @@ def test_the_command_lists_the_calls_that_lost_something(recording: Path) -> Non
     empty = recording.with_name("empty.jsonl")
     empty.write_text("", "utf-8")
     assert runner.invoke(app, ["replay", str(empty), "--survival"]).exit_code == 2
+
+
+async def test_the_processors_of_a_network_and_of_each_agent_are_measured(recording: Path) -> None:
+    """Each reply is seen through those of its agent: the one that has the tool."""
+
+    def tool_of(name: str) -> Any:
+        @tool(name=name)
+        def look() -> str:
+            """Look."""
+            return ""
+
+        return look
+
+    def shop(*, finder: Any = (), canceller: Any = (), **options: Any) -> Network[Any, Any]:
+        find = Agent(name="finder", system="S", tools=[tool_of("get_orders")], processors=finder)
+        cancel = Agent(
+            name="canceller", system="S", tools=[tool_of("cancel_order")], processors=canceller
+        )
+        return Network(name="shop", agents=[find, cancel], **options)
+
+    def chosen(context: AgentContext) -> Any:
+        return [ToolCallFilter()] if context.agent.name == "canceller" else []
+
+    read = conversations(recording)
+    whole = await survival(read, network=shop())
+    assert (whole.share_of_calls, whole.share_of_values, whole.share_sent) == (1, 1, 1)
+    filters: list[dict[str, Any]] = [
+        {"canceller": [ToolCallFilter()]},
+        {"canceller": chosen},
+        {"processors": [ToolCallFilter()]},
+        {"history": MemoryHistory(processors=[ToolCallFilter()])},
+        {"isolation": "own_tools"},
+    ]
+    for options in filters:
+        lost = await survival(read, network=shop(**options))
+        assert [(loss.agent, loss.call) for loss in lost.losses][:1] == [
+            ("canceller", "cancel_order")
+        ]
+    none = await survival(read, network=shop(finder=[ToolCallFilter()]))
+    assert none.losses == []
+    alone = await survival(read, network=Agent(name="a", system="S"))
+    assert alone.unknown_tools == {"get_orders", "cancel_order"}

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
+from agentkit_py.agent import Agent
 from agentkit_py.messages import (
     Message,
     TextMessage,
@@ -26,7 +27,8 @@ from agentkit_py.messages import (
     ToolResultMessage,
     text_of,
 )
-from agentkit_py.processors.apply import apply_processors
+from agentkit_py.network import Network
+from agentkit_py.processors.apply import run_chain
 from agentkit_py.processors.base import Processor, ProcessorContext
 from agentkit_py.processors.policy import ContextPolicy
 from agentkit_py.processors.tables import SEPARATOR, TableResults, id_of, is_id
@@ -40,8 +42,8 @@ from agentkit_py.processors.tool_results import (
 )
 from agentkit_py.processors.validity import ensure_valid
 from agentkit_py.processors.windowing import MessageWindow
-from agentkit_py.testing.replay.networks import FRONT_DESK, deal_out
 from agentkit_py.testing.replay.recording import Conversation, RecordedReply
+from agentkit_py.testing.replay.speakers import Speakers
 
 Place: TypeAlias = tuple[str, ...]
 """Where a value stands: ``(key, record)`` in a result, ``(line,)`` in a text."""
@@ -251,6 +253,8 @@ class Survival:
 
     values_kept: int = 0
     losses: list[Loss] = field(default_factory=list[Loss])
+    unknown_tools: set[str] = field(default_factory=set[str])
+    """Tools that were called, and that no agent of the network has."""
 
     @property
     def share_sent(self) -> float:
@@ -304,7 +308,10 @@ STOCK: Mapping[str, Policy] = {
 
 
 async def survival(
-    conversations: Iterable[Conversation], policy: Policy, *, network: bool = False
+    conversations: Iterable[Conversation],
+    policy: Policy = tuple,
+    *,
+    network: bool | Network[Any, Any] | Agent[Any, Any] = False,
 ) -> Survival:
     """Measure what a policy keeps of what recorded replies needed.
 
@@ -313,23 +320,27 @@ async def survival(
 
     Args:
         conversations: Recorded ones.
-        policy: Makes the processors.
-        network: Deal the tools out to the agents of `RecordedNetwork`; else one agent has all.
+        policy: Makes the processors, in addition to those that a network has.
+        network: A network or agent, whose processors of all levels are measured; True: deal the
+            tools out to the agents of `RecordedNetwork`; else one agent has all.
 
     Raises:
         ProcessorError: A processor failed.
     """
     found = Survival()
+    own = None if isinstance(network, bool) else await Speakers.of_network(network, policy())
     for conversation in conversations:
-        await _measure(conversation, tuple(policy()), found, network=network)
+        if isinstance(network, bool):
+            speakers = Speakers.recorded(conversation, tuple(policy()), network=network)
+        else:
+            assert own is not None
+            speakers = own.begun()
+        await _measure(conversation, speakers, found)
+        found.unknown_tools |= speakers.unknown
     return found
 
 
-async def _measure(
-    conversation: Conversation, processors: Sequence[Processor], found: Survival, *, network: bool
-) -> None:
-    owners = deal_out(conversation) if network else dict.fromkeys(conversation.tools, "agent")
-    desk = FRONT_DESK if network else "agent"
+async def _measure(conversation: Conversation, speakers: Speakers, found: Survival) -> None:
     reader, tokenizer = _Reader(), ApproximateTokenizer()
     past: list[Message] = []
     memory: dict[str, Any] = {}
@@ -338,7 +349,8 @@ async def _measure(
         user = TextMessage("user", turn.text, from_history=False)
         run: list[Message] = []
         for reply in turn.replies:
-            agent = owners[reply.calls[0].name] if reply.calls else desk
+            speaker = speakers.of(reply)
+            agent = speaker.name
             said, needs = _messages(reply, agent)
             history = [*past, *run]
             mine = [m for m in run if m.type != "text" and m.agent == agent]
@@ -346,13 +358,14 @@ async def _measure(
                 agent=agent,
                 prompt=(*system, user),
                 protected=frozenset(map(id, mine)),
-                own_tools=frozenset(tool for tool, owner in owners.items() if owner == agent),
+                own_tools=speaker.tools,
                 history=history,
                 input=turn.text,
                 tokenizer=tokenizer,
                 memory=memory,
             )
-            left, _ = ensure_valid(await apply_processors(history, processors, context))
+            outcome = await run_chain(history, speaker.levels, context)
+            left, _ = ensure_valid(outcome.messages)
             full = reader.places([*system, *history, user])
             sent = reader.places([*system, *left, user])
             around = len(turn.text)  # no policy changes the system prompt
