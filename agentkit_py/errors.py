@@ -39,6 +39,7 @@
     │   └── StateConflictError      two parallel tools changed one key
     ├── HistoryError                a thread could not be loaded or saved
     │   ├── ThreadNotFoundError
+    │   ├── MessageNotFoundError    a thread has no such message of the user's
     │   ├── ThreadBusyError         another run is working on the thread
     │   ├── NotPendingError         nobody waits for this answer
     │   ├── NotOnThreadError        a person writes in a thread without having joined it
@@ -639,6 +640,19 @@ class ThreadNotFoundError(HistoryError):
     def __init__(self, thread_id: str) -> None:
         super().__init__(f"There is no thread {thread_id!r}.")
         self.thread_id = thread_id
+
+
+class MessageNotFoundError(HistoryError):
+    """The thread `thread_id` has no message of the user's at `message`, an id or a position."""
+
+    def __init__(self, thread_id: str, message: str | int) -> None:
+        where = f"with the id {message!r}" if isinstance(message, str) else f"at {message}"
+        super().__init__(
+            f"Thread {thread_id!r} has no message of the user's {where}: give the id of one, or "
+            "its position, which counts results from 0."
+        )
+        self.thread_id = thread_id
+        self.message = message
 
 
 class ThreadBusyError(HistoryError):

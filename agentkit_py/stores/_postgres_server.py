@@ -78,6 +78,7 @@ _WORD_INDEX = {
         "INSERT INTO {words} (position, words, thread_id) "
         "VALUES (?, array_to_tsvector(string_to_array(?, ' ')), ?)"
     ),
+    "cut_words": "DELETE FROM {words} WHERE thread_id = ? AND position >= ?",
     "found_words": (
         "w.position FROM {words} w JOIN {threads} t ON t.id = w.thread_id "
         "WHERE w.words @@ ?::tsquery"

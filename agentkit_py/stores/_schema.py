@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.processors.base import Extent, extent_of
-from agentkit_py.results import AgentResult
+from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores import _sql_words as words
 from agentkit_py.stores._sql_session import Session
 from agentkit_py.stores.rows import from_json
@@ -50,6 +50,30 @@ def _count_extents(session: Session) -> None:
         session.execute(
             "UPDATE {threads} SET results = ?, messages = ?, size = ?, system = ? WHERE id = ?",
             *(position, total.messages, total.size, total.system, key),
+        )
+
+
+def _place_runs(session: Session) -> None:
+    """Say of older runs where they end: at the next message of the user, or with the thread."""
+    query = (
+        "SELECT t.id, t.results FROM {threads} t WHERE t.id IN (SELECT r.thread_id FROM {runs} r)"
+    )
+    for thread_id, count in session.execute(query).fetchall():
+        key = session.given(thread_id)
+        query = (
+            "SELECT id, position FROM {results} WHERE thread_id = ? AND agent_name = ? "
+            "ORDER BY position"
+        )
+        asked = session.execute(query, key, USER).fetchall()
+        ends = [position for _, position in asked[1:]] + [count]
+        session.execute("UPDATE {runs} SET position = ? WHERE thread_id = ?", count, key)
+        session.execute_many(
+            "UPDATE {runs} SET position = ? WHERE thread_id = ? AND id = ?",
+            [
+                (end, key, session.given(one))
+                for (one, _), end in zip(asked, ends, strict=True)
+                if one is not None
+            ],
         )
 
 
@@ -272,6 +296,25 @@ STEPS: tuple[tuple[Change, ...], ...] = (
         )
         """,
         "CREATE INDEX {index:takeovers_by_time} ON {takeovers} (since)",
+    ),
+    # Forks and rewinds: results are stored under a branch, which may share those of another.
+    (
+        # true: no thread itself, but results that threads have
+        "ALTER TABLE {threads} ADD COLUMN hidden boolean NOT NULL DEFAULT false",
+        # row that a thread's results are stored under; NULL: its own
+        "ALTER TABLE {threads} ADD COLUMN branch {KEY}",
+        # row whose results before start are also this one's
+        "ALTER TABLE {threads} ADD COLUMN parent {KEY}",
+        "ALTER TABLE {threads} ADD COLUMN start bigint NOT NULL DEFAULT 0",
+        "ALTER TABLE {threads} ADD COLUMN start_messages bigint NOT NULL DEFAULT 0",
+        # thread that it was forked from, or that a hidden one was made for
+        "ALTER TABLE {threads} ADD COLUMN origin {KEY}",
+        "CREATE INDEX {index:threads_by_branch} ON {threads} (branch) WHERE branch IS NOT NULL",
+        "CREATE INDEX {index:threads_by_parent} ON {threads} (parent) WHERE parent IS NOT NULL",
+        "CREATE INDEX {index:threads_by_origin} ON {threads} (origin) WHERE origin IS NOT NULL",
+        # how many results the thread had when the run was saved
+        "ALTER TABLE {runs} ADD COLUMN position bigint NOT NULL DEFAULT 0",
+        _place_runs,
     ),
 )
 """Each step leads from one version to the next. Steps are only ever added."""

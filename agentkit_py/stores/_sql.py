@@ -16,6 +16,7 @@ from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from threading import Lock
 from typing import Any, Self, TypeVar
 
@@ -34,6 +35,7 @@ from agentkit_py.history.staff import Takeover, TakeoverStatus
 from agentkit_py.processors.base import Extent, Processors, Summary
 from agentkit_py.processors.vectors import Vector, nearest
 from agentkit_py.results import USER
+from agentkit_py.stores import _sql_branches as branches
 from agentkit_py.stores import _sql_facts as facts
 from agentkit_py.stores import _sql_leasing as leasing
 from agentkit_py.stores import _sql_mail as mail
@@ -87,16 +89,18 @@ async def _in_thread(work: Callable[[], T]) -> T:
     return await to_thread.run_sync(work, limiter=limiter)
 
 
-_ROW = (
-    "r.position, {bytes:r.json}, {bytes:r.metadata}, {bytes:r.tokens}, r.messages, r.size, r.system"
+_COUNT = (
+    "CASE WHEN t.branch IS NULL THEN t.@ ELSE "
+    "(SELECT b.@ FROM {threads} b WHERE b.id = t.branch) END"
 )
 _THREAD = (
-    "SELECT id, user_id, title, {text:metadata}, created_at, updated_at, results, messages "
-    "FROM {threads}"
+    "SELECT t.id, t.user_id, t.title, {text:t.metadata}, t.created_at, t.updated_at, "
+    f"{_COUNT.replace('@', 'results')}, {_COUNT.replace('@', 'messages')}, t.origin, t.start "
+    "FROM {threads} t WHERE NOT t.hidden"
 )
 _SUMMARY = (
     "SELECT key, text, covered, anchor, tokens, original_tokens, created_at, place "
-    "FROM {summaries} WHERE thread_id = ? AND text IS NOT NULL"
+    "FROM {summaries} WHERE text IS NOT NULL AND thread_id ="
 )
 _DROP_NOTES = "DELETE FROM {notes} WHERE thread_id = ? AND owner = ?"
 
@@ -227,17 +231,17 @@ class SqlHistory(HistoryStore):
         return await self._run(partial(_is_known, thread_id=thread_id, owner=self._owner))
 
     async def get_thread(self, thread_id: str) -> ThreadInfo:
-        found = await self._threads(f"{_THREAD} WHERE id = ?", thread_id, thread_id=thread_id)
+        found = await self._threads(f"{_THREAD} AND t.id = ?", thread_id, thread_id=thread_id)
         if not found:
             raise ThreadNotFoundError(thread_id)
         return found[0]
 
     async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
-        order = "ORDER BY updated_at DESC, {number} DESC LIMIT ?"
+        order = "ORDER BY t.updated_at DESC, t.{number} DESC LIMIT ?"
         most = _ALL if limit is None else min(limit, _ALL)
         if user_id is None:
             return await self._threads(f"{_THREAD} {order}", most)
-        return await self._threads(f"{_THREAD} WHERE user_id = ? {order}", user_id, most)
+        return await self._threads(f"{_THREAD} AND t.user_id = ? {order}", user_id, most)
 
     async def thread_page(
         self,
@@ -249,14 +253,12 @@ class SqlHistory(HistoryStore):
     ) -> tuple[list[ThreadInfo], int]:
         if not self._does("select_threads"):
             return await super().thread_page(limit, user_id=user_id, offset=offset, before=before)
-        theirs, values = ("", list[Any]()) if user_id is None else (" AND user_id = ?", [user_id])
+        theirs, values = ("", list[Any]()) if user_id is None else (" AND t.user_id = ?", [user_id])
         after = list[Any]() if before is None else [before[0], *before]
-        later = "" if before is None else " AND updated_at <= ? AND (updated_at < ? OR id < ?)"
-        query = (
-            f"{_THREAD} WHERE true{theirs}{later} ORDER BY updated_at DESC, id DESC "
-            "LIMIT ? OFFSET ?"
-        )
-        count = f"SELECT COUNT(*) FROM {{threads}} WHERE true{theirs}"
+        later = " AND t.updated_at <= ? AND (t.updated_at < ? OR t.id < ?)"
+        later = "" if before is None else later
+        query = f"{_THREAD}{theirs}{later} ORDER BY t.updated_at DESC, t.id DESC LIMIT ? OFFSET ?"
+        count = f"SELECT COUNT(*) FROM {{threads}} t WHERE NOT t.hidden{theirs}"
 
         def read(session: Session) -> tuple[list[ThreadInfo], int]:
             rows = session.execute(query, *values, *after, limit, offset).fetchall()
@@ -281,26 +283,36 @@ class SqlHistory(HistoryStore):
 
     async def remove_thread(self, thread_id: str) -> bool:
         def remove(session: Session) -> bool:
-            indexing.remove(session, thread_id)
-            gone = session.execute("DELETE FROM {threads} WHERE id = ?", thread_id)
-            # Results and runs refer to the thread and go with it.
-            session.execute("DELETE FROM {summaries} WHERE thread_id = ?", thread_id)
-            session.execute("DELETE FROM {vectors} WHERE thread_id = ?", thread_id)
-            for table in ("leases", "line", "notes"):
+            # What refers to the thread's row goes with it.
+            gone = branches.remove(session, thread_id)
+            # There may be summaries and vectors of threads that are not in this database.
+            for table in ("summaries", "vectors", "leases", "line", "notes"):
                 session.execute(f"DELETE FROM {{{table}}} WHERE thread_id = ?", thread_id)
-            return gone.rowcount > 0
+            return gone
 
         return await self._transact(remove, write=True, thread_id=thread_id)
 
+    async def insert_fork(
+        self, thread_id: str, at: str | int | None, fork_id: str, title: str | None
+    ) -> str:
+        work = partial(branches.fork, thread_id=thread_id, at=at, new_id=fork_id, title=title)
+        await self._transact(work, write=True, thread_id=thread_id)
+        return fork_id
+
+    async def rewind(self, thread_id: str, at: str | int) -> None:
+        work = partial(branches.rewind, thread_id=thread_id, at=at)
+        await self._transact(work, write=True, thread_id=thread_id, repeatable=False)
+
     async def stats(self, user_id: str | None = None) -> StoreStats:
         query = (
-            "SELECT COUNT(*), COUNT(DISTINCT user_id), "
-            "CAST(COALESCE(SUM(results), 0) AS bigint), "
-            "CAST(COALESCE(SUM(messages), 0) AS bigint) FROM {threads}"
+            "SELECT COUNT(*), COUNT(DISTINCT t.user_id), "
+            "CAST(COALESCE(SUM(COALESCE(b.results, t.results)), 0) AS bigint), "
+            "CAST(COALESCE(SUM(COALESCE(b.messages, t.messages)), 0) AS bigint) "
+            "FROM {threads} t LEFT JOIN {threads} b ON b.id = t.branch WHERE NOT t.hidden"
         )
         if user_id is None:
             return StoreStats(*await self._first(query))
-        return StoreStats(*await self._first(f"{query} WHERE user_id = ?", user_id))
+        return StoreStats(*await self._first(f"{query} AND t.user_id = ?", user_id))
 
     async def search(
         self, words: str, *, user_id: str | None = None, limit: int = 50
@@ -309,7 +321,7 @@ class SqlHistory(HistoryStore):
 
         def find(session: Session) -> tuple[list[Match], int]:
             found = indexing.find(session, sought, user_id=user_id, limit=limit)
-            of_found = session.select_ids(f"{_THREAD} WHERE id {{ids}}", ids=list(found))
+            of_found = session.select_ids(f"{_THREAD} AND t.id {{ids}}", ids=list(found))
             threads = {one.id: one for one in (_thread_info(session, row) for row in of_found)}
             matches = [replace(match, thread=threads[key]) for key, match in found.items()]
             return matches, indexing.lacking(session) if session.full_text else 0
@@ -367,9 +379,8 @@ class SqlHistory(HistoryStore):
         return await self._transact(append, thread_id=thread_id, write=True, repeatable=repeatable)
 
     async def count_results(self, thread_id: str) -> int:
-        found = await self._first(
-            "SELECT results FROM {threads} WHERE id = ?", thread_id, thread_id=thread_id
-        )
+        query = f"SELECT {_COUNT.replace('@', 'results')} FROM {{threads}} t WHERE t.id = ?"
+        found = await self._first(f"{query} AND NOT t.hidden", thread_id, thread_id=thread_id)
         if found is None:
             raise ThreadNotFoundError(thread_id)
         return found[0]
@@ -378,47 +389,34 @@ class SqlHistory(HistoryStore):
         return (await self.newest(thread_id, _ALL))[1]
 
     async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
-        def read(session: Session) -> list[Any]:
-            return _newest(session, thread_id, limit)
-
-        return _counted(thread_id, await self._transact(read, thread_id=thread_id))
+        read = partial(branches.newest, thread_id=thread_id, limit=limit)
+        count, rows = await self._transact(read, thread_id=thread_id)
+        return count, [_stored(thread_id, row) for row in rows]
 
     async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
-        # A range, not LIMIT: positions have no gaps, and a planner without statistics might sort
-        # the whole thread for LIMIT.
-        query = (
-            f"SELECT {_ROW} FROM {{results}} r WHERE r.thread_id = ? AND r.position >= ? "
-            "AND r.position < ? ORDER BY r.position"
-        )
-
-        def read(session: Session) -> list[StoredResult]:
-            rows = session.execute(query, thread_id, before - limit, before).fetchall()
-            return [_stored(thread_id, row) for row in rows]
-
-        return await self._transact(read, thread_id=thread_id)
+        read = partial(branches.page, thread_id=thread_id, before=before, limit=limit)
+        rows = await self._transact(read, thread_id=thread_id)
+        return [_stored(thread_id, row) for row in rows]
 
     # Summaries.
 
     async def load_summary(self, thread_id: str, key: str) -> Summary | None:
-        row = await self._first(f"{_SUMMARY} AND key = ?", thread_id, key, thread_id=thread_id)
-        return None if row is None else _summary(row)
+        read = partial(_load_summary, thread_id=thread_id, key=key)
+        return await self._transact(read, thread_id=thread_id)
 
     async def lock_summary(self, thread_id: str, key: str, owner: str, seconds: float) -> bool:
         return await self._change(
             "INSERT INTO {summaries} AS s (thread_id, key, locked_by, locked_until) "
-            "VALUES (?, ?, ?, {later}) ON CONFLICT (thread_id, key) DO UPDATE "
+            f"VALUES ({branches.BRANCH}, ?, ?, {{later}}) ON CONFLICT (thread_id, key) DO UPDATE "
             "SET locked_by = excluded.locked_by, locked_until = excluded.locked_until "
             "WHERE s.locked_by IS NULL OR s.locked_by = excluded.locked_by "
             "OR s.locked_until <= {lease_clock}",
-            *(thread_id, key, owner, seconds),
+            *(thread_id, thread_id, key, owner, seconds),
             thread_id=thread_id,
         )
 
     async def save_summary(self, thread_id: str, key: str, summary: Summary, owner: str) -> bool:
-        return await self._change(
-            "UPDATE {summaries} SET text = ?, covered = ?, anchor = ?, tokens = ?, "
-            "original_tokens = ?, created_at = ?, place = ?, locked_by = NULL, "
-            "locked_until = NULL WHERE thread_id = ? AND key = ? AND locked_by = ?",
+        values = (
             FreeText(summary.text.encode("utf-8", "replace").decode()),
             summary.covered,
             summary.anchor,
@@ -426,16 +424,30 @@ class SqlHistory(HistoryStore):
             summary.original_tokens,
             summary.created_at,
             summary.place,
-            *(thread_id, key, owner),
-            repeatable=False,
-            thread_id=thread_id,
         )
+
+        def save(session: Session) -> bool:
+            branch = branches.chain(session, thread_id)[0].id
+            which = (branch, key, owner)
+            query = "SELECT 1 FROM {summaries} WHERE thread_id = ? AND key = ? AND locked_by = ?"
+            if session.execute(f"{query} {{FOR_UPDATE}}", *which).fetchone() is None:
+                return False
+            branches.pass_on(session, branch, key, _find_summary(session, thread_id, key)[0])
+            session.execute(
+                "UPDATE {summaries} SET text = ?, covered = ?, anchor = ?, tokens = ?, "
+                "original_tokens = ?, created_at = ?, place = ?, locked_by = NULL, "
+                "locked_until = NULL WHERE thread_id = ? AND key = ? AND locked_by = ?",
+                *(*values, *which),
+            )
+            return True
+
+        return await self._transact(save, write=True, thread_id=thread_id, repeatable=False)
 
     async def unlock_summary(self, thread_id: str, key: str, owner: str) -> None:
         await self._change(
             "UPDATE {summaries} SET locked_by = NULL, locked_until = NULL "
-            "WHERE thread_id = ? AND key = ? AND locked_by = ?",
-            *(thread_id, key, owner),
+            f"WHERE thread_id = {branches.BRANCH} AND key = ? AND locked_by = ?",
+            *(thread_id, thread_id, key, owner),
             thread_id=thread_id,
         )
 
@@ -445,18 +457,23 @@ class SqlHistory(HistoryStore):
         query = "SELECT id FROM {vectors} WHERE thread_id = ? AND key = ? AND id {ids}"
 
         def read(session: Session) -> list[str]:
-            rows = session.select_ids(query, thread_id, key, ids=ids)
-            known = {session.given(row[0]) for row in rows}
+            known = {
+                session.given(row[0])
+                for branch in branches.chain(session, thread_id)
+                for row in session.select_ids(query, branch.id, key, ids=ids)
+            }
             return [one for one in ids if one not in known]
 
         return await self._transact(read, thread_id=thread_id)
 
     async def add_vectors(self, thread_id: str, key: str, vectors: Mapping[str, Vector]) -> None:
         # Sorted, so that two writers cannot wait for each other.
-        rows = [(thread_id, key, one, pack_vector(v)) for one, v in sorted(vectors.items())]
+        rows = [
+            (thread_id, thread_id, key, one, pack_vector(v)) for one, v in sorted(vectors.items())
+        ]
         query = (
-            "INSERT INTO {vectors} (thread_id, key, id, vector) VALUES (?, ?, ?, ?) "
-            "ON CONFLICT DO NOTHING"
+            "INSERT INTO {vectors} (thread_id, key, id, vector) "
+            f"VALUES ({branches.BRANCH}, ?, ?, ?) ON CONFLICT DO NOTHING"
         )
         await self._transact(
             lambda session: session.execute_many(query, rows), write=True, thread_id=thread_id
@@ -468,8 +485,11 @@ class SqlHistory(HistoryStore):
         query = "SELECT id, vector FROM {vectors} WHERE thread_id = ? AND key = ? AND id {ids}"
 
         def read(session: Session) -> list[tuple[str, float]]:
-            rows = session.select_ids(query, thread_id, key, ids=list(ids))
-            known = {session.given(one): unpack_vector(stored) for one, stored in rows}
+            known = {
+                session.given(one): unpack_vector(stored)
+                for branch in branches.chain(session, thread_id)
+                for one, stored in session.select_ids(query, branch.id, key, ids=list(ids))
+            }
             return nearest(vector, known, k)
 
         return await self._transact(read, thread_id=thread_id)
@@ -523,17 +543,18 @@ class SqlHistory(HistoryStore):
         if not self._does("lock_thread", "load_run", "newest"):
             return await super().open_run(thread_id, claim, run_id, limit)
 
-        def take(session: Session) -> tuple[RunRecord | None, RunRecord | None, list[Any]] | None:
+        def take(session: Session) -> tuple[RunRecord | None, RunRecord | None, Any] | None:
             if not _lock(session, thread_id, claim):
                 return None
             own = _load_run(session, thread_id=thread_id, run_id=run_id)
             previous = _load_run(session, thread_id=thread_id, run_id=None)
-            return own, previous, _newest(session, thread_id, limit)
+            return own, previous, branches.newest(session, thread_id, limit)
 
         found = await self._transact(take, thread_id=thread_id, write=True)
         if found is None:
             return None
-        count, page = _counted(thread_id, found[2])
+        count, rows = found[2]
+        page = [_stored(thread_id, row) for row in rows]
         return OpenedRun(own=found[0], previous=found[1], count=count, page=page)
 
     async def end_run(self, thread_id: str, owner: str, run: RunRecord) -> str | None:
@@ -637,26 +658,7 @@ class SqlHistory(HistoryStore):
         return await self._transact(partial(spending.spent, scope=scope))
 
     async def thread_data(self, thread_id: str) -> ThreadData:
-        def read(session: Session) -> ThreadData:
-            given = session.given
-            summaries = session.execute(f"{_SUMMARY} ORDER BY key", thread_id).fetchall()
-            query = "SELECT id, {text:json} FROM {runs} WHERE thread_id = ? ORDER BY number"
-            runs = session.execute(query, thread_id).fetchall()
-            vectors: dict[str, dict[str, Vector]] = {}
-            query = "SELECT key, id, vector FROM {vectors} WHERE thread_id = ? ORDER BY key, id"
-            for key, one, packed in session.execute(query, thread_id).fetchall():
-                vectors.setdefault(given(key), {})[given(one)] = unpack_vector(packed)
-            return ThreadData(
-                summaries={given(row[0]): _summary(row) for row in summaries},
-                vectors=vectors,
-                runs=tuple(decode_run(thread_id, given(one), text) for one, text in runs),
-                questions=tuple(
-                    asking.find(session, thread_id=thread_id, user_id=None, status=None, limit=None)
-                ),
-                takeover=staff.load(session, thread_id=thread_id),
-            )
-
-        return await self._transact(read, thread_id=thread_id)
+        return await self._transact(partial(_thread_data, thread_id=thread_id), thread_id=thread_id)
 
 
 def _of_owner(
@@ -676,7 +678,7 @@ def _is_known(session: Session, thread_id: str, owner: str | None) -> bool:
     Raises:
         ThreadNotFoundError: It is not the owner's, if one is given.
     """
-    query = "SELECT user_id FROM {threads} WHERE id = ?"
+    query = "SELECT user_id FROM {threads} WHERE id = ? AND NOT hidden"
     row = session.execute(query, thread_id).fetchone()
     if row is None or owner is None:
         return row is not None
@@ -689,33 +691,32 @@ def _lock(session: Session, thread_id: str, claim: LeaseClaim) -> bool:
     return leasing.lock(session, thread_id=thread_id, owner=claim.owner, seconds=claim.seconds)
 
 
-def _newest(session: Session, thread_id: str, limit: int) -> list[Any]:
-    """Return the last rows, each after the number of results; one empty row where there are none.
-
-    One query, so that the count and the results are of one moment.
-    """
-    query = (
-        f"SELECT t.results, {_ROW} FROM {{threads}} t LEFT JOIN {{results}} r "
-        "ON r.thread_id = t.id AND r.position >= t.results - ? AND r.position < t.results "
-        "WHERE t.id = ? ORDER BY r.position"
-    )
-    rows = session.execute(query, limit, thread_id).fetchall()
-    if not rows:
-        raise ThreadNotFoundError(thread_id)
-    return rows
+def _load_summary(session: Session, *, thread_id: str, key: str) -> Summary | None:
+    own = session.execute(f"{_SUMMARY} {branches.BRANCH} AND key = ?", thread_id, thread_id, key)
+    row = own.fetchone()
+    if row is None:
+        _, row = _find_summary(session, thread_id, key)
+    return None if row is None else _summary(row)
 
 
-def _counted(thread_id: str, rows: Sequence[Any]) -> tuple[int, list[StoredResult]]:
-    """Return the number of results, and those that `_newest` has read."""
-    return rows[0][0], [_stored(thread_id, row[1:]) for row in rows if row[1] is not None]
+def _find_summary(session: Session, thread_id: str, key: str) -> tuple[str | None, Any]:
+    """Return the nearest summary of nothing but what the thread has, and its branch."""
+    most = _ALL
+    for branch in branches.chain(session, thread_id):
+        row = session.execute(f"{_SUMMARY} ? AND key = ?", branch.id, key).fetchone()
+        if row is not None and (row[2] if row[7] is None else row[7]) <= most:
+            return branch.id, row
+        most = min(most, branch.messages)
+    return None, None
 
 
 def _save_run(session: Session, *, thread_id: str, run: RunRecord, text: str) -> None:
     saved = session.execute(
-        "INSERT INTO {runs} (thread_id, id, json, has_state, updated_at) "
-        "SELECT id, ?, ?, ?, clock_timestamp() FROM {threads} WHERE id = ? "
-        "ON CONFLICT (thread_id, id) DO UPDATE SET json = excluded.json, "
-        "has_state = excluded.has_state, updated_at = excluded.updated_at",
+        "INSERT INTO {runs} (thread_id, id, json, has_state, position, updated_at) "
+        f"SELECT COALESCE(t.branch, t.id), ?, ?, ?, {_COUNT.replace('@', 'results')}, "
+        "clock_timestamp() FROM {threads} t WHERE t.id = ? AND NOT t.hidden "
+        "ON CONFLICT (thread_id, id) DO UPDATE SET json = excluded.json, position = "
+        "excluded.position, has_state = excluded.has_state, updated_at = excluded.updated_at",
         *(run.id, JsonText(text), run.state is not None, thread_id),
     )
     if not saved.rowcount:
@@ -723,13 +724,53 @@ def _save_run(session: Session, *, thread_id: str, run: RunRecord, text: str) ->
 
 
 def _load_run(session: Session, *, thread_id: str, run_id: str | None) -> RunRecord | None:
-    query = "SELECT id, {text:json} FROM {runs} WHERE thread_id = ?"
-    if run_id is None:
-        newest = f"{query} AND has_state ORDER BY number DESC LIMIT 1"
-        row = session.execute(newest, thread_id).fetchone()
-    else:
-        row = session.execute(f"{query} AND id = ?", thread_id, run_id).fetchone()
+    """Return a run of the thread, or one of those that it shares with others, which have ended."""
+    which, one = ("AND has_state", []) if run_id is None else ("AND id = ?", [run_id])
+    query = "SELECT id, {text:json} FROM {runs} WHERE thread_id = "
+    last = "ORDER BY number DESC LIMIT 1"
+    own = f"{query}{branches.BRANCH} {which} {last}"
+    row = session.execute(own, thread_id, thread_id, *one).fetchone()
+    if row is None:
+        query = f"{query}? {which} AND has_state AND position <= ? {last}"
+        end = _ALL
+        for child, parent in pairwise(branches.chain(session, thread_id)):
+            end = min(end, child.start)
+            row = session.execute(query, parent.id, *one, end).fetchone()
+            if row is not None:
+                break
     return None if row is None else decode_run(thread_id, session.given(row[0]), row[1])
+
+
+def _thread_data(session: Session, *, thread_id: str) -> ThreadData:
+    """Return all that is kept for a thread, and of what it shares what is made of that alone."""
+    given = session.given
+    known = branches.chain(session, thread_id)
+    summaries: dict[str, Summary] = {}
+    vectors: dict[str, dict[str, Vector]] = {}
+    runs: list[RunRecord] = []
+    end = most = _ALL
+    for number, branch in enumerate(known):
+        for row in session.execute(f"{_SUMMARY} ? ORDER BY key", branch.id).fetchall():
+            if (row[2] if row[7] is None else row[7]) <= most:
+                summaries.setdefault(given(row[0]), _summary(row))
+        query = (
+            "SELECT id, {text:json} FROM {runs} WHERE thread_id = ? AND position <= ? "
+            f"{'AND has_state' if number else ''} ORDER BY number"
+        )
+        rows = session.execute(query, branch.id, end).fetchall()
+        runs = [*(decode_run(thread_id, given(one), text) for one, text in rows), *runs]
+        query = "SELECT key, id, vector FROM {vectors} WHERE thread_id = ? ORDER BY key, id"
+        for key, one, packed in session.execute(query, branch.id).fetchall():
+            vectors.setdefault(given(key), {}).setdefault(given(one), unpack_vector(packed))
+        end, most = min(end, branch.start), min(most, branch.messages)
+    asked = asking.find(session, thread_id=thread_id, user_id=None, status=None, limit=None)
+    return ThreadData(
+        summaries=summaries,
+        vectors=vectors,
+        runs=tuple(runs),
+        questions=tuple(asked),
+        takeover=staff.load(session, thread_id=thread_id),
+    )
 
 
 def _append(session: Session, thread_id: str, rows: Sequence[Row]) -> None:
@@ -738,50 +779,67 @@ def _append(session: Session, thread_id: str, rows: Sequence[Row]) -> None:
     The thread's row is locked first, so that writers come one after another and each sees what the
     one before has added.
     """
+    columns = "results, messages, size, system, indexed"
     query = (
-        "SELECT results, title, messages, size, system, indexed, user_id FROM {threads} "
-        "WHERE id = ? {FOR_UPDATE}"
+        f"SELECT {columns}, title, user_id, branch, parent FROM {{threads}} "
+        "WHERE id = ? AND NOT hidden {FOR_UPDATE}"
     )
     found = session.execute(query, thread_id).fetchone()
     if found is None:
         raise ThreadNotFoundError(thread_id)
-    query = "SELECT id, {bytes:json} FROM {results} WHERE thread_id = ? AND id {ids}"
+    first, *extent, indexed = found[:5]
+    title, user_id, other, parent = found[5:]
+    branch = thread_id
+    if other is not None:
+        branch = session.given(other)
+        query = f"SELECT {columns} FROM {{threads}} WHERE id = ? {{FOR_UPDATE}}"
+        first, *extent, indexed = session.execute(query, branch).fetchone()
+    shared = other is not None or parent is not None
+    known = branches.chain(session, thread_id) if shared else [branches.Branch(branch, 0, 0)]
     ids = [row.id for row in rows if row.id is not None]
-    existing = session.select_ids(query, thread_id, ids=ids)
+    existing = branches.with_ids(session, known, ids)
     stored = {session.given(one): _as_str(text) for one, text in existing}
     new = new_rows(thread_id, stored, rows)
     if not new:
         return
-    first, title = found[0], session.given(found[1]) or _title(session, thread_id, new)
-    total = Extent(*found[2:5])
+    title = session.given(title) or _title(session, known, first, new)
+    total = Extent(*extent)
     values: list[tuple[Any, ...]] = []
     for position, row in enumerate(new, first):
-        values.append(_values(thread_id, position, row, total))
+        values.append(_values(branch, position, row, total))
         total += row.extent
     session.execute_many(
         "INSERT INTO {results} (thread_id, position, id, agent_name, created_at, json, metadata, "
         "tokens, messages, size, system) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         values,
     )
-    indexed = found[5]
     if session.full_text and indexed == first:  # else `index_words` has to add older ones first
-        user_id = None if found[6] is None else session.given(found[6])
-        indexing.add(session, thread_id, user_id, enumerate((row.json for row in new), first))
+        owner = None if user_id is None else session.given(user_id)
+        indexing.add(session, branch, owner, enumerate((row.json for row in new), first))
         indexed += len(new)
-    session.execute(
-        "UPDATE {threads} SET title = ?, results = ?, messages = ?, size = ?, system = ?, "
-        "indexed = ?, updated_at = clock_timestamp() WHERE id = ?",
-        *(title, first + len(new), total.messages, total.size, total.system, indexed, thread_id),
-    )
+    counts = (first + len(new), total.messages, total.size, total.system, indexed)
+    query = "results = ?, messages = ?, size = ?, system = ?, indexed = ?"
+    changed = "title = ?, updated_at = clock_timestamp() WHERE id = ?"
+    if branch == thread_id:
+        session.execute(f"UPDATE {{threads}} SET {query}, {changed}", *(*counts, title, thread_id))
+    else:
+        session.execute(f"UPDATE {{threads}} SET {query} WHERE id = ?", *counts, branch)
+        session.execute(f"UPDATE {{threads}} SET {changed}", title, thread_id)
 
 
-def _title(session: Session, thread_id: str, new: Sequence[Row]) -> str:
+def _title(session: Session, known: Sequence[branches.Branch], end: int, new: Sequence[Row]) -> str:
     """Return a title for a thread that has none, unless an earlier user message gave none."""
     title = first_title(new)
     if not title:
         return ""
-    query = "SELECT 1 FROM {results} WHERE thread_id = ? AND agent_name = ? LIMIT 1"
-    return title if session.execute(query, thread_id, USER).fetchone() is None else ""
+    query = (
+        "SELECT 1 FROM {results} WHERE thread_id = ? AND agent_name = ? "
+        "AND position >= ? AND position < ? LIMIT 1"
+    )
+    for branch, first, last in branches.pieces(known, 0, end):
+        if session.execute(query, branch, USER, first, last).fetchone() is not None:
+            return ""
+    return title
 
 
 def _values(thread_id: str, position: int, row: Row, before: Extent) -> tuple[Any, ...]:
@@ -806,7 +864,7 @@ def _stored(thread_id: str, row: Sequence[Any]) -> StoredResult:
 
 
 def _thread_info(session: Session, row: Sequence[Any]) -> ThreadInfo:
-    key, user_id, title, metadata, created, updated, results, messages = row
+    key, user_id, title, metadata, created, updated, results, messages, origin, start = row
     thread_id = session.given(key)
     return ThreadInfo(
         id=thread_id,
@@ -817,6 +875,8 @@ def _thread_info(session: Session, row: Sequence[Any]) -> ThreadInfo:
         updated_at=_time(updated),
         result_count=results,
         message_count=messages,
+        forked_from=None if origin is None else session.given(origin),
+        forked_at=None if origin is None else start,
     )
 
 

@@ -1,5 +1,6 @@
 """The queries of questions and of the runs that wait for them; each function is one transaction."""
 
+# ruff: noqa: S608 - queries are put together from parts of our own
 from __future__ import annotations
 
 import json
@@ -10,6 +11,7 @@ from typing import Any
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.questions import Question, QuestionFilter
 from agentkit_py.history.runs import RunRecord
+from agentkit_py.stores._sql_branches import BRANCH
 from agentkit_py.stores._sql_session import JsonText, Session
 from agentkit_py.stores.rows import decode_run, encode_json, encode_run
 
@@ -56,19 +58,20 @@ def change_run(
     session: Session, *, thread_id: str, run_id: str, make: Callable[[RunRecord], RunRecord | None]
 ) -> RunRecord | None:
     """Change the record of a run; return it as it is then."""
-    query = "SELECT {text:json} FROM {runs} WHERE thread_id = ? AND id = ? {FOR_UPDATE}"
-    row = session.execute(query, thread_id, run_id).fetchone()
+    query = (
+        f"SELECT {{text:json}} FROM {{runs}} WHERE thread_id = {BRANCH} AND id = ? {{FOR_UPDATE}}"
+    )
+    row = session.execute(query, thread_id, thread_id, run_id).fetchone()
     known = None if row is None else decode_run(thread_id, run_id, row[0])
     made = None if known is None else make(known)
     if made is None:
         return known
     session.execute(
         "UPDATE {runs} SET json = ?, has_state = ?, updated_at = clock_timestamp() "
-        "WHERE thread_id = ? AND id = ?",
+        f"WHERE thread_id = {BRANCH} AND id = ?",
         JsonText(encode_run(made, thread_id)),
         made.state is not None,
-        thread_id,
-        run_id,
+        *(thread_id, thread_id, run_id),
     )
     return made
 

@@ -17,6 +17,26 @@ from agentkit_py.stores.words import WordSearch, index_entry
 
 _BATCH = 1000
 _LACKING = "indexed < results"
+_SHARING = (
+    "SELECT 1 WHERE EXISTS (SELECT 1 FROM {threads} WHERE parent IS NOT NULL) "
+    "OR EXISTS (SELECT 1 FROM {threads} WHERE branch IS NOT NULL)"
+)
+_SHARED = (
+    # Which threads have the results of a branch that is not their own row, and how far.
+    "shared (id, updated_at, number, branch, until) AS ("
+    "SELECT t.id, t.updated_at, t.{number}, COALESCE(t.branch, t.parent), "
+    "CASE WHEN t.branch IS NULL THEN t.start ELSE 9223372036854775807 END FROM {threads} t "
+    "WHERE NOT t.hidden AND (t.branch IS NOT NULL OR t.parent IS NOT NULL) UNION ALL "
+    "SELECT s.id, s.updated_at, s.number, b.parent, "
+    "CASE WHEN b.start < s.until THEN b.start ELSE s.until END FROM shared s "
+    "JOIN {threads} b ON b.id = s.branch WHERE b.parent IS NOT NULL)"
+)
+_OF_THREADS = (
+    "SELECT f.* FROM found f JOIN {threads} t ON t.id = f.id "
+    "WHERE NOT t.hidden AND t.branch IS NULL UNION ALL "
+    "SELECT s.id, s.updated_at, s.number, s.branch, f.position FROM found f "
+    "JOIN shared s ON s.branch = f.branch AND f.position < s.until"
+)
 _RESULTS = (
     "SELECT position, {bytes:json} FROM {results} WHERE thread_id = ? AND position >= ? "
     "AND position < ? ORDER BY position"
@@ -44,13 +64,23 @@ def add(
     session.execute_many("{add_words}", entries)
 
 
-def remove(session: Session, thread_id: str) -> None:
-    """Remove a thread from an index whose entries do not go with the thread itself."""
-    query = "SELECT indexed, user_id FROM {threads} WHERE id = ?"
-    found = None if session.words_follow else session.execute(query, thread_id).fetchone()
+def remove(session: Session, thread_id: str, begin: int | None = None) -> None:
+    """Remove a thread's results from the index, before they are removed themselves.
+
+    Args:
+        session: The transaction.
+        thread_id: The thread; where entries go with its row, nothing is done for all of it.
+        begin: The position of the first result to remove; None: all.
+    """
+    if session.words_follow:
+        if begin is not None:
+            session.execute("{cut_words}", thread_id, begin)
+        return
+    query = "SELECT indexed, user_id, start FROM {threads} WHERE id = ?"
+    found = session.execute(query, thread_id).fetchone()
     if found is None:
         return
-    for first in range(0, found[0], _BATCH):
+    for first in range(found[2] if begin is None else begin, found[0], _BATCH):
         end = min(first + _BATCH, found[0])
         rows = session.execute(_RESULTS, thread_id, first, end).fetchall()
         try:
@@ -58,17 +88,18 @@ def remove(session: Session, thread_id: str) -> None:
         except InvalidRecordError:
             # Words that are not known cannot be taken out, and none may stay: it begins anew.
             session.execute("{remove_all_words}")
-            session.execute("UPDATE {threads} SET indexed = 0")
+            session.execute("UPDATE {threads} SET indexed = start")
             return
         session.execute_many("{remove_words}", entries)
 
 
-def catch_up(session: Session, most: int) -> int:
+def catch_up(session: Session, most: int, thread_id: str | None = None) -> int:
     """Add results that the index lacks; return how many it lacks then."""
     if not session.full_text:
         return 0
-    query = f"SELECT id, user_id, indexed, results FROM {{threads}} WHERE {_LACKING} LIMIT ?"
-    for key, user, indexed, results in session.execute(query, most).fetchall():
+    which, one = ("", []) if thread_id is None else (" AND id = ?", [thread_id])
+    query = f"SELECT id, user_id, indexed, results FROM {{threads}} WHERE {_LACKING}{which} LIMIT ?"
+    for key, user, indexed, results in session.execute(query, *one, most).fetchall():
         if most <= 0:
             break
         thread_id, user_id = session.given(key), None if user is None else session.given(user)
@@ -76,21 +107,22 @@ def catch_up(session: Session, most: int) -> int:
         add(session, thread_id, user_id, session.execute(_RESULTS, key, indexed, end).fetchall())
         session.execute("UPDATE {threads} SET indexed = ? WHERE id = ?", end, thread_id)
         most -= end - indexed
-    return lacking(session)
+    return lacking(session, thread_id)
 
 
-def lacking(session: Session) -> int:
+def lacking(session: Session, thread_id: str | None = None) -> int:
     """Return the number of results that the index lacks."""
+    which, one = ("", []) if thread_id is None else (" AND id = ?", [thread_id])
     query = (
         "SELECT CAST(COALESCE(SUM(results - indexed), 0) AS bigint) FROM {threads} "
-        f"WHERE {_LACKING}"
+        f"WHERE {_LACKING}{which}"
     )
-    return session.execute(query).fetchone()[0]
+    return session.execute(query, *one).fetchone()[0]
 
 
-def fill(session: Session) -> None:
-    """Index what was stored before there was an index."""
-    while catch_up(session, _BATCH):
+def fill(session: Session, thread_id: str | None = None) -> None:
+    """Index what is not in the index: of one thread, or of all."""
+    while catch_up(session, _BATCH, thread_id):
         pass
 
 
@@ -99,7 +131,7 @@ def find(
 ) -> dict[str, Match]:
     """Return the first match of each thread, by thread, last changed first."""
     theirs, user = ("", []) if user_id is None else (" AND t.user_id = ?", [user_id])
-    found = "SELECT t.id, t.updated_at, t.{number} AS number, "
+    found = "SELECT t.id, t.updated_at, t.{number} AS number, t.id AS branch, "
     # What the index lacks is read; without an index, or a word, that is everything.
     terms = search.terms() if session.full_text else []
     lacks = "t.indexed < t.results AND r.position >= t.indexed" if terms else "true"
@@ -111,10 +143,14 @@ def find(
     if terms:
         candidates += f" UNION ALL {found}{{found_words}}{theirs}"
         values += [session.word_query(terms, user_id), *user]
+    first = ""
+    if session.execute(_SHARING).fetchone() is not None:
+        first = f"WITH RECURSIVE found AS ({candidates}), {_SHARED} "
+        candidates = _OF_THREADS
     # The rows are read in order, one by one, as long as more threads are asked for.
     query = (
-        "SELECT c.id, c.position, (SELECT {bytes:r.json} FROM {results} r "
-        "WHERE r.thread_id = c.id AND r.position = c.position) "
+        f"{first}SELECT c.id, c.position, (SELECT {{bytes:r.json}} FROM {{results}} r "
+        "WHERE r.thread_id = c.branch AND r.position = c.position) "
         f"FROM (SELECT * FROM ({candidates}) f "
         "ORDER BY updated_at DESC, number DESC, position LIMIT {all}) c"
     )

@@ -190,6 +190,18 @@ class TypeScriptTables(SqlHistory):
         await super().insert_thread(info)
         await super().save_run(info.id, run)
 
+    # A fork is a copy: TypeScript knows nothing of results that threads share.
+    async def insert_fork(
+        self, thread_id: str, at: str | int | None, fork_id: str, title: str | None
+    ) -> str:
+        return await HistoryStore.insert_fork(self, thread_id, at, fork_id, title)
+
+    async def rewind(self, thread_id: str, at: str | int) -> None:
+        raise ConfigurationError(
+            "PostgresHistory(layout='typescript'): a thread of TypeScript's tables cannot be "
+            "rewound; fork it, and go on with the fork."
+        )
+
     # A thread of these tables is read whole.
     async def count_results(self, thread_id: str) -> int:
         return await HistoryStore.count_results(self, thread_id)

@@ -13,6 +13,7 @@ from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import (
     ConfigurationError,
     HistoryError,
+    MessageNotFoundError,
     ThreadBusyError,
     ThreadNotFoundError,
 )
@@ -25,7 +26,7 @@ from agentkit_py.history.staff import TAKEN_OVER, note_user_message
 from agentkit_py.messages import Message
 from agentkit_py.processors.base import Extent, Processors, extent_of
 from agentkit_py.processors.tokenizers import count_text, default_tokenizer, is_ready, prepare
-from agentkit_py.results import AgentResult
+from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores.rows import (
     Match,
     Row,
@@ -36,9 +37,10 @@ from agentkit_py.stores.rows import (
     encode_row,
     find_words,
     new_thread,
+    new_thread_id,
     title_of,
 )
-from agentkit_py.stores.thread_data import ThreadData
+from agentkit_py.stores.thread_data import ThreadData, restore
 from agentkit_py.stores.words import WordSearch
 from agentkit_py.stores.workspace import Workspace
 
@@ -48,6 +50,9 @@ if TYPE_CHECKING:
 
 _PAGE, _AT_ONCE, _PAUSE = 100, 20, 60.0
 """Threads that are looked at together, and those and seconds of `HistoryStore.keep`."""
+
+_LOOKED_AT = 50
+"""Results that are read at once to look for one."""
 
 
 class HistoryStore(HistoryConfig, ABC):
@@ -191,6 +196,99 @@ class HistoryStore(HistoryConfig, ABC):
         thread = new_thread(thread_id, user_id, title, metadata)
         await self.insert_thread(thread)
         return thread.id
+
+    async def fork(
+        self,
+        thread_id: str,
+        at: str | int | None = None,
+        *,
+        fork_id: str | None = None,
+        title: str | None = None,
+    ) -> str:
+        """Create a thread that begins with what another had before a message of the user.
+
+        It belongs to the same user, has the other's metadata, and goes on from the summaries,
+        vectors and state that the other had there. From then on each is by itself. The stores of
+        this library copy nothing, however long the thread is; with ``layout="typescript"``, and in
+        a store of one's own that does nothing for it, the fork is a copy.
+
+        Args:
+            thread_id: The thread to fork; it stays as it is.
+            at: The id or position of a message of the user, which is left out with all after it;
+                None: the fork has the whole thread.
+            fork_id: The fork's id, a new one unless given. Where nothing is copied, forking again
+                to the same id at the same place does nothing.
+            title: The fork's title; None: the thread's.
+
+        Returns:
+            The fork's id.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+            MessageNotFoundError: It has no such message.
+            HistoryError: There is another thread under ``fork_id``.
+        """
+        key = new_thread_id() if fork_id is None else check_text("thread id", fork_id)
+        return await self.insert_fork(thread_id, at, key, title)
+
+    async def insert_fork(
+        self, thread_id: str, at: str | int | None, fork_id: str, title: str | None
+    ) -> str:
+        """Add a fork; return its id. `fork` has checked its arguments.
+
+        The default copies; override it where the database can refer to what is there.
+        """
+        info = await self.get_thread(thread_id)
+        stored = await self.stored_results(thread_id)
+        place = _place_of(thread_id, stored, at)
+        if await self.thread_exists(fork_id):
+            raise HistoryError(f"There is a thread {fork_id!r} already; give the fork another id.")
+        title = info.title if title is None else title
+        made: JsonObject = dict(info.metadata)
+        key = await self.add_thread(fork_id, user_id=info.user_id, title=title, metadata=made)
+        rows = [encode_row(one.result, key, one.metadata) for one in stored[:place]]
+        await self.append_rows(key, rows)
+        data = await self.thread_data(thread_id)
+        await restore(self, key, data.before([one.result for one in stored[:place]]))
+        return key
+
+    async def rewind(self, thread_id: str, at: str | int) -> None:
+        """Take a thread back to before a message of the user.
+
+        It goes on from the summaries and the state that it had there. What it had after that is
+        part of no thread any more, except of forks that were made of it before; it is deleted
+        with the thread. To keep it within reach, `fork` the thread first.
+
+        Args:
+            thread_id: The thread.
+            at: The id or position of a message of the user, which goes with all after it.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+            MessageNotFoundError: It has no such message.
+            ThreadBusyError: A run has the thread's lease, or waits for a person's answer.
+            ConfigurationError: The store cannot do that.
+        """
+        del thread_id, at
+        raise ConfigurationError(
+            f"{type(self).__name__}: this store's threads cannot be rewound; fork the thread, and "
+            "go on with the fork."
+        )
+
+    async def last_user_message(self, thread_id: str) -> StoredResult | None:
+        """Return the user's last message in a thread; None: there is none.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+        """
+        end, found = await self.newest(thread_id, _LOOKED_AT)
+        while found:
+            for one in reversed(found):
+                if one.result.agent_name == USER:
+                    return one
+            end -= _LOOKED_AT
+            found = await self.page(thread_id, end, _LOOKED_AT) if end > 0 else []
+        return None
 
     def restricted_to(self, user_id: str) -> Self | None:
         """Return this store with each access to a thread refused where it is not the user's.
@@ -516,6 +614,17 @@ def _thread_of(context: HistoryContext) -> str:
     if context.thread_id is None:
         raise HistoryError("The run has no thread id; create_thread has to come first.")
     return check_text("thread id", context.thread_id)
+
+
+def _place_of(thread_id: str, stored: Sequence[StoredResult], at: str | int | None) -> int:
+    """Return the position of a message of the user, or the end."""
+    if at is None or at == len(stored):
+        return len(stored)
+    for one in stored:
+        known = one.result.id if isinstance(at, str) else one.position
+        if known == at and one.result.agent_name == USER:
+            return one.position
+    raise MessageNotFoundError(thread_id, at)
 
 
 def _with_extents(stored: Iterable[StoredResult]) -> list[StoredResult]:

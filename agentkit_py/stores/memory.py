@@ -8,9 +8,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Lock
+from uuid import uuid4
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.errors import (
+    HistoryError,
+    MessageNotFoundError,
+    ThreadBusyError,
+    ThreadNotFoundError,
+)
 from agentkit_py.history.facts import Fact
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import Question, QuestionFilter
@@ -24,8 +30,8 @@ from agentkit_py.history.runs import (
 from agentkit_py.history.spending import Refused, Spending
 from agentkit_py.history.staff import Takeover, TakeoverStatus
 from agentkit_py.processors.base import Extent, Processors, Summary
-from agentkit_py.processors.vectors import MemoryIndex, Vector
-from agentkit_py.results import USER
+from agentkit_py.processors.vectors import MemoryIndex, Vector, nearest
+from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.rows import (
     Row,
@@ -39,20 +45,86 @@ from agentkit_py.stores.rows import (
     encode_run,
     encode_takeover,
     first_title,
+    first_title_of,
     new_rows,
     now,
 )
 from agentkit_py.stores.thread_data import ThreadData
 
 
+@dataclass(slots=True, eq=False)
+class _Branch:
+    """Results from a position on; those before it are the parent's."""
+
+    key: str
+    """The key of its runs, summaries and vectors."""
+
+    parent: _Branch | None = None
+    start: int = 0
+    rows: list[Row] = field(default_factory=list[Row])
+    places: dict[str, int] = field(default_factory=dict[str, int])
+    """Positions of rows by their ids."""
+
+    extents: list[Extent] = field(default_factory=lambda: [Extent()])
+    """The size of the thread before each row, and after the last."""
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.rows)
+
+    def chain(self) -> Iterator[_Branch]:
+        """Yield the branch, its parent, and so on."""
+        branch: _Branch | None = self
+        while branch is not None:
+            yield branch
+            branch = branch.parent
+
+    def pieces(self) -> Iterator[tuple[_Branch, int]]:
+        """Yield the branch and its parents, each with the position up to which it counts."""
+        end = self.end
+        for branch in self.chain():
+            yield branch, end
+            end = min(end, branch.start)
+
+    def row(self, position: int) -> tuple[Row, Extent]:
+        """Return a row, and the size of the thread before it."""
+        branch = next(one for one in self.chain() if one.start <= position)
+        return branch.rows[position - branch.start], branch.extents[position - branch.start]
+
+    def between(self, first: int, end: int) -> list[tuple[Row, Extent]]:
+        """Return rows with the size of the thread before each."""
+        found: list[tuple[Row, Extent]] = []
+        for branch in self.chain():
+            begin = max(first, branch.start)
+            if begin < end:
+                part = slice(begin - branch.start, end - branch.start)
+                found[:0] = zip(branch.rows[part], branch.extents[part], strict=False)
+            end = min(end, branch.start)
+        return found
+
+    def place(self, message_id: str) -> int | None:
+        """Return the position of the row with an id."""
+        for branch, end in self.pieces():
+            found = branch.places.get(message_id)
+            if found is not None and found < end:
+                return found
+        return None
+
+    def before(self, position: int) -> Extent:
+        """Return the size of the thread before a position."""
+        return self.extents[-1] if position == self.end else self.row(position)[1]
+
+    def cut(self, end: int) -> None:
+        """Remove the rows from a position on."""
+        del self.rows[end - self.start :], self.extents[end - self.start + 1 :]
+        self.places = {one: place for one, place in self.places.items() if place < end}
+
+
 @dataclass(slots=True)
 class _Thread:
     info: ThreadInfo
     metadata: str
-    rows: list[Row] = field(default_factory=list[Row])
-    by_id: dict[str, str] = field(default_factory=dict[str, str])
-    extents: list[Extent] = field(default_factory=lambda: [Extent()])
-    """The size of the thread before each row, and after the last."""
+    branch: _Branch
 
 
 @dataclass(slots=True)
@@ -78,9 +150,19 @@ class _Lock:
         return self.owner is None or self.until <= time.time()
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    json: str
+    place: int
+    """The number of results that the thread had when it was saved."""
+
+    state: bool
+    """True if the record has a state."""
+
+
 @dataclass(slots=True)
 class _Data:
-    """Thread data; there may be some of threads that are not in this store."""
+    """Data of a thread or a branch; there may be some of threads that are not in this store."""
 
     lease: _Lock = field(default_factory=_Lock)
     line: dict[str, float] = field(default_factory=dict[str, float])
@@ -89,7 +171,8 @@ class _Data:
     notes: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     """JSON of notes by owner and key."""
 
-    runs: dict[str, str] = field(default_factory=dict[str, str])
+    runs: dict[str, _Run] = field(default_factory=dict[str, _Run])
+
     summaries: dict[str, Summary] = field(default_factory=dict[str, Summary])
     summary_locks: dict[str, _Lock] = field(default_factory=dict[str, _Lock])
 
@@ -133,7 +216,8 @@ class MemoryHistory(HistoryStore):
         metadata = encode_metadata(thread.metadata, thread.id)
         with self._lock:
             if thread.id not in self._threads:
-                self._threads[thread.id] = _Thread(replace(thread, metadata={}), metadata)
+                info, branch = replace(thread, metadata={}), _Branch(thread.id)
+                self._threads[thread.id] = _Thread(info, metadata, branch)
 
     def _thread(self, thread_id: str) -> _Thread:
         found = self._threads.get(thread_id)
@@ -141,28 +225,135 @@ class MemoryHistory(HistoryStore):
             raise ThreadNotFoundError(thread_id)
         return found
 
-    def _data_of(self, thread_id: str) -> _Data:
-        """Return a thread's data to change."""
-        return self._data.setdefault(thread_id, _Data())
+    def _data_of(self, key: str) -> _Data:
+        """Return the data of a thread or branch to change."""
+        return self._data.setdefault(key, _Data())
 
-    def _known_of(self, thread_id: str) -> _Data:
-        """Return a thread's data to read."""
-        return self._data.get(thread_id) or _Data()
+    def _known_of(self, key: str) -> _Data:
+        """Return the data of a thread or branch to read."""
+        return self._data.get(key) or _Data()
+
+    def _branch_of(self, thread_id: str) -> _Branch:
+        """Return a thread's branch; a thread that is not here is its own."""
+        found = self._threads.get(thread_id)
+        return _Branch(thread_id) if found is None else found.branch
+
+    async def insert_fork(
+        self, thread_id: str, at: str | int | None, fork_id: str, title: str | None
+    ) -> str:
+        """Add a fork; it shares the rows of the thread."""
+        with self._lock:
+            thread = self._thread(thread_id)
+            position = _place(thread_id, thread.branch, at)
+            known = self._threads.get(fork_id)
+            if known is not None:
+                if (known.info.forked_from, known.info.forked_at) == (thread_id, position):
+                    return fork_id
+                raise HistoryError(
+                    f"There is a thread {fork_id!r} already; give the fork another id."
+                )
+            time = datetime.fromisoformat(now())
+            info = replace(
+                thread.info,
+                id=fork_id,
+                title=thread.info.title if title is None else title,
+                created_at=time,
+                updated_at=time,
+                forked_from=thread_id,
+                forked_at=position,
+            )
+            branch = self._child(thread.branch, position, fork_id)
+            self._threads[fork_id] = _Thread(info, thread.metadata, branch)
+            return fork_id
+
+    async def rewind(self, thread_id: str, at: str | int) -> None:
+        """Have the thread go on in a branch that shares the rows before a message."""
+        with self._lock:
+            thread = self._thread(thread_id)
+            asked = any(
+                q.thread_id == thread_id and q.status == "open" for q in self._questions.values()
+            )
+            if asked or not self._known_of(thread_id).lease.is_free:
+                raise ThreadBusyError(thread_id)
+            position = _place(thread_id, thread.branch, at)
+            title = thread.info.title
+            if not position and thread.branch.end and title:
+                first = AgentResult.from_dict(json.loads(thread.branch.row(0)[0].json))
+                title = "" if title == first_title_of(first) else title
+            thread.branch = self._child(thread.branch, position, uuid4().hex)
+            changed = datetime.fromisoformat(now())
+            thread.info = replace(thread.info, title=title, updated_at=changed)
+
+    def _child(self, branch: _Branch, position: int, key: str) -> _Branch:
+        """Return a branch that shares all rows before a position.
+
+        Branches that begin later are left out, unless they have summarized what they share.
+        """
+        before = branch.before(position)
+
+        def counts(one: _Branch) -> bool:
+            made = self._known_of(one.key).summaries.values()
+            return one.start < position or any(_covers(s) <= before.messages for s in made)
+
+        parent = next((one for one in branch.chain() if position and counts(one)), None)
+        return _Branch(key, parent, position, extents=[before])
+
+    def _release(self, branch: _Branch) -> None:
+        """Drop what no thread has any more of a branch and its parents."""
+        for one in branch.chain():
+            ends = [
+                end
+                for thread in self._threads.values()
+                for other, end in thread.branch.pieces()
+                if other is one
+            ]
+            if one.key in self._threads or (ends and max(ends) == one.end):
+                continue
+            if ends:
+                self._pass_on(one, self._known_of(one.key).summaries)
+                one.cut(max(one.start, *ends))
+                runs = self._known_of(one.key).runs.items()
+                kept = {key: run for key, run in runs if run.state and run.place <= one.end}
+                self._data[one.key] = _Data(runs=kept)
+            else:
+                self._data.pop(one.key, None)
+            self._vectors.forget(one.key)
+
+    def _branches(self) -> Iterator[_Branch]:
+        """Yield the branches of all threads; one that several have, several times."""
+        for thread in self._threads.values():
+            yield from thread.branch.chain()
+
+    def _pass_on(self, branch: _Branch, shared: Mapping[str, Summary]) -> None:
+        """Give a branch's children its summaries of what they share, before these change."""
+        for child in [one for one in self._branches() if one.parent is branch]:
+            own = self._data_of(child.key).summaries
+            for one, summary in shared.items():
+                if _covers(summary) <= child.extents[0].messages:
+                    own.setdefault(one, summary)
 
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
         """Add rows at the end, in order, without those whose id is stored already."""
         with self._lock:
             thread = self._thread(thread_id)
-            new = new_rows(thread_id, thread.by_id, rows)
+            branch = thread.branch
+            places = {row.id: branch.place(row.id) for row in rows if row.id is not None}
+            stored = {
+                one: branch.row(place)[0].json for one, place in places.items() if place is not None
+            }
+            new = new_rows(thread_id, stored, rows)
             if not new:
                 return
             title = thread.info.title
-            if not title and all(row.agent_name != USER for row in thread.rows):
+            if not title and all(
+                row.agent_name != USER for row, _ in branch.between(0, branch.end)
+            ):
                 title = first_title(new)
-            thread.rows.extend(new)
             for row in new:
-                thread.extents.append(thread.extents[-1] + row.extent)
-            thread.by_id.update({row.id: row.json for row in new if row.id is not None})
+                if row.id is not None:
+                    branch.places[row.id] = branch.end
+                branch.extents.append(branch.extents[-1] + row.extent)
+                branch.rows.append(row)
             changed = datetime.fromisoformat(now())
             thread.info = replace(thread.info, title=title, updated_at=changed)
 
@@ -170,7 +361,7 @@ class MemoryHistory(HistoryStore):
         """Return the results with their positions and metadata, oldest first."""
         with self._lock:
             thread = self._thread(thread_id)
-        return _decoded(thread_id, thread, 0, len(thread.rows))
+        return _decoded(thread_id, thread, 0, thread.branch.end)
 
     async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
         """Return the last ``limit`` results before the position ``before``, oldest first."""
@@ -194,30 +385,57 @@ class MemoryHistory(HistoryStore):
     async def count_results(self, thread_id: str) -> int:
         """Return the number of results, user turns included."""
         with self._lock:
-            return len(self._thread(thread_id).rows)
+            return self._thread(thread_id).branch.end
 
     async def remove_thread(self, thread_id: str) -> bool:
         """Remove a thread with its results and thread data; return False if there was none."""
         with self._lock:
-            self._data.pop(thread_id, None)
-            self._vectors.forget(thread_id)
+            found = self._threads.pop(thread_id, None)
             self._facts = [one for one in self._facts if one[0].thread_id != thread_id]
             for question in [q for q in self._questions.values() if q.thread_id == thread_id]:
                 del self._questions[question.id]
             self._takeovers.pop(thread_id, None)
-            return self._threads.pop(thread_id, None) is not None
+            data = self._data.pop(thread_id, None) or _Data()
+            self._vectors.forget(thread_id)
+            kept = next((one for one in self._branches() if one.key == thread_id), None)
+            if kept is not None:
+                # Others have a part in it; a new thread may get the id.
+                kept.key = uuid4().hex
+                self._data[kept.key] = _Data(runs=data.runs, summaries=data.summaries)
+                self._release(kept)
+            if found is not None:
+                self._release(found.branch)
+            for thread in self._threads.values():
+                if thread.info.forked_from == thread_id:
+                    thread.info = replace(thread.info, forked_from=None, forked_at=None)
+            return found is not None
 
     async def thread_data(self, thread_id: str) -> ThreadData:
         """Return the thread's summaries, vectors and runs, for exports."""
         with self._lock:
-            data = self._known_of(thread_id)
+            branches = [*self._branch_of(thread_id).chain()]
+            keys = {one for branch in branches for one in self._known_of(branch.key).summaries}
+            summaries = {key: self._summary(thread_id, key) for key in sorted(keys)}
+            vectors: dict[str, dict[str, Vector]] = {}
+            for branch in branches:
+                for key, known in self._vectors.of_thread(branch.key).items():
+                    vectors[key] = {**known, **vectors.get(key, {})}
+            runs = reversed([*self._runs(thread_id)])
             return ThreadData(
-                summaries=dict(data.summaries),
-                runs=tuple(decode_run(thread_id, one, text) for one, text in data.runs.items()),
-                vectors=self._vectors.of_thread(thread_id),
+                summaries={key: one for key, one in summaries.items() if one is not None},
+                runs=tuple(decode_run(thread_id, one, run.json) for one, run in runs),
+                vectors=vectors,
                 questions=tuple(q for q in self._asked() if q.thread_id == thread_id),
                 takeover=self._takeover(thread_id),
             )
+
+    def _runs(self, thread_id: str) -> Iterator[tuple[str, _Run]]:
+        """Yield the runs of a thread by id, newest first; of shared ones those that have ended."""
+        branch = self._branch_of(thread_id)
+        for one, end in branch.pieces():
+            for run_id, run in reversed(self._known_of(one.key).runs.items()):
+                if one is branch or (run.state and run.place <= end):
+                    yield run_id, run
 
     async def set_times(self, thread_id: str, created_at: datetime, updated_at: datetime) -> None:
         """Set the times of a thread."""
@@ -228,21 +446,35 @@ class MemoryHistory(HistoryStore):
     async def load_summary(self, thread_id: str, key: str) -> Summary | None:
         """Return the summary; None if there is none."""
         with self._lock:
-            return self._known_of(thread_id).summaries.get(key)
+            return self._summary(thread_id, key)
+
+    def _summary(self, thread_id: str, key: str) -> Summary | None:
+        most: int | None = None
+        for branch in self._branch_of(thread_id).chain():
+            found = self._known_of(branch.key).summaries.get(key)
+            if found is not None and (most is None or _covers(found) <= most):
+                return found
+            start = branch.extents[0].messages
+            most = start if most is None else min(most, start)
+        return None
 
     async def lock_summary(self, thread_id: str, key: str, owner: str, seconds: float) -> bool:
         """Take the right to write the next summary, for so many seconds at the most."""
         with self._lock:
-            locks = self._data_of(thread_id).summary_locks
+            locks = self._data_of(self._branch_of(thread_id).key).summary_locks
             return locks.setdefault(key, _Lock()).take(owner, seconds)
 
     async def save_summary(self, thread_id: str, key: str, summary: Summary, owner: str) -> bool:
         """Replace the summary, if ``owner`` has the right to, and give the right back."""
         with self._lock:
-            data = self._known_of(thread_id)
+            branch = self._branch_of(thread_id)
+            data = self._known_of(branch.key)
             lock = data.summary_locks.get(key)
             if lock is None or lock.owner != owner:
                 return False
+            known = self._summary(thread_id, key)
+            if known is not None:
+                self._pass_on(branch, {key: known})
             data.summaries[key] = summary
             lock.free(owner)
             return True
@@ -250,21 +482,27 @@ class MemoryHistory(HistoryStore):
     async def unlock_summary(self, thread_id: str, key: str, owner: str) -> None:
         """Give the right to write back."""
         with self._lock:
-            self._known_of(thread_id).summary_locks.get(key, _Lock()).free(owner)
+            branch = self._branch_of(thread_id)
+            self._known_of(branch.key).summary_locks.get(key, _Lock()).free(owner)
 
     async def missing_vectors(self, thread_id: str, key: str, ids: Sequence[str]) -> list[str]:
         """Return those of ``ids`` that have no vector, in order."""
-        return await self._vectors.missing_vectors(thread_id, key, ids)
+        for branch in self._branch_of(thread_id).chain():
+            ids = await self._vectors.missing_vectors(branch.key, key, ids)
+        return list(ids)
 
     async def add_vectors(self, thread_id: str, key: str, vectors: Mapping[str, Vector]) -> None:
         """Add vectors by id; existing ones stay as they are."""
-        await self._vectors.add_vectors(thread_id, key, vectors)
+        await self._vectors.add_vectors(self._branch_of(thread_id).key, key, vectors)
 
     async def nearest_vectors(
         self, thread_id: str, key: str, vector: Vector, ids: Collection[str], k: int
     ) -> list[tuple[str, float]]:
         """Return the nearest of ``ids`` with their similarity, best first."""
-        return await self._vectors.nearest_vectors(thread_id, key, vector, ids, k)
+        known: dict[str, Vector] = {}
+        for branch in self._branch_of(thread_id).chain():
+            known = {**self._vectors.of_thread(branch.key).get(key, {}), **known}
+        return nearest(vector, {one: known[one] for one in ids if one in known}, k)
 
     async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:
         """Take or prolong the thread's lease, for so many seconds from now."""
@@ -342,11 +580,15 @@ class MemoryHistory(HistoryStore):
     ) -> RunRecord | None:
         """Change the record of a run; return it as it is then."""
         with self._lock:
-            text = self._known_of(thread_id).runs.get(run_id)
-            known = None if text is None else decode_run(thread_id, run_id, text)
-            made = None if known is None else change(known)
+            runs = self._known_of(self._branch_of(thread_id).key).runs
+            saved = runs.get(run_id)
+            if saved is None:
+                return None
+            known = decode_run(thread_id, run_id, saved.json)
+            made = change(known)
             if made is not None:
-                self._data_of(thread_id).runs[run_id] = encode_run(made, thread_id)
+                text = encode_run(made, thread_id)
+                runs[run_id] = _Run(text, saved.place, made.state is not None)
             return made or known
 
     async def load_question(self, question_id: str) -> Question | None:
@@ -524,26 +766,43 @@ class MemoryHistory(HistoryStore):
         """Save a run record in place of the one before."""
         text = encode_run(run, thread_id)
         with self._lock:
-            self._thread(thread_id)
-            self._data_of(thread_id).runs[run.id] = text
+            branch = self._thread(thread_id).branch
+            saved = _Run(text, branch.end, run.state is not None)
+            self._data_of(branch.key).runs[run.id] = saved
 
     async def load_run(self, thread_id: str, run_id: str | None = None) -> RunRecord | None:
         """Return a run record, or the newest one that has a state; None if there is none."""
         with self._lock:
-            runs = dict(self._known_of(thread_id).runs)
-        if run_id is not None:
-            return decode_run(thread_id, run_id, runs[run_id]) if run_id in runs else None
-        found = (decode_run(thread_id, one, runs[one]) for one in reversed(runs))
-        return next((run for run in found if run.state is not None), None)
+            for one, run in self._runs(thread_id):
+                if one == run_id or (run_id is None and run.state):
+                    return decode_run(thread_id, one, run.json)
+        return None
 
 
 def _decoded(thread_id: str, thread: _Thread, first: int, end: int) -> list[StoredResult]:
     # Rows are only ever added, so that no lock is needed to read them.
-    rows = zip(thread.rows[first:end], thread.extents[first:end], strict=False)
+    rows = thread.branch.between(first, end)
     return [
         decode_row(thread_id, position, row.json, row.metadata, row.tokens, before)
         for position, (row, before) in enumerate(rows, first)
     ]
+
+
+def _place(thread_id: str, branch: _Branch, at: str | int | None) -> int:
+    """Return the position of a message of the user, or the end."""
+    if at is None or at == branch.end:
+        return branch.end
+    place = branch.place(at) if isinstance(at, str) else at
+    if place is None or not 0 <= place < branch.end:
+        raise MessageNotFoundError(thread_id, at)
+    if branch.row(place)[0].agent_name != USER:
+        raise MessageNotFoundError(thread_id, at)
+    return place
+
+
+def _covers(summary: Summary) -> int:
+    """Return how many messages of its thread a summary stands for at the most."""
+    return summary.covered if summary.place is None else summary.place
 
 
 def _whose(fact: Fact) -> tuple[str, str]:
@@ -567,6 +826,6 @@ def _info(thread: _Thread) -> ThreadInfo:
     return replace(
         thread.info,
         metadata=decode_metadata(thread.metadata, thread.info.id),
-        result_count=len(thread.rows),
-        message_count=thread.extents[-1].messages,
+        result_count=thread.branch.end,
+        message_count=thread.branch.extents[-1].messages,
     )

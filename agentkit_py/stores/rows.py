@@ -50,6 +50,12 @@ class ThreadInfo:
     message_count: int | None = None
     """Number of messages; None: the store does not count them."""
 
+    forked_from: str | None = None
+    """The thread that it was forked from, as long as that exists."""
+
+    forked_at: int | None = None
+    """Position in that thread before which its results are this one's, too."""
+
     def to_dict(self) -> dict[str, Any]:
         """Return the thread as JSON, without the counts."""
         return {
@@ -345,9 +351,13 @@ def first_title(rows: Iterable[Row]) -> str:
     """Return a title made of the first user message in ``rows``; empty if there is none."""
     for row in rows:
         if row.agent_name == USER:
-            result = AgentResult.from_dict(json.loads(row.json))
-            return title_of("".join(m.text for m in result.output if m.type == "text"))
+            return first_title_of(AgentResult.from_dict(json.loads(row.json)))
     return ""
+
+
+def first_title_of(result: AgentResult) -> str:
+    """Return the title that a thread gets of a user's message."""
+    return title_of("".join(m.text for m in result.output if m.type == "text"))
 
 
 def check_text(what: str, value: str) -> str:

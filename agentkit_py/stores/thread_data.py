@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.history.staff import Takeover, TakeoverStore
 from agentkit_py.processors.base import Summary, SummaryStore
 from agentkit_py.processors.vectors import Vector, VectorIndex, normalized
+from agentkit_py.results import AgentResult
 
 _OWNER, _SECONDS = "import", 60.0
 
@@ -43,6 +44,22 @@ class ThreadData:
         default_factory=dict[str, Mapping[str, Vector]]
     )
     """Vectors by key of the embedding model, then by id."""
+
+    def before(self, results: Sequence[AgentResult]) -> ThreadData:
+        """Return the part for a fork that has these results, the first ones of the thread."""
+        ids = {result.id for result in results}
+        count = sum(len(result.messages) for result in results)
+        kept = {
+            key: one
+            for key, one in self.summaries.items()
+            if (one.covered if one.place is None else one.place) <= count
+        }
+        runs = [run for run in self.runs if run.state is not None and ids.issuperset(run.results)]
+        return ThreadData(
+            summaries=kept,
+            vectors=self.vectors,
+            runs=tuple(run for run in runs if run.id in ids),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the data as JSON, without empty parts."""

@@ -145,6 +145,14 @@ class _WrappedThreads(HistoryStore):
             thread_id, user_id=user_id, title=title, metadata=metadata
         )
 
+    async def insert_fork(
+        self, thread_id: str, at: str | int | None, fork_id: str, title: str | None
+    ) -> str:
+        return await (await self._own(thread_id)).insert_fork(thread_id, at, fork_id, title)
+
+    async def rewind(self, thread_id: str, at: str | int) -> None:
+        await (await self._own(thread_id)).rewind(thread_id, at)
+
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
         await (await self._own(thread_id)).append_rows(thread_id, rows)
 
@@ -516,6 +524,13 @@ class _RedactedThreads(_WrappedThreads):
         kept = None if metadata is None else self._object(metadata, "The metadata of a thread")
         title = self._redactor.text(title)
         return await super().add_thread(thread_id, user_id=user_id, title=title, metadata=kept)
+
+    async def insert_fork(
+        self, thread_id: str, at: str | int | None, fork_id: str, title: str | None
+    ) -> str:
+        """Add a fork with a masked title; what it has of the thread stays as it is stored."""
+        masked = None if title is None else self._redactor.text(title)
+        return await super().insert_fork(thread_id, at, fork_id, masked)
 
     async def insert_thread(self, thread: ThreadInfo) -> None:
         """Add a thread with a masked title and masked metadata."""

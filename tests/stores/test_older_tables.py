@@ -186,6 +186,10 @@ async def check_thread_data(store: SqliteHistory | PostgresHistory, place: int |
     assert token_memo(record.result.output[0])["o200k_base"] == 1
     run = RunRecord(id="m", status="completed", state={"n": 2}, results=("r",))
     assert await store.load_run("t") == run
+    whole, none = await store.fork("t"), await store.fork("t", "m")
+    assert [await store.load_run(one) for one in (whole, none)] == [run, None]
+    await store.delete_thread(whole)
+    await store.delete_thread(none)
     summary = Summary(
         text="They greet.",
         covered=2,

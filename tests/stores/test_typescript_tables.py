@@ -241,3 +241,18 @@ async def test_two_languages_on_one_thread(
     assert last.count(PIXEL) == 2
     kinds = [message.type for entry in entries for message in entry.output]
     assert kinds.count("reasoning") == (4 if provider == "anthropic" else 0)
+
+
+async def test_a_fork_is_a_copy_and_a_thread_is_not_rewound(store: PostgresHistory) -> None:
+    """TypeScript reads a fork as any thread, and knows nothing of shared results."""
+    thread = await store.add_thread(user_id="ann")
+    said = [AgentResult.from_user(text, id=str(uuid4())) for text in ("one", "two")]
+    await store.append(thread, [said[0], signed(), said[1]])
+    fork = await store.fork(thread, said[1].id)
+    assert [one.id for one in await store.load(fork)] == [
+        one.id for one in (await store.load(thread))[:2]
+    ]
+    await store.delete_thread(thread)
+    assert len(await store.load(fork)) == 2
+    with pytest.raises(ConfigurationError, match="fork it, and go on with the fork"):
+        await store.rewind(fork, 0)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from agentkit_py.errors import HistoryError, ThreadNotFoundError
+from agentkit_py.errors import (
+    ConfigurationError,
+    HistoryError,
+    MessageNotFoundError,
+    ThreadNotFoundError,
+)
 from agentkit_py.stores import HistoryStore, for_user
 from agentkit_py.stores.rows import StoreStats
 from agentkit_py.testing.store_conformance.values import fails, holds, raises, reply, said, same
@@ -84,6 +89,46 @@ async def a_user_is_deleted_with_all_threads(store: HistoryStore) -> None:
         await store.append(name, [said("hi")])
     same(await store.delete_user("u1"), 2, "delete_user")
     same([thread.id for thread in await store.list_threads()], ["b"], "the threads that are left")
+
+
+async def a_fork_begins_with_what_was_before_a_message(store: HistoryStore) -> None:
+    """Fork and thread go on by themselves; the fork outlives the thread, and goes with its user."""
+    await store.add_thread("t", user_id="u", metadata={"n": 1})
+    await store.append("t", [said("one"), reply("a"), said("two"), reply("b")])
+    fork = await store.fork("t", "said two")
+    same(await store.load(fork), (await store.load("t"))[:2], "the results of the fork")
+    info = await store.get_thread(fork)
+    same((info.user_id, info.metadata), ("u", {"n": 1}), "user and metadata of the fork")
+    await store.append(fork, [said("other")])
+    same(await store.count_results("t"), 4, "the number of results of the thread")
+    whole = await store.fork("t")
+    same(await store.load(whole), await store.load("t"), "a fork of the whole thread")
+    await raises(MessageNotFoundError, store.fork("t", "said three"), "fork at another message")
+    await raises(MessageNotFoundError, store.fork("t", 1), "fork at a reply")
+    await raises(ThreadNotFoundError, store.fork("nope"), "fork of no thread")
+    await raises(HistoryError, store.fork("t", fork_id="t"), "fork to a thread that is there")
+    holds(await store.delete_thread("t"), "delete_thread")
+    found = [one.id for one in await store.load(fork)]
+    same(found, ["said one", "result-a", "said other"], "the fork of a deleted thread")
+    same(await store.delete_user("u"), 2, "delete_user")
+    same(await store.list_threads(), [], "the threads that are left")
+
+
+async def a_rewound_thread_goes_on_before_a_message(store: HistoryStore) -> None:
+    """A store that cannot rewind says so."""
+    await store.add_thread("t")
+    await store.append("t", [said("one"), reply("a"), said("two"), reply("b")])
+    if type(store).rewind is HistoryStore.rewind:
+        await raises(ConfigurationError, store.rewind("t", "said two"), "rewind")
+        return
+    fork = await store.fork("t")
+    await store.rewind("t", "said two")
+    same([one.id for one in await store.load("t")], ["said one", "result-a"], "what is left")
+    await store.append("t", [said("two")])
+    same(await store.count_results("t"), 3, "the number of results")
+    same(await store.count_results(fork), 4, "the number of results of a fork made before")
+    await raises(MessageNotFoundError, store.rewind("t", "said three"), "another message")
+    await raises(ThreadNotFoundError, store.rewind("nope", 0), "rewind of no thread")
 
 
 async def a_thread_of_another_user_is_not_found(store: HistoryStore) -> None:
