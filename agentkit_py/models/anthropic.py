@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typing_extensions import Unpack
@@ -112,7 +112,14 @@ from agentkit_py.models.replies import (
     text_or_empty,
     unexpected,
 )
-from agentkit_py.models.schema import anthropic_form, anthropic_output_form
+from agentkit_py.models.schema import (
+    MOST_OPTIONAL,
+    MOST_STRICT_TOOLS,
+    MOST_UNIONS,
+    anthropic_form,
+    anthropic_output_form,
+    anthropic_strict_form,
+)
 
 if TYPE_CHECKING:
     from agentkit_py.models.settings import AnthropicSettings
@@ -316,7 +323,8 @@ class AnthropicAdapter(Adapter):
         body["max_tokens"] = DEFAULT_MAX_TOKENS
         body["messages"] = []
         if request.tools or hosted:
-            body["tools"] = [*[_tool(spec) for spec in request.tools], *hosted]
+            strict = takes.structured_output and not turns.has_prefill
+            body["tools"] = [*_tools(model, request, strict=strict), *hosted]
         if request.tools:
             auto = replace(request, tool_choice="auto")
             body["tool_choice"] = _choice(request if takes.forced_choice else auto)
@@ -421,6 +429,11 @@ class _Turns:
         if self._ends_with_assistant and not continued:
             self.closed = digest_of([len(self.found), self.found[-1]["content"]])
             self.add("user", [_text(closing_turn(self._author))])
+
+    @property
+    def has_prefill(self) -> bool:
+        """Return whether the request ends with the beginning of its answer."""
+        return bool(self._prefill)
 
     @property
     def _ends_with_assistant(self) -> bool:
@@ -756,9 +769,48 @@ def _choice(request: ModelRequest) -> dict[str, str]:
             return {"type": "tool", "name": named_choice(request)}
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
-    described = {"description": spec.description} if spec.description else {}
-    return {"name": spec.name, **described, "input_schema": anthropic_form(spec)}
+def _tools(model: Model, request: ModelRequest, *, strict: bool) -> list[dict[str, Any]]:
+    """Return the tools; strict where that is asked for, or where a call cannot be forced.
+
+    Args:
+        model: Who is asked.
+        request: What is asked.
+        strict: Whether strict tools may be sent at all.
+    """
+    is_forced = request.tool_choice != "auto" and not model.takes.forced_choice
+    found: list[dict[str, Any]] = []
+    tools, optional, unions = MOST_STRICT_TOOLS, MOST_OPTIONAL, MOST_UNIONS
+    answer = None if request.output is None else anthropic_strict_form(request.output)
+    if answer is not None:
+        optional, unions = optional - answer.optional, unions - answer.unions
+    for spec in request.tools:
+        described = {"description": spec.description} if spec.description else {}
+        wanted = spec.strict or (is_forced and spec.strict is None)
+        form = anthropic_strict_form(spec) if wanted and strict else None
+        if form is not None and tools and form.optional <= optional and form.unions <= unions:
+            tools, optional, unions = tools - 1, optional - form.optional, unions - form.unions
+            own = {"input_schema": form.schema, "strict": True}
+        else:
+            own = {"input_schema": anthropic_form(spec)}
+            if spec.strict:
+                _warn_of_loose(model.model, spec.name)
+        found.append({"name": spec.name, **described, **own})
+    return found
+
+
+@cache
+def _warn_of_loose(model: str, tool: str) -> None:
+    """Say once that a tool is not strict."""
+    logger.warning(
+        "The tool %r is offered to %s without strict=True: the model takes no strict tools, the "
+        "schema holds what they cannot (recursion, open objects, tuples), or the request has more "
+        "than %s of them, %s optional parameters or %s unions.",
+        tool,
+        model,
+        MOST_STRICT_TOOLS,
+        MOST_OPTIONAL,
+        MOST_UNIONS,
+    )
 
 
 # The reply.

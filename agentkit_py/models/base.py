@@ -46,7 +46,8 @@ class ToolSpec:
     """JSON Schema (draft 2020-12, the input side) of the arguments; None: takes none."""
 
     strict: bool | None = None
-    """Ask for strict arguments; None: where the provider knows it and the schema allows it."""
+    """Ask for strict arguments; None: where the schema allows it at OpenAI, and at Anthropic where
+    a call is wanted that the model cannot be made to make."""
 
     forms: dict[str, Any] = field(
         default_factory=dict[str, Any], init=False, repr=False, compare=False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from agentkit_py._core.json import JsonValue, as_list, as_object, dumps
@@ -44,6 +45,35 @@ def anthropic_output_form(spec: ToolSpec) -> dict[str, Any] | None:
     """Return `anthropic_output_schema` of an answer, made once."""
     parameters = spec.parameters or {}
     return _form(spec, "anthropic.output", lambda: anthropic_output_schema(parameters))
+
+
+@dataclass(frozen=True, slots=True)
+class StrictTool:
+    """A tool's schema for Claude's strict mode, and what it counts of what a request may have."""
+
+    schema: dict[str, Any]
+    optional: int
+    unions: int
+
+
+MOST_STRICT_TOOLS, MOST_OPTIONAL, MOST_UNIONS = 20, 24, 16
+"""What all strict tools of a request to Claude may have together."""
+
+
+def anthropic_strict_form(spec: ToolSpec) -> StrictTool | None:
+    """Return a tool for Claude's strict mode, made once; None where it cannot be said so."""
+    parameters = spec.parameters or {"type": "object", "properties": {}}
+    return _form(spec, "anthropic.strict", lambda: _strict_tool(parameters))
+
+
+def _strict_tool(schema: Schema) -> StrictTool | None:
+    converter = _OutputConverter(schema)
+    try:
+        made = converter.convert(resolve(schema, schema), ())
+    except _NotStrict:
+        return None
+    is_object = made.get("type") == "object"
+    return StrictTool(made, converter.optional, converter.unions) if is_object else None
 
 
 def gemini_form(spec: ToolSpec) -> dict[str, Any] | None:
@@ -455,8 +485,6 @@ _OUTPUT_KEYWORDS = frozenset(
         "title", "description",
     }
 )  # fmt: skip
-_MAX_OPTIONAL = 24
-_MAX_UNIONS = 16
 
 
 def anthropic_output_schema(schema: Schema) -> dict[str, Any] | None:
@@ -477,8 +505,8 @@ class _OutputConverter:
 
     def __init__(self, root: Schema) -> None:
         self._root = root
-        self._optional = 0
-        self._unions = 0
+        self.optional = 0
+        self.unions = 0
 
     def convert(self, schema: Any, inside: tuple[str, ...]) -> dict[str, Any]:
         node = as_object(schema)
@@ -493,7 +521,7 @@ class _OutputConverter:
         result = {k: v for k, v in node.items() if k in _OUTPUT_KEYWORDS and k != "$defs"}
         kinds = types_of(node)
         if "anyOf" in result or len(kinds) > 1:
-            self._unions += 1
+            self.unions += 1
         if "anyOf" in result:
             result["anyOf"] = [self.convert(option, inside) for option in result["anyOf"]]
         elif not kinds and _allowed_values(node) is None:
@@ -502,7 +530,7 @@ class _OutputConverter:
             result["items"] = self.convert(result.get("items"), inside)
         if "object" in kinds:
             self._object(node, result, inside)
-        if self._optional > _MAX_OPTIONAL or self._unions > _MAX_UNIONS:
+        if self.optional > MOST_OPTIONAL or self.unions > MOST_UNIONS:
             raise _NotStrict
         return result
 
@@ -513,7 +541,7 @@ class _OutputConverter:
         if node.get("additionalProperties", properties is None) is not False:
             raise _NotStrict
         properties = properties or {}
-        self._optional += len(properties.keys() - _required(node))
+        self.optional += len(properties.keys() - _required(node))
         result["properties"] = {n: self.convert(p, inside) for n, p in properties.items()}
         result["additionalProperties"] = False
 

@@ -281,6 +281,70 @@ def test_converting_changes_nothing_of_the_source(schema: dict[str, Any]) -> Non
         assert openai_schema(strict) == (strict, True)
 
 
+# ---------------------------------------------------------------------------- Claude's strict tools
+
+OPUS = anthropic("claude-opus-5-5", api_key="sk-ant-test")
+CITY = object_of(["city"], city={"type": "string", "minLength": 1}, days={"type": "integer"})
+OPEN = object_of(rest={"type": "object", "additionalProperties": True})
+
+
+def stricts(model: Model, *tools: ToolSpec, choice: str = "auto") -> list[bool]:
+    """Return which tools of a request are strict; the request is accepted."""
+    asked = ModelRequest(messages=(TextMessage("user", "hi"),), tools=tools, tool_choice=choice)
+    provider = FakeProvider(lambda _: "ok")
+    with httpx.Client(transport=provider.transport) as client:
+        headers = model.adapter.headers(model, "sk-test")
+        client.post(model.adapter.url(model), headers=headers, json=model.encode(asked))
+    assert provider.rejections == []
+    return [tool.get("strict", False) for tool in provider.requests[0].body["tools"]]
+
+
+def test_claude_gets_strict_tools_on_request() -> None:
+    """Others are as they were, since strict ones are few and cost a compilation."""
+    tools = [ToolSpec("a", "", CITY, strict=True), ToolSpec("b", "", CITY), ToolSpec("c", "")]
+    assert stricts(OPUS, *tools) == [True, False, False]
+    (first, second, _) = OPUS.encode(
+        ModelRequest(messages=(TextMessage("user", "hi"),), tools=tuple(tools))
+    )["tools"]
+    assert first["input_schema"]["additionalProperties"] is False
+    assert "minLength" not in str(first["input_schema"])
+    assert "minLength" in str(second["input_schema"])
+
+
+def test_tools_of_a_choice_that_cannot_be_forced_are_strict() -> None:
+    """So a router's answer is at least of the right form; False says no."""
+    tools = [ToolSpec("a", "", CITY), ToolSpec("b", "", CITY, strict=False), ToolSpec("c", "")]
+    assert stricts(OPUS, *tools, choice="any") == [True, False, True]
+    forced = anthropic("claude-haiku-5-5", api_key="sk-ant-test")
+    assert stricts(forced, *tools, choice="any") == [False, False, False]
+
+
+@pytest.mark.parametrize("model", ["claude-3-5-haiku-latest", "claude-opus-4-1"])
+def test_a_model_without_strict_tools_gets_none_and_the_log_says_so(
+    model: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever asked for it finds out."""
+    old = anthropic(model, api_key="sk-ant-test")
+    assert stricts(old, ToolSpec(f"of {model}".replace(" ", "_"), "", CITY, strict=True)) == [False]
+    assert "without strict=True" in caplog.text
+
+
+def test_what_a_strict_tool_cannot_say_is_sent_as_it_is() -> None:
+    """Open objects, recursion, and more than a request may have."""
+    assert stricts(OPUS, ToolSpec("open", "", OPEN, strict=True)) == [False]
+    many = [ToolSpec(f"t{number}", "", CITY, strict=True) for number in range(25)]
+    assert stricts(OPUS, *many) == [True] * 20 + [False] * 5
+    wide = object_of([], **{f"p{number}": {"type": "string"} for number in range(10)})
+    wider = [ToolSpec(f"w{number}", "", wide, strict=True) for number in range(3)]
+    assert stricts(OPUS, *wider) == [True, True, False]
+
+
+@given(tools=st.lists(schemas, min_size=1, max_size=4))
+def test_strict_tools_of_any_schemas_are_accepted(tools: list[dict[str, Any]]) -> None:
+    """A schema that is not for them is sent as it is."""
+    stricts(OPUS, *(ToolSpec(f"t{n}", "", one, strict=True) for n, one in enumerate(tools)))
+
+
 def test_a_tool_is_converted_once() -> None:
     """The form is kept with the spec: encoding costs a look-up per tool and call."""
     spec = ToolSpec("tool", "", object_of(["a"], a={"type": "string"}))

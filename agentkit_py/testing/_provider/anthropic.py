@@ -963,6 +963,15 @@ def strict_limits(request: Request) -> Iterator[Problem]:
             yield Problem(f"tools: {words}, {most} are the most.", "tools")
 
 
+@_rule(f"{_DOCS.removesuffix('/build-with-claude')}/agents-and-tools/tool-use/strict-tool-use")
+def strict_schema(request: Request) -> Iterator[Problem]:
+    """A strict tool has a schema of the subset of structured outputs."""
+    for where, tool in _own_tools(request):
+        for words in _OutputSchema(tool["input_schema"]).problems() if tool.get("strict") else ():
+            yield Problem(f"{where}.custom.input_schema: {words}", where)
+            return
+
+
 @_rule(_ANSWER, "observed")
 def tool_choice_without_tools(request: Request) -> Iterator[Problem]:
     """`tool_choice` goes with `tools` only."""
