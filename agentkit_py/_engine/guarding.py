@@ -426,9 +426,9 @@ def _plain(
     Raises:
         ConfigurationError: It is no verdict.
     """
-    if isinstance(verdict, str) and stage in ("input", "output"):
+    if isinstance(verdict, str) and verdict and stage in ("input", "output"):
         verdict = Tripwire(verdict)
-    if verdict is None or isinstance(verdict, str):
+    if verdict is None or (isinstance(verdict, str) and verdict):
         return verdict
     if not isinstance(verdict, Tripwire):
         raise ConfigurationError(

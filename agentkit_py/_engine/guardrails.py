@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast, overload
 
+from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.json import JsonValue
 from agentkit_py._engine.lifecycle import AgentContext
 from agentkit_py._engine.network_run import AgentLike
@@ -118,6 +119,11 @@ class Guardrail(Generic[T]):
             raise ConfigurationError(
                 f"Guardrail {self.label!r}: an agent needs trips=…, a function of its output that "
                 "says whether it stands against what was checked; a function has no trips=…"
+            )
+        if is_async_callable(self.trips):
+            raise ConfigurationError(
+                f"Guardrail {self.label!r}: trips=… cannot be async; what has to wait for "
+                "something is a guardrail that is a function"
             )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
@@ -9,6 +10,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import as_object, dumps
 from agentkit_py._core.naming import TOOL_NAME, slugify
+from agentkit_py._engine.checks import expect_count
 from agentkit_py._engine.lifecycle import AgentContext
 from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.tool import Tool, ToolContext, create_tool
@@ -58,6 +60,33 @@ class Handoff(Generic[T]):
     max_repeats: int = 2
     """The most times that it may happen in one run; once more ends it with ``"handoff_loop"``."""
 
+    def __post_init__(self) -> None:
+        """Check what was given.
+
+        Raises:
+            ConfigurationError: It cannot be used.
+        """
+        agent, history = cast("object", self.agent), cast("object", self.history)
+        if not isinstance(agent, str | AgentLike):
+            raise ConfigurationError(
+                f"A handoff is to an agent or to the name of one, got {agent!r:.80}"
+            )
+        where, words = f"Handoff to {self.target!r}", ("whole", "summary", "brief")
+        if not isinstance(history, HistoryProcessor) and history not in words:
+            raise ConfigurationError(
+                f"{where}: history must be 'whole', 'summary', 'brief' or a processor, got "
+                f"{history!r:.80}"
+            )
+        expect_count(where, "max_repeats", self.max_repeats)
+        try:
+            if self.on_handoff is not None:
+                inspect.signature(self.on_handoff).bind(None, None)
+        except TypeError as error:
+            raise ConfigurationError(
+                f"{where}: on_handoff gets the context and the input (None where there is no "
+                f"input_type): write def on_handoff(ctx, given); {error}"
+            ) from error
+
     @property
     def target(self) -> str:
         """The name of the agent who goes on."""
@@ -94,11 +123,20 @@ class Handoff(Generic[T]):
 
 def _model_of(name: str, kind: Any) -> Any:
     from pydantic import ConfigDict, create_model  # noqa: PLC0415 - slow to load
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415 - slow to load
 
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
     if kind is None:
         return create_model(name, __config__=config)
-    return create_model(name, __config__=config, input=(kind, ...))
+    made = create_model(name, __config__=config, input=(kind, ...))
+    try:
+        made.model_json_schema()
+    except PydanticUserError as error:
+        raise ConfigurationError(
+            f"Handoff {name!r}: input_type={kind!r:.80} has no JSON Schema; write a pydantic "
+            "model, a dataclass or a TypedDict"
+        ) from error
+    return made
 
 
 HandoffLike: TypeAlias = AgentLike[Any] | Handoff[Any]

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeGuard, Union, cast, get_args, get_origin,
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
-from pydantic_core import from_json
+from pydantic_core import SchemaError, from_json
 
 from agentkit_py._core.json import JsonObject, JsonValue, as_object, dumps, strict_loads
 from agentkit_py._core.naming import TOOL_NAME
@@ -97,9 +97,9 @@ def output_spec(
         if len(kinds) > 1 and all(map(_is_type, kinds)):
             union = Union[tuple(kinds)]  # noqa: UP007 - made of a list
             whole = _of_type(union, name or FINAL_RESULT, description)
-    except (PydanticUserError, ToolDefinitionError, NameError, TypeError) as error:
+    except (PydanticUserError, SchemaError, ToolDefinitionError, NameError, TypeError) as error:
         raise ConfigurationError(
-            f"Agent {agent!r}: output_type={given!r:.80} cannot be used: {error}"
+            f"Agent {agent!r}: output_type={given!r:.80} cannot be used: {first_line(error)}"
         ) from error
     text = Member(_NO_TOOL, TypeAdapter(str)) if len(kinds) < len(items) else None
     if text is not None:
@@ -173,6 +173,7 @@ def _refuse_twice(members: Sequence[Member]) -> None:
 
 
 def _member(item: Any, name: str | None, description: str | None, *, alone: bool) -> Member:
+    _refuse_no_type(item)
     if isinstance(item, ToolOutput):
         one = cast("ToolOutput[Any]", item)
         return _member(one.type, one.name or name, one.description or description, alone=alone)
@@ -193,6 +194,34 @@ def _member(item: Any, name: str | None, description: str | None, *, alone: bool
         TypeArguments(TypeAdapter(model), plain_schema(model)),
     )
     return Member(tool, TypeAdapter(hint), item, context)
+
+
+def _refuse_no_type(item: Any) -> None:
+    """Refuse what is often written in place of a type, and says little in pydantic's words.
+
+    Raises:
+        TypeError: It is no type.
+    """
+    if isinstance(item, NativeOutput | PromptedOutput):
+        way = type(cast("_Marker", item)).__name__
+        raise TypeError(f"{way} stands around the whole list: {way}([…])")
+    if isinstance(item, str):
+        raise TypeError("it is the name of a type; give the type itself")
+    if isinstance(item, list | tuple | dict):
+        raise TypeError("give a type, a function, or one list of them")
+    kind = cast("type[Any]", item.__class__)
+    fields = hasattr(kind, "__pydantic_fields__") or hasattr(kind, "__dataclass_fields__")
+    if fields and not callable(item) and kind is not ToolOutput:
+        raise TypeError(f"it is an object; give its type {kind.__name__}")
+
+
+def first_line(error: Exception) -> str:
+    """Return what an error says of a type that pydantic knows nothing of, with what to write."""
+    said = str(error).partition("\n")[0]
+    if "arbitrary_types_allowed" in said or "IsInstanceSchema" in said:
+        said = said.partition(". Set ")[0]
+        said += "; write a pydantic model, a dataclass or a TypedDict"
+    return said
 
 
 def _of_type(kind: Any, name: str, description: str | None) -> Member:

@@ -144,8 +144,13 @@ class OutputSpec:
             asked = self.whole is not None and all(
                 one.adapter.output_format(one, self.whole.spec) is not None for one in models
             )
-        except ToolDefinitionError:  # e.g. recursion, which Gemini takes in tools neither
-            way = way or "prompted"
+        except ToolDefinitionError as error:  # e.g. recursion, which Gemini takes in tools neither
+            if way in ("native", "tool"):
+                raise ConfigurationError(
+                    f"Agent {self.agent!r}: {model.provider} model {model.model!r} cannot be asked "
+                    f"for this output by its schema ({error}); use PromptedOutput(…)"
+                ) from error
+            way = "prompted"
         if way == "native" and not asked:
             raise ConfigurationError(
                 f"Agent {self.agent!r}: {model.provider} model {model.model!r} cannot be asked for "

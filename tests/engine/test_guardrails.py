@@ -51,6 +51,11 @@ def says_true(_: str) -> bool:
     return True
 
 
+def says_nothing(_: str) -> str:
+    """Gives no reason."""
+    return ""
+
+
 def with_object(_: str) -> Tripwire:
     """Stops all, with an object."""
     return Tripwire("no", reply=Closed(summary="Refused"))
@@ -539,8 +544,20 @@ def test_what_is_no_guardrail_is_refused_at_once(options: dict[str, Any], proble
         agent_of(**options)
 
 
-async def test_a_verdict_that_is_none_is_refused(runner: Runner) -> None:
-    """True might mean both."""
-    agent = agent_of("x", input_guardrails=[says_true])
+def test_an_async_trips_is_refused_at_once() -> None:
+    """It would be no verdict, and nobody would wait for it."""
+
+    async def trips(_: str) -> bool:
+        return True
+
+    given: Any = trips
+    with pytest.raises(ConfigurationError, match="'desk': trips=… cannot be async"):
+        Guardrail(agent_of(), trips=given)
+
+
+@pytest.mark.parametrize("verdict", [says_true, says_nothing])
+async def test_a_verdict_that_is_none_is_refused(runner: Runner, verdict: Any) -> None:
+    """True and an empty text might mean both."""
+    agent = agent_of("x", input_guardrails=[verdict])
     with pytest.raises(ConfigurationError, match="must return None, a reason or a Tripwire"):
         await runner.run(agent, "Hi")

@@ -121,3 +121,35 @@ def test_what_is_no_handoff_is_refused_at_once() -> None:
     b = named("b")
     with pytest.raises(ConfigurationError, match="two handoffs"):
         named("a", handoffs=[b, Handoff(b)])
+
+
+def takes_one(_: object) -> None:
+    """Takes too little."""
+
+
+class NoSchema:
+    """A class of which no model can be told."""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"agent": 3}, "to the name of one, got 3"),
+        ({"history": "short"}, "'whole', 'summary', 'brief' or a processor, got 'short'"),
+        ({"max_repeats": -1}, "max_repeats must be 0 or more, got -1"),
+        ({"on_handoff": takes_one}, r"write def on_handoff\(ctx, given\)"),
+    ],
+)
+def test_a_handoff_that_would_go_wrong_later_is_refused_when_it_is_made(
+    options: dict[str, Any], said: str
+) -> None:
+    """The message names the option, the value, and what to write."""
+    given: dict[str, Any] = {"agent": named("b"), **options}
+    with pytest.raises(ConfigurationError, match=said):
+        Handoff(**given)
+
+
+def test_an_input_type_without_a_schema_is_refused_with_what_to_write() -> None:
+    """Pydantic's own words say neither."""
+    with pytest.raises(ConfigurationError, match=r"to_b.*NoSchema.*write a pydantic model"):
+        named("a", handoffs=[Handoff(named("b"), input_type=NoSchema)])

@@ -302,6 +302,50 @@ async def test_an_agent_as_a_tool_gives_its_output_as_json(runner: Runner) -> No
     model.assert_saw("Broken", "2026-01-31", request=1)
 
 
+class NoSchema:
+    """A class of which no model can be told."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (NoSchema, r"NoSchema.*write a pydantic model, a dataclass or a TypedDict$"),
+        (TICKET, "it is an object; give its type Ticket"),
+        (Refusal("x"), "it is an object; give its type Refusal"),
+        ("Ticket", "it is the name of a type; give the type itself"),
+        ([[Ticket]], "one list of them"),
+        ({"type": "object"}, "give a type, a function, or one list of them"),
+        ([NativeOutput(Ticket), str], r"NativeOutput stands around the whole list"),
+        ([], "the list is empty"),
+    ],
+)
+def test_what_is_often_written_in_place_of_a_type_is_refused_with_what_to_write(
+    kind: Any, said: str
+) -> None:
+    """One line, without pydantic's advice to writers of pydantic types."""
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        agent(ScriptedModel(), output_type=kind)
+    assert "\n" not in str(caught.value)
+
+
+class Folder(BaseModel):
+    """A type that refers to itself."""
+
+    folders: list[Folder] = []
+
+
+@pytest.mark.parametrize("way", [NativeOutput, ToolOutput])
+async def test_a_way_that_gemini_cannot_go_is_refused_with_the_one_that_it_can(
+    runner: Runner, way: Any
+) -> None:
+    """Its tools and schemas take no recursion."""
+    one = agent(ScriptedModel("{}", provider="gemini"), output_type=way(Folder))
+    with pytest.raises(ConfigurationError, match=r"refers to itself.*use PromptedOutput\(…\)"):
+        await run(runner, one)
+    one.output_type = PromptedOutput(Folder)
+    assert (await run(runner, one)).output == Folder()
+
+
 def test_what_cannot_be_an_output_is_refused_at_once() -> None:
     """The message names the agent and the type."""
     with pytest.raises(ConfigurationError, match=r"'desk'.*output_type"):
