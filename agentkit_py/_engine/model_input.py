@@ -390,6 +390,8 @@ class ModelInputBuilder:
             protected=self._protected(history),
             steps=run.runtime.step,
             input=run.input.text,
+            now=run.input.message.client_timestamp,
+            times=run.transcript.times,
             tools=self.specs if self._shared is None else self._shared.tools,
             shares_prefix=self._shared is not None,
             services=self.services,

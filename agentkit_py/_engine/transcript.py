@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from itertools import pairwise
 
@@ -78,6 +79,11 @@ class Transcript:
             for message in (_hidden(e) if id(e) in withheld else read_by_models(e))
         ]
         return (*self.state.messages, *older, *self._past, *self._present)
+
+    def times(self) -> dict[int, datetime]:
+        """Return when each message was said, by its id in this process; seed messages have none."""
+        entries = (*self.older, *self.state.transcript)
+        return {id(m): e.created_at for e in entries for m in (*e.output, *e.tool_calls)}
 
     def _read(self) -> None:
         """Sort the messages of entries that were added since the last call.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 
 MAX_WORD = 256
@@ -27,6 +27,9 @@ _COMMON = frozenset(COMMON_WORDS.split())
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
 """Runs of scripts that write no spaces between words."""
+
+_TIMELY = 1.0
+"""What it counts that a text is of the time that is asked for: as much as all else together."""
 
 _ENDINGS = ("ing", "edly", "ed", "es", "s", "ly")
 _SHORTEST = 3
@@ -89,13 +92,19 @@ def by_words(query: str, texts: Sequence[str]) -> list[float]:
     ]
 
 
-def ranked(query: str, texts: Sequence[str], likeness: Mapping[int, float]) -> list[int]:
+def ranked(
+    query: str,
+    texts: Sequence[str],
+    likeness: Mapping[int, float],
+    timely: Collection[int] = (),
+) -> list[int]:
     """Return the indices of texts in their order, best first.
 
     Args:
         query: The question.
         texts: Texts in the order in which they were said.
         likeness: Likeness to the question by index; of those that are not there nothing is known.
+        timely: Indices of texts of a time that the question names.
     """
     worded = _scaled(by_words(query, texts))
     background = median(likeness.values()) if likeness else 0.0
@@ -104,6 +113,7 @@ def ranked(query: str, texts: Sequence[str], likeness: Mapping[int, float]) -> l
     own = [share * w + (1 - share) * n for w, n in zip(worded, near, strict=True)]
     before, after = [0.0, *own[:-1]], [*own[1:], 0.0]
     scores = [a + _BESIDE * (b + c) for a, b, c in zip(own, before, after, strict=True)]
+    scores = [score + _TIMELY * (index in timely) for index, score in enumerate(scores)]
     order = sorted(range(len(texts)), key=lambda index: (-scores[index], index))
     return [index for index in order if scores[index] > 0 or index in likeness]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from datetime import date, datetime
 from functools import partial
 from itertools import pairwise
 from typing import Annotated, ClassVar
@@ -17,6 +18,7 @@ from agentkit_py.processors.cutting import fingerprint, past_length, segments
 from agentkit_py.processors.hybrid import ranked
 from agentkit_py.processors.settings import ConfiguredProcessor, number, whole
 from agentkit_py.processors.summarize import conversation_text
+from agentkit_py.processors.time_words import Period, periods
 from agentkit_py.processors.tokenizers import default_tokenizer, prepare
 from agentkit_py.processors.vectors import Embedder, MemoryIndex, VectorIndex, embed_all
 
@@ -41,6 +43,10 @@ class Recall(ConfiguredProcessor):
     A turn is what the user said with all that followed, so calls stay with their results. The turns
     that are found come as one delimited message right before the user's, so that the beginning of
     the request stays as it was.
+
+    English words for times, such as "last week" and "in March", are understood: in the input
+    against now, in a turn against the day on which it was said. Turns of a time that the input
+    names count more, and are shown with their days.
 
     Each turn is embedded once; the vectors are stored with the thread where its store can. One run
     embeds 128 turns at the most, the newest first: of a longer thread that has no vectors yet, the
@@ -93,7 +99,8 @@ class Recall(ConfiguredProcessor):
         """Return what stays, with the turns that were found."""
         tokenizer = await prepare(context.tokenizer or default_tokenizer())
         left = await self._left(messages, context)
-        turns = _turns(messages[: past_length(messages, context)], left)
+        times = None if context.times is None or not _asked(context) else context.times()
+        turns = _turns(messages[: past_length(messages, context)], left, times or {})
         if not turns or not (context.input or context.catching_up):
             return messages if len(left) == len(messages) else left
         chosen = self._known(turns, context)
@@ -196,7 +203,9 @@ class Recall(ConfiguredProcessor):
         ids = list(texts)
         places = {one: place for place, one in enumerate(ids)}
         near = {places[one]: likeness for one, likeness in found}
-        order = ranked(context.input, list(texts.values()), near)
+        asked = _asked(context)
+        timely = {places[turn.id] for turn in turns if turn.is_of(asked)}
+        order = ranked(context.input, list(texts.values()), near, timely)
         best = [[ids[place], near.get(place, 0.0)] for place in order[: self.k]]
         return {"found": best, "left": len(missing) - len(now)}
 
@@ -218,8 +227,28 @@ class _Turn:
     text: str
     """The text that is embedded, and shown."""
 
+    day: date | None = None
+    """The day (UTC) on which it began, if that matters and is known."""
 
-def _turns(past: Messages, left: Messages) -> list[_Turn]:
+    def is_of(self, asked: Sequence[Period]) -> bool:
+        """Return whether it was said on one of these days, or speaks of one."""
+        if self.day is None or not asked:
+            return False
+        own = [Period(self.day, self.day), *periods(self.text, self.day)]
+        return any(one.meets(other) for one in own for other in asked)
+
+    @property
+    def shown(self) -> str:
+        """The text, with the day."""
+        return self.text if self.day is None else f"[{self.day.isoformat()}]\n{self.text}"
+
+
+def _asked(context: ProcessorContext) -> list[Period]:
+    """Return the days that the user's message speaks of."""
+    return [] if context.now is None else periods(context.input, context.now.date())
+
+
+def _turns(past: Messages, left: Messages, times: Mapping[int, datetime]) -> list[_Turn]:
     """Return the turns of which nothing is left, in order."""
     # A shorter version of a message stands for it.
     kept = {id(found) for message in left for found in lineage(message)}
@@ -230,7 +259,10 @@ def _turns(past: Messages, left: Messages) -> list[_Turn]:
         messages = past[start:stop]
         text = conversation_text(messages, _MOST_CHARS)
         if text and not any(id(message) in kept for message in messages):
-            turns.append(_Turn(fingerprint(messages), text))
+            known = (times.get(id(one)) for message in messages for one in lineage(message))
+            when = next((time for time in known if time is not None), None)
+            day = None if when is None else when.date()
+            turns.append(_Turn(fingerprint(messages), text, day))
     return turns
 
 
@@ -241,7 +273,7 @@ def _fitting(
     most: int,
 ) -> list[Message]:
     """Return the turns that were found as one message: the best for which there is room."""
-    texts = {turn.id: turn.text for turn in turns}
+    texts = {turn.id: turn.shown for turn in turns}
     room: float = most
     taken: set[str] = set()
     for one in chosen:
@@ -249,7 +281,7 @@ def _fitting(
         if one in texts and tokens <= room:
             taken.add(one)
             room -= tokens
-    shown = [turn.text for turn in turns if turn.id in taken]
+    shown = [turn.shown for turn in turns if turn.id in taken]
     if not shown:
         return []
     content = (

@@ -1,0 +1,269 @@
+"""Words for times in a text, such as "last week", as days of the calendar. Pure functions.
+
+They are understood against the day on which the text was said: what "yesterday" is in a message of
+May 8 is May 7, whenever somebody asks. `LANGUAGES` has the words; another language is another row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import islice
+
+MAX_TEXT = 10_000
+"""Characters of a text that are read."""
+
+MAX_PERIODS = 20
+"""Periods of one text that count."""
+
+_DAY = timedelta(days=1)
+_MONTHS_OF_A_YEAR = 12
+_DAYS_OF_A_WEEK = 7
+_MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Days from a first to a last one, both included."""
+
+    first: date
+    last: date
+
+    def meets(self, other: Period) -> bool:
+        """Return whether they have a day in common."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Language:
+    """The words of a language, and the forms in which they stand."""
+
+    days: Mapping[str, int]
+    """Words for a day, by how many days ago it is."""
+
+    units: Mapping[str, str]
+    """Words for ``day``, ``week``, ``month`` and ``year``."""
+
+    numbers: Mapping[str, int]
+    weekdays: Mapping[str, int]
+    """From 0, Monday."""
+
+    months: Mapping[str, int]
+    """From 1, January."""
+
+    ordinal: str
+    """Pattern of what stands after the number of a day."""
+
+    forms: Mapping[str, str]
+    """Patterns by their names; ``{units}`` and so on stand for the words above."""
+
+
+def _words(text: str, start: int = 0) -> dict[str, int]:
+    """Return words, and their first three letters, with their numbers."""
+    found: dict[str, int] = {}
+    for number, word in enumerate(text.split(), start):
+        found |= {word: number, word[:3]: number}
+    return found
+
+
+ENGLISH = Language(
+    days={"today": 0, "tonight": 0, "yesterday": 1, "the day before yesterday": 2},
+    units={
+        word + ending: word for word in ("day", "week", "month", "year") for ending in ("", "s")
+    },
+    numbers={"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+    | {"seven": 7, "eight": 8, "nine": 9, "ten": 10, "a couple of": 2, "couple of": 2},
+    weekdays=_words("monday tuesday wednesday thursday friday saturday sunday"),
+    months=_words(
+        "january february march april may june july august september october november december", 1
+    )
+    | {"sept": 9},
+    ordinal="(?:st|nd|rd|th)?",
+    forms={
+        "day": r"(?P<word>{days})",
+        "ago": r"(?P<n>\d{{1,5}}|{numbers}) (?P<unit>{units}) ago",
+        "unit": r"(?P<which>last|this|previous) (?P<unit>week|month|year)",
+        "span": r"(?:last|past|previous) (?P<n>\d{{1,5}}|{numbers}) (?P<unit>{units})",
+        "weekday": r"(?:on|last|this|since) (?P<weekday>{weekdays})",
+        # "May" and "March" are words, too: a month alone needs a word before it or a year after it.
+        "date": r"(?P<month>{months})\.? (?P<day>\d{{1,2}}){th}(?:,? (?P<year>{year}))?"
+        r"|(?P<day_>\d{{1,2}}){th}(?: of)? (?P<month_>{months})(?:,? (?P<year_>{year}))?",
+        "month": r"(?:in|last|this|during|since) (?P<month>{months})(?:,? (?P<year>{year}))?"
+        r"|(?P<month_>{months}),? (?P<year_>{year})",
+        "iso": r"(?P<iso>\d{{4}}-\d\d-\d\d)",
+        "year": r"(?:in|during|since) (?P<year>{year})",
+    },
+)
+
+LANGUAGES: Mapping[str, Language] = {"english": ENGLISH}
+"""The languages that are understood; a text is read for all of them."""
+
+
+def periods(text: str, said: date) -> list[Period]:
+    """Return the days that a text speaks of, in order, each once.
+
+    Of a text the first 10,000 characters are read. What is no date, as the 31st of June, is left
+    out, and so is what would be in no year.
+
+    Args:
+        text: What was said.
+        said: On which day.
+    """
+    text = " ".join(text[:MAX_TEXT].casefold().split())
+    return list(dict.fromkeys(islice(_found(text, said), MAX_PERIODS)))
+
+
+def _found(text: str, said: date) -> Iterator[Period]:
+    for language, pattern in _PATTERNS:
+        for match in pattern.finditer(text):
+            form = match.lastgroup
+            # The group of the form is the outermost, so it is the last that closes.
+            groups = {name: value for name, value in match.groupdict().items() if value}
+            try:
+                if form is not None:
+                    yield _FORMS[form](_plain(form, groups), language, said)
+            except (ValueError, OverflowError):
+                continue
+
+
+def _plain(form: str, groups: Mapping[str, str]) -> dict[str, str]:
+    """Return the parts of one form under plain names."""
+    start = f"{form}__"
+    return {
+        name.removeprefix(start).rstrip("_"): value
+        for name, value in groups.items()
+        if name.startswith(start)
+    }
+
+
+def _day(parts: Mapping[str, str], language: Language, said: date) -> Period:
+    day = said - language.days[parts["word"]] * _DAY
+    return Period(day, day)
+
+
+def _number(parts: Mapping[str, str], language: Language) -> int:
+    written = parts["n"]
+    return int(written) if written.isdecimal() else language.numbers[written]
+
+
+def _ago(parts: Mapping[str, str], language: Language, said: date) -> Period:
+    unit = language.units[parts["unit"]]
+    return _unit_ago(said, unit, _number(parts, language))
+
+
+def _unit(parts: Mapping[str, str], language: Language, said: date) -> Period:
+    del language
+    count = 0 if parts["which"] == "this" else 1
+    found = _whole(_unit_ago(said, parts["unit"], count).first, parts["unit"])
+    return Period(found.first, min(found.last, said))
+
+
+def _span(parts: Mapping[str, str], language: Language, said: date) -> Period:
+    unit = language.units[parts["unit"]]
+    return Period(_shifted(said, unit, _number(parts, language)), said)
+
+
+def _weekday(parts: Mapping[str, str], language: Language, said: date) -> Period:
+    back = (said.weekday() - language.weekdays[parts["weekday"]]) % _DAYS_OF_A_WEEK
+    day = said - (back or _DAYS_OF_A_WEEK) * _DAY
+    return Period(day, day)
+
+
+def _date(parts: Mapping[str, str], language: Language, said: date) -> Period:
+    month, day = language.months[parts["month"]], int(parts["day"])
+    if "year" in parts:
+        found = date(int(parts["year"]), month, day)
+    else:
+        # The 29th of February was in the last leap year.
+        years = (said.year - back for back in range(9))
+        days = (_date_or_none(year, month, day) for year in years)
+        found = next((one for one in days if one is not None and one <= said), None)
+    if found is None:
+        raise ValueError(parts)
+    return Period(found, found)
+
+
+def _date_or_none(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def _month(parts: Mapping[str, str], language: Language, said: date) -> Period:
+    month = language.months[parts["month"]]
+    year = int(parts["year"]) if "year" in parts else said.year - (month > said.month)
+    return _whole(date(year, month, 1), "month")
+
+
+def _iso(parts: Mapping[str, str], language: Language, said: date) -> Period:
+    del language, said
+    day = date.fromisoformat(parts["iso"])
+    return Period(day, day)
+
+
+def _year(parts: Mapping[str, str], language: Language, said: date) -> Period:
+    del language, said
+    return _whole(date(int(parts["year"]), 1, 1), "year")
+
+
+def _unit_ago(said: date, unit: str, count: int) -> Period:
+    """Return the day so many days ago; of longer units the week, month or year around it."""
+    day = _shifted(said, unit, count)
+    return Period(day, day) if unit == "day" else _whole(day, unit)
+
+
+def _shifted(said: date, unit: str, count: int) -> date:
+    """Return the day so many units before; the month's last day where it is shorter."""
+    if unit in ("day", "week"):
+        return said - min(count, _MOST) * (_DAYS_OF_A_WEEK if unit == "week" else 1) * _DAY
+    months = count * (_MONTHS_OF_A_YEAR if unit == "year" else 1)
+    total = said.year * _MONTHS_OF_A_YEAR + said.month - 1 - months
+    first = date(total // _MONTHS_OF_A_YEAR, total % _MONTHS_OF_A_YEAR + 1, 1)
+    return min(first + (said.day - 1) * _DAY, _whole(first, "month").last)
+
+
+def _whole(day: date, unit: str) -> Period:
+    """Return the week (from Monday), month or year around a day."""
+    if unit == "week":
+        monday = day - day.weekday() * _DAY
+        return Period(monday, monday + 6 * _DAY)
+    if unit == "month":
+        later = day.replace(day=28) + 4 * _DAY
+        return Period(day.replace(day=1), later - later.day * _DAY)
+    return Period(date(day.year, 1, 1), date(day.year, 12, 31))
+
+
+_FORMS: Mapping[str, Callable[[Mapping[str, str], Language, date], Period]] = {
+    "day": _day,
+    "ago": _ago,
+    "unit": _unit,
+    "span": _span,
+    "weekday": _weekday,
+    "date": _date,
+    "month": _month,
+    "iso": _iso,
+    "year": _year,
+}
+
+
+def _either(words: Iterable[str]) -> str:
+    return "(?:" + "|".join(sorted(map(re.escape, words), key=len, reverse=True)) + ")"
+
+
+def _pattern(language: Language) -> re.Pattern[str]:
+    """Return one pattern of all forms; parts of a form have its name before theirs."""
+    words = {
+        name: _either(getattr(language, name))
+        for name in ("days", "units", "numbers", "weekdays", "months")
+    } | {"year": r"\d{4}", "th": language.ordinal}
+    forms = [
+        f"(?P<{name}>{form.format(**words).replace('(?P<', f'(?P<{name}__')})"
+        for name, form in language.forms.items()
+    ]
+    return re.compile(rf"\b(?:{'|'.join(forms)})\b")
+
+
+_PATTERNS = [(language, _pattern(language)) for language in LANGUAGES.values()]
