@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from agentkit_py.errors import InvalidRecordError
+from agentkit_py.errors import ConfigurationError, InvalidRecordError
 from agentkit_py.evals.cases import Outcome, Verdict
 
 VERSION = 1
@@ -83,7 +83,7 @@ class Change:
         lines = [f"{self.case}: {' → '.join(shares)}"]
         if self.calls[0] != self.calls[1]:
             both = [", ".join(one) or "none" for one in self.calls]
-            lines.append(f"    calls: {both[0]} → {both[1]}")
+            lines.append(f"    tools called: {both[0]} → {both[1]}")
         return "\n".join([*lines, *(f"    {reason}" for reason in self.reasons)])
 
 
@@ -134,13 +134,14 @@ class Report:
     def table(self) -> str:
         """Return the report as text: a line for each case, and what fails below it."""
         width = max((len(row.case) for row in self.rows), default=4)
-        head = f"{'case':{width}}  passed  tokens  calls  seconds"
+        head = f"{'case':{width}}  passed  tokens  model calls  seconds"
         lines = [head, "-" * len(head)]
         for case, rows in self.by_case.items():
             good = sum(row.passed for row in rows)
+            calls = fmean(row.inferences for row in rows)
             lines.append(
                 f"{case:{width}}  {f'{good}/{len(rows)}':>6}  {fmean(r.tokens for r in rows):6.0f}"
-                f"  {fmean(r.inferences for r in rows):5.1f}  {fmean(r.seconds for r in rows):7.2f}"
+                f"  {calls:11.1f}  {fmean(r.seconds for r in rows):7.2f}"
             )
             lines += [f"    {reason}" for reason in _reasons(rows)]
         good = sum(all(row.passed for row in rows) for rows in self.by_case.values())
@@ -173,10 +174,13 @@ class Report:
 
         Raises:
             InvalidRecordError: The file holds none.
+            ConfigurationError: There is no such file.
         """
         try:
             found = json.loads(Path(path).read_text("utf-8"))
             return cls(found["suite"], [_row(row) for row in found["rows"]])
+        except FileNotFoundError:
+            raise ConfigurationError(f"There is no file {str(path)!r}.") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             problem = f"it holds no report of a suite ({error})"
             raise InvalidRecordError(problem, where=str(path), field="(whole)") from error

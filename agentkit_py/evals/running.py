@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import anyio
 
+from agentkit_py._core.numbers import wrong_number
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.evals.cases import CallMade, Case, Evaluator, Outcome, Saw
@@ -72,9 +73,11 @@ class Suite:
             ConfigurationError: No case has such a name, or ``repeat`` is less than 1.
         """
         chosen = [c for c in self.cases if not only or any(part in c.name for part in only)]
-        if not chosen or repeat < 1:
-            names = ", ".join(case.name for case in self.cases)
-            raise ConfigurationError(f"only={list(only)!r}, repeat={repeat}: there are {names}.")
+        if wrong := wrong_number(repeat, whole=True, least=1):
+            raise ConfigurationError(f"repeat={repeat!r}: {wrong}.")
+        if not chosen:
+            names = ", ".join(case.name for case in self.cases) or "none"
+            raise ConfigurationError(f"only={list(only)!r}: the suite's cases are {names}.")
         limiter = anyio.CapacityLimiter(self.concurrency)
 
         async def row(case: Case, number: int) -> Row:

@@ -204,13 +204,21 @@ async def test_judge_says_by_a_tool_call() -> None:
     assert "no verdict" in (await rude(outcome(text="No."))).reason
 
 
-def test_wrong_suites_are_refused(tmp_path: Path) -> None:
+async def test_wrong_suites_are_refused(tmp_path: Path) -> None:
     """The errors name the value."""
     case = Case(name="x", input="q")
     with pytest.raises(ConfigurationError, match="two cases called 'x'"):
         Suite(target=support.network, cases=[case, case])
     with pytest.raises(ConfigurationError, match="within"):
         within()
+    with pytest.raises(ConfigurationError, match=r"within\(tokens=-1\)"):
+        within(tokens=-1)
+    with pytest.raises(ConfigurationError, match="times=-1"):
+        called("look_up", times=-1)
+    with pytest.raises(ConfigurationError, match=r"only=\['y'\]: the suite's cases are x"):
+        await Suite(target=support.network, cases=[case]).run(only=["y"])
+    with pytest.raises(ConfigurationError, match="There is no file"):
+        Report.load(tmp_path / "none.json")
     path = tmp_path / "cases.jsonl"
     path.write_text('{"name": "a"}\n')
     with pytest.raises(InvalidRecordError, match="line 1"):
