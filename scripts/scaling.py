@@ -77,7 +77,12 @@ def _app(store: HistoryStore) -> Starlette:
         model=function_model(reply),
         processors=[MessageWindow(20)],
     )
-    return create_app(agents=[agent], history=store, auth=lambda r: r.headers.get("x-user"))
+    return create_app(
+        agents=[agent],
+        history=store,
+        auth=lambda r: r.headers.get("x-user"),
+        leases=store.lease is not None,
+    )
 
 
 async def chats(store: HistoryStore, count: int, messages: int) -> float:

@@ -38,7 +38,7 @@ from agentkit_py.server.notices import Notifier
 from agentkit_py.server.people import StaffNews
 from agentkit_py.server.runs import Backend
 from agentkit_py.server.schemas import invalid
-from agentkit_py.stores import HistoryStore, MemoryHistory
+from agentkit_py.stores import HistoryStore, MemoryHistory, ThreadLease
 
 if TYPE_CHECKING:
     from agentkit_py.inngest.sending import Client
@@ -116,7 +116,10 @@ def api_of(
     if unknown:
         raise ConfigurationError(f"create_app has no option {unknown[0]!r}")
     authenticator = Authenticator(auth, options.get("origins", ()))
-    settings = Settings(targets=targets, store=_store(history, targets), **options)
+    store = _store(history, targets)
+    settings = Settings(targets=targets, store=store, **options)
+    if client is None and settings.leases and store.lease is None:
+        store.lease = ThreadLease()
     hub = Hub(settings.hub_limits)
     tokens = StreamTokens(settings.secret, settings.limits.token_seconds)
     open_streams = OpenStreams(settings.limits.streams_per_user)
@@ -284,10 +287,12 @@ async def lifespan(app: Starlette) -> AsyncGenerator[None]:
             for target in api.settings.targets.values():
                 await stack.enter_async_context(target)
         await api.settings.store.setup()
+        stack.push_async_callback(api.settings.store.close)
+        await api.backend.join()
+        stack.push_async_callback(api.backend.leave)
         api.backend.open()
         if api.backend.streams:
             api.news.open()
-        stack.push_async_callback(api.settings.store.close)
         stack.push_async_callback(close_shared_runtime)
         stack.push_async_callback(api.backend.close)
         stack.push_async_callback(api.notifier.idle)

@@ -127,6 +127,10 @@ class ServerOptions(TypedDict, total=False):
     run_limits: RunLimits
     """Limits of each run in this process."""
 
+    leases: bool
+    """Give the store a `ThreadLease` if it has none, so that one run at a time works on a thread,
+    whatever process it is in; True unless given."""
+
     extended: bool
     """Also stream ``usage.updated`` and ``metadata.updated``: tokens and processors."""
 
@@ -162,6 +166,7 @@ class Settings:
     limits: ServerLimits = field(default_factory=ServerLimits)
     hub_limits: HubLimits = field(default_factory=HubLimits)
     run_limits: RunLimits | None = None
+    leases: bool = True
     extended: bool = False
     secret: str | None = None
     realtime_url: str | None = None

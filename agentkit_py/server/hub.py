@@ -14,7 +14,7 @@ import re
 import secrets
 import sys
 from collections import Counter, OrderedDict, deque
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -54,6 +54,9 @@ class Entry:
     answers: str | None = None
     """The id of the user's message that the chunk's run answers."""
 
+    source: str | None = None
+    """The worker process that published it; None: this one."""
+
     @property
     def size(self) -> int:
         """Bytes that it takes in memory, where a character may take four."""
@@ -87,6 +90,18 @@ class HubLimits:
                 raise ConfigurationError(f"HubLimits: {name} must be 1 or more")
 
 
+@dataclass(frozen=True, slots=True)
+class _OpenRun:
+    """A run that has not ended."""
+
+    first: int
+    """The number of its first chunk."""
+
+    thread_id: str | None
+    answers: str | None
+    source: str | None
+
+
 @dataclass(slots=True)
 class _Channel:
     name: str
@@ -96,8 +111,11 @@ class _Channel:
     next: int = 1
     size: int = 0
     readers: int = 0
-    open: dict[str, int] = field(default_factory=dict[str, int])
-    """The number of the first chunk of each run that has not ended, by its message id."""
+    open: dict[str, _OpenRun] = field(default_factory=dict[str, _OpenRun])
+    """The runs that have not ended, by message id."""
+
+    gaps: int = 0
+    """How often chunks of other processes may have been lost."""
 
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by the next chunk, which brings a new event."""
@@ -111,9 +129,10 @@ class _Channel:
     def idle(self) -> bool:
         return not self.readers and not self.open
 
-    def add(self, chunk: Mapping[str, Any], answers: str | None = None) -> Entry:
+    def add(
+        self, chunk: Mapping[str, Any], answers: str | None = None, source: str | None = None
+    ) -> Entry:
         data = as_object(chunk.get("data")) or {}
-        self._track_run(str(chunk.get("event")), data)
         thread = data.get("threadId")
         entry = Entry(
             self.next,
@@ -121,7 +140,9 @@ class _Channel:
             escape_surrogates(dumps(chunk)),
             thread if isinstance(thread, str) else None,
             answers,
+            source,
         )
+        self._track_run(str(chunk.get("event")), data, entry)
         self.ring.append(entry)
         self.next += 1
         self.size += entry.size
@@ -130,17 +151,22 @@ class _Channel:
             self.size > limits.channel_bytes and len(self.ring) > 1
         ):
             self.size -= self.ring.popleft().size
-        news, self.news = self.news, asyncio.Event()
-        news.set()
+        self.wake()
         return entry
 
-    def _track_run(self, event: str, data: Mapping[str, Any]) -> None:
+    def wake(self) -> None:
+        """Let readers look again."""
+        news, self.news = self.news, asyncio.Event()
+        news.set()
+
+    def _track_run(self, event: str, data: Mapping[str, Any], entry: Entry) -> None:
         """Keep track of open runs: the outermost one begins without parent, and ends a stream."""
         message = data.get("messageId")
         if not isinstance(message, str):
             return
         if event == "run.started" and "parentRunId" not in data:
-            self.open.setdefault(message, self.next)
+            run = _OpenRun(entry.number, entry.thread_id, entry.answers, entry.source)
+            self.open.setdefault(message, run)
         elif event == "stream.ended":
             self.open.pop(message, None)
 
@@ -160,7 +186,7 @@ class _Channel:
     @property
     def before_open_runs(self) -> int:
         """The number before the first chunk of the oldest open run."""
-        return min(self.open.values(), default=self.next) - 1
+        return min((run.first for run in self.open.values()), default=self.next) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +209,7 @@ class Subscription:
         self._hub = hub
         self._channel = channel
         self._read = after
+        self._gaps = channel.gaps
         self._closed = False
         self.missed = missed
         channel.readers += 1
@@ -198,16 +225,21 @@ class Subscription:
         return f"{self._channel.epoch}-{min(self._read, self._channel.before_open_runs)}"
 
     async def next(self, limit: int = 256) -> Batch:
-        """Return the next chunks, at least one, waiting if there are none yet.
+        """Return the next chunks, waiting if there are none yet; none only if some were lost.
 
         Chunks that the ring has dropped unread are counted in `Batch.lost`.
         """
-        while self._channel.next - 1 <= self._read:
-            await self._channel.news.wait()
-        lost = max(0, self._channel.first - 1 - self._read)
+        channel = self._channel
+        while channel.next - 1 <= self._read and self._gaps == channel.gaps:
+            await channel.news.wait()
+        lost = max(0, channel.first - 1 - self._read)
         self._read += lost
-        entries = self._channel.after(self._read, limit)
-        self._read = entries[-1].number
+        entries = channel.after(self._read, limit)
+        if entries:
+            self._read = entries[-1].number
+        if self._gaps != channel.gaps:
+            self._gaps = channel.gaps
+            lost += 1
         return Batch(entries, lost)
 
     def close(self) -> None:
@@ -249,6 +281,8 @@ class Hub:
         """Bytes of the channels that nobody uses, the least recently used first."""
 
         self._idle_bytes = 0
+        self.on_publish: Callable[[str, Entry], None] | None = None
+        """Called with what this process publishes, to pass it on to others."""
 
     def _channel(self, name: str) -> _Channel:
         found = self._channels.get(name)
@@ -257,7 +291,12 @@ class Hub:
         return found
 
     def publish(
-        self, channel: str, chunk: Mapping[str, Any], *, answers: str | None = None
+        self,
+        channel: str,
+        chunk: Mapping[str, Any],
+        *,
+        answers: str | None = None,
+        local: bool = False,
     ) -> Entry:
         """Add a chunk to a channel, and wake its readers.
 
@@ -265,13 +304,28 @@ class Hub:
             channel: Its name.
             chunk: A streaming chunk ``{event, data, …}``.
             answers: The id of the user's message that the chunk's run answers.
+            local: For readers of this process only, since each process publishes it itself.
 
         Raises:
             TypeError: The chunk is not JSON.
         """
+        entry = self._add(channel, chunk, answers, None)
+        if self.on_publish is not None and not local:
+            self.on_publish(channel, entry)
+        return entry
+
+    def receive(
+        self, channel: str, chunk: Mapping[str, Any], answers: str | None, source: str
+    ) -> None:
+        """Add what another process published."""
+        self._add(channel, chunk, answers, source)
+
+    def _add(
+        self, channel: str, chunk: Mapping[str, Any], answers: str | None, source: str | None
+    ) -> Entry:
         found = self._channel(channel)
         before = found.size
-        entry = found.add(chunk, answers)
+        entry = found.add(chunk, answers, source)
         self._kept += found.size - before
         self.settle(found)
         return entry
@@ -300,7 +354,48 @@ class Hub:
     def holds(self, channel: str, message_id: str) -> bool:
         """Tell whether a run is open and all that it has published is still kept."""
         found = self._channels.get(channel)
-        return found is not None and found.open.get(message_id, 0) >= found.first
+        run = None if found is None else found.open.get(message_id)
+        return found is not None and run is not None and run.first >= found.first
+
+    def answered(self, channel: str, thread_id: str) -> list[str]:
+        """Return ids of the user's messages whose open runs are held from their start."""
+        found = self._channels.get(channel)
+        runs = () if found is None else found.open.values()
+        return [
+            run.answers or ""
+            for run in runs
+            if found is not None and run.thread_id == thread_id and run.first >= found.first
+        ]
+
+    def has_open_runs(self, source: str | None) -> bool:
+        """Return whether a process has runs that have not ended; None: this one."""
+        every = self._channels.values()
+        return any(run.source == source for channel in every for run in channel.open.values())
+
+    def own_open_entries(self) -> Iterator[tuple[str, Entry]]:
+        """Yield channel and chunk of all that is kept of this process's open runs."""
+        for channel in self._channels.values():
+            first = min((r.first for r in channel.open.values() if r.source is None), default=None)
+            for entry in channel.ring if first is not None else ():
+                if entry.number >= (first or 0) and entry.source is None:
+                    yield channel.name, entry
+
+    def end_runs_of(self, source: str) -> None:
+        """Forget the open runs of a process that is gone; their readers read their threads."""
+        for channel in list(self._channels.values()):
+            gone = [name for name, run in channel.open.items() if run.source == source]
+            for name in gone:
+                del channel.open[name]
+            if gone:
+                channel.gaps += 1
+                channel.wake()
+                self.settle(channel)
+
+    def interrupt(self) -> None:
+        """Tell all readers that chunks of other processes may have been lost."""
+        for channel in self._channels.values():
+            channel.gaps += 1
+            channel.wake()
 
     @property
     def kept_bytes(self) -> int:

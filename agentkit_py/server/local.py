@@ -53,6 +53,7 @@ from agentkit_py.server.runs import (
     previous_data,
 )
 from agentkit_py.server.schemas import ApiError, TokenResponse, too_many
+from agentkit_py.server.workers import Workers
 from agentkit_py.state import State
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.wrappers import for_user
@@ -328,6 +329,9 @@ class LocalRuns(Backend):
         self._settings = settings
         self._hub = hub
         self._notifier = notifier
+        self._workers = Workers(hub)
+        self._workers.on_cancel = self._cancel_for_others
+        self._cancelling: set[asyncio.Task[None]] = set()
         self._tokens = tokens
         self._runs: dict[str, list[LocalRun]] = {}
         self._paused: OrderedDict[tuple[str, str], LocalRun] = OrderedDict()
@@ -353,6 +357,14 @@ class LocalRuns(Backend):
         """Return the run that answers the message already; a paused one may not have ended yet."""
         runs = self._of(job.user_id, job.thread_id)
         return next((run for run in runs if run.job.message.id == job.message.id), None)
+
+    async def join(self) -> None:
+        """Share streams with other processes of the server."""
+        await self._workers.join(self._settings.store)
+
+    async def leave(self) -> None:
+        """Stop sharing."""
+        await self._workers.leave()
 
     def open(self) -> None:
         """Accept messages, also after a `close`."""
@@ -491,7 +503,11 @@ class LocalRuns(Backend):
             await self.go_on(closed)
 
     async def cancel(self, user_id: str, thread_id: str) -> int:
-        """Cancel the user's runs in a thread, and wait a few seconds for their end."""
+        """Cancel the user's runs in a thread, and wait a few seconds for their end.
+
+        Those of other worker processes are told of it, and not counted.
+        """
+        self._workers.cancel(user_id, thread_id)
         runs = self._of(user_id, thread_id)
         await self._stop(runs, "cancelled")
         paused = await stop_paused(for_user(self._settings.store, user_id), thread_id)
@@ -504,6 +520,11 @@ class LocalRuns(Backend):
                 run = self._run(job, self._slots.later(_key(job)))
             run.interrupt()
         return len(runs) + len(paused)
+
+    def _cancel_for_others(self, user_id: str, thread_id: str) -> None:
+        task = asyncio.create_task(self._stop(self._of(user_id, thread_id), "cancelled"))
+        self._cancelling.add(task)
+        task.add_done_callback(self._cancelling.discard)
 
     async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:
         """Return a token for ``/v1/realtime/connect`` of ``apiBaseUrl``."""
@@ -523,13 +544,7 @@ class LocalRuns(Backend):
 
     def replayed(self, user_id: str, thread_id: str) -> list[str]:
         """Return ids of the messages whose replies the hub still holds from their start."""
-        channel = channel_of(user_id)
-        paused = [run for (thread, _), run in self._paused.items() if thread == thread_id]
-        return [
-            run.job.message.id or ""
-            for run in [*self._of(user_id, thread_id), *paused]
-            if run.root is not None and self._hub.holds(channel, run.root)
-        ]
+        return self._hub.answered(channel_of(user_id), thread_id)
 
     def working(self, user_id: str, thread_id: str) -> dict[str, asyncio.Task[None]]:
         """Return the tasks that answer a thread's messages, by their ids."""

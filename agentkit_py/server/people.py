@@ -97,12 +97,14 @@ class StaffNews:
             channel = channel_of(user_id)
             for entry in await self._spoken(thread_id, before, after):
                 for chunk in chunks_of(entry, thread_id, user_id):
-                    self._hub.publish(channel, chunk)
+                    self._hub.publish(channel, chunk, local=True)
             if shown(before) != shown(after):
                 data = {"threadId": thread_id, "userId": user_id, **shown(after)}
-                self._hub.publish(channel, {"event": "staff.changed", "data": data})
+                chunk = {"event": "staff.changed", "data": data}
+                self._hub.publish(channel, chunk, local=True)
         if changed:
-            self._hub.publish(TAKEOVERS, {"event": "takeover.changed", "data": {}})
+            news: dict[str, Any] = {"event": "takeover.changed", "data": {}}
+            self._hub.publish(TAKEOVERS, news, local=True)
 
     async def _spoken(
         self, thread_id: str, before: Takeover | None, after: Takeover | None

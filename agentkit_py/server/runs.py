@@ -60,6 +60,16 @@ class Backend(Protocol):
     streams = False
     """True if chunks pass through this process, so that it can stream them."""
 
+    async def join(self) -> None:
+        """Share streams with other processes of the server.
+
+        Raises:
+            ConfigurationError: There are some, and nothing that could carry streams between them.
+        """
+
+    async def leave(self) -> None:
+        """Stop sharing; all that was published is sent."""
+
     def open(self) -> None:
         """Accept messages, also after a `close`."""
 

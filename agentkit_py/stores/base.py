@@ -45,6 +45,9 @@ from agentkit_py.stores.words import WordSearch
 from agentkit_py.stores.workspace import Workspace
 
 if TYPE_CHECKING:
+    from agentkit_py.stores.broadcast import Broadcast
+
+if TYPE_CHECKING:
     from agentkit_py.processors.redaction import Redactor
 
 
@@ -540,6 +543,10 @@ class HistoryStore(HistoryConfig, ABC):
             InvalidRecordError: A stored row is damaged.
         """
         return [message for result in await self.load(thread_id) for message in result.messages]
+
+    def broadcast(self) -> Broadcast | None:
+        """Return what carries texts between the processes that use the store; None: nothing."""
+        return None
 
     async def thread_data(self, thread_id: str) -> ThreadData:
         """Return the thread's summaries, vectors and runs, for exports; here there are none."""

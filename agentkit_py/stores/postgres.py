@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 
 from agentkit_py._core.conninfo import conninfo_problem, database_name
@@ -13,6 +14,9 @@ from agentkit_py.processors.base import Processors
 from agentkit_py.stores._sql import SqlHistory
 from agentkit_py.stores._sql_session import Database
 from agentkit_py.stores._typescript_tables import TypeScriptTables
+
+if TYPE_CHECKING:
+    from agentkit_py.stores.broadcast import Broadcast
 
 Layout: TypeAlias = Literal["agentkit", "typescript"]
 
@@ -94,6 +98,13 @@ class PostgresHistory(SqlHistory):
     def __repr__(self) -> str:
         name = database_name(self._conninfo)
         return f"<PostgresHistory: {name}, {self.schema}.{self.prefix}*>"
+
+    def broadcast(self) -> Broadcast:
+        """Return what carries texts between processes, by ``NOTIFY`` and ``LISTEN``."""
+        from agentkit_py.stores.broadcast import PostgresBroadcast  # noqa: PLC0415 - loads sqlite3
+
+        digest = sha256(f"{self.schema}.{self.prefix}".encode()).hexdigest()
+        return PostgresBroadcast(self._conninfo, f"agentkit_{digest[:32]}")
 
     def _make_database(self) -> Database:
         from agentkit_py.stores._postgres_server import PostgresServer  # noqa: PLC0415 - loads psycopg

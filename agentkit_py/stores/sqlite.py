@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.leases import ThreadLease
@@ -11,6 +12,9 @@ from agentkit_py.processors.base import Processors
 from agentkit_py.stores._sql import SqlHistory
 from agentkit_py.stores._sql_session import Database
 from agentkit_py.stores.rows import ThreadInfo
+
+if TYPE_CHECKING:
+    from agentkit_py.stores.broadcast import Broadcast
 
 
 class SqliteHistory(SqlHistory):
@@ -64,6 +68,12 @@ class SqliteHistory(SqlHistory):
         from agentkit_py.stores._sqlite_file import SqliteFile  # noqa: PLC0415 - loads sqlite3
 
         return SqliteFile(self.path, self.busy_timeout, full_text=self._full_text)
+
+    def broadcast(self) -> Broadcast:
+        """Return what carries texts between processes, through a file of its own."""
+        from agentkit_py.stores.broadcast import SqliteBroadcast  # noqa: PLC0415 - loads sqlite3
+
+        return SqliteBroadcast(self.path.with_name(f"{self.path.name}-streams"))
 
     async def insert_thread(self, thread: ThreadInfo) -> None:
         """Add a thread, unless there is one of its id."""

@@ -26,7 +26,7 @@ async def test_a_chat_is_few_transactions(
 ) -> None:
     """One to accept the message, one to load, one to save each turn; a lease begins and ends."""
     store = CountedStore(tmp_path / "t.db", lease=lease)
-    app = app_of(support("Yes."), history=store)
+    app = app_of(support("Yes."), history=store, leases=lease is not None)
     async with client_of(app) as client:
         await _filled(store, results)
         store.counts.reset()

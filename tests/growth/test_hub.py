@@ -55,8 +55,11 @@ def test_of_the_channels_that_nobody_uses_the_newest_are_kept() -> None:
         hub.publish(name, {"event": "text.delta", "data": {}})
     with hub.subscribe("b", "x-1") as reader:
         assert reader.missed == "unknown"
-        hub.publish("d", {"event": "text.delta", "data": {}})
-        hub.publish("e", {"event": "text.delta", "data": {}})
-        assert hub.kept_bytes == 3 * (hub.kept_bytes // 3)
+        sizes = [
+            hub.publish(name, {"event": "text.delta", "data": {"delta": "x" * size}}).size
+            for name, size in (("d", 100), ("e", 10))
+        ]
+        one = Hub().publish("b", {"event": "text.delta", "data": {}}).size
+        assert hub.kept_bytes == one + sum(sizes)
     names = [name for name in "abcde" if hub.subscribe(name).resume_from.endswith("-1")]
     assert names == ["b", "e"]

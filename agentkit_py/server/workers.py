@@ -1,0 +1,175 @@
+"""Workers: the processes of one server, each of which streams what any of them publishes.
+
+Each sends what its hub publishes to the others, whose hubs take it as their own. One that begins
+asks the others for the runs that are open, and ignores what they send until it has those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from agentkit_py._core.json import as_object, dumps, strict_loads
+from agentkit_py._core.untrusted import get_logger
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.server.hub import Entry, Hub
+from agentkit_py.stores import HistoryStore
+from agentkit_py.stores.broadcast import Broadcast
+
+logger: logging.Logger = get_logger("agentkit_py.server")
+
+_BEAT_SECONDS = 3.0
+"""Seconds between two signs of life of a process whose runs are open."""
+
+_DEAD_SECONDS = 15.0
+"""Seconds without one after which its runs are taken for ended."""
+
+
+class Workers:
+    """The other processes of a server, as its hub knows them."""
+
+    def __init__(self, hub: Hub) -> None:
+        """Remember the hub; `join` begins."""
+        self._hub = hub
+        self._name = uuid4().hex
+        self._broadcast: Broadcast | None = None
+        self._heard: dict[str, float] = {}
+        """When each of the others was last heard, of those whose open runs are known."""
+
+        self._beating: asyncio.Task[None] | None = None
+        self.on_cancel: Callable[[str, str], object] = lambda _user, _thread: None
+        """Called with user and thread where another process was asked to stop their runs."""
+
+    async def join(self, store: HistoryStore) -> None:
+        """Begin to share chunks with the processes that use the same store.
+
+        Raises:
+            ConfigurationError: Another process serves beside this one, and the store cannot carry
+                anything between them.
+        """
+        self._broadcast = store.broadcast()
+        if self._broadcast is None:
+            _check_alone(store)
+            return
+        await self._broadcast.open(self)
+        self._hub.on_publish = self._publish
+        self._send("hello")
+        self._beating = asyncio.create_task(self._beat())
+
+    async def leave(self) -> None:
+        """Send what is left, and stop."""
+        self._hub.on_publish = None
+        if self._beating is not None:
+            self._beating.cancel()
+        if self._broadcast is not None:
+            await self._broadcast.close()
+
+    def cancel(self, user_id: str, thread_id: str) -> None:
+        """Let the others stop their runs of a thread."""
+        self._send("cancel", user=user_id, thread=thread_id)
+
+    def _send(self, kind: str, **facts: Any) -> None:
+        if self._broadcast is not None:
+            self._broadcast.send(dumps({"from": self._name, "kind": kind, **facts}))
+
+    def _publish(self, channel: str, entry: Entry, *, to: str | None = None) -> None:
+        if self._broadcast is not None:
+            facts = {"from": self._name, "kind": "chunk", "to": to, "channel": channel}
+            head = dumps({**facts, "answers": entry.answers})
+            self._broadcast.send(f'{head[:-1]},"chunk":{entry.text}}}')
+
+    def receive(self, text: str) -> None:
+        """Take what another process sent."""
+        said = as_object(strict_loads(text)) or {}
+        sender, kind, to = str(said.get("from")), said.get("kind"), said.get("to")
+        if to not in (None, self._name):
+            return
+        if kind == "hello":
+            self._greet(sender)
+        elif kind == "ready":
+            self._note(sender)
+        elif kind == "lost":
+            self._forget(sender)
+            self._send("hello")
+        elif sender in self._heard or to is not None:
+            self._take(sender, str(kind), said)
+
+    def _note(self, sender: str) -> None:
+        self._heard[sender] = asyncio.get_running_loop().time()
+
+    def _greet(self, sender: str) -> None:
+        """Send the open runs of this process to one that has just begun."""
+        self._note(sender)
+        for channel, entry in self._hub.own_open_entries():
+            self._publish(channel, entry, to=sender)
+        self._send("ready", to=sender)
+
+    def _take(self, sender: str, kind: str, said: Any) -> None:
+        if sender in self._heard:
+            self._note(sender)
+        if kind == "chunk":
+            chunk = as_object(said["chunk"]) or {}
+            self._hub.receive(said["channel"], chunk, said["answers"], sender)
+        elif kind == "cancel":
+            self.on_cancel(said["user"], said["thread"])
+
+    def lost(self) -> None:
+        """Let all readers read their threads again, and begin anew with the others."""
+        for sender in list(self._heard):
+            self._forget(sender)
+        self._hub.interrupt()
+        self._send("lost")
+        self._send("hello")
+
+    def _forget(self, sender: str) -> None:
+        self._heard.pop(sender, None)
+        self._hub.end_runs_of(sender)
+
+    async def _beat(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_BEAT_SECONDS)
+            if self._hub.has_open_runs(None):
+                self._send("beat")
+            silent = loop.time() - _DEAD_SECONDS
+            for sender, heard in self._heard.items():
+                if heard < silent and self._hub.has_open_runs(sender):
+                    logger.warning("A worker process has ended in the middle of its runs")
+                    self._hub.end_runs_of(sender)
+
+
+_held: list[int] = []
+"""The lock file of this process, open until it ends."""
+
+
+def _check_alone(store: HistoryStore) -> None:
+    """Refuse to be the second of several worker processes, which could not share their streams.
+
+    They have one parent, and a lock file is named after it.
+    """
+    if _held or not (multiprocessing.parent_process() or "gunicorn" in sys.modules):
+        return
+    try:
+        import fcntl  # noqa: PLC0415 - not on Windows
+    except ImportError:
+        return
+    path = Path(tempfile.gettempdir(), f"agentkit-workers-{os.getuid()}-{os.getppid()}.lock")
+    lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise ConfigurationError(
+            f"create_app: another worker process serves already, and {type(store).__name__} does "
+            "not carry streams from one process to another: answers of one would be missing in "
+            "the other. Use SqliteHistory (one machine) or PostgresHistory, or one worker."
+        ) from error
+    _held.append(lock)

@@ -1,0 +1,245 @@
+"""Several processes that serve the same users: each streams what any of them publishes."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentkit_py import SqliteHistory
+from agentkit_py.server import Hub, create_app, lifespan
+from agentkit_py.stores import HistoryStore, PostgresHistory
+from agentkit_py.testing import tool_call
+from tests.server.world import (
+    app_of,
+    by_header,
+    client_of,
+    eventually,
+    listening,
+    message,
+    post,
+    served,
+    support,
+    waiting,
+)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """The place of a database."""
+    if request.param == "sqlite":
+        return {"path": tmp_path / "t.db"}
+    url = request.getfixturevalue("postgres_url")
+    return {"conninfo": url, "schema": request.getfixturevalue("postgres_schema")}
+
+
+def store_at(where: dict[str, Any]) -> HistoryStore:
+    """A store of its own, as another process would have."""
+    return SqliteHistory(**where) if "path" in where else PostgresHistory(**where)
+
+
+async def test_a_reader_of_any_process_gets_the_answer(where: dict[str, Any]) -> None:
+    """In order, and all of it."""
+    answer = "Straw hats. " * 200
+    first = app_of(support(answer), history=store_at(where))
+    second = app_of(support(), history=store_at(where))
+    async with served(first) as url, served(second) as other, listening(other) as stream:
+        await post(url, "/api/chat", message("Hats?", "t1"))
+        await stream.until("stream.ended")
+    numbers = [chunk["sequenceNumber"] for chunk in stream.chunks]
+    assert numbers == list(range(len(numbers)))
+    assert stream.text == answer
+
+
+async def test_a_process_that_begins_later_streams_open_runs_from_their_start(
+    where: dict[str, Any],
+) -> None:
+    """Once; what the thread has of them is left out, as it is in the stream."""
+    wait, begun, go = waiting()
+    first = app_of(support(tool_call("wait", {}), "Done.", tools=(wait,)), history=store_at(where))
+    async with served(first) as url:
+        await post(url, "/api/chat", message("Hats?", "t1", id="m1"))
+        await begun.wait()
+        second = app_of(support(), history=store_at(where))
+        async with served(second) as other:
+            hub: Hub = second.state.api.hub
+            await eventually(lambda: hub.answered("user:ada", "t1") == ["m1"])
+            async with listening(other) as stream:
+                go.set()
+                await stream.until("stream.ended")
+            assert hub.answered("user:ada", "t1") == []
+    assert stream.names[0] == "run.started"
+    assert stream.text == "Done."
+    numbers = [chunk["sequenceNumber"] for chunk in stream.chunks]
+    assert numbers == list(range(len(numbers)))
+
+
+async def test_a_cancel_reaches_the_process_of_the_run(where: dict[str, Any]) -> None:
+    """Its stream ends as interrupted, wherever it is read."""
+    wait, begun, _ = waiting()
+    first = app_of(support(tool_call("wait", {}), tools=(wait,)), history=store_at(where))
+    second = app_of(support(), history=store_at(where))
+    async with served(first) as url, served(second) as other, listening(other) as stream:
+        await post(url, "/api/chat", message("Hats?", "t1"))
+        await begun.wait()
+        await post(other, "/api/chat/cancel", {"threadId": "t1"})
+        await stream.until("stream.ended")
+    assert "run.interrupted" in stream.names
+
+
+async def test_messages_of_a_thread_do_not_interleave(where: dict[str, Any]) -> None:
+    """The run of one process waits for that of the other."""
+    wait, begun, go = waiting()
+    first = app_of(support(tool_call("wait", {}), "One.", tools=(wait,)), history=store_at(where))
+    second = app_of(support("Two."), history=store_at(where))
+    async with served(first) as url, served(second) as other, listening(other) as stream:
+        await post(url, "/api/chat", message("First?", "t1", id="m1"))
+        await begun.wait()
+        await post(other, "/api/chat", message("Second?", "t1", id="m2"))
+        go.set()
+        await stream.until(lambda c: "Two." in str(c["data"].get("delta")))
+        await stream.until("stream.ended")
+        async with client_of(second) as client:
+            found = (await client.get("/api/threads/t1")).json()["messages"]
+    assert [m["message_id"] for m in found if m["type"] == "user"] == ["m1", "m2"]
+    assert [m["type"] for m in found] == ["user", "agent", "agent", "user", "agent"]
+
+
+async def test_readers_of_a_process_that_is_gone_read_their_threads() -> None:
+    """Their stream says that something is lost, and the run is no longer open."""
+    hub = Hub()
+    begin = {"event": "run.started", "data": {"messageId": "r", "threadId": "t"}}
+    hub.receive("user:ada", begin, "m", "other")
+    with hub.subscribe("user:ada") as reader:
+        assert [entry.answers for entry in (await reader.next()).entries] == ["m"]
+        assert hub.answered("user:ada", "t") == ["m"]
+        hub.end_runs_of("another")
+        assert hub.has_open_runs("other")
+        hub.end_runs_of("other")
+        batch = await reader.next()
+        assert (batch.entries, batch.lost) == ([], 1)
+        assert not hub.has_open_runs("other")
+        assert hub.answered("user:ada", "t") == []
+        hub.publish("user:ada", {"event": "text.delta", "data": {}})
+        batch = await reader.next()
+        assert (len(batch.entries), batch.lost) == (1, 0)
+
+
+class Collected:
+    """What one process receives."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.losses = 0
+
+    def receive(self, text: str) -> None:
+        self.texts.append(text)
+
+    def lost(self) -> None:
+        self.losses += 1
+
+
+@asynccontextmanager
+async def broadcasting(where: dict[str, Any], count: int) -> AsyncGenerator[Any]:
+    """So many processes' broadcasts, each with what it receives."""
+    all_ = [(store_at(where).broadcast(), Collected()) for _ in range(count)]
+    for one, collected in all_:
+        assert one is not None
+        await one.open(collected)
+    yield all_
+    for one, _ in all_:
+        assert one is not None
+        await one.close()
+
+
+async def test_texts_of_each_sender_reach_all_others_once_and_in_order(
+    where: dict[str, Any],
+) -> None:
+    """Equal ones and long ones, too; nobody gets its own."""
+    sent = {
+        who: [f"{who} {n // 2} " + "\N{SNOWMAN}" * (n % 7) * 900 for n in range(60)]
+        for who in range(3)
+    }
+    async with broadcasting(where, 3) as all_:
+        for n in range(60):
+            for who, (one, _) in enumerate(all_):
+                one.send(sent[who][n])
+            await asyncio.sleep(0)
+        for _, collected in all_:
+            await eventually(lambda c=collected: len(c.texts) == 120)
+    for me, (_, collected) in enumerate(all_):
+        for who in range(3):
+            mine = [text for text in collected.texts if text.startswith(f"{who} ")]
+            assert mine == ([] if who == me else sent[who])
+        assert collected.losses == 0
+
+
+async def test_a_broadcast_that_fails_says_so_and_goes_on(tmp_path: Path) -> None:
+    """The file is taken away for a moment."""
+    where = {"path": tmp_path / "t.db"}
+    async with broadcasting(where, 2) as ((one, _), (two, collected)):
+        two._end()  # as if its connection broke
+        await eventually(lambda: collected.losses == 1)
+        one.send("back")
+        await eventually(lambda: collected.texts[-1:] == ["back"])
+
+
+SECOND = """
+import asyncio, multiprocessing, sys
+from agentkit_py import Agent, openai
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.server import create_app, lifespan
+
+def work(begun, go, told):
+    async def main():
+        clerk = Agent(name="clerk", system="", model=openai("gpt-4o", api_key="k"))
+        async with lifespan(create_app(agents=[clerk], auth="local")):
+            told.put("serves")
+            begun.set()
+            await asyncio.to_thread(go.wait)
+    try:
+        asyncio.run(main())
+    except ConfigurationError as error:
+        told.put(str(error))
+
+if __name__ == "__main__":
+    spawn = multiprocessing.get_context("spawn")
+    begun, go, told = spawn.Event(), spawn.Event(), spawn.Queue()
+    first = spawn.Process(target=work, args=(begun, go, told))
+    first.start()
+    begun.wait()
+    second = spawn.Process(target=work, args=(begun, go, told))
+    second.start()
+    second.join()
+    go.set()
+    first.join()
+    print(told.get(), told.get(), sep="; ")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
+def test_without_a_shared_store_a_second_worker_refuses_to_start(tmp_path: Path) -> None:
+    """As with ``uvicorn --workers 2``: its readers would miss answers of the other."""
+    script = tmp_path / "second.py"
+    script.write_text(SECOND)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.stdout.startswith("serves; create_app: another worker process"), done.stderr
+    assert "SqliteHistory" in done.stdout
+
+
+async def test_a_store_keeps_its_own_lease_or_none(tmp_path: Path) -> None:
+    """``leases=False`` leaves a store as it is."""
+    path = tmp_path / "t.db"
+    for leases, expected in ((True, True), (False, False)):
+        store = SqliteHistory(path)
+        app = create_app(networks=[support()], history=store, auth=by_header, leases=leases)
+        async with lifespan(app):
+            assert (store.lease is not None) is expected
