@@ -43,7 +43,7 @@ from agentkit_py.server.schemas import (
     not_found,
     too_many,
 )
-from agentkit_py.server.threads import message_of, summary_of
+from agentkit_py.server.threads import message_of, summary_of, without_provider_metadata
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.wrappers import for_user
 
@@ -157,9 +157,7 @@ async def explain_thread(request: ApiRequest[ExplainQuery]) -> Explained:
         raise invalid("agent: there is no such agent") from error
     except AgentKitError as error:
         raise ApiError(409, "not_explained", "This cannot be shown.") from error
-    sent = [message_to_dict(message) for message in report.sent]
-    for message in sent:
-        message.pop("providerMetadata", None)
+    sent = without_provider_metadata(map(message_to_dict, report.sent))
     return {"agent": query.agent, "summary": str(report), "messages": sent}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -182,7 +182,8 @@ def message_of(record: StoredResult) -> StoredMessage:
         "createdAt": _iso(result.created_at),
     }
     if result.agent_name != USER:
-        data = _without_provider_metadata(result.to_dict())
+        data = result.to_dict()
+        without_provider_metadata([*data["output"], *data["toolCalls"]])
         if result.staff is not None:
             del data["staff"]  # the person's id is nobody's business
             found["staff"] = {"name": result.staff.name, "to": result.staff.to}
@@ -193,13 +194,13 @@ def message_of(record: StoredResult) -> StoredMessage:
     return {**found, "content": "".join(m.text for m in result.output if m.type == "text")}
 
 
-def _without_provider_metadata(record: dict[str, Any]) -> dict[str, Any]:
+def without_provider_metadata(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Leave out what only the provider reads, e.g. signatures of reasoning."""
-    for messages in (record["output"], record["toolCalls"]):
-        for message in messages:
-            for part in [message, *message.get("tools", ()), message.get("tool", {})]:
-                part.pop("providerMetadata", None)
-    return record
+    found = list(messages)
+    for message in found:
+        for part in [message, *message.get("tools", ()), message.get("tool", {})]:
+            part.pop("providerMetadata", None)
+    return found
 
 
 def _iso(time: datetime) -> str:

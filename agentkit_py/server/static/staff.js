@@ -77,7 +77,7 @@ function showQueue() {
   const asked = [...approvals.values()].filter((one) => one.status === "open" && one.mayAnswer);
   list("approvals", asked.map((one) => entry(one.threadId,
     one.message || one.calls.map((c) => c.toolName).join(", ") || "A question",
-    [`${one.agent} for ${one.userId ?? "nobody"}`, one.expiresAt && `until ${time(one.expiresAt)}`])));
+    [`Asked by ${one.agent}`, one.userId && `Customer: ${one.userId}`, one.expiresAt && `until ${time(one.expiresAt)}`])));
   list("takeovers", [...takeovers.values()].map((one) => entry(one.threadId,
     one.title || one.threadId, [stateOf(one), one.userId && `Customer: ${one.userId}`])));
 }
@@ -107,7 +107,7 @@ function argumentsOf(input) {
 
 function question(one) {
   const box = make("section", { className: "question", "aria-label": `Decision: ${one.message || one.agent}` });
-  box.append(make("h3", {}, one.message || `${one.agent} asks`));
+  box.append(make("h3", {}, one.message || `${one.agent} asks for your decision`));
   const edits = [];
   for (const asked of one.calls) {
     const field = `edit-${one.id}-${asked.index}`;
@@ -184,7 +184,13 @@ function render(data) {
     box.dataset.id = asked.id;
     find("questions").append(box);
   }
-  find("log").replaceChildren(...data.messages.map(message));
+  const shownNow = [...find("log").children]; // what has not changed stays, with what is unfolded in it
+  find("log").replaceChildren(...data.messages.map((one, n) => {
+    const text = JSON.stringify(one);
+    const item = shownNow[n]?.known === text ? shownNow[n] : message(one);
+    item.known = text;
+    return item;
+  }));
   find("join").hidden = one.mine;
   find("decline").hidden = one.status !== "asked";
   find("say").hidden = find("hand-back").hidden = !one.mine;
@@ -212,6 +218,7 @@ async function refresh() {
 async function show(id) {
   open = { id };
   find("questions").replaceChildren();
+  find("log").replaceChildren();
   find("explained").replaceChildren();
   find("explained-summary").textContent = "";
   find("thread-body").hidden = true;
