@@ -442,7 +442,11 @@ class _Turns:
     def add(self, role: str, blocks: list[Block]) -> None:
         """Add what one side says."""
         if self._thinking:
-            blocks = [*self._thinking, *blocks] if role == "assistant" else blocks
+            if role == "assistant":
+                blocks = [*self._thinking, *blocks]
+            else:  # they are gone, and others may come to have their `id()`
+                for block in self._thinking:
+                    del self._thoughts[id(block)]
             self._thinking = []
         if self.found and self.found[-1]["role"] == role:
             self.found[-1]["content"] += blocks

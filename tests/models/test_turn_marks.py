@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.messages import (
+    Message,
+    ReasoningMessage,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+)
 from agentkit_py.models import Model, ModelRequest, ToolSpec, anthropic, gemini
 
 CLAUDE = anthropic("claude-sonnet-4-5", api_key="sk-test")
@@ -36,3 +43,19 @@ def test_a_marked_reply_between_a_call_and_its_result_opens_no_turn(
     body: Any = model.encode(ModelRequest(messages=messages, tools=TOOLS))
     roles = [turn["role"] for turn in body[place]]
     assert roles == ["user", "assistant" if model is CLAUDE else "model", "user"]
+
+
+def test_thinking_that_nothing_follows_takes_no_other_block_with_it() -> None:
+    """It is not sent, and what comes into its place in memory is another block."""
+    model = anthropic("claude-opus-5-5", api_key="sk-a")
+    block = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    thought = ReasoningMessage("Hm.", provider_metadata={"anthropic": block})
+    said: list[Message] = []
+    for number in range(200):
+        call = ToolCall(f"t{number}", "look", {})
+        asked = TextMessage("user", f"Question {number}?")
+        said += [thought, asked, ToolCallMessage([call]), ToolResultMessage(call, "Linz")]
+    request = ModelRequest(messages=tuple(said), tools=(ToolSpec("look"),))
+    turns = model.encode(request)["messages"]
+    kinds = [part["type"] for turn in turns for part in turn["content"]]
+    assert kinds.count("tool_use") == kinds.count("tool_result") == 200
