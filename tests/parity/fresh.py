@@ -15,10 +15,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 from .compare import shown
+from .divergences import ALL_IDS
 from .judge import documents, judge
+from .modes import CLASSES, FUNCTIONS, TYPESCRIPT, Mode
 from .scenarios import Pieces, Scenario
 from .vectors import COMMITTED, Vector, load_folder
 
@@ -80,13 +83,21 @@ def recorded(seed: str, count: int, folder: Path) -> list[Vector]:
     return found
 
 
-def problem_of(vector: Vector) -> str:
+def problem_of(vector: Vector, mode: Mode = TYPESCRIPT) -> str:
     """Return how our run differs from what the reference model expects; empty: not at all."""
-    found = documents(vector)
+    found = documents(vector, ALL_IDS, mode)
     verdict = judge(found)
     if verdict.conflicts:
         return f"the model of TypeScript is wrong:\n{shown(verdict.conflicts)}"
     return "\n".join(filter(None, [shown(verdict.differences), *found.problems]))
+
+
+def said_of(vector: Vector, mode: Mode) -> str:
+    """Return the same; what crashes counts, and does not keep the others from being compared."""
+    try:
+        return problem_of(vector, mode)
+    except Exception:  # noqa: BLE001 - whatever it is, it is shown
+        return traceback.format_exc()
 
 
 def main() -> None:
@@ -102,11 +113,12 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         failed = 0
         for vector in recorded(given.seed, given.count, folder):
-            problem = problem_of(vector)
-            failed += bool(problem)
-            if problem:
-                sys.stdout.write(f"{vector.name}\n{problem}\n\n")
-    sys.stdout.write(f"{given.count} recorded anew, {failed} differ\n")
+            for mode in (TYPESCRIPT, FUNCTIONS, CLASSES):
+                problem = said_of(vector, mode)
+                failed += bool(problem)
+                if problem:
+                    sys.stdout.write(f"{vector.name} ({mode.name})\n{problem}\n\n")
+    sys.stdout.write(f"{given.count} recorded anew, run in three modes; {failed} runs differ\n")
     sys.exit(bool(failed))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from .fresh import NodeMissingError, problem_of, recorded
+from .modes import CLASSES, FUNCTIONS, TYPESCRIPT
 
 COUNT = int(os.environ.get("PARITY_FRESH", "40"))
 SEED = os.environ.get("PARITY_SEED", "ci")
@@ -21,5 +22,6 @@ def test_fresh_recordings_of_typescript_agree(tmp_path: Path) -> None:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(missing))
-    problems = {vector.name: problem for vector in found if (problem := problem_of(vector))}
-    assert problems == {}
+    modes = (TYPESCRIPT, FUNCTIONS, CLASSES)
+    problems = {(v.name, mode.name): problem_of(v, mode) for v in found for mode in modes}
+    assert {where: problem for where, problem in problems.items() if problem} == {}

@@ -10,8 +10,6 @@ from .judge import documents, judge
 from .modes import CLASSES, FUNCTIONS, Mode
 from .vectors import Vector
 
-UNMODELLED: dict[tuple[str, str], str] = {}
-
 
 @pytest.mark.parametrize("mode", [FUNCTIONS, CLASSES], ids=lambda mode: mode.name)
 def test_recording_in_the_default_mode(vector: Vector, mode: Mode) -> None:
@@ -19,7 +17,6 @@ def test_recording_in_the_default_mode(vector: Vector, mode: Mode) -> None:
     if vector.kind != "run":
         pytest.skip("it makes no agent")
     waiting = vector.not_applicable()
-    waiting = waiting or UNMODELLED.get((vector.name, mode.name))
     if waiting is not None:
         pytest.skip(waiting)
     found = documents(vector, ALL_IDS, mode)

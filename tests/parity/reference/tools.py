@@ -272,7 +272,9 @@ _OPERATIONS: dict[str, Callable[[dict[str, Json], Json, Calling], Json]] = {
     "hasStep": lambda handler, given, calling: calling.step is not None,
     "stepRun": lambda handler, given, calling: _step_run(handler, calling),
     "select": lambda handler, given, calling: _selected(given, calling),
-    "done": lambda handler, given, calling: given.get("summary") or "",
+    "done": lambda handler, given, calling: (
+        (given.get("summary") if isinstance(given, dict) else "") or ""
+    ),
 }
 
 
