@@ -289,6 +289,13 @@ ENGINE: tuple[Divergence, ...] = (
         "a network with two agents of one name",
     ),
     Divergence(
+        "on-start-keeps-an-agents-calls",
+        "What an agent called in this run, and the results, stay in its history when on_start takes"
+        " them out.",
+        "Without them the model makes the same calls again and again.",
+        "an on_start that sets the history in a loop",
+    ),
+    Divergence(
         "scheduled-agents-run",
         "What a router schedules runs, also if it returns nobody.",
         "TypeScript ends there in the first round, and runs it in later ones.",

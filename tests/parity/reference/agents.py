@@ -96,6 +96,11 @@ class Turn:
                 return last
         return last if last is not None else self._blank()
 
+    def _is_own_call(self, message: dict[str, Json]) -> bool:
+        """Whether this agent called in this run, or was answered."""
+        mine = message.get("_by") == self.agent["name"]
+        return mine and message.get("_past") is False and message["type"] != "text"
+
     def _next(self, prompt: list[Json], last: Result) -> tuple[list[Json], list[Json]]:
         """Prompt and history of a further inference."""
         ops = (self.lifecycle.get("onStart") or {}).get("ops", [])
@@ -222,6 +227,9 @@ class Turn:
         for op in hook.get("ops", []):
             target = prompt if op["op"].endswith("Prompt") else history
             _rearrange(op["op"], target, read(op["messages"], self.on))
+        lost = [m for m in complete if self._is_own_call(m) and not any(m is k for k in history)]
+        if lost and self.on("on-start-keeps-an-agents-calls"):
+            history = [*lost, *history]
         return prompt, history, bool(hook.get("stop")) or hook.get("stopOnCall") == number
 
     def _infer(self, prompt: list[Json], history: list[Json], iteration: int) -> Result:

@@ -243,10 +243,7 @@ def _exchange(unit: Exchange) -> list[tuple[str, list[Json]]]:
 
 
 def _told(unit: Exchange) -> list[tuple[str, list[Json]]]:
-    calls = [
-        f"[Called tool {call['name']} with {stringify(call.get('input', {}))}]"
-        for call in unit.calls
-    ]
+    calls = [f"[Called tool {call['name']} with {_given(call)}]" for call in unit.calls]
     for place, message in reversed(unit.said):
         calls[place:place] = text_pieces(message)
     results = [
@@ -254,6 +251,12 @@ def _told(unit: Exchange) -> list[tuple[str, list[Json]]]:
         for c, m in zip(unit.calls, unit.results, strict=True)
     ]
     return [("assistant", [_text(t) for t in calls]), ("user", [_text(t) for t in results])]
+
+
+def _given(call: Json) -> str:
+    if "malformed" in call:
+        return stringify({"malformed_arguments": call["malformed"]})
+    return stringify(call.get("input", {}), python=True)
 
 
 def _finish(turns: list[tuple[str, list[Json]]], prefill: str, *, continues: bool) -> None:
