@@ -216,7 +216,10 @@ def member(given: Json, name: str) -> Json:
 
 
 def _append_state(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    calling.state.data.setdefault(handler["key"], []).append(_value(handler, given))
+    value = _value(handler, given)
+    if value is UNDEFINED:
+        value = None if calling.on("null-is-success") else {"$undefined": True}
+    calling.state.data.setdefault(handler["key"], []).append(value)
     return handler.get("returns", UNDEFINED)
 
 
