@@ -155,6 +155,11 @@ def _thrown_value(value: Json) -> dict[str, Json]:
     return {"name": "Error", "message": text, "props": props}
 
 
+def _done(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
+    summary: Json = given.get("summary") if isinstance(given, dict) else None
+    return summary or ""
+
+
 def _perform(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
     if handler["op"] == "seq":
         outcome: Any = UNDEFINED
@@ -275,9 +280,7 @@ _OPERATIONS: dict[str, Callable[[dict[str, Json], Json, Calling], Json]] = {
     "hasStep": lambda handler, given, calling: calling.step is not None,
     "stepRun": lambda handler, given, calling: _step_run(handler, calling),
     "select": lambda handler, given, calling: _selected(given, calling),
-    "done": lambda handler, given, calling: (
-        (given.get("summary") if isinstance(given, dict) else "") or ""
-    ),
+    "done": _done,
 }
 
 
