@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, Network, RunLimits, create_agent, explain, tool
+from agentkit_py import Agent, Network, RunLimits, State, create_agent, explain, tool
 from agentkit_py.errors import ConfigurationError, ToolSourceError
 from agentkit_py.mcp import MCPServer, Stdio
+from agentkit_py.messages import Message, TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 
 from .world import eventually, handwritten, is_alive, modern, notes, text_of
@@ -190,3 +191,28 @@ async def test_explain_and_the_routing_prompt_list_the_servers_tools(tmp_path: P
     assert "m-pid" not in first
     assert "m-pid" in second
     assert "modern.py" not in second
+
+
+async def test_calls_of_servers_tools_are_an_agents_own(tmp_path: Path) -> None:
+    """An isolated network names no tool, and each agent sees its servers' calls."""
+    past: list[Message] = [TextMessage("user", "before")]
+    for name in ("m-add", "local"):
+        call = ToolCall(f"c-{name}", name, {})
+        past += [ToolCallMessage([call]), ToolResultMessage(call, {"data": f"{name} was called"})]
+    model = ScriptedModel("one", "two")
+    network = Network(
+        name="n",
+        agents=[
+            Agent(name="far", system="S", mcp_servers=[modern(tmp_path)]),
+            Agent(name="near", system="S", tools=[local]),
+        ],
+        default_model=model,
+        router=lambda ctx: ["far", "near"][ctx.call_count] if ctx.call_count < 2 else None,
+        isolation="own_tools",
+    )
+    async with network:
+        run = await network.run("hi", state=State(messages=past))
+    seen = [str(body["messages"]) for body in model.bodies]
+    assert ["m-add was called" in one for one in seen] == [True, False]
+    assert ["local was called" in one for one in seen] == [False, True]
+    assert not any(report.foreign for report in run.context)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +49,17 @@ def test_processors_that_can_be_read_only_once_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="only once"):
         Agent(name="a", system="S", processors=iter([TokenLimiter(3)]))  # type: ignore[arg-type] - refused
     assert HistoryConfig(processors=None).chain == ()  # type: ignore[arg-type] - as agents take it
+
+
+def test_no_example_names_an_agents_tools_in_a_filter(root: Path) -> None:
+    """Each is named once, where the agent gets it; ``include="own"`` knows the rest."""
+    files = [*(root / "examples").rglob("*.py"), *(root / "agentkit_py/cli/demo").rglob("*.py")]
+    assert len(files) > 40
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "ToolCallFilter":
+                named = [k.arg for k in node.keywords if not isinstance(k.value, ast.Constant)]
+                assert named == [], f"{file}: {ast.unparse(node)}"
 
 
 def weather(city: str) -> dict[str, Any]:
