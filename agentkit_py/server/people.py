@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
-from uuid import NAMESPACE_OID, uuid5
+from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ThreadNotFoundError
@@ -126,6 +127,17 @@ class StaffNews:
             and one.staff.to == "user"
             and (since is None or one.created_at > since)
         ]
+
+
+def changed_chunk(thread_id: str, user_id: str, takeover: Takeover | None) -> dict[str, Any]:
+    """Return the chunk that says who of the staff is on a thread now."""
+    return {
+        "event": "staff.changed",
+        "data": {"threadId": thread_id, "userId": user_id, **shown(takeover)},
+        "timestamp": int(datetime.now(UTC).timestamp() * 1000),
+        "sequenceNumber": 0,
+        "id": f"staff-{uuid4()}:staff.changed",
+    }
 
 
 def chunks_of(entry: AgentResult, thread_id: str, user_id: str) -> list[dict[str, Any]]:

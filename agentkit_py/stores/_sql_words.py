@@ -167,6 +167,5 @@ def find(
 
 
 def _entry(thread_id: str, user_id: str | None, position: int, text: str | bytes) -> str:
-    result = decode_row(thread_id, position, text, None).result
-    is_note = result.staff is not None and result.staff.to == "agents"
-    return index_entry(() if is_note else map(text_of, result.messages), user_id)
+    messages = decode_row(thread_id, position, text, None).result.messages
+    return index_entry(map(text_of, messages), user_id)

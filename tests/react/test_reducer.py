@@ -14,8 +14,10 @@ import pytest
 from agentkit_py import Agent, MemoryHistory, Network, State, tool
 from agentkit_py.events import assemble
 from agentkit_py.events.chunks import for_hook
+from agentkit_py.results import AgentResult, StaffAuthor
 from agentkit_py.routing import together
 from agentkit_py.runs import StreamingConfig
+from agentkit_py.server.people import changed_chunk, chunks_of
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 
 Chunk = dict[str, Any]
@@ -111,6 +113,13 @@ async def conversations() -> dict[str, list[Chunk]]:
         found[f"a call that was approved, {name}"] = await recorded(
             one_desk, ASKED, streaming=config
         )
+    mia = AgentResult.from_staff(StaffAuthor("p1", "Mia"), "I am Mia. 🪔", id="s1")
+    found["a person of the staff"] = [
+        *await recorded(one_desk, ["Somebody comes."]),
+        changed_chunk("t1", "ada", None),
+        *chunks_of(mia, "t1", "ada"),
+        *await recorded(one_desk, ["It is us again."]),
+    ]
     found["three turns"] = await recorded(one_desk, ONE, TWO, ["Bye."])
     found["tools at the same time"] = await recorded(
         lambda model: one_desk(model, parallel_tools=True), TWO
