@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, Network, State
-from agentkit_py.errors import ConfigurationError
+from agentkit_py import Agent, MemoryHistory, Network, State, tool
+from agentkit_py.errors import ConfigurationError, ReplayError
 from agentkit_py.knowledge import EQ, Knowledge, SqliteKnowledge
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing.embedder import HashingEmbedder
+from tests.engine.runner import Runner
 
 SEARCH = "search_knowledge_base"
 
@@ -123,6 +124,48 @@ async def test_knowledge_filters_of_a_run_hold_in_runs_nested_in_it(recipes: Kno
     await outer.run("hi", knowledge_filters=[{"cuisine": "thai", "year": 2020}])
     inner_model.assert_saw("thai-2020")
     inner_model.assert_not_saw("thai-2024", "italian")
+
+
+async def test_knowledge_filters_of_a_run_hold_in_each_replay(
+    runner: Runner, recipes: Knowledge
+) -> None:
+    """A durable run searches in a step, and is given the filters again by its function."""
+    agent = cook(recipes, knowledge_filters=[{"cuisine": "thai"}])
+    await runner.run(agent, "Soup?", knowledge_filters=[{"year": 2020}])
+    assert isinstance(agent.model, ScriptedModel)
+    agent.model.assert_saw("thai-2020")
+    agent.model.assert_not_saw("thai-2024", "italian")
+
+
+ITALIAN: list[Any] = [{"cuisine": "italian"}]
+THAI: list[Any] = [{"cuisine": "thai"}]
+
+
+@pytest.mark.parametrize("again", [{}, {"knowledge_filters": ITALIAN}, {"knowledge_filters": THAI}])
+async def test_a_paused_run_goes_on_with_its_knowledge_filters_only(
+    recipes: Knowledge, again: dict[str, Any]
+) -> None:
+    """Whoever answers cannot widen the search by leaving them out."""
+
+    @tool(needs_approval=True)
+    def order() -> str:
+        """Order."""
+        return "ordered"
+
+    store = MemoryHistory()
+    model = ScriptedModel(tool_call("order"), tool_call(SEARCH, {"query": "soup"}), "Soup.")
+    agent = Agent(
+        name="cook", system="S", model=model, knowledge=recipes, tools=[order], history=store
+    )
+    await agent.run("Order!", thread_id="t", knowledge_filters=THAI)
+    (question,) = await store.list_questions(thread_id="t")
+    if again.get("knowledge_filters") is THAI:
+        await agent.resume("t", {question.id: True}, **again)
+        model.assert_saw("thai-2020")
+    else:
+        with pytest.raises(ReplayError, match="knowledge_filters"):
+            await agent.resume("t", {question.id: True}, **again)
+    model.assert_not_saw("italian")
 
 
 @pytest.mark.parametrize(
