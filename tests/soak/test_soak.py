@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 
 from .cases import faults_of
+from .signed import faults_in
 
 CASES = 2500
 SECONDS = 20
 """On a busy machine fewer cases are run."""
 
 LEAST = 100
+
+NETWORKS = 20
 
 
 def test_random_chains_leave_what_every_provider_takes() -> None:
@@ -21,3 +24,10 @@ def test_random_chains_leave_what_every_provider_takes() -> None:
         assert (seed, faults_of(seed)) == (seed, [])
         if number >= LEAST and time.monotonic() > end:
             break
+
+
+async def test_random_networks_are_refused_nothing_by_providers_that_sign() -> None:
+    """`make soak ARGS="--signed"` tries more; a failing case's seed repeats it."""
+    for number in range(NETWORKS):
+        seed = f"signed:{number}"
+        assert (seed, await faults_in(seed)) == (seed, [])
