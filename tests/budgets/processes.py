@@ -2,7 +2,7 @@
 
 ``python processes.py KIND WHERE SCHEMA MOST SEED DEATH`` prints each call: ``b`` and its
 reservation before it, ``e`` and its tokens after it. DEATH is the call that it dies in (``3``), the
-seconds after which it dies wherever it is (``0.2s``), or empty.
+seconds after its first call in which it dies wherever it is (``0.2s``), or empty.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ async def spend(budgets: Budgets, seed: int, death: str) -> None:
             print("refused")  # noqa: T201 - as above
             return
         calls += 1
+        if calls == 1 and death.endswith("s"):
+            Timer(float(death[:-1]), _die).start()
         if death == str(calls):
             _die()
         usage = Usage(call.tokens, choose.randint(0, LARGEST - 10))
@@ -121,6 +123,4 @@ def spend_in_processes(
 
 if __name__ == "__main__":
     _, kind_, where_, schema_, most_, seed_, death_ = sys.argv
-    if death_.endswith("s"):
-        Timer(float(death_[:-1]), _die).start()
     asyncio.run(spend(budgets_at(kind_, where_, schema_, int(most_)), int(seed_), death_))
