@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -26,6 +26,7 @@ from agentkit_py.errors import (
     ModelConnectionError,
     ModelError,
     ModelTimeoutError,
+    OutputError,
     ProviderUnavailableError,
     RateLimitError,
     ThreadBusyError,
@@ -35,6 +36,7 @@ from agentkit_py.events import Event, RunFailed
 from agentkit_py.events.chunks import FAILED, for_hook, without_details
 from agentkit_py.events.types import ToolFinished
 from agentkit_py.history.questions import Question, QuestionStore
+from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
 from agentkit_py.network import Network
 from agentkit_py.results import AgentResult
@@ -217,10 +219,10 @@ class LocalRun:
             target.history = store  # the user's view of it; nothing else changes
             if self.taken is None:
                 options["state"] = await self._state(settings, store)
-                found = await target.run(job.message, **options)
+                run = target.run(job.message, **options)
             else:
-                found = await target.go_on(self.taken, options)
-            self.pending = found.stop_reason == PENDING
+                run = target.go_on(self.taken, options)
+            self.pending = await _stop_reason(run) == PENDING
             if self.pending:
                 self.questions = await target.pending(job.thread_id)
 
@@ -316,6 +318,17 @@ class LocalRun:
                 "id": f"end-{uuid4()}:{event}",
             }
         )
+
+
+async def _stop_reason(run: Awaitable[Any]) -> str | None:
+    """Return why a run ended, also that of an agent whose output is still to come."""
+    try:
+        found = await run
+    except OutputError as error:
+        if error.reason not in (PENDING, TAKEN_OVER):
+            raise
+        return error.reason
+    return found.stop_reason
 
 
 class LocalRuns(Backend):

@@ -13,16 +13,18 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from agentkit_py import MemoryHistory, Tool, tool
+from agentkit_py import Agent, MemoryHistory, Tool, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history import StaffDesk, Takeover
-from agentkit_py.server import Notice, lifespan
+from agentkit_py.server import Notice, create_app, lifespan
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.tools import ask_person
 from tests.server.world import (
     app_of,
+    by_header,
     client_of,
     listening,
+    message,
     post,
     said,
     served,
@@ -434,3 +436,26 @@ async def test_a_customer_who_has_left_is_told_that_a_question_has_expired() -> 
     """Once, however many look after it."""
     told = await told_of(quick_refund, answered=False)
     assert [one.kind for one in told] == ["question_open", "question_expired"]
+
+
+@pytest.mark.parametrize("waits_for", ["staff", "an answer"])
+async def test_an_agent_with_an_output_waits_for_a_person_without_an_error(
+    waits_for: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has no output yet, which is no failure."""
+    model = ScriptedModel(tool_call("refund", {"amount": 249}), provider="anthropic")
+    clerk = Agent(name="clerk", system="S", model=model, tools=[refund], output_type=int)
+    app = create_app(
+        agents=[clerk], auth=by_header, history=MemoryHistory(), staff=["mia"], approvers=["mia"]
+    )
+    async with served(app) as url, listening(url) as stream:
+        await post(url, "/api/threads", {"threadId": "t"})
+        if waits_for == "staff":
+            await post(url, "/api/takeovers/t/join", {"name": "Mia"}, "mia")
+            await stream.until("staff.changed")
+        await post(url, "/api/chat", message("Money back!", "t"))
+        await stream.until("stream.ended" if waits_for == "staff" else "hitl.requested")
+        await app.state.api.backend.idle()
+    assert {"error", "run.failed"}.isdisjoint(stream.names)
+    assert "failed" not in caplog.text
+    assert len(await app.state.api.settings.store.list_questions()) == (waits_for != "staff")
