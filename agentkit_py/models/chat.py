@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from agentkit_py._core.json import as_list, as_object, dumps
+from agentkit_py.errors import ToolDefinitionError
 from agentkit_py.messages import (
     Delta,
     Finish,
@@ -86,7 +87,7 @@ from agentkit_py.models.replies import (
     unexpected,
     written_arguments,
 )
-from agentkit_py.models.schema import openai_form
+from agentkit_py.models.schema import openai_form, refers_to_itself
 
 FORMAT = "chat"
 """The name of this format: of its opaque messages, and the key of its data in messages."""
@@ -126,7 +127,15 @@ class ChatAdapter(Adapter):
         return self.with_output(model, request, body)
 
     def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:
-        """Return ``response_format``; None for a schema that cannot be strict."""
+        """Return ``response_format``; None for a schema that cannot be strict.
+
+        Raises:
+            ToolDefinitionError: The schema refers to itself, and the host does not take that.
+        """
+        if not self.host.recursive_schemas and refers_to_itself(spec.parameters or {}):
+            raise ToolDefinitionError(
+                spec.name, f"its schema refers to itself; {self.host.provider} does not take that"
+            )
         schema, strict = openai_form(spec)
         if not strict:
             return None

@@ -151,6 +151,25 @@ def _target(ref: str, root: Schema) -> Schema:
     return target
 
 
+def refers_to_itself(schema: Schema) -> bool:
+    """Return whether following the references of a schema comes back to one of them."""
+    done: set[str] = set()
+
+    def circles(node: Any, inside: tuple[str, ...]) -> bool:
+        if isinstance(node, list):
+            return any(circles(one, inside) for one in cast("list[Any]", node))
+        fields = as_object(node) or {}
+        ref = fields.get("$ref")
+        if isinstance(ref, str) and ref not in done:
+            if ref in inside or circles(_target(ref, schema), (*inside, ref)):
+                return True
+            done.add(ref)
+        parts = [part for key, part in fields.items() if key not in ("$defs", "definitions")]
+        return any(circles(part, inside) for part in parts)
+
+    return circles(schema, ())
+
+
 def accepts_null(schema: Any, root: Schema, depth: int = 0) -> bool:
     """Return whether null satisfies ``schema``, as far as types, enums and unions tell."""
     node = as_object(schema)

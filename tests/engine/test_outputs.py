@@ -334,12 +334,13 @@ class Folder(BaseModel):
     folders: list[Folder] = []
 
 
+@pytest.mark.parametrize("provider", ["gemini", "grok"])
 @pytest.mark.parametrize("way", [NativeOutput, ToolOutput])
-async def test_a_way_that_gemini_cannot_go_is_refused_with_the_one_that_it_can(
-    runner: Runner, way: Any
+async def test_a_way_that_a_host_cannot_go_is_refused_with_the_one_that_it_can(
+    runner: Runner, way: Any, provider: Any
 ) -> None:
-    """Its tools and schemas take no recursion."""
-    one = agent(ScriptedModel("{}", provider="gemini"), output_type=way(Folder))
+    """Tools and schemas of Gemini and Grok take no recursion."""
+    one = agent(ScriptedModel("{}", provider=provider), output_type=way(Folder))
     with pytest.raises(ConfigurationError, match=r"refers to itself.*use PromptedOutput\(…\)"):
         await run(runner, one)
     one.output_type = PromptedOutput(Folder)

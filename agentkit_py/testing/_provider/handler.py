@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from . import anthropic, chat, clouds, compaction, gemini, hosts, openai, responses, signing
+from . import anthropic, chat, clouds, compaction, gemini, grok, hosts, openai, responses, signing
 from .caching import ClaudeCache
 from .endpoints import Route, provider_of, route
 from .replies import Ids, ReplyContent, Usage
@@ -32,6 +32,7 @@ from .types import (
 StreamKind: TypeAlias = Literal["events", "list", "messages"]
 """Server-sent events, a list of JSON, or the messages of AWS's event stream."""
 
+_JUDGES = (anthropic, chat, gemini, grok, responses)  # with their import they register rules
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
 _KEY_RULES = frozenset({"missing_key", "wrong_key"})
