@@ -73,6 +73,27 @@ async def each_user_sees_their_own() -> None:
     await store.close()
 
 
+# --8<-- [start:forks]
+async def another_question() -> None:
+    """A fork asks otherwise; a rewound thread takes the question back."""
+    kept = SqliteHistory("kept.db", lease=ThreadLease())
+    script = ScriptedModel("Hello Ada.", "In Graz.", "In Linz.", "In Wels.")
+    guide = Agent(name="guide", system="Brief.", model=script, history=kept)
+    await guide.run(UserMessage("I am Ada.", "m1"), thread_id="t")
+    await guide.run(UserMessage("Where is the office?", "m2"), thread_id="t")
+
+    fork = await kept.fork("t", "m2")  # a thread with what was before that message
+    await guide.run("Where is the shop?", thread_id=fork)
+    script.assert_saw("I am Ada.", "Hello Ada.", "Where is the shop?")
+    assert (await kept.get_thread(fork)).forked_from == "t"
+
+    await kept.rewind("t", "m2")  # the same thread, back to before the message
+    await guide.run(UserMessage("Where is the bus?", "m3"), thread_id="t")
+    script.assert_saw("I am Ada.", "Hello Ada.", "Where is the bus?")
+    # --8<-- [end:forks]
+    await kept.close()
+
+
 # --8<-- [start:client]
 from agentkit_py import AgentResult, State, TextMessage
 
@@ -140,6 +161,7 @@ async def main() -> None:
     await look(await two_turns())
     await delivered_twice()
     await each_user_sees_their_own()
+    await another_question()
     await client_keeps_the_history()
     await own_store()
     await store.close()

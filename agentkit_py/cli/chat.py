@@ -24,13 +24,14 @@ from agentkit_py.cli.target import Target
 from agentkit_py.cli.threads import print_threads
 from agentkit_py.errors import HistoryError, ThreadNotFoundError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, Decision
+from agentkit_py.history.runs import RunStore
 from agentkit_py.models.base import Model
-from agentkit_py.network import Network
+from agentkit_py.network import Network, NetworkRun
 from agentkit_py.processors.report import ContextReport
 from agentkit_py.processors.tokenizers import count_messages, default_tokenizer, prepare
-from agentkit_py.results import USER
+from agentkit_py.results import USER, AgentResult
 from agentkit_py.runtime.current import close_shared_runtime
-from agentkit_py.state import State
+from agentkit_py.state import State, clone_data
 from agentkit_py.stores import HistoryStore, MemoryHistory, for_user
 from agentkit_py.stores.rows import title_of
 
@@ -41,6 +42,10 @@ _PAGE = 500
 """Results that are read at once."""
 
 _HELP = """\
+/undo [N]  take back your last message and its answers, or the last N
+/fork [N]  go on in a fork of this thread, before your last message or the last N; 0: at the end
+/agents    who can answer
+/why       who answered the last message, and why it ended there
 /context   what each agent saw in the last turn
 /current   this thread: messages, tokens, limits
 /threads   the threads that are stored
@@ -75,12 +80,28 @@ class Chat:
     """True if the thread has entries, so that it can be resumed."""
 
     _reports: Sequence[ContextReport] = ()
+    _data: Any = None
+    """The state's data after the last turn that succeeded; None: begin with the target's own."""
+
+    _before: list[Any] = field(default_factory=list[Any])
+    """The data before each turn of this thread."""
+
+    _results: Sequence[AgentResult] = ()
+    """The results of the last turn."""
+
+    _last: Any = None
+    """The last turn's run, or an agent's result; None: it did not come to its end."""
+
     _commands: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Name the commands."""
         self._commands = {
             "/help": self._show_help,
+            "/undo": self._undo,
+            "/fork": self._fork,
+            "/agents": self._show_agents,
+            "/why": self._show_why,
             "/context": self._show_context,
             "/thread": self._show_thread,
             "/current": self._show_length,
@@ -119,7 +140,7 @@ class Chat:
     async def _begin(self) -> None:
         if isinstance(self.target.history, HistoryStore):
             if self.thread_id is not None:
-                await self._show_past(self.thread_id)
+                await self._load(self.thread_id)
             else:
                 self.thread_id = str(uuid4())
             self.console.print(f"Thread {self.thread_id}. /help for help.", style="dim")
@@ -187,26 +208,106 @@ class Chat:
             self.console.print(Text(f"  ✗ {type(error).__name__}: {error}", "red"))
 
     async def _answer(self, line: str) -> None:
-        default = self.target.default_state if isinstance(self.target, Network) else None
-        state: State[Any] = State() if default is None else default.clone()
-        state.thread_id = self.thread_id
+        state = self._next_state()
         history = self.target.history
         if isinstance(history, HistoryStore) and self.user_id is not None:
             await history.add_thread(self.thread_id, user_id=self.user_id, title=title_of(line))
+        self._before.append(self._data)
+        self._last = None
         try:
-            await self.target.run(
+            self._last = await self.target.run(
                 line,
                 state=state,
                 model=self.model,
                 observer=self.printer,
                 approver=TerminalApprover(self.console),
             )
+            self._data = clone_data(state.data)
         finally:
             self._written = True
             # Nothing durable runs here, so this happens exactly once, also when it was stopped.
             self.thread_id = state.thread_id or self.thread_id
-            found = [r.context for r in state.results if r.context is not None]
+            self._results = [r for r in state.results if r.context is not None]
+            found = [r.context for r in self._results if r.context is not None]
             self._reports = found or self._reports
+
+    def _next_state(self) -> State[Any]:
+        """Return the state that the next turn begins with."""
+        default = self.target.default_state if isinstance(self.target, Network) else None
+        state: State[Any] = State() if default is None else default.clone()
+        if self._data is not None:
+            state.data = clone_data(self._data)
+        state.thread_id = self.thread_id
+        return state
+
+    async def _go_on_in(self, thread_id: str) -> None:
+        """Go on in a thread, with the data that its last run left, where the store has it."""
+        self.thread_id, self._reports, self._results, self._last = thread_id, (), (), None
+        run = await self._store.load_run(thread_id) if isinstance(self._store, RunStore) else None
+        if run is not None and run.state is not None:
+            self._data = None
+            state = self._next_state()
+            state.load(dict(run.state))
+            self._data = state.data
+
+    async def _undo(self, argument: str) -> None:
+        place = await self._place(argument or "1")
+        if place is None or self.thread_id is None:
+            return
+        await self._store.rewind(self.thread_id, place)
+        self._take_back(int(argument or 1))
+        await self._go_on_in(self.thread_id)
+        await self._show_past(self.thread_id)
+
+    async def _fork(self, argument: str) -> None:
+        count = argument or "1"
+        place = None if count == "0" else await self._place(count)
+        if self.thread_id is None or (place is None and count != "0"):
+            return
+        made = await self._store.fork(self.thread_id, place, fork_id=str(uuid4()))
+        self._take_back(int(count))
+        await self._go_on_in(made)
+        await self._show_past(made)
+        await self._show_thread()
+
+    def _take_back(self, count: int) -> None:
+        """Put the data back to what it was so many turns ago, if this chat knows it."""
+        for _ in range(count):
+            self._data = self._before.pop() if self._before else None
+
+    async def _place(self, count: str) -> int | None:
+        """Return the position of the user's message that is ``count`` from the end."""
+        found = None
+        if count.isdecimal() and int(count) and self.thread_id is not None and self._written:
+            found = await self._store.last_user_message(self.thread_id, int(count))
+        if found is None:
+            self.console.print(Text(f"You have not written {count} messages here.", "yellow"))
+        return None if found is None else found.position
+
+    async def _show_agents(self, _: str) -> None:
+        target = self.target
+        for agent in target.agents if isinstance(target, Network) else (target,):
+            self.console.print(Text(clean(agent.name), "bold"), end="")
+            self.console.print(Text(f"  {clean(agent.description)}"), soft_wrap=True)
+            names = [getattr(one, "name", getattr(one, "__name__", one)) for one in agent.tools]
+            tools = ", ".join(clean(str(name)) for name in names)
+            if tools:
+                self.console.print(Text(f"  tools: {tools}", "dim"), soft_wrap=True)
+
+    async def _show_why(self, _: str) -> None:
+        """Show whose turns there were, how their replies ended, and why the run did."""
+        run = self._last
+        if not self._results:
+            self.console.print("Nothing was answered yet.", style="dim")
+        for result in self._results:
+            calls = [call.tool.name for call in result.tool_calls]
+            reason = result.finish.reason if result.finish is not None else "stop"
+            line = f"{clean(result.agent_name)}: {clean(str(reason))}"
+            line += f", called {clean(', '.join(calls))}" if calls else ""
+            self.console.print(Text(line), soft_wrap=True)
+        if isinstance(run, NetworkRun):
+            turns = "1 turn" if run.call_count == 1 else f"{run.call_count} turns"
+            self.console.print(Text(f"{turns}; ended: {run.stop_reason}", "dim"))
 
     async def _show_past(self, thread_id: str) -> None:
         store = self._store if self.user_id is None else for_user(self._store, self.user_id)
@@ -261,13 +362,15 @@ class Chat:
 
     async def _load(self, thread_id: str) -> None:
         await self._show_past(thread_id)
-        self.thread_id, self._reports = thread_id, ()
+        self._data, self._before = None, []
+        await self._go_on_in(thread_id)
 
     async def _delete(self, _: str) -> None:
         store = self._store
         if self.thread_id is not None:
             await store.delete_thread(self.thread_id)
         self.thread_id, self._reports, self._written = str(uuid4()), (), False
+        self._data, self._before, self._results, self._last = None, [], (), None
         self.console.print(f"Deleted. Thread {self.thread_id}.", style="dim")
 
 

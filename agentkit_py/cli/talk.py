@@ -93,8 +93,8 @@ def chat(
 ) -> None:
     """Talk to any network or agent.
 
-    Each line is one run with new state and the thread's history. Lines may also be piped in; then
-    the exit status is 1 if a run failed. /help lists the commands.
+    Each line is one run on the thread, with the state that the one before left. Lines may also be
+    piped in; then the exit status is 1 if a run failed. /help lists the commands.
     """
     terminal: Terminal = ctx.obj
     found, where = with_history(load_target(target), db)

@@ -59,6 +59,14 @@ _Prefix = Annotated[
 _Files = Annotated[
     Path | None, typer.Option("--workspace", help="The folder with the threads' files.")
 ]
+_Before = Annotated[
+    str | None,
+    typer.Option(metavar="MESSAGE", help="A message of the user: its id, or its position."),
+]
+_Back = Annotated[
+    int | None,
+    typer.Option(min=1, help="The user's message that is so many from the end; 1: the last."),
+]
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -164,6 +172,77 @@ def show(
             begin = stop
 
     StoreOptions(db, user, schema, prefix).run(ctx, work)
+
+
+@app.command()
+def fork(  # noqa: PLR0913 - the options of the command
+    ctx: typer.Context,
+    thread: str,
+    db: _Db,
+    *,
+    before: _Before = None,
+    back: _Back = None,
+    title: Annotated[str | None, typer.Option(help="A title; the thread's unless given.")] = None,
+    user: _User = None,
+    schema: _Schema = SCHEMA,
+    prefix: _Prefix = PREFIX,
+) -> None:
+    """Make a thread that begins with what another had: all of it, or what was before a message.
+
+    Nothing is copied, and both go on by themselves.
+    """
+
+    async def work(store: HistoryStore, console: Console) -> None:
+        whole = before is None and back is None
+        place = None if whole else await _place(store, thread, before, back)
+        made = await store.fork(thread, place, title=title)
+        count = await store.count_results(made)
+        console.print(Text(f"{made}  {_count(count, 'result')}"), soft_wrap=True)
+
+    StoreOptions(db, user, schema, prefix).run(ctx, work)
+
+
+@app.command()
+def rewind(  # noqa: PLR0913 - the options of the command
+    ctx: typer.Context,
+    thread: str,
+    db: _Db,
+    *,
+    before: _Before = None,
+    back: _Back = None,
+    yes: _Yes = False,
+    user: _User = None,
+    schema: _Schema = SCHEMA,
+    prefix: _Prefix = PREFIX,
+) -> None:
+    """Take a thread back to before a message of the user: the last one unless given.
+
+    What it had after that is out of reach then, except in forks that were made before.
+    """
+
+    async def work(store: HistoryStore, console: Console) -> None:
+        place = await _place(store, thread, before, back)
+        if not yes:
+            typer.confirm(f"Take the thread back to before result {place}?", abort=True)
+        await store.rewind(thread, place)
+        count = await store.count_results(thread)
+        console.print(Text(f"{_count(count, 'result')} left", "dim"))
+
+    StoreOptions(db, user, schema, prefix).run(ctx, work)
+
+
+async def _place(
+    store: HistoryStore, thread: str, before: str | None, back: int | None
+) -> str | int:
+    """Return the message of the user that the options name."""
+    if before is not None and back is not None:
+        raise ConfigurationError("Give --before or --back, not both.")
+    if before is not None:
+        return int(before) if before.isdecimal() else before
+    found = await store.last_user_message(thread, back or 1)
+    if found is None:
+        raise ConfigurationError(f"--back: the user has not written {back or 1} messages.")
+    return found.position
 
 
 def _show(printer: RunPrinter, console: Console, result: AgentResult) -> None:

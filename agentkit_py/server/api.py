@@ -17,7 +17,7 @@ from starlette.routing import Route
 from agentkit_py._core.json import dumps
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.codec import escape_surrogates
-from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.errors import MessageNotFoundError, ThreadBusyError, ThreadNotFoundError
 from agentkit_py.server.auth import Authenticator, StreamTokens
 from agentkit_py.server.config import Settings
 from agentkit_py.server.hub import Hub, OpenStreams
@@ -182,6 +182,12 @@ def guarded(
             return _refused(error)
         except ThreadNotFoundError:
             return _refused(not_found())
+        except MessageNotFoundError:
+            return _refused(not_found("message"))
+        except ThreadBusyError:
+            return _refused(
+                ApiError(409, "thread_busy", "The thread is being answered, or waits for a person.")
+            )
         except ClientDisconnect:
             return Response(status_code=499)  # nobody reads it
         except Exception:

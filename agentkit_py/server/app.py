@@ -62,6 +62,8 @@ ENDPOINTS: tuple[Endpoint[Any], ...] = (
     threads.list_threads,
     threads.search_threads,
     threads.create_thread,
+    threads.fork_thread,
+    threads.rewind_thread,
     threads.get_thread,
     threads.delete_thread,
     frontends.vercel_thread,

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from agentkit_py._core.json import dumps, find_non_json
 from agentkit_py._engine.staff_words import users_words
-from agentkit_py.errors import StateError
+from agentkit_py.errors import MessageNotFoundError, StateError
 from agentkit_py.messages import TextMessage, UserMessage, text_of_parts
 from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.config import Settings
@@ -24,20 +24,42 @@ from agentkit_py.server.schemas import (
     check_unicode,
     invalid,
 )
+from agentkit_py.server.threads import rewind
 from agentkit_py.stores.rows import title_of
 
 _DEEPEST = 100
 """Levels of a client's state, so that walking it never exhausts Python's stack."""
 
+_LAST = 50
+"""Results among which a message that is sent again is looked for."""
 
-@endpoint("POST", "/api/chat", 404, 429, 502, 503)
+
+@endpoint("POST", "/api/chat", 404, 409, 429, 502, 503)
 async def chat(request: ApiRequest[ChatRequest]) -> ChatResponse:
     """Send a message; the reply comes by the stream."""
     job = job_of(request.api.settings, request.params, request.user_id)
     request.params.history.clear()  # it may be long, and the message may wait
+    await _edit(request.api, job, request.params)
     await make_thread(request.api, job)
     await request.api.backend.start(job)
     return {"success": True, "threadId": job.thread_id, "messageId": job.message.id or ""}
+
+
+async def _edit(api: Api, job: Job, body: ChatRequest) -> None:
+    """Take the thread back to before the message that this one takes the place of, if any."""
+    state = body.user_message.state or {}
+    edited = body.edits
+    if edited is None and state.get("mode") == "conversation_branching":
+        named = state.get("editFromMessageId")
+        edited = named if isinstance(named, str) and named else None
+    if edited is None:
+        return
+    try:
+        await rewind(api, job.user_id, job.thread_id, edited)
+    except MessageNotFoundError:
+        _, known = await api.threads_of(job.user_id).newest(job.thread_id, _LAST)
+        if all(one.result.id != job.message.id for one in known):
+            raise  # else it is sent again, and was edited before
 
 
 async def make_thread(api: Api, job: Job) -> None:

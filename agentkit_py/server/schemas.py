@@ -157,6 +157,10 @@ class ChatRequest(_Fields):
 
     user_message: ChatMessage
     thread_id: Id | None = None
+    edits: Id | None = None
+    """The id of an earlier message that this one takes the place of: the thread goes back to before
+    it. The hook says it in ``userMessage.state``, as ``editFromMessageId``."""
+
     history: list[Any] = Field(default_factory=list[Any])
     """The messages that the client shows; only their texts are read, if at all."""
 
@@ -175,6 +179,23 @@ class NewThread(_Fields):
 
     title: Annotated[Text, StringConstraints(max_length=200, strip_whitespace=True)] | None = None
     thread_id: Id | None = None
+
+
+class ForkRequest(_Fields):
+    """`POST /api/threads/{threadId}/fork`."""
+
+    thread_id: Id = ""
+    before: Id | None = Field(
+        None, description="The id of a message of the user; the fork has what was before it."
+    )
+    title: Annotated[Text, StringConstraints(max_length=200, strip_whitespace=True)] | None = None
+
+
+class RewindRequest(_Fields):
+    """`POST /api/threads/{threadId}/rewind`."""
+
+    thread_id: Id = ""
+    before: Id = Field(description="The id of a message of the user; it goes, with all after it.")
 
 
 class ApprovalRequestBody(_Fields):
@@ -389,6 +410,7 @@ class ThreadSummary(TypedDict):
     lastMessageAt: str
     createdAt: str
     updatedAt: str
+    forkedFrom: str | None
 
 
 class ThreadPage(TypedDict):

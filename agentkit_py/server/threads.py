@@ -8,16 +8,19 @@ from typing import Any
 from uuid import uuid4
 
 from agentkit_py._core.json import as_object
+from agentkit_py.errors import ThreadBusyError
 from agentkit_py.results import USER
-from agentkit_py.server.api import ApiRequest, endpoint
+from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.approvals import open_questions, visible
 from agentkit_py.server.people import staff_on
 from agentkit_py.server.schemas import (
     Done,
+    ForkRequest,
     FoundMessage,
     FoundMessages,
     NewThread,
     NewThreadResponse,
+    RewindRequest,
     SearchQuery,
     StoredMessage,
     ThreadPage,
@@ -95,6 +98,39 @@ async def create_thread(request: ApiRequest[NewThread]) -> NewThreadResponse:
     }
 
 
+@endpoint("POST", "/api/threads/{threadId}/fork", 404)
+async def fork_thread(request: ApiRequest[ForkRequest]) -> NewThreadResponse:
+    """Fork a thread before a message of the user, or at its end."""
+    store, body = request.threads, request.params
+    made = await store.fork(
+        body.thread_id, body.before, fork_id=str(uuid4()), title=body.title or None
+    )
+    info = await store.get_thread(made)
+    return {
+        "threadId": made,
+        "title": info.title or UNTITLED,
+        "userId": request.user_id,
+        "createdAt": _iso(info.created_at),
+    }
+
+
+@endpoint("POST", "/api/threads/{threadId}/rewind", 404, 409)
+async def rewind_thread(request: ApiRequest[RewindRequest]) -> Done:
+    """Take a thread back to before a message of the user; not while it is being answered."""
+    body = request.params
+    await rewind(request.api, request.user_id, body.thread_id, body.before)
+    return {"success": True}
+
+
+async def rewind(api: Api, user_id: str, thread_id: str, before: str) -> None:
+    """Rewind a user's thread, or refuse it as a run works on it."""
+    store = api.threads_of(user_id)
+    await store.get_thread(thread_id)
+    if api.backend.working(user_id, thread_id):
+        raise ThreadBusyError(thread_id)
+    await store.rewind(thread_id, before)
+
+
 @endpoint("GET", "/api/threads/{threadId}", 404)
 async def get_thread(request: ApiRequest[ThreadQuery]) -> ThreadResponse:
     """Read a thread and its messages, oldest first.
@@ -162,6 +198,7 @@ async def summary_of(store: HistoryStore, info: ThreadInfo) -> ThreadSummary:
         "lastMessageAt": _iso(info.updated_at),
         "createdAt": _iso(info.created_at),
         "updatedAt": _iso(info.updated_at),
+        "forkedFrom": info.forked_from,
     }
 
 

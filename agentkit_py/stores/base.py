@@ -278,8 +278,12 @@ class HistoryStore(HistoryConfig, ABC):
             "go on with the fork."
         )
 
-    async def last_user_message(self, thread_id: str) -> StoredResult | None:
+    async def last_user_message(self, thread_id: str, back: int = 1) -> StoredResult | None:
         """Return the user's last message in a thread; None: there is none.
+
+        Args:
+            thread_id: The thread.
+            back: Which of the user's messages, counted from the last.
 
         Raises:
             ThreadNotFoundError: There is no such thread.
@@ -287,7 +291,8 @@ class HistoryStore(HistoryConfig, ABC):
         end, found = await self.newest(thread_id, _LOOKED_AT)
         while found:
             for one in reversed(found):
-                if one.result.agent_name == USER:
+                back -= one.result.agent_name == USER
+                if not back:
                     return one
             end -= _LOOKED_AT
             found = await self.page(thread_id, end, _LOOKED_AT) if end > 0 else []

@@ -145,6 +145,16 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "threads list": (["threads", "list", "--db", "desk.db"], ""),
     "threads show": (["threads", "show", THREAD, "--db", "desk.db"], ""),
     "threads show nothing": (["threads", "show", f"no{EVIL}", "--db", "desk.db"], ""),
+    "threads fork": (["threads", "fork", THREAD, "--db", "desk.db"], ""),
+    "threads fork nowhere": (
+        ["threads", "fork", THREAD, "--db", "desk.db", "--before", f"no{EVIL}"],
+        "",
+    ),
+    "threads rewind nowhere": (
+        ["threads", "rewind", THREAD, "--db", "desk.db", "--before", f"no{EVIL}", "-y"],
+        "",
+    ),
+    "chat in time": (["chat", "hostile:desk"], "Hi\ny\n/why\n/agents\n/fork\n/undo\n/fork 0\n"),
     "threads search": (["threads", "search", "words", "--db", "desk.db"], ""),
     "threads index": (["threads", "index", "--db", "desk.db"], ""),
     "threads export": (["threads", "export", "--db", "desk.db"], ""),

@@ -54,6 +54,21 @@ class Shop:
 number = 3
 '''
 
+COUNTING = '''
+import os
+from agentkit_py import Agent, ToolContext, openai
+
+def count(ctx: ToolContext) -> int:
+    """Count."""
+    ctx.state.data["n"] = ctx.state.data.get("n", 0) + 1
+    return ctx.state.data["n"]
+
+model = openai("gpt-4.1", api_key="sk-test", base_url=os.environ["SHOP_MODEL"])
+clerk = Agent(
+    name="clerk", description="Counts.", system="S", model=model, tools=[count], max_iter=3
+)
+'''
+
 WRONG = "import agentkit_py; agentkit_py.Agent(name='', system='')"
 BROKEN = "raise RuntimeError('no config file')\n"
 LEAVING = "import sys; sys.exit(3)\n"
@@ -258,6 +273,38 @@ def test_slash_commands_are_answered_by_the_chat(folder: Path, provider: FakePro
     assert "There is no /nothing; try /help." in done.stdout
     assert done.stdout.count(f"Thread {thread_in(done.stdout)}") == 3
     assert len(provider.requests) == 1
+
+
+def test_messages_are_taken_back_and_asked_otherwise_in_a_fork(
+    folder: Path, provider: FakeProvider
+) -> None:
+    """/undo goes on in the thread, /fork in another one."""
+    provider.reply("Red.", "Ten.", "Five.", "Blue.")
+    lines = (
+        "Which?\nHow much?\n/undo\nHow many?\n/fork 2\nWhich others?\n/undo 9\n/fork x\n/threads\n"
+    )
+    done = chat(folder, provider, "shop:kept", lines=lines)
+    assert conversation(provider.requests[2]) == [
+        "user: Which?",
+        "assistant: Red.",
+        "user: How many?",
+    ]
+    assert conversation(provider.requests[3]) == ["user: Which others?"]
+    assert "You have not written 9 messages here." in done.stdout
+    assert "You have not written x messages here." in done.stdout
+    assert len(set(re.findall(r"Thread ([\w-]+)", done.stdout))) == 2
+
+
+def test_the_state_is_kept_from_line_to_line(folder: Path, provider: FakeProvider) -> None:
+    """It goes back with the message that changed it."""
+    (folder / "counting.py").write_text(COUNTING)
+    call = tool_call("count", {})
+    provider.reply(call, "One.", call, "Two.", call, "Two again.")
+    lines = "count\ncount\n/why\n/undo\ncount\n/agents\n"
+    done = chat(folder, provider, "counting:clerk", lines=lines)
+    assert re.findall(r"✓ count: (\d)", done.stdout) == ["1", "2", "2"]
+    assert "clerk: tool_calls, called count" in done.stdout
+    assert "clerk  Counts.\n  tools: count" in done.stdout
 
 
 async def stored(db: Path, thread_id: str) -> list[Message]:

@@ -530,3 +530,20 @@ async def test_a_line_of_no_format_is_named(line: str) -> None:
     """The error has the line's number."""
     with pytest.raises(InvalidRecordError, match="line 2"):
         await import_threads(MemoryHistory(), ["\n", line])
+
+
+def test_threads_are_forked_and_rewound(db: Path) -> None:
+    """Before a message that is named by id, position, or counted from the end; rewinding asks."""
+    for name in ("x", "y"):
+        asyncio.run(SqliteHistory(db).append("a", turn(name)))
+    fork = threads("fork", "a", "--db", db, "--before", "y-0", "--title", "Other").split()[0]
+    assert "x is in Graz" in threads("show", fork, "--db", db)
+    assert "y is in Graz" not in threads("show", fork, "--db", db)
+    assert "9 results" in threads("fork", "a", "--db", db)
+    assert "3 results" in threads("fork", "a", "--db", db, "--back", 2)
+    threads("rewind", "a", "--db", db, given="n\n", code=1)
+    assert "6 results left" in threads("rewind", "a", "--db", db, given="y\n")
+    assert "0 results left" in threads("rewind", "a", "--db", db, "--before", 0, "-y")
+    assert "no message of the user" in threads("fork", fork, "--db", db, "--before", 1, code=1)
+    assert "not both" in threads("fork", fork, "--db", db, "--before", 1, "--back", 1, code=2)
+    assert "has not written 1" in threads("rewind", "a", "--db", db, "-y", code=2)

@@ -11,7 +11,16 @@ from agentkit_py.messages import ReasoningMessage, TextMessage
 from agentkit_py.results import AgentResult
 from agentkit_py.testing import ScriptedModel, tool_call
 from tests.server.test_streams import price
-from tests.server.world import app_of, client_of, once, said, support, wait_until_idle
+from tests.server.world import (
+    app_of,
+    client_of,
+    message,
+    once,
+    said,
+    support,
+    wait_until_idle,
+    waiting,
+)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -207,3 +216,75 @@ async def test_thread_ids_may_hold_escaped_characters(store: Any) -> None:
     async with client_of(app_of(support(), history=store)) as client:
         assert (await client.get("/api/threads/a%3Ab%2Fc%3Fd%3D%C3%A9")).status_code in (200, 404)
         assert (await client.get("/api/threads/a%00b")).status_code == 404
+
+
+def texts(thread: Any) -> list[str]:
+    """Return what was said in a thread."""
+    found: list[str] = []
+    for one in thread["messages"]:
+        output = one["data"]["output"] if one["type"] == "agent" else [one]
+        found += [message["content"] for message in output]
+    return found
+
+
+async def test_a_thread_is_forked_before_a_message(store: Any) -> None:
+    """The fork is another thread of the user; nobody else's can be forked."""
+    app = app_of(support("One.", "Two.", "Other."), history=store)
+    await said(app, "first", "t", id="m1")
+    await said(app, "second", "t", id="m2")
+    async with client_of(app) as client:
+        made = (await client.post("/api/threads/t/fork", json={"before": "m2"})).json()
+        await said(app, "instead", made["threadId"])
+        fork = (await client.get(f"/api/threads/{made['threadId']}")).json()
+        thread = (await client.get("/api/threads/t")).json()
+        missing = await client.post("/api/threads/t/fork", json={"before": "m3"})
+    assert texts(fork) == ["first", "One.", "instead", "Other."]
+    assert texts(thread) == ["first", "One.", "second", "Two."]
+    assert (fork["thread"]["forkedFrom"], thread["thread"]["forkedFrom"]) == ("t", None)
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "message_not_found")
+    async with client_of(app, "bob") as client:
+        assert (await client.post("/api/threads/t/fork", json={})).status_code == 404
+        assert (
+            await client.post("/api/threads/t/rewind", json={"before": "m1"})
+        ).status_code == 404
+
+
+@pytest.mark.parametrize("as_hook", [True, False])
+async def test_a_message_that_edits_another_takes_its_place(store: Any, as_hook: bool) -> None:
+    """Sent by the hook with its state, or with `edits`; sent twice it edits once."""
+    app = app_of(support("One.", "Two.", "Other."), history=store)
+    await said(app, "first", "t", id="m1")
+    await said(app, "second", "t", id="m2")
+    body = message("instead", "t", id="m3")
+    if as_hook:
+        body["userMessage"]["state"] = {
+            "mode": "conversation_branching",
+            "editFromMessageId": "m2",
+            "branchHistory": [],
+        }
+    else:
+        body["edits"] = "m2"
+    async with client_of(app) as client:
+        for _ in range(2):
+            assert (await client.post("/api/chat", json=body)).status_code == 200
+            await wait_until_idle(app)
+        thread = (await client.get("/api/threads/t")).json()
+        wrong = await client.post("/api/chat", json={**message("x", "t"), "edits": "m2"})
+    assert texts(thread)[:4] == ["first", "One.", "instead", "Other."]
+    assert wrong.status_code == 404
+
+
+async def test_a_thread_that_is_being_answered_is_not_rewound() -> None:
+    """409: it can be stopped first."""
+    tool, begun, go = waiting()
+    app = app_of(support(tool_call("wait", {}), "Done.", tools=(tool,)))
+    async with client_of(app) as client:
+        await client.post("/api/chat", json=message("go", "t", id="m1"))
+        await begun.wait()
+        busy = await client.post("/api/threads/t/rewind", json={"before": "m1"})
+        go.set()
+        await wait_until_idle(app)
+        done = await client.post("/api/threads/t/rewind", json={"before": "m1"})
+        thread = (await client.get("/api/threads/t")).json()
+    assert (busy.status_code, busy.json()["error"]["code"]) == (409, "thread_busy")
+    assert (done.status_code, thread["messages"]) == (200, [])
