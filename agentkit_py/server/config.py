@@ -129,7 +129,7 @@ class ServerOptions(TypedDict, total=False):
 
     leases: bool
     """Give the store a `ThreadLease` if it has none, so that one run at a time works on a thread,
-    whatever process it is in; True unless given."""
+    whatever process it is in; False unless given."""
 
     extended: bool
     """Also stream ``usage.updated`` and ``metadata.updated``: tokens and processors."""
@@ -166,7 +166,7 @@ class Settings:
     limits: ServerLimits = field(default_factory=ServerLimits)
     hub_limits: HubLimits = field(default_factory=HubLimits)
     run_limits: RunLimits | None = None
-    leases: bool = True
+    leases: bool = False
     extended: bool = False
     secret: str | None = None
     realtime_url: str | None = None

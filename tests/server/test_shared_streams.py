@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -12,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import SqliteHistory
+from agentkit_py import MemoryHistory, SqliteHistory
 from agentkit_py.server import Hub, create_app, lifespan
+from agentkit_py.server.workers import Workers
 from agentkit_py.stores import HistoryStore, PostgresHistory
+from agentkit_py.stores.broadcast import Broadcast, Receiver
 from agentkit_py.testing import tool_call
 from tests.server.world import (
     app_of,
@@ -96,8 +99,10 @@ async def test_a_cancel_reaches_the_process_of_the_run(where: dict[str, Any]) ->
 async def test_messages_of_a_thread_do_not_interleave(where: dict[str, Any]) -> None:
     """The run of one process waits for that of the other."""
     wait, begun, go = waiting()
-    first = app_of(support(tool_call("wait", {}), "One.", tools=(wait,)), history=store_at(where))
-    second = app_of(support("Two."), history=store_at(where))
+    first = app_of(
+        support(tool_call("wait", {}), "One.", tools=(wait,)), history=store_at(where), leases=True
+    )
+    second = app_of(support("Two."), history=store_at(where), leases=True)
     async with served(first) as url, served(second) as other, listening(other) as stream:
         await post(url, "/api/chat", message("First?", "t1", id="m1"))
         await begun.wait()
@@ -129,6 +134,64 @@ async def test_readers_of_a_process_that_is_gone_read_their_threads() -> None:
         hub.publish("user:ada", {"event": "text.delta", "data": {}})
         batch = await reader.next()
         assert (len(batch.entries), batch.lost) == (1, 0)
+
+
+class Quiet(Broadcast):
+    """A broadcast that reaches nobody; keeps what was sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[dict[str, Any]] = []
+
+    async def open(self, receiver: Receiver) -> None:
+        """Do nothing."""
+
+    def send(self, text: str) -> None:
+        """Keep it."""
+        self.sent.append(json.loads(text))
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class QuietStore(MemoryHistory):
+    """A store with such a broadcast."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quiet = Quiet()
+
+    def broadcast(self) -> Broadcast:
+        """Return it."""
+        return self.quiet
+
+
+async def test_chunks_of_a_process_are_ignored_until_its_open_runs_are_known() -> None:
+    """They come again with these; else a run would be shown twice, or from its middle."""
+    hub, store = Hub(), QuietStore()
+    workers = Workers(hub)
+    await workers.join(store)
+    (hello,) = store.quiet.sent
+
+    def receive(kind: str, number: int = 0, to: str | None = None) -> None:
+        event = "text.delta" if number else "run.started"
+        chunk = {"event": event, "data": {"messageId": "r", "n": number}}
+        facts = {"channel": "c", "answers": "m", "chunk": chunk}
+        workers.receive(json.dumps({"from": "other", "kind": kind, "to": to, **facts}))
+
+    with hub.subscribe("c") as reader:
+        receive("chunk", 1)
+        receive("chunk", 0, to=hello["from"])
+        receive("chunk", 1, to=hello["from"])
+        receive("chunk", 7, to="a third")
+        receive("ready", to=hello["from"])
+        receive("chunk", 2)
+        batch = await reader.next()
+    assert [json.loads(entry.text)["data"]["n"] for entry in batch.entries] == [0, 1, 2]
+    receive("lost")
+    assert not hub.has_open_runs("other")
+    assert [one["kind"] for one in store.quiet.sent] == ["hello", "hello"]
+    await workers.leave()
 
 
 class Collected:
@@ -236,7 +299,7 @@ def test_without_a_shared_store_a_second_worker_refuses_to_start(tmp_path: Path)
 
 
 async def test_a_store_keeps_its_own_lease_or_none(tmp_path: Path) -> None:
-    """``leases=False`` leaves a store as it is."""
+    """``leases=True`` gives one to a store that has none."""
     path = tmp_path / "t.db"
     for leases, expected in ((True, True), (False, False)):
         store = SqliteHistory(path)
