@@ -175,6 +175,10 @@ async def test_a_chain_that_does_not_fit_may_be_skipped() -> None:
     few = await apply_processors(past, [TokenLimiter(room, skip_calls=True)], context)
     assert list(few) == [*past[2:3], *past[5:]]
     held = replace(context, protected=frozenset(map(id, past[3:5])))
+    # Nothing older than a text that does not fit is there, however short.
+    short = [TextMessage("user", "x"), *past]
+    few = await apply_processors(short, [TokenLimiter(room + 50, skip_calls=True)], context)
+    assert list(few) == [*past[2:3], *past[5:]]
     limiter = TokenLimiter(count_messages(past[3:], LETTERS), skip_calls=True)
     assert list(await apply_processors(past, [limiter], held)) == past[3:]
 
