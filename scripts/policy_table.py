@@ -239,7 +239,7 @@ def cross_validated(found: Costs, way: int) -> tuple[Survival, list[str]]:
             name: total([one for i, one in enumerate(both[way]) if i % FOLDS != fold])
             for name, both in found.items()
         }
-        good = [name for name in train if is_good(train[name])]
+        good = [name for name in train if is_good(train[name])] or list(train)
         best = min(good, key=lambda name: train[name].share_sent)
         measured += [found[best][way][i] for i in range(fold, count, FOLDS)]
         names.append(best)
