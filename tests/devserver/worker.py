@@ -21,6 +21,7 @@ from inngest.connect import ConnectionState, connect
 
 from agentkit_py.inngest.runtime import Inference
 
+from . import forking
 from .support import app_of
 
 
@@ -41,8 +42,14 @@ def main(
     if connected is not None:
         asyncio.run(_connect(client, functions, Path(connected)))
         return
-    app = fastapi.FastAPI()
+    app: Any = fastapi.FastAPI()
     inngest.fast_api.serve(app, client, functions)
+    if hasattr(module, "application"):
+        app = module.application(
+            client, model_url=model_url, folder=Path(folder), inference=inference
+        )
+    if hasattr(module, "WORKERS"):
+        forking.serve(app, int(port), module.WORKERS, Path(folder))
     uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning")
 
 

@@ -5,154 +5,53 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import inngest
 import pytest
 
 from agentkit_py import (
-    Agent,
-    Lifecycle,
     MemoryHistory,
     Network,
     RouterContext,
     ToolContext,
     openai,
-    tool,
 )
 from agentkit_py._core.json import as_object
 from agentkit_py.inngest import AgentKitMiddleware, patched
 from agentkit_py.inngest.guard import OnVersionMismatch
-from agentkit_py.routing import together
+from agentkit_py.models import Model
 from agentkit_py.runtime.direct import DirectRuntime
-from agentkit_py.testing import FakeProvider, tool_call, tool_calls
+from agentkit_py.testing import FakeProvider
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, Wait
 
+from .shops import REPLIES, VERSIONS, Shop, Version, check, make
 from .world import EVENT, INFERENCES, Inference, Script, at
 
 
 @dataclass
-class Shop:
+class MemoryShop:
     """A world in which charges are made, and a thread that says so."""
 
     charges: list[str] = field(default_factory=list[str])
     store: MemoryHistory = field(default_factory=MemoryHistory)
     fake: FakeProvider = field(default_factory=lambda: FakeProvider(Script(REPLIES)))
 
-    def charge(self, key: str) -> str:
+    def charge(self, key: str, ctx: ToolContext) -> str:
         """Charge once more."""
+        del ctx
         self.charges.append(key)
         return f"charged {key}"
 
-    @property
-    def model(self) -> Any:
-        return at(openai("gpt-4o", api_key="sk-test"), self.fake)
-
-
-REPLIES = {
-    "first": [tool_calls(("charge", {"key": "a"}), ("charge", {"key": "b"})), "First is done."],
-    "second": [tool_call("charge", {"key": "c"}), tool_call("rest", {}), "Second is done."],
-    "third": [tool_call("charge", {"key": "d"}), "Third is done."],
-    "extra": [tool_call("charge", {"key": "x"}), "Extra is done."],
-}
-
-Version: TypeAlias = Callable[[Shop], Network]
-
-
-def make(
-    shop: Shop,
-    *,
-    names: Sequence[str] = ("first", "second", "third"),
-    renamed: dict[str, str] | None = None,
-    charge: dict[str, Any] | None = None,
-    stepped: bool = False,
-    approve: bool = False,
-    route: str = "in turn",
-    max_iter: int = 4,
-    hooks: Any = None,
-) -> Network:
-    """One version of the network."""
-    options: dict[str, Any] = {"needs_approval": True} if approve else {}
-
-    if stepped:
-
-        @tool(name="charge", steps=True, **options)
-        async def charge_in_steps(key: str, ctx: ToolContext) -> str:
-            """Charge."""
-
-            async def work() -> str:
-                return shop.charge(key)
-
-            ctx.state.data[f"charged {key}"] = True
-            return await ctx.step.run("work", work)
-
-        pay = charge_in_steps
-    else:
-
-        @tool(name="charge", **options)
-        def charge_at_once(key: str, ctx: ToolContext) -> str:
-            """Charge."""
-            ctx.state.data[f"charged {key}"] = True
-            return shop.charge(key)
-
-        pay = charge_at_once
-
-    @tool(steps=True)
-    async def rest(ctx: ToolContext) -> str:
-        """Rest."""
-        await ctx.step.sleep("rest", 1000)
-        return "rested"
-
-    agents = {
-        name: Agent(
-            name=(renamed or {}).get(name, name),
-            system=name,
-            tools=[pay, rest],
-            model=shop.model,
-            max_iter=max_iter,
-            lifecycle=hooks or Lifecycle(),
-        )
-        for name in names
-    }
-
-    def router(context: RouterContext) -> Any:
-        chosen = list(agents.values())
-        return chosen[context.call_count] if context.call_count < len(chosen) else None
-
-    def by_name(context: RouterContext) -> Any:
-        acted = {result.agent_name for result in context.network.results}
-        return next((a for a in agents.values() if a.name not in acted), None)
-
-    def side_by_side(context: RouterContext) -> Any:
-        return together(*agents.values()) if context.call_count == 0 else None
-
-    chooses = {"in turn": router, "by name": by_name, "together": side_by_side}[route]
-    return Network(name="shop", agents=list(agents.values()), router=chooses, history=shop.store)
-
-
-VERSIONS: dict[str, Version] = {
-    "the same": make,
-    "an agent in front": lambda s: make(s, names=("extra", "first", "second", "third")),
-    "an agent in front, chosen by name": lambda s: make(
-        s, names=("extra", "first", "second", "third"), route="by name"
-    ),
-    "an agent behind": lambda s: make(s, names=("first", "second", "third", "extra")),
-    "an agent less": lambda s: make(s, names=("first", "third")),
-    "other order": lambda s: make(s, names=("second", "first", "third")),
-    "renamed": lambda s: make(s, renamed={"first": "prima"}),
-    "approval": lambda s: make(s, approve=True),
-    "steps": lambda s: make(s, stepped=True),
-    "steps and approval": lambda s: make(s, stepped=True, approve=True),
-    "one inference": lambda s: make(s, max_iter=1),
-    "together": lambda s: make(s, route="together"),
-    "a hook": lambda s: make(s, hooks=Lifecycle(on_response=lambda context: None)),
-}
+    def model(self, name: str) -> Model:
+        """Return a model with the fake provider behind it."""
+        return at(openai(name, api_key="sk-test"), self.fake)
 
 
 async def run_through(
-    shop: Shop,
+    shop: MemoryShop,
     versions: Sequence[tuple[int, Version]],
     *,
     inference: Inference = "local",
@@ -193,24 +92,12 @@ def deployed(before: str, after: str, at: int) -> list[tuple[int, Version]]:
     return [(0, VERSIONS[before]), (at, VERSIONS[after])]
 
 
-async def check(shop: Shop, run: Run) -> None:
-    """Nothing happened twice; what is recorded is what happened, or the run says that it is not."""
-    doubled = {key: n for key, n in Counter(shop.charges).items() if n > 1}
-    assert doubled == {}, (run.status, run.error)
-    rows = await shop.store.load("t")
-    assert len({row.id for row in rows}) == len(rows)
-    texts = [row.text for row in rows if row.text]
-    assert len(texts) == len(set(texts))
-    if run.status == "failed":
-        assert run.error is not None
-        message = run.error["message"]
-        assert "The code has changed since the run began" in message or "waiting runs" in message
-        return
-    told = [m.content for row in rows for m in row.tool_calls if m.type == "tool_result"]
-    made = [str(c["data"]) for c in told if isinstance(c, dict) and "data" in c]
-    charged = sorted(shop.charges)
-    assert sorted(word[8:] for word in made if word.startswith("charged ")) == charged
-    assert run.output["charged"] == [f"charged {key}" for key in charged]
+async def check_run(shop: MemoryShop, run: Run) -> None:
+    """Check what a run left."""
+    assert run.status in ("completed", "failed")
+    charged = run.output["charged"] if run.status == "completed" else ()
+    error = None if run.error is None else run.error["message"]
+    check(shop.charges, await shop.store.load("t"), charged, error)
 
 
 SEEDS = range(int(os.environ.get("DEPLOY_SEEDS", "2")))
@@ -227,13 +114,16 @@ async def test_deploys_in_the_middle_of_a_run_double_nothing(after: str) -> None
     for seed in SEEDS:
         chance = random.Random(f"{after} {seed}")  # noqa: S311 - no secret
         for by_turns in (False, True):
-            shop, numbers = Shop(), sorted(chance.sample(range(1, LENGTH), 6 if by_turns else 1))
+            shop, numbers = (
+                MemoryShop(),
+                sorted(chance.sample(range(1, LENGTH), 6 if by_turns else 1)),
+            )
             plan: list[tuple[int, Version]] = [(0, VERSIONS["the same"])]
             for index, number in enumerate(numbers):
                 plan.append((number, VERSIONS["the same" if index % 2 else after]))
             inference = chance.choice(INFERENCES)
             run = await run_through(shop, plan, inference=inference, seed=seed)
-            await check(shop, run)
+            await check_run(shop, run)
             said[run.status] += 1
     assert said["failed"] == 0 or after != "the same"
     shown(f"deploys of {after!r}", said)
@@ -242,9 +132,9 @@ async def test_deploys_in_the_middle_of_a_run_double_nothing(after: str) -> None
 async def test_calls_that_are_made_are_not_asked_about_when_approval_is_added() -> None:
     """A person said no, and the model read "refused" although it was charged."""
     for number in range(1, LENGTH, 3):
-        shop = Shop()
+        shop = MemoryShop()
         run = await run_through(shop, deployed("the same", "approval", number))
-        await check(shop, run)
+        await check_run(shop, run)
         assert run.status == "completed"
         told = [m for row in await shop.store.load("t") for m in row.tool_calls]
         refused = [m for m in told if "ApprovalDenied" in str(getattr(m, "content", ""))]
@@ -254,7 +144,7 @@ async def test_calls_that_are_made_are_not_asked_about_when_approval_is_added() 
 async def test_a_tool_that_gets_steps_does_not_do_again_what_is_done() -> None:
     """Every earlier charge was made again."""
     for number in range(1, LENGTH, 3):
-        shop = Shop()
+        shop = MemoryShop()
         run = await run_through(shop, deployed("the same", "steps", number))
         assert (run.status, sorted(shop.charges)) == ("completed", ["a", "b", "c", "d"])
 
@@ -263,7 +153,7 @@ async def test_a_tool_that_loses_its_steps_fails_where_it_would_do_them_again() 
     """Its steps are remembered and would be orphaned."""
     said: Counter[str] = Counter()
     for number in range(1, LENGTH, 3):
-        shop = Shop()
+        shop = MemoryShop()
         run = await run_through(shop, deployed("steps", "the same", number))
         assert max(Counter(shop.charges).values(), default=0) <= 1
         said[run.status] += 1
@@ -274,15 +164,15 @@ async def test_a_tool_that_loses_its_steps_fails_where_it_would_do_them_again() 
 
 async def test_agents_that_are_added_to_others_together_leave_their_steps_alone() -> None:
     """Ids do not depend on where an agent stands in a list."""
-    first = await run_through(Shop(), [(0, lambda s: make(s, route="together"))])
+    first = await run_through(MemoryShop(), [(0, lambda s: make(s, route="together"))])
     names = ("extra", "third", "first", "second")
-    more = await run_through(Shop(), [(0, lambda s: make(s, names=names, route="together"))])
+    more = await run_through(MemoryShop(), [(0, lambda s: make(s, names=names, route="together"))])
     assert set(first.names) <= set(more.names)
 
 
 async def test_runs_of_another_version_may_be_made_to_fail() -> None:
     """The error lists what has changed."""
-    shop = Shop()
+    shop = MemoryShop()
     plan = deployed("the same", "approval", 8)
     run = await run_through(shop, plan, on_version_mismatch="fail")
     assert run.error is not None
@@ -292,7 +182,7 @@ async def test_runs_of_another_version_may_be_made_to_fail() -> None:
 
 async def test_a_run_that_goes_on_with_other_code_says_so_in_its_trace() -> None:
     """The first step that is done with it keeps what has changed."""
-    run = await run_through(Shop(), deployed("the same", "approval", 8))
+    run = await run_through(MemoryShop(), deployed("the same", "approval", 8))
     [changed] = [f["changed"] for f in map(facts_of, run.memos.values()) if "changed" in f]
     assert changed == [f"tool charge of {name} is another" for name in ("first", "second", "third")]
 
@@ -326,7 +216,7 @@ async def test_a_patched_place_is_new_for_runs_that_come_there_after_the_deploy(
         network.router = router
         return network
 
-    shop = Shop()
+    shop = MemoryShop()
     run = await run_through(shop, [(0, old), (number, new)], inference=inference)
     assert run.status == "completed", run.error
     assert sorted(shop.charges) in (["a", "b", "c"], ["a", "b", "c", "x"])

@@ -1,0 +1,92 @@
+"""Deploys in the middle of runs on the real server.
+
+``AGENTKIT_DEPLOYS=20`` gives each change twenty runs, which the guide names the figures of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentkit_py import SqliteHistory
+from agentkit_py.events.approvals import APPROVAL_EVENT
+from agentkit_py.testing import FakeProvider
+from tests.durable.shops import REPLIES, VERSIONS, check
+
+from .places import Cast, ServerPlace
+from .server import ServerClient, WorkerProcess
+from .support import APP
+
+pytestmark = pytest.mark.devserver
+
+SEEDS = range(int(os.environ.get("AGENTKIT_DEPLOYS", "1")))
+AT_ONCE = 8
+STEPS = 18
+"""Steps of a run of the first version, at the least."""
+
+
+async def test_deploys_in_the_middle_of_runs_double_nothing(
+    server_url: str, tmp_path: Path, customer: str
+) -> None:
+    """Each change once, and by turns with the old version; what cannot go on says what it is."""
+    client, model = ServerClient(server_url), Cast()
+    with FakeProvider(model) as provider:
+        url = provider.base_url("openai")
+        worker = WorkerProcess(server_url, url, tmp_path, "local", world="versions")
+        worker.start()
+        place = ServerPlace(client, worker, model, tmp_path)
+        async with SqliteHistory(tmp_path / "threads.db") as store:
+            people = asyncio.create_task(refuse_all(place, store))
+            slots = asyncio.Semaphore(AT_ONCE)
+            said: dict[str, Counter[str]] = {after: Counter() for after in VERSIONS}
+
+            async def one(after: str, seed: int, *, turns: bool) -> None:
+                async with slots:
+                    number = f"{list(VERSIONS).index(after)}x{seed}x{int(turns)}"
+                    name = f"{customer}d{number}"
+                    plan = {"after": after, "turns": turns, "seed": f"{after} {seed}"}
+                    said[after][await deploy(place, store, name, plan)] += 1
+
+            async with asyncio.TaskGroup() as group:
+                for after in VERSIONS:
+                    for seed in SEEDS:
+                        for turns in (False, True):
+                            group.create_task(one(after, seed, turns=turns))
+            people.cancel()
+        worker.kill()
+        assert provider.rejections == []
+    await client.close()
+    assert said["the same"] == {"completed": 2 * len(SEEDS)}
+    for after, counted in said.items():
+        print(f"deploys of {after!r}: {dict(counted)}")  # noqa: T201 - the figures
+    print(f"in all: {dict(sum(said.values(), Counter[str]()))}")  # noqa: T201
+
+
+async def deploy(place: ServerPlace, store: SqliteHistory, name: str, plan: dict[str, Any]) -> str:
+    """Have one run go through a deploy, check what it leaves, and return its status."""
+    chance = random.Random(f"{plan}")  # noqa: S311 - no secret
+    place.model.says(name, REPLIES)
+    data = {"customer": name, **plan, "at": chance.randrange(1, STEPS)}
+    end = await place.end(await place.start(f"{APP}/shop", data))
+    assert end.status != "cancelled"
+    done = end.status == "completed"
+    charged = end.output["charged"] if done else ()
+    error = None if done else json.dumps(end.output)
+    check(place.books.in_order(name), await store.load(name), charged, error)
+    return end.status
+
+
+async def refuse_all(place: ServerPlace, store: SqliteHistory) -> None:
+    """Answer all questions with no."""
+    while True:
+        for question in await store.list_questions(limit=None):
+            answer = {"approvalId": question.id, "approved": False}
+            await place.send(APPROVAL_EVENT, answer)
+        await asyncio.sleep(0.3)
