@@ -43,6 +43,9 @@ FLOWS: Mapping[str, FunctionOptions] = {
 }
 """Options of functions, by the name of the agent."""
 
+HOLD = "hold"
+"""Name of a file: while it is there, tools that work do not end."""
+
 CLOCK = "customer-clock"
 """The customer of the scheduled runs."""
 
@@ -54,7 +57,7 @@ def functions_of(
     books = Books(folder / "books.db")
     model = openai("gpt-4o", api_key="sk-test", base_url=model_url)
     mail = SqliteHistory(folder / "mail.db")
-    work = _work(books)
+    work = _work(books, folder / HOLD)
 
     def agent(name: str, *tools: Tool, **options: Any) -> Agent:
         return Agent(name=name, system=name, tools=tools, model=model, max_iter=4, **options)
@@ -100,12 +103,14 @@ def _find(books: Books) -> Tool:
     return find
 
 
-def _work(books: Books) -> Tool:
+def _work(books: Books, hold: Path) -> Tool:
     @tool
     def work(order: str, ctx: ToolContext) -> str:
-        """Work for a while."""
+        """Work for a while, and as long as it is held."""
         books.enter(customer(ctx), f"begin {order}")
         time.sleep(0.2)
+        while hold.exists():
+            time.sleep(0.02)
         books.enter(customer(ctx), f"end {order}")
         return "done"
 

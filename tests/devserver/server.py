@@ -11,8 +11,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from agentkit_py.inngest.runtime import Inference
 from .support import app_of
 
 T = TypeVar("T")
-PATIENCE = 90.0
+PATIENCE = float(os.environ.get("AGENTKIT_PATIENCE", "90"))
 """Seconds until something that must happen has not happened; a schedule's shortest time is 60."""
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -148,6 +148,15 @@ class WorkerProcess:
         registered = httpx.put(self.url, trust_env=False, timeout=30)
         assert registered.status_code == 200, registered.text
 
+    @contextmanager
+    def started(self) -> Generator[None]:
+        """Run it inside the block."""
+        self.start()
+        try:
+            yield
+        finally:
+            self.kill()
+
     def kill(self) -> None:
         """End it without any warning."""
         if self._process is not None:
@@ -270,7 +279,10 @@ class ServerClient:
             done = run.get("status") in ("COMPLETED", "FAILED")
             return run if done and run.get("output") is not None else None
 
-        return await eventually(look, f"the end of run {run_id}")
+        try:
+            return await eventually(look, f"the end of run {run_id}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {await self.look_at(run_id)}") from None
 
     async def cancel(self, run_id: str) -> None:
         """Cancel a run."""

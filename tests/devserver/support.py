@@ -74,6 +74,11 @@ class Books:
         """Return the number of times each effect happened."""
         return Counter(self.in_order(customer))
 
+    def count(self) -> int:
+        """Return the number of effects of all customers."""
+        with closing(sqlite3.connect(self._path)) as database:
+            return database.execute("select count(*) from effects").fetchone()[0]
+
     def in_order(self, customer: str) -> list[str]:
         """Return the effects, the first first."""
         query = "select name from effects where customer = ? order by rowid"

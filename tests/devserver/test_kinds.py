@@ -13,7 +13,7 @@ import pytest
 from agentkit_py.testing import FakeProvider, tool_call, tool_calls
 
 from .conftest import Working
-from .kinds import CLOCK, PAID, PERIOD, SECRET, encryption
+from .kinds import CLOCK, HOLD, PAID, PERIOD, SECRET, encryption
 from .places import Cast, ServerPlace
 from .server import ServerClient, WorkerProcess, eventually, program, serve_module, start_server
 from .support import APP, SUPPORT
@@ -21,6 +21,7 @@ from .support import APP, SUPPORT
 pytestmark = pytest.mark.devserver
 
 WORKING = [tool_call("work", {"order": "first"}), "Done."]
+WORKED = ["begin first", "end first"]
 
 
 class Kinds:
@@ -114,12 +115,15 @@ async def test_the_server_cannot_read_steps_that_are_encrypted(kinds: Kinds, cus
 
 async def test_runs_of_a_thread_take_turns_in_their_steps(kinds: Kinds, customer: str) -> None:
     """`per_thread()`: two runs never work at the same time."""
-    calls = tool_calls(*(("work", {"order": str(number)}) for number in range(3)))
-    runs = [
-        await kinds.start("in-turn", f"{customer}{name}", [calls, "Done."], threadId=customer)
-        for name in "ab"
-    ]
+    whose = {"threadId": customer, "state": {"customer": customer}}
+    runs: list[str] = []
+    for name in "ab":
+        calls = tool_calls(*(("work", {"order": f"{name}{number}"}) for number in range(3)))
+        runs.append(await kinds.start("in-turn", f"{customer}{name}", [calls, "Done."], **whose))
     assert [await kinds.text(run) for run in runs] == ["Done.", "Done."]
+    found = kinds.place.books.in_order(customer)
+    assert found == [f"{what} {one[4:]}" for one in found[1::2] for what in ("begin", "end")]
+    assert sorted(found[1::2]) == [f"end {name}{number}" for name in "ab" for number in range(3)]
 
 
 async def test_runs_that_are_throttled_begin_later(kinds: Kinds, customer: str) -> None:
@@ -131,6 +135,8 @@ async def test_runs_that_are_throttled_begin_later(kinds: Kinds, customer: str) 
     assert [await kinds.text(run) for run in runs] == ["Done."] * 3
     times = [await kinds.began(run) for run in runs]
     assert max(times) - min(times) >= PERIOD * 0.75
+    for number in range(3):
+        assert kinds.place.books.in_order(f"{customer}{number}") == WORKED
 
 
 async def test_the_last_of_several_messages_is_run(kinds: Kinds, customer: str) -> None:
@@ -141,15 +147,31 @@ async def test_the_last_of_several_messages_is_run(kinds: Kinds, customer: str) 
         await kinds.client.send(name, asks(f"{customer}{said}", threadId=customer))
     last = await kinds.client.send(name, asks(f"{customer}last", threadId=customer))
     assert await kinds.text(await kinds.client.run_of(last)) == "Done."
+    books = kinds.place.books
+    done = {said: books.in_order(f"{customer}{said}") for said in ("first", "second", "last")}
+    assert done == {"first": [], "second": [], "last": WORKED}
 
 
 async def test_a_run_with_priority_overtakes(kinds: Kinds, customer: str) -> None:
     """`per_thread(priority=…)`: the run of a better plan begins before one that came earlier."""
-    runs = [
-        await kinds.start("ranked", f"{customer}{plan}", WORKING, plan=plan)
-        for plan in ("none", "basic", "gold")
-    ]
-    assert [await kinds.text(run) for run in runs] == ["Done."] * 3
+    hold = kinds.place.folder / HOLD
+    hold.touch()
+    first = await kinds.start("ranked", f"{customer}none", WORKING, plan="none")
+
+    async def works() -> bool | None:
+        return kinds.place.books.of(f"{customer}none")["begin first"] == 1 or None
+
+    await eventually(works, "the first run to work")
+    sent: list[str] = []
+    for plan in ("basic", "gold"):
+        kinds.place.model.says(f"{customer}{plan}", {"ranked": WORKING})
+        data = asks(f"{customer}{plan}", plan=plan)
+        sent.append(await kinds.client.send(f"{APP}-local/agent-ranked", data))
+    runs = [await kinds.client.run_of(event) for event in sent]
+    hold.unlink()
+    assert [await kinds.text(run) for run in (first, *runs)] == ["Done."] * 3
+    basic, gold = [await kinds.began(run) for run in runs]
+    assert gold < basic
 
 
 async def test_a_schedule_runs_an_agent(kinds: Kinds) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import statistics
 import time
 from collections.abc import AsyncGenerator
@@ -14,6 +15,7 @@ import pytest
 
 from agentkit_py import SqliteHistory
 from agentkit_py.inngest import CANCEL_EVENT
+from agentkit_py.results import USER
 from agentkit_py.testing import tool_call, tool_calls
 
 from .places import ServerPlace
@@ -113,9 +115,14 @@ def _plain(content: Any) -> Any:
 async def test_runs_of_one_thread_wait_without_steps(counter: Counter, customer: str) -> None:
     """They come one after another, in the order in which they came."""
     first = await counter.start(customer, [*PAYING, *["Next."] * 3])
-    for _ in range(3):
-        await asyncio.sleep(0.05)
-        await counter.place.start(
-            TELLERS, {"input": f"I am {customer}.", "threadId": customer, "userId": customer}
-        )
+    runs: list[str] = []
+    whose = {"threadId": customer, "userId": customer}
+    for number in range(3):
+        data = {"input": f"I am {customer}. Message {number}.", **whose}
+        runs.append(await counter.place.start(TELLERS, data))
     assert (await counter.place.end(first)).output["text"] == "All is paid."
+    assert [(await counter.place.end(run)).output["text"] for run in runs] == ["Next."] * 3
+    rows = await counter.store.load(customer)
+    asked = [str(row.output[0]) for row in rows if row.agent_name == USER]
+    order = [re.findall(r"Message (\d)", said) for said in asked]
+    assert order == [[], ["0"], ["1"], ["2"]]

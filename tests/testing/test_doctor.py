@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +29,7 @@ from agentkit_py import (
     tool,
 )
 from agentkit_py.errors import NonRetriableError
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing.doctor import Report, examine
 from agentkit_py.testing.doctor.examination import sample
@@ -339,6 +341,35 @@ async def test_its_own_threads_are_left_alone() -> None:
     network.history = store
     assert (await examine(network)).healthy
     assert await store.list_threads() == []
+
+
+async def test_a_store_without_a_lease_is_a_warning() -> None:
+    """Runs on one thread would overlap; a store with a lease, and none at all, are fine."""
+    network = network_of(look)
+    network.history = MemoryHistory()
+    report = await examine(network)
+    assert report.healthy
+    assert found(report) == {("no-lease", "warning", "desk")}
+    network.history = MemoryHistory(lease=ThreadLease())
+    assert found(await examine(network)) == set()
+    assert found(await examine(network_of(look))) == set()
+
+
+async def test_a_tool_that_receives_needs_a_store_that_keeps_mail() -> None:
+    """The doctor's own store would keep it."""
+
+    @tool(steps=True)
+    async def paid(ctx: ToolContext) -> str:
+        """Wait for a payment."""
+        return str(await ctx.receive("shop/paid", key="A1", timeout=timedelta(seconds=1)))
+
+    report = await examine(network_of(paid))
+    (finding,) = report.findings
+    assert (finding.name, finding.severity) == ("no-mailbox", "error")
+    assert "A mailbox needs history=…" in finding.text
+    network = network_of(paid)
+    network.history = MemoryHistory(lease=ThreadLease())
+    assert found(await examine(network)) == set()
 
 
 async def test_the_default_routing_agent_finds_an_agent() -> None:

@@ -26,6 +26,7 @@ from agentkit_py.testing.doctor.report import (
     deploy_findings,
     figures_of,
     findings_of,
+    store_findings,
 )
 from agentkit_py.testing.doctor.watching import CallbackWatch
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, Wait
@@ -62,6 +63,7 @@ async def examine(
     watch = CallbackWatch()
     runs = [compared, await _run(target, watch, input, model, check=False, approve=approve)]
     findings = findings_of(_as_network(target), runs, watch)
+    findings += store_findings(target.name, target.history, runs[-1])
     if before is not None:
         deploys = await _deploys(before, target, input, model, approve=approve)
         findings += deploy_findings(deploys)

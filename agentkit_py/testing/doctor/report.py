@@ -9,9 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.config import HistoryConfig
+from agentkit_py.history.mail import mail_store
 from agentkit_py.inngest.guard import MAX_STATE, MAX_STEPS
 from agentkit_py.inngest.steps import MAX_OUTPUT
 from agentkit_py.network import Network
+from agentkit_py.stores.base import HistoryStore
 from agentkit_py.testing.doctor.watching import CallbackWatch
 from agentkit_py.testing.executor import Run
 
@@ -36,6 +40,8 @@ FindingName: TypeAlias = Literal[
     "overlapping-steps",
     "rounded-number",
     "breaks-waiting-runs",
+    "no-lease",
+    "no-mailbox",
     "run-failed",
 ]
 
@@ -196,6 +202,22 @@ def deploy_findings(runs: Mapping[int, Run]) -> Iterator[Finding]:
         shown = ", ".join(map(str, numbers))
         text = f"deployed after request {shown} of a run, this cannot go on: {message}"
         yield Finding("breaks-waiting-runs", "error", function, text)
+
+
+def store_findings(where: str, history: HistoryConfig | None, run: Run) -> Iterator[Finding]:
+    """Yield what runs need of their store and it does not do; the doctor has one of its own."""
+    received = next((name for name in run.names if ".receive." in name), None)
+    if received is not None:
+        try:
+            mail_store(history)
+        except ConfigurationError as error:
+            yield Finding("no-mailbox", "error", received, str(error))
+    if isinstance(history, HistoryStore) and history.lease is None:
+        text = (
+            "two messages on one thread run at the same time, and a run that is stopped leaves "
+            f"nothing of what its tools did: {type(history).__name__}(…, lease=ThreadLease())."
+        )
+        yield Finding("no-lease", "warning", where, text)
 
 
 def _collisions(run: Run) -> Iterator[Finding]:
