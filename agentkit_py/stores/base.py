@@ -23,7 +23,7 @@ from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import QuestionStore
 from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, RunStore
 from agentkit_py.history.staff import TAKEN_OVER, note_user_message
-from agentkit_py.messages import Message
+from agentkit_py.messages import Message, token_memo
 from agentkit_py.processors.base import Extent, Processors, extent_of
 from agentkit_py.processors.tokenizers import count_text, default_tokenizer, is_ready, prepare
 from agentkit_py.results import USER, AgentResult
@@ -538,7 +538,7 @@ class HistoryStore(HistoryConfig, ABC):
             InvalidRecordError: A stored row is damaged.
         """
         stored = await self.stored_results(thread_id)
-        return [record.result.on_side(past=True) for record in stored]
+        return [_as_past(record.result) for record in stored]
 
     async def messages(self, thread_id: str) -> list[Message]:
         """Return all messages of a thread in the order a model would see them.
@@ -620,6 +620,14 @@ class HistoryStore(HistoryConfig, ABC):
         for result in results:
             for message in result.messages:
                 count_text(message, tokenizer)
+
+
+def _as_past(result: AgentResult) -> AgentResult:
+    """Return a result as from before any run, with the token counts that are stored with it."""
+    past = result.on_side(past=True)
+    for message, made in zip(result.messages, past.messages, strict=True):
+        token_memo(made).update(token_memo(message))
+    return past
 
 
 def _thread_of(context: HistoryContext) -> str:
