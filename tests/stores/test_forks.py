@@ -205,6 +205,32 @@ async def test_what_only_the_deleted_thread_had_is_found_nowhere(store: HistoryS
     assert (await store.get_thread(fork)).forked_from is None
 
 
+async def test_what_a_thread_is_told_later_is_not_found_in_its_fork(store: HistoryStore) -> None:
+    """Nor in the thread what was taken back; what both share is found in both."""
+    await store.add_thread("t")
+    await store.append("t", talk(3))
+    fork = await store.fork("t", "q1")
+    found = [await store.search(f'"question {n}"') for n in (0, 2)]
+    assert [[match.thread_id for match in some] for some in found] == [[fork, "t"], ["t"]]
+    await store.rewind("t", "q2")
+    assert [match.thread_id for match in await store.search('"question 1"')] == ["t"]
+    assert await store.search('"question 2"') == []
+
+
+async def test_each_fork_that_is_deleted_takes_along_what_it_alone_shared(
+    database: Counted,
+) -> None:
+    """Nothing stays that no thread has."""
+    await database.add_thread("t")
+    await database.append("t", talk(3))
+    early, late = await database.fork("t", "q1"), await database.fork("t", "q2")
+    rows: list[int] = []
+    for thread in ("t", late, early):
+        await database.delete_thread(thread)
+        rows.append(left(database)["results"])
+    assert rows == [4, 2, 0]
+
+
 async def test_a_new_thread_of_a_deleted_ones_id_is_empty(store: HistoryStore) -> None:
     """Though a fork of the deleted one lives."""
     await store.add_thread("t", user_id="ann")
