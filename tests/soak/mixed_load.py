@@ -35,6 +35,8 @@ SAID: dict[str, list[str]] = {}
 SEEN: Counter[str] = Counter()
 MEMORY: list[float] = []
 ANSWERED = 200
+GIVEN_UP = 20.0
+"""Seconds for which a message is tried."""
 
 
 def serve(place: str, port: int) -> None:
@@ -129,7 +131,10 @@ async def say(user: str, number: int, client: httpx.AsyncClient, news: asyncio.E
             done = await client.post(f"{url()}/api/chat", json=body)
             if done.status_code == ANSWERED:
                 break
-        SEEN["refused"] += 1
+            SEEN[f"refused with {done.status_code}"] += 1
+        if time.monotonic() - began > GIVEN_UP:
+            SEEN["given up"] += 1
+            return
         await asyncio.sleep(0.2)
     SAID.setdefault(user, []).append(name)
     with suppress(TimeoutError):
