@@ -698,8 +698,11 @@ def _events(plain: Mapping[str, Any]) -> Iterator[NamedEvent]:
 def _item_events(index: int, item: dict[str, Any]) -> Iterator[NamedEvent]:
     where = {"output_index": index}
     listed = {"message": "content", "reasoning": "summary"}.get(item["type"])
-    grows = {listed: []} if listed else {"arguments": ""} if "arguments" in item else {}
-    begun: dict[str, Any] = {**item, **grows}
+    begun = dict(item)
+    if listed is not None:
+        begun[listed] = []
+    elif "arguments" in item:
+        begun["arguments"] = ""
     if "status" in item:
         begun["status"] = "in_progress"
     if item["type"] == "reasoning":
