@@ -267,8 +267,9 @@ class Thread:
             else:
                 opened = await lease.open(config, create, self._page)
         if opened is None:
-            await lease.acquire()
-            return await lease.recorded_runs()
+            with self.runtime.each_time():  # a paused run that goes on opens its thread anew
+                await lease.acquire()
+                return await lease.recorded_runs()
         self._found = opened.count, opened.page
         return opened.own, opened.previous
 

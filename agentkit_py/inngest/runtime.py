@@ -168,6 +168,10 @@ class InngestRuntime:
         """Return whether a step may be done: without middleware nobody knows."""
         return not self._memory.is_known or self._memory.remembers(step_id)
 
+    def each_time(self) -> AbstractContextManager[None]:
+        """Do nothing: a durable run does not pause, and keeps its steps."""
+        return nullcontext()
+
     def patched(self, name: str) -> bool:
         """Return whether the run takes the new way at the patch ``name``."""
         return self._memory.patched(name)

@@ -178,6 +178,10 @@ class DirectRuntime:
         """Return False: no step is done before it is asked for."""
         return False
 
+    def each_time(self) -> AbstractContextManager[None]:
+        """Do nothing: a run goes on to its end."""
+        return nullcontext()
+
     def new_id(self, key: str) -> str:
         """Return a random UUID."""
         return str(uuid.uuid4())

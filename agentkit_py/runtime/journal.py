@@ -11,8 +11,8 @@ import asyncio
 import copy
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from functools import partial
@@ -60,7 +60,7 @@ class RunPaused(BaseException):
 
 
 _inside: ContextVar[bool] = ContextVar("agentkit_inside_journal_step", default=False)
-"""True in the handler of a step: what it does is part of that step."""
+"""True in the handler of a step, of which what it does is a part, and where nothing is kept."""
 
 
 class JournalRuntime:
@@ -169,6 +169,15 @@ class JournalRuntime:
     def may_remember(self, step_id: str) -> bool:
         """Return False: a run that goes on opens its thread again."""
         return False
+
+    @contextmanager
+    def each_time(self) -> Iterator[None]:
+        """Keep nothing of what the block does: a run that goes on does it again."""
+        token = _inside.set(True)
+        try:
+            yield
+        finally:
+            _inside.reset(token)
 
     def new_id(self, key: str) -> str:
         """Return a UUID computed from the run's seed and ``key``."""

@@ -244,6 +244,10 @@ class Runtime(Protocol):
         """Return whether a step may be done: what is done is not always known."""
         ...
 
+    def each_time(self) -> AbstractContextManager[None]:
+        """In the block nothing is kept for when a paused run goes on: it is done each time."""
+        ...
+
     def new_id(self, key: str) -> str:
         """Return an id for the thing called ``key``: random, or the same on each replay."""
         ...

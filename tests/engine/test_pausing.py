@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -259,3 +260,46 @@ async def test_what_cannot_wait_says_why() -> None:
     network = world.network(tool_call("refund", {"amount": 5}))
     with pytest.raises(ConfigurationError, match="masks"):
         await network.run("I am ada@example.com")
+
+
+class Queue(SqliteHistory):
+    """Says when somebody stands in line for a thread."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, lease=ThreadLease(seconds=0.2))
+        self.entered = asyncio.Event()
+
+    async def wait_in_line(self, thread_id: str, owner: str, seconds: float) -> bool:
+        """As the store does."""
+        found = await super().wait_in_line(thread_id, owner, seconds)
+        self.entered.set()
+        return found
+
+
+@pytest.mark.parametrize("held", ["before it pauses", "when it goes on", "both times"])
+async def test_a_run_that_waits_for_its_thread_pauses_and_goes_on(
+    tmp_path: Path, held: str
+) -> None:
+    """How long it stood in line is no part of what it did."""
+    async with Queue(tmp_path / "q.db") as store:
+        world = World(store)
+        thread: Any = (await world.network("Hello.").run("Hi")).thread_id
+
+        async def behind_another(call: Any, *, waits: bool) -> Any:
+            if not waits:
+                return await call
+            assert await store.lock_thread(thread, "another", 60)
+            store.entered.clear()
+            waiting = asyncio.ensure_future(call)
+            await store.entered.wait()
+            await store.unlock_thread(thread, "another")
+            return await waiting
+
+        asks = world.network(tool_call("look", {}), tool_call("refund", {"amount": 5}))
+        begins = asks.run("Money!", thread_id=thread)
+        run = await behind_another(begins, waits=held != "when it goes on")
+        (question,) = run.pending
+        goes_on = world.network("Done.").resume(thread, {question.id: True})
+        again = await behind_another(goes_on, waits=held != "before it pauses")
+        assert (again.stop_reason, again.text) == ("done", "Done.")
+        assert world.done == ["look", ("refund", 5)]
