@@ -11,7 +11,7 @@ import asyncio
 import copy
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -171,7 +171,7 @@ class JournalRuntime:
         return False
 
     @contextmanager
-    def each_time(self) -> Iterator[None]:
+    def each_time(self) -> Generator[None]:
         """Keep nothing of what the block does: a run that goes on does it again."""
         token = _inside.set(True)
         try:
