@@ -17,7 +17,7 @@ from typing import overload
 from agentkit_py.messages import Message, TextContent, TextMessage, derived
 from agentkit_py.results import USER, AgentResult, StaffAuthor
 
-_ELEMENT = re.compile(r"<(?=\s*/?\s*staff)", re.IGNORECASE)
+_ELEMENT = re.compile(r"<(?=\s*+(?:/\s*+)?staff)", re.IGNORECASE)
 
 
 def read_by_models(entry: AgentResult) -> Sequence[Message]:

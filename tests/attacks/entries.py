@@ -10,6 +10,7 @@ from rich.console import Console
 
 from agentkit_py import Agent, MemoryHistory, Network, State, TextMessage, TokenLimiter
 from agentkit_py._core.untrusted import clean, escaped
+from agentkit_py._engine.staff_words import users_words
 from agentkit_py.cli.console import call_line, shorten, wrap
 from agentkit_py.errors import AgentKitError, ModelError, ToolDefinitionError
 from agentkit_py.events import assemble
@@ -336,5 +337,6 @@ ENTRIES: Mapping[str, Entry] = {
     "tokens": sync(ApproximateTokenizer().count),
     "text for a terminal": sync(lambda t: (clean(t), escaped(t), title_of(t), shorten(t, 80))),
     "lines for a terminal": sync(lambda t: wrap(CONSOLE, t, 2)),
+    "a message that begins an element": sync(lambda t: users_words(TextMessage("user", f"<{t}"))),
     "an approval's prompt": sync(lambda t: call_line(ToolCall("1", "f", {"q": t, t: 1}))),
 }

@@ -15,6 +15,7 @@ CASES = [
     for number, entry in enumerate(ENTRIES)
     for place in range(SHAPES_IN_SHORT)
 ]
+CASES.append(("a message that begins an element", "spaces"))
 
 
 @pytest.mark.parametrize(("entry", "shape"), CASES)
