@@ -39,7 +39,8 @@ _PLAIN_KEYS = frozenset(
 )
 """The keys of a plain state, in the TypeScript package's spellings too."""
 
-_MENTION = re.compile(r"(?<![\w@.])@(\w(?:[\w-]*\w)?)(?!\.\w)")
+_MENTION = re.compile(r"(?<![\w@.])@((?>\w(?:[\w-]*\w)?))(?!\.\w)")
+"""A name after ``@``: all of it or, where an address goes on, nothing."""
 
 D = TypeVar("D", default=dict[str, Any])
 

@@ -60,7 +60,7 @@ async def test_mentions_are_those_of_the_newest_message(runner: Runner) -> None:
 
     agent = Agent(name="a", system=system, model=ScriptedModel("ok"))
     state = State[Any](results=[AgentResult.from_user("@old")])
-    said = "Ask @data-desk, @Anna and @data-desk, not a@b.example or @c.example."
+    said = "Ask @data-desk, @Anna. And @data-desk, not a@b.example or @site.example."
     await runner.run(agent, said, state=state)
     assert seen == [["data-desk", "Anna"]]
     assert State[Any]().mentions == []
