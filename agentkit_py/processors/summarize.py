@@ -623,7 +623,7 @@ def request_of(
     parts = {"words": str(words), "language": language or _SAME_LANGUAGE}
     instructions = _filled(prompt or INSTRUCTIONS, parts)
     if language and prompt and "{language}" not in prompt:
-        instructions = f"{prompt}\nWrite in {language}."
+        instructions += f"\nWrite in {language}."
     return [
         TextMessage("system", instructions),
         TextMessage("user", before + _SHOWN.format(text=lines)),

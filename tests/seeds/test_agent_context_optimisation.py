@@ -100,11 +100,13 @@ async def test_summarize_language_alone_changes_the_prompt_of_the_library() -> N
     for options, asked in (
         ({"language": "German"}, "Write in German, in short sections"),
         ({"language": "German", "prompt": "Sum up."}, "Sum up.\nWrite in German."),
+        ({"language": "German", "prompt": "{words} words."}, " words.\nWrite in German."),
         ({}, "Write in the language of the conversation"),
     ):
         summariser = Summariser()
         await sent(summarising(summariser, **options), texts(20))
         assert asked in summariser.asked[0]
+        assert "{" not in summariser.asked[0]
 
 
 @pytest.mark.parametrize(
