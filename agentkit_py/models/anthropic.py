@@ -231,7 +231,7 @@ class AnthropicAdapter(Adapter):
         needed = {
             TOOL_CHANGES_BETA: any(tool_changes(message) is not None for message in messages),
             COMPACTION_BETA: (request.compaction is not None and model.takes.compaction)
-            or any(is_compaction(message) for message in messages),
+            or any(is_compaction(message) for message in self.sent(model, request)),
         }
         missing = [b for b, is_needed in needed.items() if is_needed and b not in self.beta_headers]
         return replace(self, beta_headers=(*self.beta_headers, *missing)) if missing else self

@@ -249,6 +249,18 @@ async def test_a_model_that_stands_in_is_sent_the_messages(runner: Runner) -> No
     assert json.dumps(fake.requests[-1].body).count(LONG.strip()) == 2
 
 
+@pytest.mark.parametrize("maker", ["claude", "gpt-5"])
+async def test_the_beta_goes_only_where_a_summary_does(maker: str, runner: Runner) -> None:
+    """Vertex refuses betas that it does not know, also where nothing in the request needs them."""
+    fake, talk = strict(), Talk(runner)
+    await talk.ask(clerk(MODELS[maker], fake), LONG, LONG)
+    assert "opaque" in [message["type"] for message in talk.rows[-1]["output"]]
+    other = anthropic("claude-opus-5-5", api_key="sk-a", base_url="https://gateway.test/v1")
+    await talk.ask(clerk(other, fake), "Third?")
+    assert fake.rejections == []
+    assert "anthropic-beta" not in fake.requests[-1].headers
+
+
 async def test_what_it_took_to_sum_up_is_counted(runner: Runner) -> None:
     """Claude says it beside the tokens of the answer."""
     fake, talk = strict(), Talk(runner)
