@@ -17,8 +17,8 @@ def wrong_number(
         above: It must be more than that.
     """
     is_kind = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-    number = float(value) if is_kind and isinstance(value, int | float) else math.nan
-    if math.isfinite(number) and (number > least or (number == least and not above)):
+    number = value if is_kind and isinstance(value, int | float) else math.nan
+    if least < number < math.inf or (number == least and not above):
         return None
     kind = "a whole number" if whole else "a number"
     return f"pass {kind}, {f'more than {least:g}' if above else f'{least:g} or more'}"

@@ -36,9 +36,11 @@ def _check(on: object, attempts: object, breaker: object, check: object) -> None
         raise ConfigurationError(f"FallbackModel(attempts={attempts!r}): {wrong}.")
     kinds = cast("Sequence[object]", on if isinstance(on, list | tuple) else ())
     classes = kinds and all(isinstance(one, type) and issubclass(one, ModelError) for one in kinds)
-    if on is not None and not classes and not callable(cast("object", on)):
+    decides = callable(cast("object", on)) and not isinstance(on, type)
+    if on is not None and not classes and not decides:
         raise ConfigurationError(
-            f"FallbackModel(on={on!r:.200}): pass classes of ModelError, or a function of one."
+            f"FallbackModel(on={on!r:.200}): pass a list of classes of ModelError, or a function "
+            "of one."
         )
     guards = all(callable(getattr(breaker, name, None)) for name in ("enter", "leave"))
     if breaker not in (None, "shared") and not guards:

@@ -12,6 +12,7 @@ from agentkit_py.errors import (
     BadRequestError,
     ConfigurationError,
     ModelStreamError,
+    RateLimitError,
     RejectedReplyError,
 )
 from agentkit_py.events import (
@@ -219,6 +220,7 @@ def test_fallback_needs_two_models(models: list[Model]) -> None:
         {"attempts": 1.5},
         {"on": [ValueError]},
         {"on": 3},
+        {"on": RateLimitError},
         {"breaker": 3},
         {"check": 1},
     ],

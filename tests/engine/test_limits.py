@@ -208,6 +208,11 @@ def test_a_limit_that_cannot_be_meant_is_refused(name: str, value: Any) -> None:
         RunLimits(deadline="soon")  # type: ignore[arg-type] - on purpose: it is refused
 
 
+def test_a_limit_may_be_larger_than_any_float() -> None:
+    """It is a number all the same."""
+    assert RunLimits(max_tokens=10**400).max_tokens == 10**400
+
+
 def test_a_cost_needs_a_price() -> None:
     """The library knows none."""
     with pytest.raises(ConfigurationError, match="needs price="):
