@@ -102,10 +102,10 @@ def catch_up(session: Session, most: int, thread_id: str | None = None) -> int:
     for key, user, indexed, results in session.execute(query, *one, most).fetchall():
         if most <= 0:
             break
-        thread_id, user_id = session.given(key), None if user is None else session.given(user)
+        branch, user_id = session.given(key), None if user is None else session.given(user)
         end = min(results, indexed + most)
-        add(session, thread_id, user_id, session.execute(_RESULTS, key, indexed, end).fetchall())
-        session.execute("UPDATE {threads} SET indexed = ? WHERE id = ?", end, thread_id)
+        add(session, branch, user_id, session.execute(_RESULTS, branch, indexed, end).fetchall())
+        session.execute("UPDATE {threads} SET indexed = ? WHERE id = ?", end, branch)
         most -= end - indexed
     return lacking(session, thread_id)
 

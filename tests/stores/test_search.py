@@ -127,6 +127,18 @@ async def test_what_an_index_lacks_is_read_and_can_be_added(
         assert caplog.text == ""
 
 
+async def test_the_index_gets_what_it_lacks_of_all_threads(tmp_path: Path) -> None:
+    """Each call says how much is left in all of them, not in the last one."""
+    path = tmp_path / "t.db"
+    async with SqliteHistory(path, full_text=False) as plain:
+        for number in range(5):
+            await plain.add_thread(f"{number}")
+            await plain.append(f"{number}", [AgentResult.from_user("A purple hat", id="m")])
+    async with SqliteHistory(path) as store:
+        assert [await store.index_words(2) for _ in range(3)] == [3, 1, 0]
+        assert len(_lines(path)) == 5
+
+
 async def test_the_words_of_a_very_long_message_are_found(
     tmp_path: Path, postgres_url: str, postgres_schema: str
 ) -> None:
