@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import select
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from selectors import EVENT_READ, BaseSelector, DefaultSelector
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
@@ -94,7 +94,10 @@ class Broadcast:
                 broken = False
                 receiver.lost()
             for text in found:
-                receiver.receive(text)
+                try:
+                    receiver.receive(text)
+                except Exception:
+                    logger.exception("What another process sent could not be read; it is left out")
             if not last:
                 await asyncio.sleep(_PAUSE)
 
@@ -145,7 +148,8 @@ class SqliteBroadcast(Broadcast):
             "CREATE TABLE IF NOT EXISTS sent (id INTEGER PRIMARY KEY AUTOINCREMENT, "
             "sender TEXT NOT NULL, text TEXT NOT NULL, at REAL NOT NULL DEFAULT (unixepoch()))"
         )
-        (self._read,) = connection.execute("SELECT coalesce(max(id), 0) FROM sent").fetchone()
+        query = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'sent'"
+        (self._read,) = connection.execute(query).fetchone()  # also where texts were removed
         self._connection, self._version = connection, None
 
     async def _exchange(self, texts: Sequence[str]) -> Sequence[str]:
@@ -168,6 +172,8 @@ class SqliteBroadcast(Broadcast):
         found = connection.execute(
             "SELECT id, sender, text FROM sent WHERE id > ? ORDER BY id", [self._read]
         ).fetchall()
+        if found and found[-1][0] - self._read != len(found):
+            raise ConnectionError(f"{self._path}: texts were removed before this process read them")
         if found:
             self._read = found[-1][0]
         return [text for _, sender, text in found if sender != self._sender]
@@ -195,6 +201,7 @@ class PostgresBroadcast(Broadcast):
         self._conninfo = conninfo
         self._channel = channel
         self._connection: psycopg.Connection[Any] | None = None
+        self._selector: BaseSelector | None = None
         self._parts: dict[str, list[str]] = {}
         self._sent = 0
 
@@ -205,13 +212,15 @@ class PostgresBroadcast(Broadcast):
         connection = psycopg.connect(self._conninfo, autocommit=True)
         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         self._parts.clear()
-        self._connection = connection
+        # Not select.select, which fails where a process has more than 1024 files open.
+        self._connection, self._selector = connection, DefaultSelector()
+        self._selector.register(connection.fileno(), EVENT_READ)
 
     async def _exchange(self, texts: Sequence[str]) -> Sequence[str]:
-        connection = self._connection
-        if connection is None:
+        connection, selector = self._connection, self._selector
+        if connection is None or selector is None:
             raise ConnectionError("the database is not connected")
-        if not texts and not select.select([connection.fileno()], [], [], 0)[0]:
+        if not texts and not selector.select(0):
             return ()
         return await asyncio.to_thread(self._swap, connection, texts)
 
@@ -245,5 +254,8 @@ class PostgresBroadcast(Broadcast):
 
     def _end(self) -> None:
         connection, self._connection = self._connection, None
+        selector, self._selector = self._selector, None
+        if selector is not None:
+            selector.close()
         if connection is not None:
             connection.close()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +204,8 @@ class Collected:
         self.losses = 0
 
     def receive(self, text: str) -> None:
+        if text == "unreadable":
+            raise ValueError(text)
         self.texts.append(text)
 
     def lost(self) -> None:
@@ -251,6 +255,52 @@ async def test_a_broadcast_that_fails_says_so_and_goes_on(tmp_path: Path) -> Non
         await eventually(lambda: collected.losses == 1)
         one.send("back")
         await eventually(lambda: collected.texts[-1:] == ["back"])
+
+
+async def test_what_cannot_be_read_does_not_stop_a_broadcast(
+    where: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another version of the library may have sent it."""
+    async with broadcasting(where, 2) as ((one, _), (_, collected)):
+        for text in ("unreadable", "next"):
+            one.send(text)
+        await eventually(lambda: collected.texts == ["next"])
+    assert "could not be read" in caplog.text
+
+
+async def test_texts_that_were_removed_unread_are_said_to_be_lost(tmp_path: Path) -> None:
+    """As where a process stands still for longer than the file keeps them."""
+    where = {"path": tmp_path / "t.db"}
+    async with broadcasting(where, 2) as ((one, _), (_, collected)):
+        with closing(sqlite3.connect(tmp_path / "t.db-streams", isolation_level=None)) as file:
+            file.execute("BEGIN IMMEDIATE")
+            file.execute("INSERT INTO sent (sender, text) VALUES ('x', 'old'), ('x', 'new')")
+            file.execute("DELETE FROM sent WHERE text = 'old'")
+            file.execute("COMMIT")
+        await eventually(lambda: collected.losses == 1)
+        one.send("back")
+        await eventually(lambda: collected.texts[-1:] == ["back"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+async def test_a_process_with_very_many_files_receives_texts(
+    postgres_url: str, postgres_schema: str
+) -> None:
+    """Each stream is one; the connection may be made anew when there are thousands."""
+    import resource  # noqa: PLC0415 - not on Windows
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(2048, before[0]), before[1]))
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        where = {"conninfo": postgres_url, "schema": postgres_schema}
+        async with broadcasting(where, 2) as ((one, _), (_, collected)):
+            one.send("hello")
+            await eventually(lambda: collected.texts == ["hello"])
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 SECOND = """
